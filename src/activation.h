@@ -1,0 +1,53 @@
+// Activation functions with their first derivative, for host and device.
+#ifndef EQUI_ACTIVATION_H
+#define EQUI_ACTIVATION_H
+
+#include "network.h"
+
+#include <cmath>
+
+#if defined(__CUDACC__) || defined(__HIPCC__)
+#define EQUI_FUNCTION __host__ __device__ inline
+#else
+#define EQUI_FUNCTION inline
+#endif
+
+namespace equi {
+
+template <class T>
+struct ValueAndDerivative {
+  T value, derivative;
+};
+
+template <class T>
+EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
+  switch (a) {
+    case Activation::silu: {
+      const T s = T(1) / (T(1) + std::exp(-x));
+      return {x * s, s * (T(1) + x * (T(1) - s))};
+    }
+    case Activation::tanh: {
+      const T t = std::tanh(x);
+      return {t, T(1) - t * t};
+    }
+    case Activation::sigmoid: {
+      const T s = T(1) / (T(1) + std::exp(-x));
+      return {s, s * (T(1) - s)};
+    }
+    case Activation::relu:
+      return {x > T(0) ? x : T(0), x > T(0) ? T(1) : T(0)};
+    case Activation::abs:
+      return {std::abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : T(0))};
+    case Activation::ssp: {
+      const T softplus = x > T(0) ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
+      return {softplus - T(0.69314718055994530942), T(1) / (T(1) + std::exp(-x))};
+    }
+    case Activation::identity:
+      break;
+  }
+  return {x, T(1)};
+}
+
+}    // namespace equi
+
+#endif

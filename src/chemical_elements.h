@@ -1,0 +1,14 @@
+// Masses of the chemical elements.
+#ifndef EQUI_CHEMICAL_ELEMENTS_H
+#define EQUI_CHEMICAL_ELEMENTS_H
+
+#include <string>
+
+namespace equi {
+
+// Standard atomic weight in g/mol, 0 if the symbol is no element.
+double standard_atomic_mass(const std::string &symbol);
+
+}    // namespace equi
+
+#endif

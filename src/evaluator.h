@@ -1,0 +1,76 @@
+// The interface between the pair style and an evaluation of the model (ModelKokkos, or TorchModel as the reference).
+#ifndef EQUI_EVALUATOR_H
+#define EQUI_EVALUATOR_H
+
+#include "ghost_exchange.h"
+#include "model.h"
+#include "neighbor_graph.h"
+
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+enum class Precision { single, mixed, double_ };
+
+struct EvaluatorOptions {
+  Precision precision = Precision::mixed;
+  bool radial_exact = false;
+  double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (single, mixed) or 1e-10 (double)
+  bool deterministic = false;       // results independent of the number of threads, at some cost
+};
+
+// What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
+// Signs: with g = dE/d(r_j - r_i) of an edge, F_i += g, F_j -= g and virial_ab += -(r_j - r_i)_a g_b (LAMMPS's sign:
+// pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
+struct EvaluationRequest {
+  const double (*positions)[3] = nullptr;    // [atoms]
+  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: energy only
+  double *atom_energy = nullptr;             // [atoms] or null; only receivers are written
+  double (*atom_virial)[9] = nullptr;        // [atoms] or null; order xx,yy,zz,xy,xz,yz,yx,zx,zy, first index position
+  bool virial = false;                       // whether the global virial is wanted
+};
+
+struct EvaluationResult {
+  double energy = 0.0;      // sum over this rank's receivers, eV
+  double virial[6] = {};    // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
+  int64_t num_edges = 0;
+};
+
+// Two atoms closer than MIN_DISTANCE, or a result that is not finite. Atom indices (-1: not known).
+class EvaluationError : public std::runtime_error {
+ public:
+  EvaluationError(const std::string &what, int atom_i, int atom_j, double distance)
+      : std::runtime_error(what), atom_i(atom_i), atom_j(atom_j), distance(distance) {}
+  int atom_i, atom_j;
+  double distance;
+};
+constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  // Lines for the log: precision, backend, threads, table knots and errors per layer.
+  virtual std::string describe() const = 0;
+  // The neighborhood must stay valid and unchanged until the next call.
+  virtual void set_neighborhood(const Neighborhood &n) = 0;
+  // Collective through exchange. An error found on one rank is thrown after the last exchange, so that no rank waits;
+  // all outputs of that rank are then undefined.
+  virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
+  // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
+  virtual std::size_t exchange_bytes_per_row() const = 0;
+  // Bytes held by the evaluation for the present neighborhood.
+  virtual std::size_t memory_bytes() const = 0;
+};
+
+// Model already restricted to the elements of the run. Defined in kokkos/model_kokkos.cpp.
+std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
+
+// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default.
+void start_kokkos(int num_threads, int device);
+std::string kokkos_backend();    // "OpenMP, 2 threads", ...
+
+}    // namespace equi
+
+#endif

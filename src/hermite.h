@@ -1,0 +1,40 @@
+// Hermite interpolation within a bin, for host and device.
+#ifndef EQUI_HERMITE_H
+#define EQUI_HERMITE_H
+
+#include "activation.h"
+
+namespace equi {
+
+// The degree + 1 coefficients of a bin's rows (RadialTable) at the fraction t of its width h, for value and derivative.
+EQUI_FUNCTION void hermite(int degree, double t, double h, double *value, double *derivative) {
+  const double t2 = t * t, t3 = t2 * t, s = 1.0 - t, s2 = s * s;
+  if (degree == 3) {
+    value[0] = s2 * (1.0 + 2.0 * t);
+    value[1] = t * s2;
+    value[2] = t2 * (3.0 - 2.0 * t);
+    value[3] = -t2 * s;
+    derivative[0] = -6.0 * t * s / h;
+    derivative[1] = s * (1.0 - 3.0 * t) / h;
+    derivative[2] = 6.0 * t * s / h;
+    derivative[3] = t * (3.0 * t - 2.0) / h;
+    return;
+  }
+  const double s3 = s2 * s;
+  value[0] = s3 * (1.0 + 3.0 * t + 6.0 * t2);
+  value[1] = t * s3 * (1.0 + 3.0 * t);
+  value[2] = t2 * s3;
+  value[3] = t3 * (1.0 + 3.0 * s + 6.0 * s2);
+  value[4] = -s * t3 * (1.0 + 3.0 * s);
+  value[5] = s2 * t3;
+  derivative[0] = -30.0 * t2 * s2 / h;
+  derivative[1] = s2 * (1.0 + 2.0 * t - 15.0 * t2) / h;
+  derivative[2] = t * s2 * (2.0 - 5.0 * t) / h;
+  derivative[3] = 30.0 * t2 * s2 / h;
+  derivative[4] = t2 * (1.0 + 2.0 * s - 15.0 * s2) / h;
+  derivative[5] = -t2 * s * (2.0 - 5.0 * s) / h;
+}
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,74 @@
+// Radial functions of a trained convolution, exact and tabulated.
+#ifndef EQUI_RADIAL_FUNCTION_H
+#define EQUI_RADIAL_FUNCTION_H
+
+#include "network.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// b_n(r) = prefactor sin(k_n r)/r f(r) with f the cutoff function; length unit Angstrom.
+struct RadialBasis {
+  enum class Cutoff { polynomial, xplor };
+  std::vector<double> wave_numbers;    // 1/Angstrom
+  double prefactor = 1.0;
+  Cutoff cutoff_kind = Cutoff::polynomial;
+  double cutoff = 0.0;    // Angstrom
+  double p = 6.0;         // polynomial
+  double r_on = 0.0;      // xplor, Angstrom
+
+  int size() const { return static_cast<int>(wave_numbers.size()); }
+  // Distances in (0, cutoff) at which a derivative below the third jumps (r_on of xplor): tables need a knot there.
+  std::vector<double> kinks() const;
+  // out [order+1][size()]: value and derivatives d^k/dr^k, order <= 3, 0 <= r <= cutoff. At a kink `side` chooses
+  // the branch: -1 from below, +1 from above.
+  void derivatives(double r, int order, int side, double *out) const;
+};
+
+// All weights W_q[u](r) of one convolution: network on the basis, times r^r_power per column.
+struct RadialFunction {
+  RadialBasis basis;
+  Network network;
+  std::vector<int> r_power;    // [num_outputs], or empty for all zero
+
+  int num_outputs() const { return network.num_outputs(); }
+  void derivatives(double r, int order, int side, double *out) const;    // out [order+1][num_outputs()]
+  // The same at `count` distances, out [count][order+1][num_outputs()]; faster than one by one.
+  void derivatives(int count, const double *r, int order, int side, double *out) const;
+};
+
+// Piecewise Hermite interpolation of a RadialFunction. Degree 3 stores (f, f' h) per knot, degree 5 (f, f' h, f'' h^2 /
+// 2), as rows of num_columns numbers; the rows of knot k and k+1 are adjacent, so that a bin reads 2*rows_per_knot()
+// consecutive rows.
+struct RadialTable {
+  // A run of equidistant knots; pieces (few, in ascending order) meet at the kinks and where the spacing changes, and
+  // both pieces own a knot there (one-sided derivatives).
+  struct Piece {
+    double r_begin, r_end, spacing;
+    int first_knot, num_bins;
+  };
+  int degree = 3;
+  int num_columns = 0;
+  int num_knots = 0;
+  std::vector<Piece> pieces;
+  std::vector<double> rows;    // [num_knots][rows_per_knot()][num_columns]
+  // Largest error found between knots against the exact function, of the value and of the derivative, relative to the
+  // largest magnitude over all columns and all distances beyond 1 Angstrom (errors below that: all distances).
+  double value_error = 0.0;
+  double derivative_error = 0.0;
+
+  int rows_per_knot() const { return (degree + 1) / 2; }
+
+  // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
+  void coefficients(double r, int &row, double *value, double *derivative) const;
+
+  // Smallest table of `degree` with value and derivative errors at most tolerance; throws std::runtime_error with the
+  // error reached if 20000 knots do not suffice.
+  static RadialTable build(const RadialFunction &f, int degree, double tolerance);
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,33 @@
+// The safetensors container: named tensors and a few metadata strings. Little-endian data; reading executes nothing.
+#ifndef EQUI_SAFETENSORS_H
+#define EQUI_SAFETENSORS_H
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+struct StoredTensor {
+  bool is_double = false;    // F64, else F32
+  std::vector<int64_t> shape;
+  const char *data = nullptr;    // into the bytes given to parse_safetensors, not necessarily aligned
+
+  int64_t size() const;
+  std::string shape_text() const;    // "[64, 960]"
+  std::vector<double> values() const;
+};
+
+struct SafetensorsFile {
+  std::map<std::string, std::string> metadata;
+  std::map<std::string, StoredTensor> tensors;
+};
+
+// The tensors point into bytes, which must outlive the result. Throws ModelFileError (model_file.h), which names `path`
+// and the field, unless header, offsets, shapes and the length of the file agree exactly.
+SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &path);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,15 @@
+// Real spherical harmonics in the basis of irreps.h, with gradients. Reference route in float64; the kernels have
+// their own vectorised evaluation (kokkos/), tested against this one.
+#ifndef EQUI_SPHERICAL_HARMONICS_H
+#define EQUI_SPHERICAL_HARMONICS_H
+
+namespace equi {
+
+// values [(lmax+1)^2]: Y_lm(vec/|vec|), l ascending, m = -l..l, "component" normalisation.
+// gradient [(lmax+1)^2][3], or null: derivative of that with respect to vec (1/length unit of vec). vec must not be
+// zero.
+void spherical_harmonics(int lmax, const double vec[3], double *values, double *gradient);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,43 @@
+// The channel-wise ("uvu") tensor product of node features with edge harmonics, as one value. The reference here, the
+// generic kernels and generated kernels are routes to it and are tested against each other.
+#ifndef EQUI_TENSOR_PRODUCT_H
+#define EQUI_TENSOR_PRODUCT_H
+
+#include "irreps.h"
+
+#include <vector>
+
+namespace equi {
+
+// Path q couples input block `in` with the harmonic l2 to output block `out`; scale multiplies the result.
+struct TensorProductPath {
+  int in = 0;
+  int l2 = 0;
+  int out = 0;
+  double scale = 1.0;
+};
+
+struct TensorProduct {
+  Irreps irreps_in;
+  Irreps irreps_out;    // one block per path, of the multiplicity of its input block
+  int lmax_edge = 0;
+  std::vector<TensorProductPath> paths;
+
+  int num_weights() const;    // sum of multiplicities over paths, the columns of the radial function
+  int weight_offset(int path) const;
+
+  // Throws std::invalid_argument naming the path if blocks, multiplicities or the triangle rule do not fit.
+  void validate() const;
+
+  // One edge, features in the order of irreps.h: adds to out [irreps_out.dim()].
+  // x [irreps_in.dim()], y [(lmax_edge+1)^2], w [num_weights()].
+  void forward(const double *x, const double *y, const double *w, double *out) const;
+
+  // Adjoint: adds dL/dx, dL/dy, dL/dw for a cotangent out_adj; any of the three may be null.
+  void backward(const double *x, const double *y, const double *w, const double *out_adj, double *x_adj, double *y_adj,
+                double *w_adj) const;
+};
+
+}    // namespace equi
+
+#endif
