@@ -1,0 +1,47 @@
+// Memory of an evaluation: buffers that grow and never shrink, so that a warm step allocates nothing.
+#ifndef EQUI_BUFFER_H
+#define EQUI_BUFFER_H
+
+#include <cstddef>
+#include <cstring>
+#include <memory>
+#include <new>
+
+namespace equi {
+
+// Numbers in host memory, aligned to 64 bytes. Growing discards the content. Not a Kokkos View: threads grow their own
+// buffers within parallel regions, where a View's allocation would wait for a fence. A debug build fills new memory
+// with NaN bytes, so that a read before a write shows.
+template <class T>
+class Buffer {
+ public:
+  T *reserve(std::size_t n) {
+    if (n > size_) {
+      data_.reset();             // give the old memory back first
+      size_ = n + n / 8 + 16;    // an eighth to spare, so that fluctuating counts do not reallocate at every maximum
+      data_.reset(static_cast<T *>(::operator new(size_ * sizeof(T), std::align_val_t(ALIGNMENT))));
+#ifdef EQUI_DEBUG
+      std::memset(data_.get(), 0xff, size_ * sizeof(T));
+#endif
+    }
+    return data_.get();
+  }
+  T *data() const {
+    return data_.get();
+  }
+  std::size_t bytes() const {
+    return size_ * sizeof(T);
+  }
+
+ private:
+  static constexpr std::size_t ALIGNMENT = 64;
+  struct Delete {
+    void operator()(T *p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
+  };
+  std::unique_ptr<T[], Delete> data_;
+  std::size_t size_ = 0;
+};
+
+}    // namespace equi
+
+#endif

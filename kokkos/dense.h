@@ -1,0 +1,19 @@
+// Dense products on node features: one small interface to the host's BLAS. Calls come from inside threads, one product
+// per thread, so the library is kept at a single thread of its own.
+#ifndef EQUI_DENSE_H
+#define EQUI_DENSE_H
+
+#include <cstdint>
+
+namespace equi {
+
+// C = A B + beta C, all row-major; A [m,k], C [m,n] contiguous; B is [k,n], or [n,k] if transpose_b.
+void gemm(bool transpose_b, int64_t m, int n, int k, const float *a, const float *b, float beta, float *c);
+void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const double *b, double beta, double *c);
+
+// Must be called once before the first product.
+void start_dense();
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,400 @@
+#include "device_model.h"
+
+#include "device_dense.h"
+#include "device_evaluation.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// Receivers per chunk. A GPU needs some thousand atoms at a time to be busy; what a chunk needs beyond the features is about 1 kB per edge
+// and the outputs of a convolution.
+constexpr int DEVICE_CHUNK = 4096, HOST_CHUNK = 256;
+// `radial exact` keeps all weights of a chunk's edges.
+constexpr int EXACT_CHUNK = 128;
+
+}    // namespace
+
+template <class Exec, class T, class G>
+ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions &options)
+    : model_(model), options_(options), plan_(make_evaluation_plan(model, true)),
+      chunk_size_(options.radial_exact                 ? EXACT_CHUNK
+                      : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK
+                                                       : DEVICE_CHUNK),
+      edges_(model.lmax_edge, model.cutoff)
+{
+  start_device_dense(exec_);
+  scale_shift_.scale.assign(model.num_species(), 1.0);
+  scale_shift_.shift.assign(model.num_species(), 0.0);
+  auto layout = [&](int f) -> const FeatureLayout & { return plan_.features[f].layout; };
+  for (const Layer &layer : model_.layers) {
+    Op op;
+    if (const auto *l = std::get_if<Linear>(&layer)) {
+      const LinearOp<T> host(*l, layout(l->input), layout(l->output), model.num_species());
+      op = std::make_unique<DeviceLinear<Exec, T>>(exec_, host, model.num_species());
+    } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output), options);
+    } else if (const auto *g = std::get_if<Gate>(&layer)) {
+      op = std::make_unique<DeviceGate<Exec, T>>(GateOp<T>(*g, layout(g->input), layout(g->output)));
+    } else if (const auto *r = std::get_if<Readout>(&layer)) {
+      const FeatureBlock &b = layout(r->input).block(r->block);
+      Network network = r->network;
+      network.simplify();
+      op = std::unique_ptr<ReadoutOp>(
+          new ReadoutOp{DeviceReadout<Exec, T>(exec_, network, layout(r->input).group(b.group), b.channel), {}});
+    } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
+      scale_shift_ = *s;
+    }
+    ops_.push_back(std::move(op));
+  }
+  assign(exec_, scale_, scale_shift_.scale);
+  feature_.resize(plan_.features.size());
+  evaluate_fixed_features();
+}
+
+template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::evaluate_fixed_features()
+{
+  const int num_species = model_.num_species();
+  std::vector<int> order(num_species), begin(num_species + 1);
+  for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
+  begin[num_species] = num_species;
+  DeviceBuffer<Exec, int> device_order;
+  assign(exec_, device_order, order);
+  const DeviceSpeciesOrder species{device_order.data(), begin.data()};
+  auto rows = [&](int f) { return FeatureRows<T>{feature_[f].data(), num_species, 0}; };
+
+  for (size_t f = 0; f < plan_.features.size(); f++)
+    if (plan_.features[f].storage == Storage::fixed) {
+      const int64_t size = static_cast<int64_t>(num_species) * plan_.features[f].layout.row_size();
+      device_zero(exec_, feature_[f].reserve(size), size);
+    }
+  for (int k : plan_.fixed_layers) {
+    if (const auto *e = std::get_if<SpeciesEmbedding>(&model_.layers[k])) {
+      const FeatureGroup &group = plan_.features[e->output].layout.group(0);
+      std::vector<T> x(static_cast<size_t>(num_species) * group.width(), T(0));
+      for (int s = 0; s < num_species; s++)
+        for (int u = 0; u < e->weight.cols; u++) x[static_cast<size_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+      copy_to_device(exec_, rows(e->output).group(group), x.data(), static_cast<int64_t>(x.size()));
+    } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
+      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(l->input), rows(l->output), species);
+    } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
+      std::get<std::unique_ptr<DeviceGate<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(g->input), rows(g->output));
+    }
+  }
+  fixed_result_.resize(model_.layers.size());
+  for (const Stage &stage : plan_.stages)
+    for (const Step &step : stage.steps) {
+      const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
+      if (!l || !step.fixed_input) continue;
+      const int64_t size = static_cast<int64_t>(num_species) * plan_.features[l->output].layout.row_size();
+      T *result = fixed_result_[step.layer].reserve(size);
+      device_zero(exec_, result, size);
+      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[step.layer])
+          ->forward(exec_, num_species, rows(l->input), FeatureRows<T>{result, num_species, 0}, species);
+    }
+  exec_.fence("equi: the local order of species is in use no more");
+}
+
+template <class Exec, class T, class G> std::string ModelDevice<Exec, T, G>::describe() const
+{
+  char text[200];
+  const char *names[] = {"single", "mixed", "double"};
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s, %d atoms at a time\n", names[static_cast<int>(options_.precision)],
+                Exec::name(), chunk_size_);
+  std::string lines = text;
+  int layer = 0;
+  for (const Op &op : ops_)
+    if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) {
+      std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->host().plan().num_paths);
+      lines += text + (*c)->host().describe() + "\n";
+    }
+  return lines;
+}
+
+// ---- neighbourhood ----------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n)
+{
+  neighborhood_ = &n;
+  edges_.set_neighborhood(exec_, n);
+  const int num_species = model_.num_species();
+  const std::vector<int> species(n.row_species.begin(), n.row_species.begin() + n.num_receivers);
+  std::vector<int> order(n.num_receivers);
+  chunks_.clear();
+  for (int first = 0; first < n.num_receivers; first += chunk_size_) {
+    Chunk chunk{first, std::min(chunk_size_, n.num_receivers - first), std::vector<int>(num_species + 1, 0)};
+    for (int a = 0; a < chunk.count; a++) chunk.species_begin[species[first + a] + 1]++;
+    for (int s = 0; s < num_species; s++) chunk.species_begin[s + 1] += chunk.species_begin[s];
+    std::vector<int> next(chunk.species_begin.begin(), chunk.species_begin.end() - 1);
+    for (int a = 0; a < chunk.count; a++) order[first + next[species[first + a]]++] = a;
+    chunks_.push_back(std::move(chunk));
+  }
+  assign(exec_, receiver_species_, species);
+  assign(exec_, species_order_, order);
+}
+
+template <class Exec, class T, class G> DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) const
+{
+  return {species_order_.data() + chunk.first, chunk.species_begin.data()};
+}
+
+template <class Exec, class T, class G>
+DeviceConvChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const
+{
+  const std::vector<int64_t> &begin = edges_.host_begin();
+  return {chunk.count, edges_.begin() + chunk.first, begin[chunk.first], begin[chunk.first + chunk.count] - begin[chunk.first], nullptr,
+          fixed_input ? edges_.sender_species() : edges_.sender_row()};
+}
+
+// ---- memory -----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::reserve()
+{
+  const int64_t owned = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
+  for (size_t f = 0; f < plan_.features.size(); f++) {
+    const FeaturePlan &feature = plan_.features[f];
+    if (feature.storage == Storage::rows) feature_[f].reserve(rows * feature.layout.row_size());
+    if (feature.storage == Storage::owned) feature_[f].reserve(owned * feature.layout.row_size());
+  }
+  int64_t stage_row_size = 0, chunk_row_size = 0;
+  for (size_t s = 0; s < plan_.stages.size(); s++) {
+    stage_row_size = std::max(stage_row_size, plan_.stages[s].stage_row_size);
+    chunk_row_size = std::max(chunk_row_size, plan_.stages[s].tile_row_size);
+    if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
+  }
+  stage_scratch_.reserve(owned * stage_row_size);
+  chunk_features_.reserve(std::min<int64_t>(owned, chunk_size_) * chunk_row_size);
+  energy_.reserve(owned);
+  for (Op &op : ops_)
+    if (auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op)) (*r)->adjoint.reserve(owned * (*r)->readout.num_inputs());
+}
+
+template <class Exec, class T, class G>
+FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature, bool adjoint)
+{
+  const FeaturePlan &plan = plan_.features[feature];
+  switch (plan.storage) {
+    case Storage::rows:
+      return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), neighborhood_->num_rows, chunk.first};
+    case Storage::owned:    // the adjoint takes the place of the value
+      return {feature_[feature].data(), num_owned(), chunk.first};
+    case Storage::stage: return {stage_scratch_.data() + num_owned() * plan.offset, num_owned(), chunk.first};
+    case Storage::tile: return {chunk_features_.data() + chunk.count * plan.offset, chunk.count, 0};
+    case Storage::fixed: break;
+  }
+  return {feature_[feature].data(), model_.num_species(), 0};
+}
+
+// Rows of a feature or of its adjoint to other ranks and back, through host memory where the device has its own.
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse)
+{
+  const FeatureLayout &layout = plan_.features[feature].layout;
+  const int64_t rows = neighborhood_->num_rows, owned = num_owned();
+  T *host = data;
+  if constexpr (!DeviceTraits<Exec>::ON_HOST) {
+    staging_.resize(rows * layout.row_size());
+    host = staging_.data();
+  } else {
+    exec_.fence("equi: features ready for other ranks");
+  }
+  FeaturePieces<T> pieces;
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const FeatureGroup &group = layout.group(g);
+    pieces.push_back({host + rows * group.offset, group.width()});
+    // Forward sends owned rows, reverse all.
+    if constexpr (!DeviceTraits<Exec>::ON_HOST)
+      copy_to_host(exec_, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
+  }
+  if (is_reverse)
+    exchange.reverse(pieces);
+  else
+    exchange.forward(pieces);
+  if constexpr (!DeviceTraits<Exec>::ON_HOST)
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
+      // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
+      if (is_reverse)
+        copy_to_device(exec_, data + at, host + at, owned * width);
+      else
+        copy_to_device(exec_, data + at + owned * width, host + at + owned * width, (rows - owned) * width);
+    }
+}
+
+// ---- forward ----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &stage)
+{
+  const int *species = receiver_species_.data() + chunk.first;
+  for (const Step &step : stage.steps) {
+    const Layer &layer = model_.layers[step.layer];
+    Op &op = ops_[step.layer];
+    if (const auto *l = std::get_if<Linear>(&layer)) {
+      const FeatureRows<T> y = rows_of(chunk, l->output, false);
+      if (step.fixed_input)
+        copy_species_rows<Exec, T>(exec_, chunk.count, plan_.features[l->output].layout,
+                                   {fixed_result_[step.layer].data(), model_.num_species(), 0}, species, y, l->accumulate);
+      else
+        std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->forward(exec_, chunk.count, rows_of(chunk, l->input, false), y,
+                                                                      species_order(chunk));
+    } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
+      const DeviceConvChunk edges = receivers(chunk, step.fixed_input);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), true, scratch_);
+      convolution.forward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, false), scratch_);
+    } else if (const auto *g = std::get_if<Gate>(&layer)) {
+      std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->forward(exec_, chunk.count, rows_of(chunk, g->input, false),
+                                                                  rows_of(chunk, g->output, false));
+    } else if (const auto *r = std::get_if<Readout>(&layer)) {
+      ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
+      const FeatureRows<T> x = rows_of(chunk, r->input, false);
+      readout.readout.forward(exec_, chunk.count, x, species, scale_.data(), energy_.data() + chunk.first,
+                              readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs());
+    }
+  }
+}
+
+// ---- backward ---------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &stage)
+{
+  for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
+    if (step->adjoint == Step::Adjoint::none) continue;
+    const bool add = step->adjoint == Step::Adjoint::add;
+    const Layer &layer = model_.layers[step->layer];
+    Op &op = ops_[step->layer];
+    if (const auto *l = std::get_if<Linear>(&layer)) {
+      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, l->output, true),
+                                                                     rows_of(chunk, l->input, true), add, species_order(chunk));
+    } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
+      const DeviceConvChunk edges = receivers(chunk, step->fixed_input);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), false, scratch_);
+      convolution.backward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, true), edges_.harmonics(),
+                           edges_.adjoint(), scratch_);
+    } else if (const auto *g = std::get_if<Gate>(&layer)) {
+      std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, g->output, true),
+                                                                   rows_of(chunk, g->input, true));
+    } else if (const auto *r = std::get_if<Readout>(&layer)) {
+      const ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
+      const FeatureLayout &layout = plan_.features[r->input].layout;
+      const FeatureRows<T> x_adj = rows_of(chunk, r->input, true);
+      if (!add)
+        for (int k = 0; k < layout.num_groups(); k++)
+          device_zero(exec_, x_adj.group(layout.group(k)), chunk.count * static_cast<int64_t>(layout.group(k).width()));
+      readout.readout.backward(exec_, chunk.count,
+                               readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs(), x_adj);
+    }
+  }
+}
+
+// The adjoint of a stage's exchanged input, by a gather over the edges that point at each row.
+template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::gather_senders(int s)
+{
+  const Stage &stage = plan_.stages[s];
+  const Step &step = stage.steps.front();
+  const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
+  const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(ops_[step.layer]);
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const int64_t rows = neighborhood_->num_rows;
+  T *adjoint = exchanged_adjoint(s);
+  // Owned rows may have been written by other layers that read the feature.
+  const int64_t written = step.adjoint == Step::Adjoint::add ? num_owned() : 0;
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t width = layout.group(g).width();
+    device_zero(exec_, adjoint + rows * layout.group(g).offset + written * width, (rows - written) * width);
+  }
+  const FeatureRows<const T> out_adj{stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset, num_owned(), 0};
+  const std::vector<int64_t> &begin = edges_.host_sender_begin();
+  for (int64_t first = 0; first < rows; first += chunk_size_) {
+    const int count = static_cast<int>(std::min<int64_t>(chunk_size_, rows - first));
+    const DeviceConvChunk edges{count, edges_.sender_begin() + first, begin[first], begin[first + count] - begin[first],
+                                edges_.sender_edge(), edges_.sender_receiver()};
+    convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), true, scratch_);
+    convolution.gather_senders(exec_, edges, out_adj, {adjoint, rows, first}, scratch_);
+  }
+}
+
+// ---- a step -----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G>
+EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange)
+{
+  EvaluationResult result;
+  edges_.build(exec_, request.positions);
+  result.num_edges = edges_.size();
+  reserve();
+  device_zero(exec_, energy_.data(), num_owned());
+
+  const int num_stages = static_cast<int>(plan_.stages.size());
+  for (int s = 0; s < num_stages; s++) {
+    const Stage &stage = plan_.stages[s];
+    if (stage.exchanged_input >= 0) exchange_rows(exchange, stage.exchanged_input, feature_[stage.exchanged_input].data(), false);
+    for (const Chunk &chunk : chunks_) forward_stage(chunk, stage);
+  }
+  host_energy_.resize(num_owned());
+  copy_to_host(exec_, host_energy_.data(), energy_.data(), num_owned());    // summed on the host, in the order of receivers
+  for (int i = 0; i < num_owned(); i++) {
+    const double e = host_energy_[i] + scale_shift_.shift[neighborhood_->row_species[i]];
+    result.energy += e;
+    if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
+  }
+
+  if (request.forces) {
+    device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
+    for (int s = num_stages - 1; s >= 0; s--) {
+      const Stage &stage = plan_.stages[s];
+      for (const Chunk &chunk : chunks_) backward_stage(chunk, stage);
+      if (stage.exchanged_input < 0) continue;
+      gather_senders(s);
+      exchange_rows(exchange, stage.exchanged_input, exchanged_adjoint(s), true);
+    }
+    edges_.finish(exec_, request, result);
+  }
+
+  const auto &collision = edges_.collision();
+  if (collision.atom_i >= 0)
+    throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
+  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
+    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+  return result;
+}
+
+template <class Exec, class T, class G> std::size_t ModelDevice<Exec, T, G>::memory_bytes() const
+{
+  std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + chunk_features_.bytes() + exchanged_adjoint_[0].bytes() +
+      exchanged_adjoint_[1].bytes() + energy_.bytes() + scale_.bytes() + scratch_.bytes() + receiver_species_.bytes() +
+      species_order_.bytes() + staging_.capacity() * sizeof(T);
+  for (const auto &f : feature_) bytes += f.bytes();
+  for (const auto &f : fixed_result_) bytes += f.bytes();
+  for (const Op &op : ops_) {
+    if (const auto *l = std::get_if<std::unique_ptr<DeviceLinear<Exec, T>>>(&op)) bytes += (*l)->bytes();
+    if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) bytes += (*c)->bytes();
+    if (const auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op)) bytes += (*r)->adjoint.bytes() + (*r)->readout.bytes();
+  }
+  return bytes;
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class ModelDevice<DeviceExec, float, float>;
+template class ModelDevice<DeviceExec, float, double>;
+template class ModelDevice<DeviceExec, double, double>;
+
+std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options)
+{
+  start_kokkos(0, -1);
+  switch (options.precision) {
+    case Precision::single: return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);
+    case Precision::mixed: return std::make_unique<ModelDevice<DeviceExec, float, double>>(model, options);
+    case Precision::double_: break;
+  }
+  return std::make_unique<ModelDevice<DeviceExec, double, double>>(model, options);
+}
+
+}    // namespace equi

@@ -1,0 +1,393 @@
+#include "device_node_ops.h"
+
+#include "activation.h"
+#include "device_dense.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// to[k] = from[order[k]], rows of `width` numbers
+template <class Exec, class T>
+void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to)
+{
+  Kokkos::parallel_for(
+      "equi:gather_rows", DeviceRange<Exec>(exec, 0, n * width),
+      KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
+}
+
+// to[order[k]] (+)= from[k]
+template <class Exec, class T>
+void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add)
+{
+  Kokkos::parallel_for(
+      "equi:scatter_rows", DeviceRange<Exec>(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
+        T &t = to[static_cast<int64_t>(order[k / width]) * width + k % width];
+        t = add ? t + from[k] : from[k];
+      });
+}
+
+template <class Exec, class T> void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *bias, T *y)
+{
+  Kokkos::parallel_for(
+      "equi:bias", DeviceRange<Exec>(exec, 0, rows * channels),
+      KOKKOS_LAMBDA(int64_t k) { y[k / channels * width + k % channels] += bias[k % channels]; });
+}
+
+// Scalars: x = c a(z). Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
+template <class T> struct ActivateScalars {
+  Activation activation;
+  T scale;
+  int mul, padded_mul, in_width, out_width;
+  const T *z;
+  T *x;
+  KOKKOS_FUNCTION void operator()(int64_t k) const
+  {
+    const int64_t r = k / padded_mul;
+    const int u = static_cast<int>(k % padded_mul);
+    x[r * out_width + u] = u < mul ? scale * activate(activation, z[r * in_width + u]).value : T(0);
+  }
+};
+
+template <class T> struct ActivateGated {
+  Activation activation;
+  T scale;
+  int mul, padded_mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
+  const T *z, *gate;
+  T *x;
+  KOKKOS_FUNCTION void operator()(int64_t k) const
+  {
+    const int64_t r = k / padded_mul;
+    const int u = static_cast<int>(k % padded_mul);
+    const T g = u < mul ? scale * activate(activation, gate[r * gate_width + u]).value : T(0);
+    for (int m = 0; m < dim; m++) x[r * out_width + m * out_channels + u] = u < mul ? z[r * in_width + m * in_channels + u] * g : T(0);
+  }
+};
+
+template <class T> struct ScalarsAdjoint {
+  Activation activation;
+  T scale;
+  int mul, in_width, out_width;
+  T *z;
+  const T *x_adj;
+  KOKKOS_FUNCTION void operator()(int64_t k) const
+  {
+    const int64_t r = k / mul;
+    const int u = static_cast<int>(k % mul);
+    T &zu = z[r * in_width + u];
+    zu = x_adj[r * out_width + u] * scale * activate(activation, zu).derivative;
+  }
+};
+
+template <class T> struct GatedAdjoint {
+  Activation activation;
+  T scale;
+  int mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
+  T *z, *gate;
+  const T *x_adj;
+  KOKKOS_FUNCTION void operator()(int64_t k) const
+  {
+    const int64_t r = k / mul;
+    const int u = static_cast<int>(k % mul);
+    T &g = gate[r * gate_width + u];
+    const auto a = activate(activation, g);
+    T sum = 0;
+    for (int m = 0; m < dim; m++) {
+      T &zm = z[r * in_width + m * in_channels + u];
+      const T xm = x_adj[r * out_width + m * out_channels + u];
+      sum += zm * xm;
+      zm = xm * scale * a.value;
+    }
+    g = scale * a.derivative * sum;
+  }
+};
+
+// One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
+constexpr int MAX_MATRICES = 8;
+
+template <class Exec, class T> struct ReadoutKernel {
+  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  int num_matrices;
+  int width[MAX_MATRICES + 1];
+  int64_t weight[MAX_MATRICES], bias[MAX_MATRICES];
+  int total_width;    // of all layers
+  Activation activation;
+  double activation_scale;
+  const double *data;
+  const T *x;    // at the first channel
+  int x_width;
+  const int *species;
+  const double *scale;
+  double *energy;
+  T *adjoint;
+
+  KOKKOS_FUNCTION void operator()(const Member &team) const
+  {
+    const int64_t i = team.league_rank();
+    const int rank = team.team_rank(), step = team.team_size();
+    // Outputs, slopes and adjoints of all layers, one after the other.
+    double *h = static_cast<double *>(team.team_scratch(0).get_shmem(3 * sizeof(double) * total_width));
+    double *slope = h + total_width, *h_adj = slope + total_width;
+    for (int u = rank; u < width[0]; u += step) h[u] = static_cast<double>(x[i * x_width + u]);
+    team.team_barrier();
+    int at = 0;
+    for (int k = 0; k < num_matrices; k++) {
+      const double *w = data + weight[k], *b = data + bias[k], *in = h + at;
+      at += width[k];
+      for (int v = rank; v < width[k + 1]; v += step) {
+        double sum = b[v];
+        for (int u = 0; u < width[k]; u++) sum += in[u] * w[static_cast<int64_t>(u) * width[k + 1] + v];
+        if (k + 1 < num_matrices) {
+          const auto a = activate(activation, sum);
+          h[at + v] = activation_scale * a.value;
+          slope[at + v] = activation_scale * a.derivative;
+        } else {
+          h[at + v] = sum;
+          slope[at + v] = 1.0;
+        }
+      }
+      team.team_barrier();
+    }
+    const double factor = scale[species[i]];
+    if (rank == 0) {
+      energy[i] += factor * h[at];
+      h_adj[at] = factor;
+    }
+    team.team_barrier();
+    for (int k = num_matrices - 1; k >= 0; k--) {
+      const double *w = data + weight[k];
+      const int before = at - width[k];
+      for (int u = rank; u < width[k]; u += step) {
+        double sum = 0;
+        for (int v = 0; v < width[k + 1]; v++) sum += w[static_cast<int64_t>(u) * width[k + 1] + v] * h_adj[at + v] * slope[at + v];
+        if (k > 0)
+          h_adj[before + u] = sum;
+        else
+          adjoint[i * width[0] + u] = static_cast<T>(sum);
+      }
+      at = before;
+      team.team_barrier();
+    }
+  }
+};
+
+}    // namespace
+
+// ---- linear -----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T>
+DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species)
+    : in_(op.in()), out_(op.out()), per_species_(op.per_species()), accumulate_(op.accumulate()),
+      num_species_(op.per_species() ? num_species : 1)
+{
+  std::vector<T> weight, bias;
+  for (const auto &p : op.products()) {
+    Product product{p.in, p.out, {}};
+    for (const auto &w : p.weight) {
+      product.weight.push_back(static_cast<int64_t>(weight.size()));
+      weight.insert(weight.end(), w.begin(), w.end());
+    }
+    products_.push_back(std::move(product));
+    scratch_row_ = std::max<int64_t>(scratch_row_, in_.group(p.in).width() + out_.group(p.out).width());
+  }
+  for (int g = 0; g < out_.num_groups(); g++) {
+    if (op.bias()[g].empty()) continue;
+    biases_.push_back({g, static_cast<int64_t>(bias.size())});
+    bias.insert(bias.end(), op.bias()[g].begin(), op.bias()[g].end());
+  }
+  assign(exec, weight_, weight);
+  assign(exec, bias_, bias);
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+                                  const DeviceSpeciesOrder &species)
+{
+  const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
+  std::vector<bool> written(yl.num_groups(), add);
+  for (const Product &p : products_) {
+    const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
+    const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
+    const int dim = xg.irrep.dim();
+    if (!per_species_) {
+      device_gemm(exec, transpose, count * dim, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
+                  T(written[gy] ? 1 : 0), y.group(yg));
+    } else {
+      // Rows of one species are brought together, multiplied, and taken back.
+      T *xs = scratch_.reserve(count * scratch_row_), *ys = xs + count * xg.width();
+      for (int s = 0; s < num_species_; s++) {
+        const int *rows = species.order + species.begin[s];
+        const int64_t n = species.begin[s + 1] - species.begin[s];
+        if (n == 0) continue;
+        gather_rows(exec, rows, n, xg.width(), x.group(xg), xs);
+        device_gemm(exec, transpose, n * dim, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], T(0), ys);
+        scatter_rows(exec, rows, n, yg.width(), ys, y.group(yg), written[gy]);
+      }
+    }
+    written[gy] = true;
+  }
+  for (int g = 0; g < yl.num_groups(); g++)
+    if (!written[g]) device_zero(exec, y.group(yl.group(g)), count * yl.group(g).width());
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                                    const DeviceSpeciesOrder &species)
+{
+  apply(exec, count, x, y, false, accumulate_, species);
+  for (const Bias &b : biases_) {
+    const FeatureGroup &group = out_.group(b.group);
+    add_bias(exec, count, group.width(), group.channels, bias_.data() + b.offset, y.group(group));
+  }
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                                     const DeviceSpeciesOrder &species)
+{
+  apply(exec, count, y_adj, x_adj, true, add, species);
+}
+
+// ---- gate -------------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T>
+void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const
+{
+  for (const auto &t : op_.terms()) {
+    const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
+    const T *zi = z.group(gi) + t.in_channel;
+    T *xo = x.group(go) + t.out_channel;
+    const DeviceRange<Exec> range(exec, 0, count * padded(t.mul));
+    if (t.gate < 0) {
+      Kokkos::parallel_for("equi:gate", range, ActivateScalars<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.width(), go.width(), zi, xo});
+    } else {
+      const FeatureGroup &gg = op_.in().group(t.gate);
+      Kokkos::parallel_for("equi:gate", range,
+                           ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.channels, gg.width(),
+                                            go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xo});
+    }
+  }
+}
+
+template <class Exec, class T>
+void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const
+{
+  for (const auto &t : op_.terms()) {
+    const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
+    T *zi = z.group(gi) + t.in_channel;
+    const T *xa = x_adj.group(go) + t.out_channel;
+    const DeviceRange<Exec> range(exec, 0, count * t.mul);
+    if (t.gate < 0) {
+      Kokkos::parallel_for("equi:gate_adjoint", range, ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
+    } else {
+      const FeatureGroup &gg = op_.in().group(t.gate);
+      Kokkos::parallel_for("equi:gate_adjoint", range,
+                           GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.channels, gg.width(), go.width(),
+                                           go.channels, zi, z.group(gg) + t.gate_channel, xa});
+    }
+  }
+  for (const auto &u : op_.unread()) {
+    const FeatureGroup &g = op_.in().group(u.group);
+    T *rows = z.group(g) + u.first;
+    const int channels = g.channels, width = u.end - u.first;
+    Kokkos::parallel_for(
+        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.irrep.dim() * width),
+        KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = T(0); });
+  }
+}
+
+// ---- readout ----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T>
+DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel)
+    : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale)
+{
+  const size_t n = network.weights.size();
+  if (n > static_cast<size_t>(MAX_MATRICES))
+    throw std::invalid_argument("a readout network with " + std::to_string(n) + " matrices; the device evaluation has at most " +
+                                std::to_string(MAX_MATRICES));
+  std::vector<double> data;
+  widths_.push_back(network.num_inputs());
+  for (size_t k = 0; k < n; k++) {
+    const Matrix &w = network.weights[k];
+    widths_.push_back(w.cols);
+    weight_.push_back(static_cast<int64_t>(data.size()));
+    data.insert(data.end(), w.data.begin(), w.data.end());
+    bias_.push_back(static_cast<int64_t>(data.size()));
+    if (k < network.biases.size() && !network.biases[k].empty())
+      data.insert(data.end(), network.biases[k].begin(), network.biases[k].end());
+    else
+      data.resize(data.size() + w.cols, 0.0);
+  }
+  assign(exec, data_, data);
+}
+
+template <class Exec, class T>
+void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale,
+                                     double *energy, T *adjoint) const
+{
+  if (count == 0) return;
+  ReadoutKernel<Exec, T> kernel;
+  kernel.num_matrices = static_cast<int>(weight_.size());
+  kernel.total_width = 0;
+  for (size_t k = 0; k < widths_.size(); k++) {
+    kernel.width[k] = widths_[k];
+    kernel.total_width += widths_[k];
+  }
+  for (size_t k = 0; k < weight_.size(); k++) {
+    kernel.weight[k] = weight_[k];
+    kernel.bias[k] = bias_[k];
+  }
+  kernel.activation = activation_;
+  kernel.activation_scale = activation_scale_;
+  kernel.data = data_.data();
+  kernel.x = x.group(group_) + channel_;
+  kernel.x_width = group_.width();
+  kernel.species = species;
+  kernel.scale = scale;
+  kernel.energy = energy;
+  kernel.adjoint = adjoint;
+  Kokkos::TeamPolicy<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
+  policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(double) * kernel.total_width + 64));
+  Kokkos::parallel_for("equi:readout", policy, kernel);
+}
+
+template <class Exec, class T>
+void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const
+{
+  T *to = x_adj.group(group_) + channel_;
+  const int mul = num_inputs(), width = group_.width();
+  Kokkos::parallel_for(
+      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul),
+      KOKKOS_LAMBDA(int64_t k) { to[k / mul * width + k % mul] += adjoint[k]; });
+}
+
+template <class Exec, class T>
+void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result, const int *species,
+                       FeatureRows<T> y, bool add)
+{
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int width = layout.group(g).width();
+    const T *from = result.group(layout.group(g));
+    T *to = y.group(layout.group(g));
+    Kokkos::parallel_for(
+        "equi:species_rows", DeviceRange<Exec>(exec, 0, count * width), KOKKOS_LAMBDA(int64_t k) {
+          const T f = from[static_cast<int64_t>(species[k / width]) * width + k % width];
+          to[k] = add ? to[k] + f : f;
+        });
+  }
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+#define EQUI_INSTANTIATE(T) \
+  template class DeviceLinear<DeviceExec, T>; \
+  template class DeviceGate<DeviceExec, T>; \
+  template class DeviceReadout<DeviceExec, T>; \
+  template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, const int *, FeatureRows<T>, bool);
+EQUI_INSTANTIATE(float)
+EQUI_INSTANTIATE(double)
+
+}    // namespace equi

@@ -1,0 +1,92 @@
+// Layers that act on each atom alone, on a device: what node_ops.h does on the host, from the same constants.
+#ifndef EQUI_DEVICE_NODE_OPS_H
+#define EQUI_DEVICE_NODE_OPS_H
+
+#include "device_exec.h"
+#include "node_ops.h"
+
+#include <vector>
+
+namespace equi {
+
+// Which rows of a chunk belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the chunk. order: device memory,
+// begin: host memory.
+struct DeviceSpeciesOrder {
+  const int *order;
+  const int *begin;
+};
+
+// The rows of FeatureRows are device memory throughout.
+template <class Exec, class T> class DeviceLinear {
+ public:
+  DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species);
+  bool per_species() const { return per_species_; }
+  // y (+)= x W (+ b)
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, const DeviceSpeciesOrder &species);
+  // x_adj (+)= y_adj W^T
+  void backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                const DeviceSpeciesOrder &species);
+  std::size_t bytes() const { return weight_.bytes() + bias_.bytes() + scratch_.bytes(); }
+
+ private:
+  struct Product {
+    int in, out;                    // groups
+    std::vector<int64_t> weight;    // offsets of one matrix, or of one per species
+  };
+  struct Bias {
+    int group;
+    int64_t offset;
+  };
+  void apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+             const DeviceSpeciesOrder &species);
+
+  FeatureLayout in_, out_;
+  bool per_species_, accumulate_;
+  int num_species_;
+  int64_t scratch_row_ = 0;
+  std::vector<Product> products_;
+  std::vector<Bias> biases_;
+  DeviceBuffer<Exec, T> weight_, bias_, scratch_;
+};
+
+template <class Exec, class T> class DeviceGate {
+ public:
+  explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
+  // z is replaced by its adjoint.
+  void backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const;
+
+ private:
+  GateOp<T> op_;
+};
+
+// energy[i] += scale[species[i]] network(x_i) in float64, and its gradient by x_i.
+template <class Exec, class T> class DeviceReadout {
+ public:
+  DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel);
+  int num_inputs() const { return widths_.front(); }
+  // x: rows of the feature; adjoint [count][num_inputs()].
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale, double *energy,
+               T *adjoint) const;
+  // x_adj += adjoint
+  void backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const;
+  std::size_t bytes() const { return data_.bytes(); }
+
+ private:
+  FeatureGroup group_;
+  int channel_;
+  std::vector<int> widths_;
+  Activation activation_;
+  double activation_scale_;
+  DeviceBuffer<Exec, double> data_;        // per matrix: weights, then biases (zeros if it has none)
+  std::vector<int64_t> weight_, bias_;    // offsets
+};
+
+// Rows of `result` (one per species) copied or added to y.
+template <class Exec, class T>
+void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result, const int *species,
+                       FeatureRows<T> y, bool add);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,183 @@
+#include "edges.h"
+
+#include "harmonics.h"
+
+#include "host_exec.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace equi {
+
+namespace {
+
+const HarmonicsNorms NORMS;
+
+// f(i) for i in [0, n), on all threads.
+template <class F>
+void parallel(const char *label, int64_t n, const F &f) {
+  Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, n), f);
+}
+
+}    // namespace
+
+template <class T, class G>
+void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
+  neighborhood_ = &n;
+  const int64_t num_candidates = n.first[n.num_receivers];
+
+  transposed_begin_.assign(n.num_rows + 1, 0);
+  for (int64_t c = 0; c < num_candidates; c++) transposed_begin_[n.sender_row[c] + 1]++;
+  for (int r = 0; r < n.num_rows; r++) transposed_begin_[r + 1] += transposed_begin_[r];
+  transposed_.resize(num_candidates);
+  transposed_receiver_.resize(num_candidates);
+  std::vector<int64_t> next(transposed_begin_.begin(), transposed_begin_.end() - 1);
+  for (int i = 0; i < n.num_receivers; i++)
+    for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
+      const int64_t k = next[n.sender_row[c]]++;
+      transposed_[k] = c;
+      transposed_receiver_[k] = i;
+    }
+
+  row_atom_.assign(n.num_rows, -1);
+  for (int i = 0; i < n.num_receivers; i++) row_atom_[i] = n.receiver[i];
+  for (int r = n.num_receivers; r < n.num_rows; r++)
+    if (transposed_begin_[r] < transposed_begin_[r + 1])
+      row_atom_[r] = n.sender_atom[transposed_[transposed_begin_[r]]];
+}
+
+template <class T, class G>
+void Edges<T, G>::build(const double (*x)[3]) {
+  const Neighborhood &n = *neighborhood_;
+  const int N = n.num_receivers;
+  const double cutoff2 = cutoff_ * cutoff_;
+  int64_t *begin = begin_.reserve(N + 1);
+  int64_t *candidate_edge = candidate_edge_.reserve(n.first[N]);
+
+  begin[0] = 0;
+  parallel("equi:count", N, [&](int64_t i) {
+    const double *xi = x[n.receiver[i]];
+    int64_t count = 0;
+    for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
+      const double *xj = x[n.sender_atom[c]];
+      const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
+      const bool inside = !(dx * dx + dy * dy + dz * dz >= cutoff2);    // NaN is kept, to be reported
+      candidate_edge[c] = inside ? count : -1;
+      count += inside;
+    }
+    begin[i + 1] = count;
+  });
+  for (int i = 0; i < N; i++) begin[i + 1] += begin[i];
+  size_ = begin[N];
+
+  int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
+  G *distance = distance_.reserve(size_), *direction = direction_.reserve(3 * size_);
+  T *y = harmonics_.reserve(num_y_ * size_);
+  G *adjoint = adjoint_.reserve(num_y_ * size_);
+  Kokkos::MinLoc<double, int64_t>::value_type closest;
+  Kokkos::parallel_reduce(
+      "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
+      [&](int64_t i, Kokkos::ValLocScalar<double, int64_t> &best) {
+        const double *xi = x[n.receiver[i]];
+        for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
+          if (candidate_edge[c] < 0) continue;
+          const int64_t e = begin[i] + candidate_edge[c];
+          candidate_edge[c] = e;
+          const double *xj = x[n.sender_atom[c]];
+          const double d[3] = {xj[0] - xi[0], xj[1] - xi[1], xj[2] - xi[2]};
+          const double r = std::sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+          if (r < best.val) best = {r, c};
+          const double inverse = r > 0.0 ? 1.0 / r : 0.0;    // coinciding atoms are reported, not propagated as NaN
+          std::fill_n(adjoint + num_y_ * e, num_y_, G(0));
+          sender_row[e] = n.sender_row[c];
+          sender_species[e] = n.row_species[n.sender_row[c]];
+          distance[e] = static_cast<G>(r);
+          for (int k = 0; k < 3; k++) direction[3 * e + k] = static_cast<G>(d[k] * inverse);
+          evaluate_harmonics(NORMS, lmax_, direction + 3 * e, y + num_y_ * e);
+        }
+      },
+      Kokkos::MinLoc<double, int64_t>(closest));
+  collision_ = {};
+  if (size_ > 0 && closest.val < MIN_DISTANCE) {
+    const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
+    collision_ = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
+  }
+}
+
+template <class T, class G>
+void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
+  const Neighborhood &n = *neighborhood_;
+  const int N = n.num_receivers;
+  const int64_t *begin = begin_.data();
+  const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
+  G *force = force_.reserve(3 * size_);
+  const bool virial = request.virial || request.atom_virial;
+  double *receiver_virial = virial ? receiver_virial_.reserve(9 * N) : nullptr;
+
+  // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
+  static constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
+
+  parallel("equi:edge_force", N, [&](int64_t i) {
+    double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
+      const G *u = direction + 3 * e, *ya = adjoint + num_y_ * e;
+      G g[3] = {0, 0, 0};
+      harmonics_gradient(NORMS, lmax_, u, ya, g);
+      // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
+      const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
+      const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
+      for (int k = 0; k < 3; k++) {
+        force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
+        f[k] += force[3 * e + k];
+      }
+      if (virial)
+        for (int k = 0; k < 9; k++)
+          v[k] -= static_cast<double>(distance[e] * u[A[k]]) * static_cast<double>(force[3 * e + B[k]]);
+    }
+    for (int k = 0; k < 3; k++) request.forces[n.receiver[i]][k] += f[k];
+    if (virial)
+      for (int k = 0; k < 9; k++) receiver_virial[9 * i + k] = v[k];
+  });
+
+  // What senders feel, gathered row by row in a fixed order. Copies of an atom on this rank share its row, so that most
+  // ghosts need nothing.
+  parallel("equi:senders", n.num_rows, [&](int64_t row) {
+    double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    if (row_atom_[row] < 0) return;
+    for (int64_t k = transposed_begin_[row]; k < transposed_begin_[row + 1]; k++) {
+      const int64_t e = transposed_edge(k);
+      if (e < 0) continue;
+      for (int a = 0; a < 3; a++) f[a] += force[3 * e + a];
+      if (request.atom_virial)
+        for (int a = 0; a < 9; a++)
+          v[a] -= static_cast<double>(distance[e] * direction[3 * e + A[a]]) * static_cast<double>(force[3 * e + B[a]]);
+    }
+    for (int a = 0; a < 3; a++) request.forces[row_atom_[row]][a] -= f[a];
+    if (request.atom_virial)
+      for (int a = 0; a < 9; a++) request.atom_virial[row_atom_[row]][a] += 0.5 * v[a];
+  });
+
+  if (request.atom_virial)
+    for (int i = 0; i < N; i++)
+      for (int k = 0; k < 9; k++) request.atom_virial[n.receiver[i]][k] += 0.5 * receiver_virial[9 * i + k];
+  if (request.virial)
+    for (int i = 0; i < N; i++) {
+      const double *v = receiver_virial + 9 * i;
+      for (int k = 0; k < 3; k++) result.virial[k] += v[k];
+      for (int k = 3; k < 6; k++) result.virial[k] += 0.5 * (v[k] + v[k + 3]);
+    }
+}
+
+template <class T, class G>
+std::size_t Edges<T, G>::bytes() const {
+  return begin_.bytes() + candidate_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + distance_.bytes() +
+         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + receiver_virial_.bytes() +
+         transposed_.size() * (sizeof(int64_t) + sizeof(int)) + transposed_begin_.size() * sizeof(int64_t) +
+         row_atom_.size() * sizeof(int);
+}
+
+template class Edges<float, float>;
+template class Edges<float, double>;
+template class Edges<double, double>;
+
+}    // namespace equi

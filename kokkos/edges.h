@@ -1,0 +1,72 @@
+// The edges of a step: from candidates within the skin to pairs within the cutoff, with distances, directions and
+// harmonics, and back from derivatives by them to forces and virials.
+#ifndef EQUI_EDGES_H
+#define EQUI_EDGES_H
+
+#include "buffer.h"
+#include "evaluator.h"
+#include "neighbor_graph.h"
+
+#include <vector>
+
+namespace equi {
+
+// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it.
+template <class T, class G>
+class Edges {
+ public:
+  Edges(int lmax, double cutoff) : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff) {}
+
+  void set_neighborhood(const Neighborhood &n);
+
+  // Fills all arrays for the positions at hand.
+  void build(const double (*positions)[3]);
+
+  // Adds up the derivatives in adjoint() to forces, virials, as EvaluationRequest says. adjoint() is used up.
+  void finish(const EvaluationRequest &request, EvaluationResult &result);
+
+  int64_t size() const { return size_; }
+  int num_y() const { return num_y_; }
+  const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
+  const int *sender_row() const { return sender_row_.data(); }
+  const int *sender_species() const { return sender_species_.data(); }
+  const G *distance() const { return distance_.data(); }
+  const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
+  // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
+  G *adjoint() { return adjoint_.data(); }
+
+  int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff
+
+  // Transposed: the candidates that point at a row, in the order of receivers, and the edge of each (-1 beyond the
+  // cutoff).
+  const int64_t *transposed_begin() const { return transposed_begin_.data(); }    // [A+1]
+  int64_t transposed_edge(int64_t k) const { return candidate_edge_.data()[transposed_[k]]; }
+  int transposed_receiver(int64_t k) const { return transposed_receiver_[k]; }
+
+  // The closest pair found below MIN_DISTANCE, atom_i = -1 if none.
+  struct Collision {
+    int atom_i = -1, atom_j = -1;
+    double distance = 0.0;
+  };
+  const Collision &collision() const { return collision_; }
+  std::size_t bytes() const;
+
+ private:
+  int lmax_, num_y_;
+  double cutoff_;
+  const Neighborhood *neighborhood_ = nullptr;
+  int64_t size_ = 0;
+  Collision collision_;
+  Buffer<int64_t> begin_, candidate_edge_;
+  Buffer<int> sender_row_, sender_species_;
+  Buffer<G> distance_, direction_, adjoint_, force_;
+  Buffer<T> harmonics_;
+  Buffer<double> receiver_virial_;
+  std::vector<int64_t> transposed_begin_, transposed_;
+  std::vector<int> transposed_receiver_;
+  std::vector<int> row_atom_;    // [A] an atom that stands for the row, -1 if no edge can reach it
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,129 @@
+#include "evaluation_plan.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+struct Ports {
+  int input = -1, output = -1;
+};
+
+Ports ports(const Layer &layer) {
+  struct Visitor {
+    Ports operator()(const SpeciesEmbedding &l) const { return {-1, l.output}; }
+    Ports operator()(const Linear &l) const { return {l.input, l.output}; }
+    Ports operator()(const Convolution &l) const { return {l.input, l.output}; }
+    Ports operator()(const Gate &l) const { return {l.input, l.output}; }
+    Ports operator()(const Readout &l) const { return {l.input, -1}; }
+    Ports operator()(const ScaleShift &) const { return {}; }
+  };
+  return std::visit(Visitor{}, layer);
+}
+
+template <class L>
+bool is(const Layer &layer) {
+  return std::holds_alternative<L>(layer);
+}
+
+}    // namespace
+
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
+  EvaluationPlan plan;
+  const int num_features = static_cast<int>(model.features.size());
+  plan.features.resize(num_features);
+  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f]);
+
+  // Fixed features: every layer that writes them reads fixed features only and is no convolution. Deciding this needs
+  // all writers of a feature, so start from "all fixed" and strike out until nothing changes.
+  std::vector<bool> fixed(num_features, true);
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (const Layer &layer : model.layers) {
+      const Ports p = ports(layer);
+      if (p.output < 0 || !fixed[p.output]) continue;
+      if (is<Convolution>(layer) || (p.input >= 0 && !fixed[p.input])) {
+        fixed[p.output] = false;
+        changed = true;
+      }
+    }
+  }
+
+  std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), gate_readers(num_features, 0);
+  std::vector<bool> kept_output(num_features, false);
+  plan.stages.emplace_back();
+  for (size_t k = 0; k < model.layers.size(); k++) {
+    const Layer &layer = model.layers[k];
+    const Ports p = ports(layer);
+    if (is<ScaleShift>(layer)) continue;
+    if (p.output >= 0 && fixed[p.output]) {
+      plan.fixed_layers.push_back(static_cast<int>(k));
+      continue;
+    }
+    if (is<Convolution>(layer) && !fixed[p.input]) {
+      plan.stages.emplace_back();
+      plan.stages.back().exchanged_input = p.input;
+      plan.max_exchanged_row_size = std::max(plan.max_exchanged_row_size, plan.features[p.input].layout.row_size());
+      if (plan.features[p.input].consumer >= 0)
+        throw std::invalid_argument("feature " + model.feature_names[p.input] + " is read by two convolutions");
+      plan.features[p.input].consumer = static_cast<int>(plan.stages.size()) - 1;
+      kept_output[p.output] = gather_senders;
+    }
+    if (is<Gate>(layer) && ++gate_readers[p.input] > 1)
+      throw std::invalid_argument("feature " + model.feature_names[p.input] + " is read by two gates");
+    Step step;
+    step.layer = static_cast<int>(k);
+    step.fixed_input = p.input >= 0 && fixed[p.input];
+    if (step.fixed_input && is<Readout>(layer))
+      throw std::invalid_argument("feature " + model.feature_names[p.input] +
+                                  " depends on the species alone and is read out");
+    if (step.fixed_input && is<Gate>(layer))
+      throw std::invalid_argument("feature " + model.feature_names[p.output] +
+                                  " mixes a gate of a fixed feature with others");
+    plan.stages.back().steps.push_back(step);
+    const int stage = static_cast<int>(plan.stages.size()) - 1;
+    for (int f : {p.input, p.output}) {
+      if (f < 0) continue;
+      if (first_stage[f] < 0) first_stage[f] = stage;
+      last_stage[f] = stage;
+    }
+  }
+
+  for (int f = 0; f < num_features; f++) {
+    FeaturePlan &feature = plan.features[f];
+    if (fixed[f])
+      feature.storage = Storage::fixed;
+    else if (feature.consumer >= 0)
+      feature.storage = Storage::rows;
+    else if (gate_readers[f] > 0 || first_stage[f] != last_stage[f])
+      feature.storage = Storage::owned;    // a gate's backward pass needs its input
+    else if (first_stage[f] >= 0) {
+      Stage &stage = plan.stages[first_stage[f]];
+      feature.storage = kept_output[f] ? Storage::stage : Storage::tile;
+      int64_t &used = kept_output[f] ? stage.stage_row_size : stage.tile_row_size;
+      feature.offset = used;
+      used += feature.layout.row_size();
+    }
+    if (feature.consumer >= 0 && gate_readers[f] > 0)
+      throw std::invalid_argument("feature " + model.feature_names[f] + " is read by a gate and by a convolution");
+  }
+
+  // The first layer that writes an adjoint in the backward order overwrites it. A layer whose output has no adjoint
+  // takes no part.
+  std::vector<bool> written(num_features, false);
+  for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage)
+    for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
+      const Ports p = ports(model.layers[step->layer]);
+      if (p.output >= 0 && !written[p.output]) continue;
+      if (is<Convolution>(model.layers[step->layer]) || !step->fixed_input) {
+        if (p.input < 0) continue;
+        step->adjoint = written[p.input] ? Step::Adjoint::add : Step::Adjoint::overwrite;
+        if (!step->fixed_input) written[p.input] = true;
+      }
+    }
+  return plan;
+}
+
+}    // namespace equi

@@ -1,0 +1,62 @@
+// How a feature lies in memory during an evaluation.
+//
+// Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][channels], channel fastest, so
+// that SIMD and GPU lanes run over channels and a dense product on a group is one plain matrix product with R*(2l+1)
+// rows. The groups of a feature follow one another: group g begins at R * group(g).offset. Every block's channels are
+// padded with zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all rows are aligned to 64
+// bytes.
+#ifndef EQUI_FEATURE_LAYOUT_H
+#define EQUI_FEATURE_LAYOUT_H
+
+#include "irreps.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace equi {
+
+constexpr int CHANNEL_PAD = 16;
+
+inline int padded(int channels) {
+  return (channels + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
+}
+
+struct FeatureGroup {
+  Irrep irrep;
+  int channels = 0;    // padded, of all its blocks
+  int offset = 0;      // numbers per row in the groups before this one
+  int width() const { return irrep.dim() * channels; }
+};
+
+struct FeatureBlock {
+  int group = 0;
+  int channel = 0;    // first channel within the group
+  int mul = 0;        // channels without padding
+};
+
+class FeatureLayout {
+ public:
+  FeatureLayout() = default;
+  explicit FeatureLayout(const Irreps &irreps) {
+    for (const IrrepBlock &b : irreps) {
+      if (groups_.empty() || groups_.back().irrep != b.irrep) groups_.push_back({b.irrep, 0, row_size_});
+      blocks_.push_back({static_cast<int>(groups_.size()) - 1, groups_.back().channels, b.mul});
+      groups_.back().channels += padded(b.mul);
+      row_size_ += padded(b.mul) * b.irrep.dim();
+    }
+  }
+  int num_groups() const { return static_cast<int>(groups_.size()); }
+  const FeatureGroup &group(int g) const { return groups_[g]; }
+  const FeatureBlock &block(int b) const { return blocks_[b]; }
+  int num_blocks() const { return static_cast<int>(blocks_.size()); }
+  int row_size() const { return row_size_; }    // numbers per row
+
+ private:
+  std::vector<FeatureGroup> groups_;
+  std::vector<FeatureBlock> blocks_;
+  int row_size_ = 0;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,63 @@
+// Choice of the host kernels' instruction set.
+#include "host_kernels.h"
+
+#include <stdexcept>
+
+namespace equi {
+
+namespace isa_generic {
+extern const HostKernels<float> FLOAT_KERNELS;
+extern const HostKernels<double> DOUBLE_KERNELS;
+}    // namespace isa_generic
+#if defined(__x86_64__)
+namespace isa_avx2 {
+extern const HostKernels<float> FLOAT_KERNELS;
+extern const HostKernels<double> DOUBLE_KERNELS;
+}    // namespace isa_avx2
+namespace isa_avx512 {
+extern const HostKernels<float> FLOAT_KERNELS;
+extern const HostKernels<double> DOUBLE_KERNELS;
+}    // namespace isa_avx512
+#endif
+
+bool instruction_set_available(InstructionSet set) {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+  if (set == InstructionSet::avx512)
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+#endif
+  return set == InstructionSet::generic;
+}
+
+InstructionSet best_instruction_set() {
+  for (InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2})
+    if (instruction_set_available(set)) return set;
+  return InstructionSet::generic;
+}
+
+namespace {
+template <class T>
+const HostKernels<T> &pick(const HostKernels<float> &f, const HostKernels<double> &d) {
+  if constexpr (sizeof(T) == sizeof(float))
+    return f;
+  else
+    return d;
+}
+}    // namespace
+
+template <class T>
+const HostKernels<T> &host_kernels(InstructionSet set) {
+  if (!instruction_set_available(set)) throw std::invalid_argument("this CPU lacks the requested instruction set");
+#if defined(__x86_64__)
+  if (set == InstructionSet::avx512) return pick<T>(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS);
+  if (set == InstructionSet::avx2) return pick<T>(isa_avx2::FLOAT_KERNELS, isa_avx2::DOUBLE_KERNELS);
+#endif
+  return pick<T>(isa_generic::FLOAT_KERNELS, isa_generic::DOUBLE_KERNELS);
+}
+
+template const HostKernels<float> &host_kernels<float>(InstructionSet);
+template const HostKernels<double> &host_kernels<double>(InstructionSet);
+
+}    // namespace equi

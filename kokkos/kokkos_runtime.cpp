@@ -1,0 +1,29 @@
+// The process-wide Kokkos of a host program that has none of its own.
+#include "evaluator.h"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdlib>
+
+namespace equi {
+
+void start_kokkos(int num_threads, int device) {
+  if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
+  Kokkos::InitializationSettings settings;
+  settings.set_disable_warnings(true);    // about thread binding, which is the user's or the MPI launcher's choice
+  if (num_threads > 0) settings.set_num_threads(num_threads);
+  if (device >= 0) settings.set_device_id(device);
+  Kokkos::initialize(settings);
+  // Views of evaluations that outlive main() would be freed after Kokkos; the pair style's destructor runs before.
+  std::atexit([] {
+    if (Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::finalize();
+  });
+}
+
+std::string kokkos_backend() {
+  const int threads = Kokkos::DefaultHostExecutionSpace().concurrency();
+  return std::string(Kokkos::DefaultExecutionSpace::name()) + ", " + std::to_string(threads) +
+         (threads == 1 ? " thread" : " threads");
+}
+
+}    // namespace equi

@@ -1,0 +1,596 @@
+#include "model_kokkos.h"
+
+#include "dense.h"
+
+#include "host_exec.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// A tile's scratch should stay in a core's second-level cache, but the dense products want a few dozen rows.
+constexpr int64_t TILE_BYTES = 800000;
+constexpr int MIN_TILE = 16, MAX_TILE = 64;
+// `deterministic`: tiles must not depend on the number of threads.
+constexpr int DETERMINISTIC_TILE = 32;
+
+}    // namespace
+
+template <class T, class G>
+ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &options, InstructionSet set)
+    : model_(model),
+      options_(options),
+      kernels_(&host_kernels<T>(set)),
+      plan_(make_evaluation_plan(model, options.deterministic)),
+      edges_(model.lmax_edge, model.cutoff) {
+  start_dense();
+  scale_shift_.scale.assign(model.num_species(), 1.0);
+  scale_shift_.shift.assign(model.num_species(), 0.0);
+  auto layout = [&](int f) -> const FeatureLayout & { return plan_.features[f].layout; };
+  for (const Layer &layer : model_.layers) {
+    Op op;
+    if (const auto *l = std::get_if<Linear>(&layer))
+      op = LinearOp<T>(*l, layout(l->input), layout(l->output), model.num_species());
+    else if (const auto *c = std::get_if<Convolution>(&layer))
+      op = std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), options);
+    else if (const auto *g = std::get_if<Gate>(&layer))
+      op = GateOp<T>(*g, layout(g->input), layout(g->output));
+    else if (const auto *r = std::get_if<Readout>(&layer)) {
+      const FeatureBlock &b = layout(r->input).block(r->block);
+      op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<T>>()};
+      std::get<ReadoutOp>(op).network.simplify();
+    } else if (const auto *s = std::get_if<ScaleShift>(&layer))
+      scale_shift_ = *s;
+    ops_.push_back(std::move(op));
+  }
+  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<T>>());
+  evaluate_fixed_features();
+  const int concurrency = HostExec().concurrency();
+  for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
+}
+
+// f(thread index) once per thread.
+template <class T, class G>
+template <class F>
+void ModelKokkos<T, G>::on_threads(const char *label, const F &f) {
+  const int num_threads = static_cast<int>(threads_.size());
+  Kokkos::parallel_for(
+      label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::evaluate_fixed_features() {
+  const int num_species = model_.num_species();
+  std::vector<int> order(num_species), begin(num_species + 1);
+  for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
+  begin[num_species] = num_species;
+  const SpeciesOrder species{order.data(), begin.data()};
+  auto rows = [&](int f) { return FeatureRows<T>{feature_[f]->data(), num_species, 0}; };
+
+  for (size_t f = 0; f < plan_.features.size(); f++)
+    if (plan_.features[f].storage == Storage::fixed) {
+      const size_t size = static_cast<size_t>(num_species) * plan_.features[f].layout.row_size();
+      std::fill_n(feature_[f]->reserve(size), size, T(0));
+    }
+  for (int k : plan_.fixed_layers) {
+    if (const auto *e = std::get_if<SpeciesEmbedding>(&model_.layers[k])) {
+      const FeatureGroup &group = plan_.features[e->output].layout.group(0);
+      T *x = rows(e->output).group(group);
+      for (int s = 0; s < num_species; s++)
+        for (int u = 0; u < e->weight.cols; u++)
+          x[static_cast<int64_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+    } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
+      const auto &op = std::get<LinearOp<T>>(ops_[k]);
+      std::vector<T> scratch(op.scratch_size(num_species));
+      op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data());
+    } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
+      std::get<GateOp<T>>(ops_[k]).forward(num_species, rows(g->input), rows(g->output));
+    }
+  }
+  fixed_result_.resize(model_.layers.size());
+  for (const Stage &stage : plan_.stages)
+    for (const Step &step : stage.steps) {
+      const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
+      if (!l || !step.fixed_input) continue;
+      const auto &op = std::get<LinearOp<T>>(ops_[step.layer]);
+      std::vector<T> scratch(op.scratch_size(num_species));
+      std::vector<T> &result = fixed_result_[step.layer];
+      result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), T(0));
+      op.forward(num_species, rows(l->input), FeatureRows<T>{result.data(), num_species, 0}, species, scratch.data());
+    }
+}
+
+template <class T, class G>
+std::string ModelKokkos<T, G>::describe() const {
+  char text[200];
+  const char *names[] = {"single", "mixed", "double"};
+  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", names[static_cast<int>(options_.precision)],
+                kokkos_backend().c_str(), kernels_->name, options_.deterministic ? ", deterministic" : "");
+  std::string lines = text;
+  int layer = 0;
+  for (const Op &op : ops_)
+    if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) {
+      std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->plan().num_paths);
+      lines += text + (*c)->describe() + "\n";
+    }
+  return lines;
+}
+
+// ---- neighbourhood
+// ----------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void ModelKokkos<T, G>::set_neighborhood(const Neighborhood &n) {
+  neighborhood_ = &n;
+  edges_.set_neighborhood(n);
+  receiver_species_.assign(n.row_species.begin(), n.row_species.begin() + n.num_receivers);
+  divide_tiles();
+  if (!options_.deterministic) build_slabs();
+}
+
+// Tiles of similar size, and for each thread a run of them with about the same number of candidates.
+template <class T, class G>
+void ModelKokkos<T, G>::divide_tiles() {
+  const Neighborhood &n = *neighborhood_;
+  const int num_threads = static_cast<int>(threads_.size());
+  int64_t row_size = 1;
+  for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.tile_row_size);
+  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(T)), MIN_TILE, MAX_TILE));
+  if (options_.deterministic)
+    tile = DETERMINISTIC_TILE;
+  else {
+    const int per_thread = (n.num_receivers + num_threads - 1) / num_threads;
+    const int tiles = std::max(1, (per_thread + tile - 1) / tile);
+    tile = std::max(1, (per_thread + tiles - 1) / tiles);
+  }
+  tiles_.clear();
+  for (int first = 0; first < n.num_receivers; first += tile)
+    tiles_.push_back({first, std::min(tile, n.num_receivers - first)});
+
+  // An atom costs something without neighbours too; the constant is the work of its linear layers in units of an edge.
+  constexpr double ATOM_COST = 8.0;
+  auto cost = [&](const Tile &t) {
+    return static_cast<double>(n.first[t.first + t.count] - n.first[t.first]) + ATOM_COST * t.count;
+  };
+  double total = 0.0, done = 0.0;
+  for (const Tile &t : tiles_) total += cost(t);
+  int next = 0;
+  const int num_tiles = static_cast<int>(tiles_.size());
+  for (int t = 0; t < num_threads; t++) {
+    threads_[t]->first_tile = next;
+    const double target = total * (t + 1) / num_threads;
+    while (next < num_tiles && (t == num_threads - 1 || done + 0.5 * cost(tiles_[next]) < target))
+      done += cost(tiles_[next++]);
+    threads_[t]->last_tile = next;
+  }
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::build_slabs() {
+  const Neighborhood &n = *neighborhood_;
+  candidate_slab_row_.resize(n.first[n.num_receivers]);
+  on_threads("equi:slab_rows", [&](int t) {
+    Thread &thread = *threads_[t];
+    thread.slab_rows.clear();
+    std::vector<int> local(n.num_rows, -1);
+    for (int k = thread.first_tile; k < thread.last_tile; k++)
+      for (int64_t c = n.first[tiles_[k].first]; c < n.first[tiles_[k].first + tiles_[k].count]; c++) {
+        int &l = local[n.sender_row[c]];
+        if (l < 0) {
+          l = static_cast<int>(thread.slab_rows.size());
+          thread.slab_rows.push_back(n.sender_row[c]);
+        }
+        candidate_slab_row_[c] = l;
+      }
+  });
+  slab_begin_.assign(n.num_rows + 1, 0);
+  for (const auto &thread : threads_)
+    for (int row : thread->slab_rows) slab_begin_[row + 1]++;
+  for (int r = 0; r < n.num_rows; r++) slab_begin_[r + 1] += slab_begin_[r];
+  slab_part_.resize(slab_begin_[n.num_rows]);
+  std::vector<int64_t> next(slab_begin_.begin(), slab_begin_.end() - 1);
+  for (size_t t = 0; t < threads_.size(); t++)
+    for (size_t l = 0; l < threads_[t]->slab_rows.size(); l++)
+      slab_part_[next[threads_[t]->slab_rows[l]]++] = {static_cast<int>(t), static_cast<int>(l)};
+}
+
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void ModelKokkos<T, G>::reserve() {
+  const int64_t owned = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
+  for (size_t f = 0; f < plan_.features.size(); f++) {
+    const FeaturePlan &feature = plan_.features[f];
+    if (feature.storage == Storage::rows) feature_[f]->reserve(rows * feature.layout.row_size());
+    if (feature.storage == Storage::owned) feature_[f]->reserve(owned * feature.layout.row_size());
+  }
+  int64_t stage_row_size = 0;
+  for (const Stage &s : plan_.stages) stage_row_size = std::max(stage_row_size, s.stage_row_size);
+  stage_scratch_.reserve(owned * stage_row_size);
+  for (size_t s = 0; s < plan_.stages.size(); s++)
+    if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
+  energy_.reserve(owned);
+  for (Op &op : ops_)
+    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * r->mul);
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::find_slab_rows() {
+  const Neighborhood &n = *neighborhood_;
+  int *slab_row = edge_slab_row_.reserve(edges_.size());
+  Kokkos::parallel_for("equi:edge_slab", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
+    for (int64_t c = n.first[i]; c < n.first[i + 1]; c++)
+      if (edges_.edge_of_candidate(c) >= 0) slab_row[edges_.edge_of_candidate(c)] = candidate_slab_row_[c];
+  });
+}
+
+template <class T, class G>
+const FeaturePieces<T> &ModelKokkos<T, G>::pieces(int feature, T *data) {
+  pieces_.clear();
+  const FeatureLayout &layout = plan_.features[feature].layout;
+  for (int g = 0; g < layout.num_groups(); g++)
+    pieces_.push_back(
+        {data + static_cast<int64_t>(neighborhood_->num_rows) * layout.group(g).offset, layout.group(g).width()});
+  return pieces_;
+}
+
+template <class T, class G>
+FeatureRows<T> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
+  const FeaturePlan &plan = plan_.features[feature];
+  switch (plan.storage) {
+    case Storage::rows:
+      return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature]->data(), neighborhood_->num_rows,
+              tile.first};
+    case Storage::owned:    // the adjoint takes the place of the value
+      return {feature_[feature]->data(), num_owned(), tile.first};
+    case Storage::stage:
+      return {stage_scratch_.data() + num_owned() * plan.offset, num_owned(), tile.first};
+    case Storage::tile:
+      return {thread.features.data() + tile.count * plan.offset, tile.count, 0};
+    case Storage::fixed:
+      break;
+  }
+  return {feature_[feature]->data(), model_.num_species(), 0};
+}
+
+template <class T, class G>
+SpeciesOrder ModelKokkos<T, G>::sort_by_species(Thread &thread, const Tile &tile) {
+  const int num_species = model_.num_species();
+  int *begin = thread.order.reserve(num_species + 2 + tile.count), *order = begin + num_species + 2;
+  std::fill_n(begin, num_species + 2, 0);
+  for (int a = 0; a < tile.count; a++) begin[receiver_species_[tile.first + a] + 2]++;
+  for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
+  for (int a = 0; a < tile.count; a++) order[begin[receiver_species_[tile.first + a] + 1]++] = a;
+  return {order, begin};
+}
+
+// ---- forward
+// ----------------------------------------------------------------------------------------------------------------
+
+// The edges of a tile with their radial weights. Everything in it lives in the thread's scratch or in edges_.
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile,
+                                           bool fixed_input) {
+  const int64_t *begin = edges_.begin() + tile.first;
+  const int64_t count = begin[tile.count] - begin[0];
+  int64_t longest = 0;
+  for (int a = 0; a < tile.count; a++) longest = std::max(longest, begin[a + 1] - begin[a]);
+  const int rows = op.rows_per_bin();
+  int *table_row = thread.table_row.reserve(count);
+  T *value = thread.coefficients.reserve(2 * rows * count), *derivative = value + rows * count;
+  const T *table = nullptr;
+  op.radial(edges_.distance() + begin[0], count, thread.radial.reserve(count * op.scratch_per_edge()), table, table_row,
+            value, derivative);
+  thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), longest));
+  return {tile.count,
+          begin,
+          fixed_input ? edges_.sender_species() : edges_.sender_row(),
+          edges_.harmonics(),
+          table,
+          op.columns(),
+          table_row,
+          value,
+          derivative,
+          rows};
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
+  for (int k = thread.first_tile; k < thread.last_tile; k++) {
+    const Tile &tile = tiles_[k];
+    thread.features.reserve(tile.count * stage.tile_row_size);
+    for (const Step &step : stage.steps) {
+      const Layer &layer = model_.layers[step.layer];
+      Op &op = ops_[step.layer];
+      if (const auto *l = std::get_if<Linear>(&layer)) {
+        const auto &linear = std::get<LinearOp<T>>(op);
+        const FeatureRows<T> y = rows_of(thread, tile, l->output, false);
+        if (!step.fixed_input) {
+          const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
+          linear.forward(tile.count, rows_of(thread, tile, l->input, false), y, species,
+                         thread.linear.reserve(linear.scratch_size(tile.count)));
+          continue;
+        }
+        const FeatureLayout &layout = plan_.features[l->output].layout;
+        const FeatureRows<const T> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
+        for (int g = 0; g < layout.num_groups(); g++) {
+          const int width = layout.group(g).width();
+          for (int a = 0; a < tile.count; a++) {
+            const T *f = from.group(layout.group(g)) + static_cast<int64_t>(receiver_species_[tile.first + a]) * width;
+            T *to = y.group(layout.group(g)) + static_cast<int64_t>(a) * width;
+            for (int c = 0; c < width; c++) to[c] = l->accumulate ? to[c] + f[c] : f[c];
+          }
+        }
+      } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+        const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
+        const ConvEdges<T> edges = tile_edges(thread, convolution, tile, step.fixed_input);
+        const FeatureRows<T> y = rows_of(thread, tile, c->output, false);
+        const FeatureRows<T> x = rows_of(thread, tile, c->input, false);
+        kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
+      } else if (const auto *g = std::get_if<Gate>(&layer)) {
+        std::get<GateOp<T>>(op).forward(tile.count, rows_of(thread, tile, g->input, false),
+                                        rows_of(thread, tile, g->output, false));
+      } else if (std::get_if<Readout>(&layer)) {
+        ReadoutOp &r = std::get<ReadoutOp>(op);
+        const FeatureGroup &group = plan_.features[r.feature].layout.group(r.group);
+        const T *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
+        T *adjoint = r.adjoint->data();
+        // In float64: this sum is the energy.
+        double *in = reinterpret_cast<double *>(thread.kernel.reserve(
+                     sizeof(double) * (2 * r.mul + r.network.scratch_size()))),
+               *gradient = in + r.mul;
+        for (int a = 0; a < tile.count; a++) {
+          const int i = tile.first + a;
+          for (int u = 0; u < r.mul; u++) in[u] = x[static_cast<int64_t>(a) * group.width() + u];
+          const double scale = scale_shift_.scale[receiver_species_[i]];
+          energy_.data()[i] += scale * r.network.value_and_gradient(in, gradient, gradient + r.mul);
+          for (int u = 0; u < r.mul; u++)
+            adjoint[static_cast<int64_t>(i) * r.mul + u] = static_cast<T>(scale * gradient[u]);
+        }
+      }
+    }
+  }
+}
+
+// ---- backward
+// ---------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, const Tile &tile) {
+  const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
+  const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
+  const ConvEdges<T> edges = tile_edges(thread, op, tile, step.fixed_input);
+  const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[tile.count] - begin;
+  const int num_y = op.plan().num_y;
+  T *y_adj = thread.y_adj.reserve(count * num_y);
+  const FeatureRows<T> x = rows_of(thread, tile, layer.input, false),
+                       out_adj = rows_of(thread, tile, layer.output, true);
+  const bool scatter = !step.fixed_input && !options_.deterministic;
+  kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows, out_adj.first, y_adj,
+                     scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()),
+                     edge_slab_row_.data(), thread.kernel.data());
+  G *adjoint = edges_.adjoint() + begin * num_y;
+  for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
+  if (stage.exchanged_input >= 0 && !options_.deterministic) {
+    const size_t size = thread.slab_rows.size() * plan_.features[stage.exchanged_input].layout.row_size();
+    std::fill_n(thread.slab.reserve(size), size, T(0));
+  }
+  for (int k = thread.first_tile; k < thread.last_tile; k++) {
+    const Tile &tile = tiles_[k];
+    thread.features.reserve(tile.count * stage.tile_row_size);
+    for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
+      if (step->adjoint == Step::Adjoint::none) continue;
+      const bool add = step->adjoint == Step::Adjoint::add;
+      const Layer &layer = model_.layers[step->layer];
+      const Op &op = ops_[step->layer];
+      if (const auto *l = std::get_if<Linear>(&layer)) {
+        const auto &linear = std::get<LinearOp<T>>(op);
+        const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
+        linear.backward(tile.count, rows_of(thread, tile, l->output, true), rows_of(thread, tile, l->input, true), add,
+                        species, thread.linear.reserve(linear.scratch_size(tile.count)));
+      } else if (std::get_if<Convolution>(&layer)) {
+        backward_convolution(thread, *step, tile);
+      } else if (const auto *g = std::get_if<Gate>(&layer)) {
+        std::get<GateOp<T>>(op).backward(tile.count, rows_of(thread, tile, g->output, true),
+                                         rows_of(thread, tile, g->input, true));
+      } else if (std::get_if<Readout>(&layer)) {
+        const ReadoutOp &r = std::get<ReadoutOp>(op);
+        const FeatureLayout &layout = plan_.features[r.feature].layout;
+        const FeatureRows<T> x_adj = rows_of(thread, tile, r.feature, true);
+        if (!add)
+          for (int gr = 0; gr < layout.num_groups(); gr++)
+            std::fill_n(x_adj.group(layout.group(gr)), tile.count * static_cast<int64_t>(layout.group(gr).width()),
+                        T(0));
+        T *xa = x_adj.group(layout.group(r.group)) + r.channel;
+        for (int a = 0; a < tile.count; a++)
+          for (int u = 0; u < r.mul; u++)
+            xa[static_cast<int64_t>(a) * layout.group(r.group).width() + u] +=
+                r.adjoint->data()[static_cast<int64_t>(tile.first + a) * r.mul + u];
+      }
+    }
+  }
+}
+
+// The adjoint of a stage's exchanged input from the slabs of all threads, in the order of threads.
+template <class T, class G>
+void ModelKokkos<T, G>::add_slabs(int s) {
+  const Stage &stage = plan_.stages[s];
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const bool add_owned = stage.steps.front().adjoint == Step::Adjoint::add;
+  const int64_t rows = neighborhood_->num_rows;
+  T *adjoint = exchanged_adjoint(s);
+  Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const FeatureGroup &group = layout.group(g);
+      T *to = adjoint + rows * group.offset + row * group.width();
+      bool add = add_owned && row < num_owned();
+      for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
+        const Thread &thread = *threads_[slab_part_[p].thread];
+        const T *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
+                        static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
+        for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
+        add = true;
+      }
+      if (!add) std::fill_n(to, group.width(), T(0));
+    }
+  });
+}
+
+// The same by a gather over the transposed edges of each row.
+template <class T, class G>
+void ModelKokkos<T, G>::gather_senders(int s) {
+  const Stage &stage = plan_.stages[s];
+  const Step &step = stage.steps.front();
+  const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
+  const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const bool add_owned = step.adjoint == Step::Adjoint::add;
+  const int num_rows = neighborhood_->num_rows, num_y = op.plan().num_y,
+            num_threads = static_cast<int>(threads_.size());
+  const int num_blocks = (num_rows + DETERMINISTIC_TILE - 1) / DETERMINISTIC_TILE;
+  const int bins = op.rows_per_bin();
+  T *adjoint = exchanged_adjoint(s);
+  const int64_t *transposed = edges_.transposed_begin();
+
+  on_threads("equi:gather", [&](int t) {
+    Thread &thread = *threads_[t];
+    for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
+      const int first = block * DETERMINISTIC_TILE, count = std::min(DETERMINISTIC_TILE, num_rows - first);
+      const int64_t most = transposed[first + count] - transposed[first];
+      int64_t *begin = thread.gather_begin.reserve(count + 1);
+      int *receiver = thread.receiver_row.reserve(most);
+      G *distance = thread.gather_distance.reserve(most);
+      T *y = thread.gather_y.reserve(most * num_y);
+      int64_t n = 0, longest = 0;
+      begin[0] = 0;
+      for (int a = 0; a < count; a++) {
+        for (int64_t k = transposed[first + a]; k < transposed[first + a + 1]; k++) {
+          const int64_t e = edges_.transposed_edge(k);
+          if (e < 0) continue;
+          receiver[n] = edges_.transposed_receiver(k);
+          distance[n] = edges_.distance()[e];
+          std::copy_n(edges_.harmonics() + e * num_y, num_y, y + n * num_y);
+          n++;
+        }
+        begin[a + 1] = n;
+        longest = std::max(longest, n - begin[a]);
+      }
+      int *table_row = thread.table_row.reserve(n);
+      T *value = thread.coefficients.reserve(2 * bins * n), *derivative = value + bins * n;
+      const T *table = nullptr;
+      op.radial(distance, n, thread.radial.reserve(n * op.scratch_per_edge()), table, table_row, value, derivative);
+      const ConvEdges<T> edges{count, begin, receiver, y, table, op.columns(), table_row, value, derivative, bins};
+      thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), longest));
+      const size_t size = static_cast<size_t>(count) * layout.row_size();
+      T *x_adj = thread.slab.reserve(size);
+      std::fill_n(x_adj, size, T(0));    // blocks that start no path keep this
+      const T *out_adj = stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset;
+      kernels_->backward_gather(op.plan(), edges, out_adj, num_owned(), x_adj, count, 0, thread.kernel.data());
+      for (int g = 0; g < layout.num_groups(); g++) {
+        const FeatureGroup &group = layout.group(g);
+        for (int a = 0; a < count; a++) {
+          const T *from = x_adj + static_cast<int64_t>(count) * group.offset + static_cast<int64_t>(a) * group.width();
+          T *to =
+              adjoint + static_cast<int64_t>(num_rows) * group.offset + static_cast<int64_t>(first + a) * group.width();
+          const bool add = add_owned && first + a < num_owned();
+          for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
+        }
+      }
+    }
+  });
+}
+
+// ---- a step
+// -----------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  EvaluationResult result;
+  edges_.build(request.positions);
+  result.num_edges = edges_.size();
+  reserve();
+  if (!options_.deterministic) find_slab_rows();
+  std::fill_n(energy_.data(), num_owned(), 0.0);
+
+  const int num_stages = static_cast<int>(plan_.stages.size());
+  for (int s = 0; s < num_stages; s++) {
+    const Stage &stage = plan_.stages[s];
+    if (stage.exchanged_input >= 0)
+      exchange.forward(pieces(stage.exchanged_input, feature_[stage.exchanged_input]->data()));
+    on_threads("equi:forward", [&](int t) { forward_stage(*threads_[t], stage); });
+  }
+  for (int i = 0; i < num_owned(); i++) {
+    const double e = energy_.data()[i] + scale_shift_.shift[receiver_species_[i]];
+    result.energy += e;
+    if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
+  }
+
+  if (request.forces) {
+    for (int s = num_stages - 1; s >= 0; s--) {
+      const Stage &stage = plan_.stages[s];
+      on_threads("equi:backward", [&](int t) { backward_stage(*threads_[t], stage); });
+      if (stage.exchanged_input < 0) continue;
+      if (options_.deterministic)
+        gather_senders(s);
+      else
+        add_slabs(s);
+      exchange.reverse(pieces(stage.exchanged_input, exchanged_adjoint(s)));
+    }
+    edges_.finish(request, result);
+  }
+
+  const auto &collision = edges_.collision();
+  if (collision.atom_i >= 0)
+    throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
+  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
+    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+  return result;
+}
+
+template <class T, class G>
+std::size_t ModelKokkos<T, G>::memory_bytes() const {
+  std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + exchanged_adjoint_[0].bytes() +
+                      exchanged_adjoint_[1].bytes() + energy_.bytes() + edge_slab_row_.bytes() +
+                      candidate_slab_row_.size() * sizeof(int) + slab_part_.size() * sizeof(SlabPart) +
+                      slab_begin_.size() * sizeof(int64_t) + receiver_species_.size() * sizeof(int);
+  for (const auto &f : feature_) bytes += f->bytes();
+  for (const Op &op : ops_) {
+    if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) bytes += (*c)->bytes();
+    if (const auto *r = std::get_if<ReadoutOp>(&op)) bytes += r->adjoint->bytes();
+  }
+  for (const auto &t : threads_)
+    bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
+             t->kernel.bytes() + t->table_row.bytes() + t->coefficients.bytes() + t->gather_y.bytes() +
+             t->gather_distance.bytes() + t->slab_rows.size() * sizeof(int);
+  return bytes;
+}
+
+template class ModelKokkos<float, float>;
+template class ModelKokkos<float, double>;
+template class ModelKokkos<double, double>;
+
+std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
+  start_kokkos(0, -1);
+  const InstructionSet set = best_instruction_set();
+  switch (options.precision) {
+    case Precision::single:
+      return std::make_unique<ModelKokkos<float, float>>(model, options, set);
+    case Precision::mixed:
+      return std::make_unique<ModelKokkos<float, double>>(model, options, set);
+    case Precision::double_:
+      break;
+  }
+  return std::make_unique<ModelKokkos<double, double>>(model, options, set);
+}
+
+}    // namespace equi

@@ -1,0 +1,113 @@
+// The evaluation of a model: the stages of an EvaluationPlan, tile by tile and thread by thread, with the exchange of
+// remote rows between stages.
+//
+// T is the type of the network (features, radial tables), G that of the geometry: single <float,float>, mixed
+// <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order.
+//
+// Each thread owns a contiguous run of tiles. Adjoints of sender features are scattered into a slab of the thread's
+// own, which has rows for those senders only that its receivers can see, and the slabs are added up in the order of
+// threads: no atomics, and the same result at every run with the same number of threads. With `deterministic` they are
+// gathered over the transposed edges instead, which does not depend on the number of threads either but computes radial
+// weights twice.
+#ifndef EQUI_MODEL_KOKKOS_H
+#define EQUI_MODEL_KOKKOS_H
+
+#include "buffer.h"
+#include "convolution_op.h"
+#include "edges.h"
+#include "evaluation_plan.h"
+#include "evaluator.h"
+#include "node_ops.h"
+
+#include <memory>
+#include <variant>
+#include <vector>
+
+namespace equi {
+
+template <class T, class G>
+class ModelKokkos : public Evaluator {
+ public:
+  ModelKokkos(const Model &model, const EvaluatorOptions &options, InstructionSet set);
+
+  std::string describe() const override;
+  void set_neighborhood(const Neighborhood &n) override;
+  EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
+  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
+  std::size_t memory_bytes() const override;
+
+ private:
+  struct Tile {
+    int first, count;
+  };
+  // What one thread needs: its tiles, a slab for adjoints of senders, scratch.
+  struct Thread {
+    int first_tile = 0, last_tile = 0;    // [first, last)
+    std::vector<int> slab_rows;           // row of each slab row
+    Buffer<T> slab, features, radial, y_adj, linear;
+    Buffer<char> kernel;
+    Buffer<int> table_row, order, receiver_row;
+    Buffer<int64_t> gather_begin;
+    Buffer<G> gather_distance;
+    Buffer<T> gather_y, coefficients;
+  };
+  struct ReadoutOp {
+    int feature, group, channel, mul;
+    Network network;
+    std::unique_ptr<Buffer<T>> adjoint;    // [N][mul] of the input, for an energy of one
+  };
+  using Op = std::variant<std::monostate, LinearOp<T>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>, ReadoutOp>;
+
+  void evaluate_fixed_features();
+  void divide_tiles();
+  void build_slabs();
+  template <class F>
+  void on_threads(const char *label, const F &f);
+
+  void reserve();
+  void find_slab_rows();
+  FeatureRows<T> rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint);
+  SpeciesOrder sort_by_species(Thread &thread, const Tile &tile);
+  void forward_stage(Thread &thread, const Stage &stage);
+  void backward_stage(Thread &thread, const Stage &stage);
+  ConvEdges<T> tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile, bool fixed_input);
+  void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
+  void add_slabs(int stage);
+  void gather_senders(int stage);
+  T *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
+  const FeaturePieces<T> &pieces(int feature, T *data);    // valid until the next call
+  int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+
+  Model model_;
+  EvaluatorOptions options_;
+  const HostKernels<T> *kernels_;
+  EvaluationPlan plan_;
+  std::vector<Op> ops_;    // per layer of the model
+  ScaleShift scale_shift_;
+
+  const Neighborhood *neighborhood_ = nullptr;
+  Edges<T, G> edges_;
+  std::vector<int> receiver_species_;
+  std::vector<Tile> tiles_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  // Where the rows of the slabs go: contributions of row r are slab_part_[slab_begin_[r]..slab_begin_[r+1]).
+  struct SlabPart {
+    int thread, slab_row;
+  };
+  std::vector<int64_t> slab_begin_;
+  std::vector<SlabPart> slab_part_;
+  std::vector<int> candidate_slab_row_;    // [candidates] slab row of the sender in the slab of the receiver's thread
+  Buffer<int> edge_slab_row_;
+
+  std::vector<std::unique_ptr<Buffer<T>>> feature_;    // fixed, rows and owned features
+  std::vector<std::vector<T>> fixed_result_;    // per linear layer with fixed input and other output: a row per species
+  FeaturePieces<T> pieces_;
+  Buffer<T> stage_scratch_;
+  // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
+  Buffer<T> exchanged_adjoint_[2];
+  Buffer<double> energy_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,208 @@
+#include "node_ops.h"
+
+#include "activation.h"
+#include "dense.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace equi {
+
+template <class T>
+LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species)
+    : in_(in),
+      out_(out),
+      per_species_(linear.per_species),
+      accumulate_(linear.accumulate),
+      num_species_(linear.per_species ? num_species : 1) {
+  for (const LinearBlock &block : linear.blocks) {
+    const FeatureBlock &bin = in.block(block.in), &bout = out.block(block.out);
+    const FeatureGroup &gin = in.group(bin.group), &gout = out.group(bout.group);
+    auto product = std::find_if(products_.begin(), products_.end(),
+                                [&](const Product &p) { return p.in == bin.group && p.out == bout.group; });
+    if (product == products_.end()) {
+      auto first = [&](int Product::*side, int group) {
+        return std::none_of(products_.begin(), products_.end(), [&](const Product &p) { return p.*side == group; });
+      };
+      products_.push_back(
+          {bin.group, bout.group, first(&Product::in, bin.group), first(&Product::out, bout.group), {}});
+      product = products_.end() - 1;
+      product->weight.assign(num_species_, std::vector<T>(static_cast<size_t>(gin.channels) * gout.channels, T(0)));
+      scratch_row_ = std::max<int64_t>(scratch_row_, gin.width() + gout.width());
+    }
+    for (int s = 0; s < num_species_; s++) {
+      const Matrix &w = block.weight[s];
+      for (int u = 0; u < w.rows; u++)
+        for (int v = 0; v < w.cols; v++)
+          product->weight[s][static_cast<size_t>(bin.channel + u) * gout.channels + bout.channel + v] =
+              static_cast<T>(w(u, v));
+    }
+  }
+  for (int g = 0; g < in.num_groups(); g++)
+    if (std::none_of(products_.begin(), products_.end(), [g](const Product &p) { return p.in == g; }))
+      unread_.push_back(g);
+  for (int g = 0; g < out.num_groups(); g++)
+    if (std::none_of(products_.begin(), products_.end(), [g](const Product &p) { return p.out == g; }))
+      unwritten_.push_back(g);
+  bias_.resize(out.num_groups());
+  for (size_t b = 0; b < linear.bias.size(); b++) {
+    if (linear.bias[b].empty()) continue;
+    const FeatureBlock &bout = out.block(static_cast<int>(b));
+    bias_[bout.group].resize(out.group(bout.group).channels, T(0));
+    for (int u = 0; u < bout.mul; u++) bias_[bout.group][bout.channel + u] = static_cast<T>(linear.bias[b][u]);
+  }
+}
+
+template <class T>
+void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+                        SpeciesOrder species, T *scratch) const {
+  const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
+  for (const Product &p : products_) {
+    const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
+    const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
+    const int dim = xg.irrep.dim();
+    const bool written = add || !(transpose ? p.first_in : p.first_out);
+    if (!per_species_) {
+      gemm(transpose, count * dim, yg.channels, xg.channels, x.group(xg), p.weight[0].data(), T(written ? 1 : 0),
+           y.group(yg));
+    } else {
+      // Rows of one species are brought together, multiplied, and taken back.
+      T *xs = scratch, *ys = scratch + count * xg.width();
+      for (int s = 0; s < num_species_; s++) {
+        const int *rows = species.order + species.begin[s];
+        const int n = species.begin[s + 1] - species.begin[s];
+        if (n == 0) continue;
+        for (int k = 0; k < n; k++)
+          std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
+                      x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
+        gemm(transpose, static_cast<int64_t>(n) * dim, yg.channels, xg.channels, xs, p.weight[s].data(), T(0), ys);
+        for (int k = 0; k < n; k++) {
+          T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
+          const T *from = ys + static_cast<int64_t>(k) * yg.width();
+          for (int c = 0; c < yg.width(); c++) to[c] = written ? to[c] + from[c] : from[c];
+        }
+      }
+    }
+  }
+  if (!add)
+    for (int g : transpose ? unread_ : unwritten_)
+      std::fill_n(y.group(yl.group(g)), count * yl.group(g).width(), T(0));
+}
+
+template <class T>
+void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species,
+                          T *scratch) const {
+  apply(count, x, y, false, accumulate_, species, scratch);
+  for (int g = 0; g < out_.num_groups(); g++) {
+    if (bias_[g].empty()) continue;
+    const FeatureGroup &group = out_.group(g);
+    T *rows = y.group(group);
+    for (int64_t r = 0; r < count; r++)
+      for (int u = 0; u < group.channels; u++) rows[r * group.width() + u] += bias_[g][u];
+  }
+}
+
+template <class T>
+void LinearOp<T>::backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                           SpeciesOrder species, T *scratch) const {
+  apply(count, y_adj, x_adj, true, add, species, scratch);
+}
+
+template <class T>
+GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out) : in_(in), out_(out) {
+  std::vector<std::vector<bool>> read(in.num_groups());
+  for (int g = 0; g < in.num_groups(); g++) read[g].resize(in.group(g).channels, false);
+  for (const GateTerm &t : gate.terms) {
+    const FeatureBlock &bin = in.block(t.in), &bout = out.block(t.out);
+    Term term{bin.group, bout.group, -1,           bin.channel + t.offset, bout.channel,
+              0,         bout.mul,   t.activation, static_cast<T>(t.scale)};
+    if (t.gate_in >= 0) {
+      term.gate = in.block(t.gate_in).group;
+      term.gate_channel = in.block(t.gate_in).channel + t.gate_offset;
+    }
+    // The backward pass replaces z by its adjoint in place, so each channel may have one reader.
+    auto mark = [&](int group, int channel) {
+      if (read[group][channel]) throw std::invalid_argument("a gate reads a channel of its input twice");
+      read[group][channel] = true;
+    };
+    for (int u = 0; u < term.mul; u++) {
+      mark(term.in, term.in_channel + u);
+      if (term.gate >= 0) mark(term.gate, term.gate_channel + u);
+    }
+    terms_.push_back(term);
+  }
+  for (int g = 0; g < in.num_groups(); g++)
+    for (int u = 0; u < in.group(g).channels; u++) {
+      if (read[g][u]) continue;
+      if (unread_.empty() || unread_.back().group != g || unread_.back().end != u) unread_.push_back({g, u, u});
+      unread_.back().end = u + 1;
+    }
+}
+
+template <class T>
+void GateOp<T>::forward(int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
+  for (const Term &t : terms_) {
+    const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
+    for (int64_t r = 0; r < count; r++) {
+      const T *zi = z.group(gi) + r * gi.width() + t.in_channel;
+      T *xo = x.group(go) + r * go.width() + t.out_channel;
+      // Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
+      const int end = padded(t.mul);
+      if (t.gate < 0) {
+        for (int u = 0; u < t.mul; u++) xo[u] = t.scale * activate(t.activation, zi[u]).value;
+        for (int u = t.mul; u < end; u++) xo[u] = 0;
+      } else {
+        const FeatureGroup &gg = in_.group(t.gate);
+        const T *zg = z.group(gg) + r * gg.width() + t.gate_channel;
+        for (int u = 0; u < t.mul; u++) {
+          const T gate = t.scale * activate(t.activation, zg[u]).value;
+          for (int m = 0; m < gi.irrep.dim(); m++) xo[m * go.channels + u] = zi[m * gi.channels + u] * gate;
+        }
+        for (int m = 0; m < gi.irrep.dim(); m++)
+          for (int u = t.mul; u < end; u++) xo[m * go.channels + u] = 0;
+      }
+    }
+  }
+}
+
+template <class T>
+void GateOp<T>::backward(int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const {
+  for (const Term &t : terms_) {
+    const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
+    for (int64_t r = 0; r < count; r++) {
+      T *zi = z.group(gi) + r * gi.width() + t.in_channel;
+      const T *xa = x_adj.group(go) + r * go.width() + t.out_channel;
+      if (t.gate < 0) {
+        for (int u = 0; u < t.mul; u++) zi[u] = xa[u] * t.scale * activate(t.activation, zi[u]).derivative;
+      } else {
+        const FeatureGroup &gg = in_.group(t.gate);
+        T *zg = z.group(gg) + r * gg.width() + t.gate_channel;
+        for (int u = 0; u < t.mul; u++) {
+          const auto a = activate(t.activation, zg[u]);
+          T sum = 0;
+          for (int m = 0; m < gi.irrep.dim(); m++) {
+            T &zm = zi[m * gi.channels + u];
+            const T xm = xa[m * go.channels + u];
+            sum += zm * xm;
+            zm = xm * t.scale * a.value;
+          }
+          zg[u] = t.scale * a.derivative * sum;
+        }
+      }
+    }
+  }
+  for (const Unread &u : unread_) {
+    const FeatureGroup &g = in_.group(u.group);
+    T *rows = z.group(g);
+    for (int64_t r = 0; r < count * g.irrep.dim(); r++)
+      std::fill(rows + r * g.channels + u.first, rows + r * g.channels + u.end, T(0));
+  }
+}
+
+template class LinearOp<float>;
+template class LinearOp<double>;
+template class GateOp<float>;
+template class GateOp<double>;
+
+}    // namespace equi
