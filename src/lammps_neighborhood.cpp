@@ -1,0 +1,120 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+#include "lammps_neighborhood.h"
+
+#include "atom.h"
+#include "neigh_list.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <stdexcept>
+#include <unordered_map>
+
+namespace equi {
+
+using LAMMPS_NS::Atom;
+using LAMMPS_NS::NeighList;
+using LAMMPS_NS::tagint;
+
+void build_neighborhood(const Atom &atom, const NeighList &list, const std::vector<int> &type_species, Neighborhood &n,
+                        std::vector<int> &atom_row) {
+  const int nlocal = atom.nlocal, nall = atom.nlocal + atom.nghost;
+  n.num_atoms = nall;
+  n.receiver.clear();
+  n.row_species.clear();
+  n.sender_atom.clear();
+  n.sender_row.clear();
+  atom_row.assign(nall, -1);
+
+  std::unordered_map<tagint, int> row_of_tag;
+  row_of_tag.reserve(2 * static_cast<size_t>(list.inum));
+  for (int ii = 0; ii < list.inum; ii++) {
+    const int i = list.ilist[ii];
+    const int species = type_species[atom.type[i]];
+    if (species < 0) continue;
+    atom_row[i] = static_cast<int>(n.receiver.size());
+    row_of_tag[atom.tag[i]] = atom_row[i];
+    n.receiver.push_back(i);
+    n.row_species.push_back(species);
+  }
+  n.num_receivers = static_cast<int>(n.receiver.size());
+  // Atoms that are here but not in the list have no row, nor have their images.
+  if (list.inum < nlocal)
+    for (int i = 0; i < nlocal; i++)
+      if (atom_row[i] < 0) row_of_tag[atom.tag[i]] = -1;
+  for (int g = nlocal; g < nall; g++) {
+    const int species = type_species[atom.type[g]];
+    if (species < 0) continue;
+    const auto [entry, is_new] = row_of_tag.try_emplace(atom.tag[g], static_cast<int>(n.row_species.size()));
+    if (is_new) n.row_species.push_back(species);
+    atom_row[g] = entry->second;
+  }
+  n.num_rows = static_cast<int>(n.row_species.size());
+
+  n.first.assign(1, 0);
+  for (int i : n.receiver) {
+    const int *neighbors = list.firstneigh[i];
+    for (int k = 0; k < list.numneigh[i]; k++) {
+      const int j = neighbors[k] & NEIGHMASK;
+      if (type_species[atom.type[j]] < 0) continue;
+      if (atom_row[j] < 0)
+        throw std::runtime_error("atom " + std::to_string(atom.tag[j]) +
+                                 " is a neighbor but not in the neighbor list of pair style equi");
+      n.sender_atom.push_back(j);
+      n.sender_row.push_back(atom_row[j]);
+    }
+    n.first.push_back(static_cast<int64_t>(n.sender_atom.size()));
+  }
+}
+
+namespace {
+
+// The ranks of world that share this rank's memory.
+class NodeComm {
+ public:
+  explicit NodeComm(MPI_Comm world) {
+    MPI_Comm_split_type(world, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &comm_);
+    MPI_Comm_rank(comm_, &rank_);
+    MPI_Comm_size(comm_, &size_);
+  }
+  ~NodeComm() { MPI_Comm_free(&comm_); }
+  NodeComm(const NodeComm &) = delete;
+  NodeComm &operator=(const NodeComm &) = delete;
+  MPI_Comm comm() const { return comm_; }
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+
+ private:
+  MPI_Comm comm_;
+  int rank_, size_;
+};
+
+}    // namespace
+
+int threads_per_rank(MPI_Comm world, int partitions) {
+  NodeComm node(world);
+  // A launcher may have bound each rank to cores of its own, so the node's cores are those that any of its ranks may
+  // use.
+  cpu_set_t mine, all;
+  CPU_ZERO(&mine);
+  sched_getaffinity(0, sizeof mine, &mine);
+  MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, node.comm());
+  const char *wish = std::getenv("OMP_NUM_THREADS");
+  if (wish && std::atoi(wish) > 0) return std::atoi(wish);
+  const int share = CPU_COUNT(&all) / (node.size() * std::max(1, partitions));
+  return std::clamp(share, 1, std::max(1, CPU_COUNT(&mine)));
+}
+
+int local_rank(MPI_Comm world) {
+  return NodeComm(world).rank();
+}
+
+}    // namespace equi

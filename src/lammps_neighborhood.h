@@ -1,0 +1,43 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// From LAMMPS's atoms and full neighbour list to a Neighborhood, and what a rank should know of its node.
+
+#ifndef EQUI_LAMMPS_NEIGHBORHOOD_H
+#define EQUI_LAMMPS_NEIGHBORHOOD_H
+
+#include "neighbor_graph.h"
+
+#include <mpi.h>
+
+#include <vector>
+
+namespace LAMMPS_NS {
+class Atom;
+class NeighList;
+}    // namespace LAMMPS_NS
+
+namespace equi {
+
+// Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list whose type has a species;
+// images of receivers share their rows, copies of one remote atom (recognised by its ID) share one. type_species
+// [ntypes+1]: species of a type, -1 for none. atom_row: set for all atoms, ghosts included. Throws std::runtime_error
+// if an owned neighbour has a species but is missing from the list.
+void build_neighborhood(const LAMMPS_NS::Atom &atom, const LAMMPS_NS::NeighList &list,
+                        const std::vector<int> &type_species, Neighborhood &neighborhood, std::vector<int> &atom_row);
+
+// Threads for this rank: OMP_NUM_THREADS if set, else the cores that the ranks of this node may use, divided by their
+// number. partitions: how many worlds share the node. Collective over world.
+int threads_per_rank(MPI_Comm world, int partitions);
+
+// Index of this rank among those of its node. Collective over world.
+int local_rank(MPI_Comm world);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,536 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+#include "pair_equi.h"
+
+#include "chemical_elements.h"
+#include "evaluator.h"
+#include "lammps_exchange.h"
+#include "lammps_neighborhood.h"
+#include "model_file.h"
+#include "reference_library.h"
+#include "self_check.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "domain.h"
+#include "error.h"
+#include "force.h"
+#include "memory.h"
+#include "neigh_list.h"
+#include "neighbor.h"
+#include "universe.h"
+#include "update.h"
+#include "utils.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstring>
+
+using namespace LAMMPS_NS;
+
+struct PairEqui::Impl {
+  explicit Impl(Pair *pair) : exchange(pair) {}
+
+  // What the input script said.
+  equi::EvaluatorOptions options;
+  bool reference = false, check = false;
+  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
+
+  std::unique_ptr<equi::Model> model;    // the whole file
+  std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
+  std::vector<int> type_species;         // [ntypes+1], -1 for NULL
+  std::unique_ptr<equi::Evaluator> evaluator;
+  double energy_unit = 1.0;    // LAMMPS's units per eV
+
+  equi::LammpsExchange exchange;
+  equi::Neighborhood neighborhood;
+  std::vector<int> atom_row;
+  bool neighborhood_is_set = false;
+  bigint neighbor_builds = -1;
+  std::vector<std::array<double, 3>> forces;     // [atoms], eV/Angstrom
+  std::vector<std::array<double, 9>> virials;    // [atoms], eV
+  std::vector<double> energies;                  // [atoms], eV
+  std::vector<int> atom_type;                    // [atoms] types that the neighborhood was built with
+  double memory_without_atoms = 0.0;             // bytes
+  bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
+};
+
+/* ---------------------------------------------------------------------- */
+
+PairEqui::PairEqui(LAMMPS *lmp) : Pair(lmp), impl(new Impl(this)) {
+  single_enable = 0;
+  restartinfo = 0;
+  one_coeff = 1;
+  manybody_flag = 1;
+  no_virial_fdotr_compute = 1;    // the virial is summed over edges, which loses less precision
+  centroidstressflag = CENTROID_AVAIL;
+  unit_convert_flag = utils::get_supported_conversions(utils::ENERGY);
+}
+
+PairEqui::~PairEqui() {
+  if (copymode) return;
+  if (allocated) {
+    memory->destroy(setflag);
+    memory->destroy(cutsq);
+  }
+}
+
+void PairEqui::allocate() {
+  allocated = 1;
+  const int n = atom->ntypes;
+  memory->create(setflag, n + 1, n + 1, "pair:setflag");
+  memory->create(cutsq, n + 1, n + 1, "pair:cutsq");
+  for (int i = 1; i <= n; i++)
+    for (int j = i; j <= n; j++) setflag[i][j] = 0;
+}
+
+/* ----------------------------------------------------------------------
+   pair_style equi keyword value ...
+------------------------------------------------------------------------- */
+
+void PairEqui::settings(int narg, char **arg) {
+  impl->options = {};
+  impl->reference = impl->check = false;
+  const std::string keywords = "precision, radial, reference, check, deterministic";
+
+  int k = 0;
+  auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
+    if (k >= narg) error->all(FLERR, "Pair style equi: keyword {} needs a value: {}", keyword, choices);
+    return arg[k++];
+  };
+  auto yes_no = [&](const std::string &keyword) {
+    const std::string v = value(keyword, "yes or no");
+    if (v != "yes" && v != "no") error->all(FLERR, "Pair style equi: keyword {} must be yes or no, not {}", keyword, v);
+    return v == "yes";
+  };
+  while (k < narg) {
+    const std::string keyword = arg[k++];
+    if (keyword == "precision") {
+      const std::string choices = "single, mixed or double", v = value(keyword, choices);
+      if (v == "single")
+        impl->options.precision = equi::Precision::single;
+      else if (v == "mixed")
+        impl->options.precision = equi::Precision::mixed;
+      else if (v == "double")
+        impl->options.precision = equi::Precision::double_;
+      else
+        error->all(FLERR, "Pair style equi: precision must be {}, not {}", choices, v);
+    } else if (keyword == "radial") {
+      // `table` is also a pair style, so that a hybrid style cuts its list of words there: the tolerance alone will do
+      // as well.
+      const std::string choices = "table TOLERANCE, TOLERANCE or exact", v = value(keyword, choices);
+      if (v == "exact") {
+        impl->options.radial_exact = true;
+      } else if (v == "table" || utils::is_double(v)) {
+        const std::string number = v == "table" ? value("radial table", "a tolerance, for example 1e-6") : v;
+        const double tolerance = utils::numeric(FLERR, number, false, lmp);
+        if (!(tolerance > 0.0 && tolerance < 1.0))
+          error->all(FLERR, "Pair style equi: the tolerance of radial tables must lie between 0 and 1, not {}", number);
+        impl->options.radial_exact = false;
+        impl->options.radial_tolerance = tolerance;
+      } else {
+        error->all(FLERR, "Pair style equi: radial must be {}, not {}", choices, v);
+      }
+    } else if (keyword == "reference") {
+      impl->reference = yes_no(keyword);
+    } else if (keyword == "check") {
+      impl->check = yes_no(keyword);
+    } else if (keyword == "deterministic") {
+      impl->options.deterministic = yes_no(keyword);
+    } else {
+      error->all(FLERR, "Pair style equi: unknown keyword {}; known are {}", keyword, keywords);
+    }
+  }
+  impl->evaluator.reset();
+}
+
+/* ----------------------------------------------------------------------
+   pair_coeff * * FILE symbol ...
+------------------------------------------------------------------------- */
+
+void PairEqui::coeff(int narg, char **arg) {
+  if (!allocated) allocate();
+  const int ntypes = atom->ntypes;
+  if (narg < 3)
+    error->all(FLERR, "Pair style equi: expected pair_coeff * * FILE and one element or NULL per atom type");
+  if (std::strcmp(arg[0], "*") != 0 || std::strcmp(arg[1], "*") != 0)
+    error->all(FLERR, "Pair style equi: pair_coeff must start with * *, not {} {}", arg[0], arg[1]);
+  if (narg != 3 + ntypes)
+    error->all(FLERR,
+               "Pair style equi: pair_coeff names {} elements for {} atom types; one per type is needed, or NULL",
+               narg - 3, ntypes);
+
+  // Rank 0 reads, all ranks parse the same bytes, so that all find the same fault.
+  std::string path = utils::get_potential_file_path(arg[2]), bytes, fault;
+  if (comm->me == 0) {
+    try {
+      bytes = equi::read_file_bytes(path.empty() ? arg[2] : path);
+    } catch (const std::exception &e) {
+      fault = e.what();
+    }
+  }
+  for (std::string *text : {&fault, &bytes}) {
+    bigint length = static_cast<bigint>(text->size());
+    MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
+    text->resize(length);
+    // In pieces: MPI counts are int.
+    for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
+      MPI_Bcast(&(*text)[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
+  }
+  if (fault.empty()) {
+    try {
+      impl->model = std::make_unique<equi::Model>(equi::parse_model(bytes, arg[2]));
+    } catch (const std::exception &e) {
+      fault = e.what();
+    }
+  }
+  if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+
+  impl->type_symbol.assign(ntypes + 1, "");
+  impl->type_species.assign(ntypes + 1, -1);
+  impl->symbols.clear();
+  impl->warnings_are_given = false;
+  for (int t = 1; t <= ntypes; t++) {
+    const std::string symbol = arg[2 + t];
+    if (symbol == "NULL") continue;
+    if (impl->model->species(symbol) < 0) {
+      std::string known;
+      for (const std::string &e : impl->model->elements) known += " " + e;
+      error->all(FLERR, "Pair style equi: {} does not know element {} (atom type {}); its elements are:{}", arg[2],
+                 symbol, t, known);
+    }
+    auto at = std::find(impl->symbols.begin(), impl->symbols.end(), symbol);
+    impl->type_species[t] = static_cast<int>(at - impl->symbols.begin());
+    if (at == impl->symbols.end()) impl->symbols.push_back(symbol);
+    impl->type_symbol[t] = symbol;
+  }
+  if (impl->symbols.empty()) error->all(FLERR, "Pair style equi: pair_coeff maps all atom types to NULL");
+
+  for (int i = 1; i <= ntypes; i++)
+    for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
+  impl->evaluator.reset();
+}
+
+/* ---------------------------------------------------------------------- */
+
+void PairEqui::init_style() {
+  if (!impl->model) error->all(FLERR, "Pair style equi: no pair_coeff command has named a model file");
+  if (force->newton_pair == 0) error->all(FLERR, "Pair style equi requires newton pair on");
+  if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
+
+  const std::string units = update->unit_style;
+  if (units == "metal")
+    impl->energy_unit = 1.0;
+  else if (units == "real")
+    impl->energy_unit = utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL);
+  else
+    error->all(FLERR, "Pair style equi works with units metal or real, not {}", units);
+
+  if (!impl->warnings_are_given && comm->me == 0) give_warnings();
+  impl->warnings_are_given = true;
+  neighbor->add_request(this, NeighConst::REQ_FULL);
+  if (!impl->evaluator) make_evaluator();
+  // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
+  force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
+  force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+  impl->neighborhood_is_set = false;
+}
+
+double PairEqui::init_one(int i, int j) {
+  setflag[j][i] = setflag[i][j];
+  return impl->model->cutoff;
+}
+
+void PairEqui::give_warnings() {
+  if (atom->molecular != Atom::ATOMIC &&
+      std::any_of(&force->special_lj[1], &force->special_lj[4], [](double weight) { return weight != 1.0; }))
+    error->warning(
+        FLERR,
+        "Pair style equi needs all neighbors, also bonded ones, with full weight: use special_bonds lj/coul 1 1 1");
+
+  if (!atom->mass) return;
+  constexpr double TOLERANCE = 0.01;
+  for (int t = 1; t <= atom->ntypes; t++) {
+    const std::string &symbol = impl->type_symbol[t];
+    const double expected = symbol.empty() ? 0.0 : equi::standard_atomic_mass(symbol);
+    if (expected > 0.0 && std::fabs(atom->mass[t] - expected) > TOLERANCE * expected)
+      error->warning(FLERR, "Atom type {} is mapped to {} but has mass {:.6g} instead of {:.6g}{}", t, symbol,
+                     atom->mass[t], expected, symbol == "H" ? " (an isotope?)" : "");
+  }
+}
+
+/* ----------------------------------------------------------------------
+   the evaluation for the elements in use, and what is said about it
+------------------------------------------------------------------------- */
+
+void PairEqui::make_evaluator() {
+  const int threads = equi::threads_per_rank(world, universe->nprocs / comm->nprocs);
+  const int device = equi::local_rank(world);
+  equi::start_kokkos(threads, device);
+  const equi::Model &model = *impl->model;
+  std::string fault;
+  try {
+    const equi::Model reduced = model.restricted_to(impl->symbols);
+    impl->evaluator = impl->reference ? equi::make_reference_evaluator(reduced, impl->options)
+                                      : equi::make_kokkos_evaluator(reduced, impl->options);
+  } catch (const std::exception &e) {
+    fault = e.what();
+  }
+  if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+
+  comm_forward = comm_reverse = equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row());
+
+  std::string elements;
+  for (const std::string &symbol : impl->symbols) elements += " " + symbol;
+  auto origin = [&](const char *key) {
+    auto at = model.provenance.find(key);
+    return at == model.provenance.end() ? std::string("unknown") : at->second;
+  };
+  if (comm->me == 0)
+    utils::logmesg(lmp,
+                   "Pair style equi: {}\n  {} {} model, source {}, licence {}\n  {} of {} elements in use:{}\n"
+                   "  cutoff {:.6g}, {} convolutions, evaluation: {}\n{}",
+                   model.file, model.framework, model.architecture, origin("source"), origin("licence"),
+                   impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
+                   impl->reference ? "LibTorch reference" : "native", impl->evaluator->describe());
+  if (impl->check) check_stored_structures();
+  impl->forces_are_checked = !impl->check;
+  impl->memory_is_logged = false;
+  impl->memory_without_atoms = static_cast<double>(impl->evaluator->memory_bytes());
+}
+
+/* ---------------------------------------------------------------------- */
+
+void PairEqui::update_neighborhood() {
+  // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
+  const int nall = atom->nlocal + atom->nghost;
+  const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&
+                         impl->neighborhood.num_atoms == nall;
+  // Monte Carlo fixes exchange the types of atoms and keep the list.
+  if (same_list && std::equal(impl->atom_type.begin(), impl->atom_type.end(), atom->type)) return;
+  impl->atom_type.assign(atom->type, atom->type + nall);
+  try {
+    equi::build_neighborhood(*atom, *list, impl->type_species, impl->neighborhood, impl->atom_row);
+  } catch (const std::exception &e) {
+    error->one(FLERR, "Pair style equi: {}", e.what());
+  }
+  const int mine = impl->neighborhood.num_rows > impl->neighborhood.num_receivers;
+  int any = impl->exchange.active();
+  if (!same_list)
+    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
+  else if (mine && !any)    // only this rank knows that types have changed, so nothing may be asked of the others
+    error->one(FLERR,
+               "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
+  impl->exchange.set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
+  impl->evaluator->set_neighborhood(impl->neighborhood);
+  impl->neighborhood_is_set = true;
+  impl->neighbor_builds = neighbor->ncalls;
+}
+
+void PairEqui::compute(int eflag, int vflag) {
+  ev_init(eflag, vflag);
+  update_neighborhood();
+
+  const int nall = atom->nlocal + atom->nghost;
+  equi::EvaluationRequest request;
+  request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  // One entry at least: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
+  // wanted.
+  impl->forces.assign(nall + 1, {0.0, 0.0, 0.0});
+  request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
+  request.virial = vflag_global != 0;
+  if (eflag_atom) {
+    impl->energies.assign(nall + 1, 0.0);
+    request.atom_energy = impl->energies.data();
+  }
+  if (vflag_atom || cvflag_atom) {
+    impl->virials.assign(nall + 1, {});
+    request.atom_virial = reinterpret_cast<double(*)[9]>(impl->virials.data());
+  }
+
+  equi::EvaluationResult result;
+  try {
+    result = impl->evaluator->evaluate(request, impl->exchange);
+  } catch (const std::exception &e) {
+    evaluation_error(e);
+  }
+
+  const double unit = impl->energy_unit;
+  double **f = atom->f;
+  for (int i = 0; i < nall; i++)
+    for (int k = 0; k < 3; k++) f[i][k] += unit * impl->forces[i][k];
+  if (eflag_global) eng_vdwl += unit * result.energy;
+  if (eflag_atom)
+    for (int i = 0; i < atom->nlocal; i++) eatom[i] += unit * impl->energies[i];
+  if (vflag_global)
+    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+  if (vflag_atom)
+    for (int i = 0; i < nall; i++) {
+      const std::array<double, 9> &v = impl->virials[i];
+      for (int k = 0; k < 3; k++) vatom[i][k] += unit * v[k];
+      for (int k = 3; k < 6; k++) vatom[i][k] += 0.5 * unit * (v[k] + v[k + 3]);
+    }
+  if (cvflag_atom)
+    for (int i = 0; i < nall; i++)
+      for (int k = 0; k < 9; k++) cvatom[i][k] += unit * impl->virials[i][k];
+
+  if (!impl->memory_is_logged) {
+    impl->memory_is_logged = true;
+    const double mine[2] = {static_cast<double>(impl->evaluator->memory_bytes()) - impl->memory_without_atoms,
+                            static_cast<double>(impl->neighborhood.num_receivers)};
+    double all[2];
+    MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
+    if (comm->me == 0)
+      utils::logmesg(lmp,
+                     "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
+                     "{:.0f} atoms, {:.1f} kB/atom\n",
+                     impl->exchange.active() ? "of remote features through LAMMPS's communication" : "not needed",
+                     impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1], all[0] * 1e-3 / std::max(1.0, all[1]));
+  }
+  if (!impl->forces_are_checked) {
+    impl->forces_are_checked = true;
+    check_forces();
+  }
+}
+
+void PairEqui::evaluation_error(const std::exception &e) {
+  const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
+  if (fault && fault->atom_i >= 0 && fault->atom_j >= 0)
+    error->one(FLERR, "Pair style equi: {}: IDs {} and {} at distance {:.3g} on step {}", fault->what(),
+               atom->tag[fault->atom_i], atom->tag[fault->atom_j], fault->distance, update->ntimestep);
+  error->one(FLERR, "Pair style equi: {} on step {}", e.what(), update->ntimestep);
+}
+
+/* ----------------------------------------------------------------------
+   check yes: the structures of the file, then forces of a few atoms of the system at hand by differences of energies
+------------------------------------------------------------------------- */
+
+void PairEqui::check_stored_structures() {
+  std::vector<equi::CheckResult> results;
+  std::string fault;
+  try {
+    results = equi::run_self_check(*impl->model, impl->options,
+                                   impl->reference ? equi::make_reference_evaluator : equi::make_kokkos_evaluator);
+  } catch (const std::exception &e) {
+    fault = e.what();
+  }
+  if (!fault.empty()) error->all(FLERR, "Pair style equi: self-check: {}", fault);
+  bool passed = true;
+  std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n";
+  for (const equi::CheckResult &r : results) {
+    table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
+                         r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
+    passed = passed && r.passed;
+  }
+  if (results.empty()) table = "  self-check: the file stores no structures\n";
+  if (comm->me == 0) utils::logmesg(lmp, table);
+  if (!passed)
+    error->all(FLERR, "Pair style equi: the model's stored energies, forces and stresses are not reproduced");
+}
+
+double PairEqui::total_energy() {
+  equi::EvaluationRequest request;
+  request.positions = atom->nlocal + atom->nghost > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  double mine = 0.0, all = 0.0;
+  try {
+    mine = impl->evaluator->evaluate(request, impl->exchange).energy;
+  } catch (const std::exception &e) {
+    evaluation_error(e);
+  }
+  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, world);
+  return all;
+}
+
+void PairEqui::check_forces() {
+  // A fourth-order stencil. float32 energies of some hundred atoms carry noise of about 1e-6 eV, hence the wider step
+  // there: the stencil's own error still is below 1e-6 eV/Angstrom, and within half a skin the neighbour list stays
+  // valid.
+  const bool is_double = impl->options.precision == equi::Precision::double_;
+  const double step = is_double ? 1e-3 : 2e-2;
+  constexpr int MAX_ATOMS = 4;
+
+  // Owned plus ghost contributions of the last evaluation, summed at the owners by atom ID.
+  tagint largest = 0, mine = 0;
+  for (int i = 0; i < atom->nlocal; i++) mine = std::max(mine, atom->tag[i]);
+  MPI_Allreduce(&mine, &largest, 1, MPI_LMP_TAGINT, MPI_MAX, world);
+
+  double worst = 0.0, allowed = 0.0;
+  int checked = 0;
+  std::string table = "  force check: atom ID  component  force         difference\n";
+  for (int k = 0; k < MAX_ATOMS; k++) {
+    // The receiver with the smallest ID not below an even spread over all IDs.
+    const tagint from = 1 + k * (largest / MAX_ATOMS);
+    tagint best = MAXTAGINT, id = MAXTAGINT;
+    int owner = -1;
+    for (int i : impl->neighborhood.receiver)
+      if (atom->tag[i] >= from && atom->tag[i] < best) {
+        best = atom->tag[i];
+        owner = i;
+      }
+    MPI_Allreduce(&best, &id, 1, MPI_LMP_TAGINT, MPI_MIN, world);
+    if (id == MAXTAGINT) continue;
+    const bool here = best == id;
+    const int component = k % 3;
+
+    double part = 0.0, analytic = 0.0;
+    for (int i = 0; i < atom->nlocal + atom->nghost; i++)
+      if (atom->tag[i] == id) part += impl->forces[i][component];
+    MPI_Allreduce(&part, &analytic, 1, MPI_DOUBLE, MPI_SUM, world);
+
+    double energy[4];
+    constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0};
+    const double start = here ? atom->x[owner][component] : 0.0;
+    for (int s = 0; s < 4; s++) {
+      if (here) atom->x[owner][component] = start + SHIFT[s] * step;
+      comm->forward_comm();
+      energy[s] = total_energy();
+    }
+    if (here) atom->x[owner][component] = start;
+    comm->forward_comm();
+    const double numeric = -(energy[0] - 8.0 * energy[1] + 8.0 * energy[2] - energy[3]) / (12.0 * step);
+    const double difference = std::fabs(numeric - analytic);
+    // Rounding of the summed energy in the network's precision, a few units in the last place over all atoms, plus the
+    // stencil's own error.
+    const double rounding = (is_double ? 1e-15 : 1e-7) * 10.0 * std::sqrt(static_cast<double>(atom->natoms)) / step;
+    const double tolerance = rounding + (is_double ? 1e-6 : 2e-4) * std::max(1.0, std::fabs(analytic));
+    table += fmt::format("               {:7}  {:9}  {:12.6f}  {:.2e}{}\n", id, "xyz"[component], analytic, difference,
+                         difference <= tolerance ? "" : "  FAILED");
+    if (!(difference <= tolerance)) worst = std::max(worst, difference);
+    allowed = std::max(allowed, tolerance);
+    checked++;
+  }
+  if (comm->me == 0)
+    utils::logmesg(lmp, "{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
+  if (worst > 0.0)
+    error->all(FLERR, "Pair style equi: forces are not minus the gradient of the energy: difference {:.3g} eV/Angstrom",
+               worst);
+}
+
+/* ---------------------------------------------------------------------- */
+
+int PairEqui::pack_forward_comm(int n, int *list, double *buf, int /*pbc_flag*/, int * /*pbc*/) {
+  return impl->exchange.pack_forward(n, list, buf);
+}
+
+void PairEqui::unpack_forward_comm(int n, int first, double *buf) {
+  impl->exchange.unpack_forward(n, first, buf);
+}
+
+int PairEqui::pack_reverse_comm(int n, int first, double *buf) {
+  return impl->exchange.pack_reverse(n, first, buf);
+}
+
+void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
+  impl->exchange.unpack_reverse(n, list, buf);
+}
+
+double PairEqui::memory_usage() {
+  return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0);
+}

@@ -1,0 +1,59 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// pair_style equi: a model file evaluated natively. The manual page is doc/pair_equi.rst.
+
+#ifdef PAIR_CLASS
+// clang-format off
+PairStyle(equi,PairEqui);
+// clang-format on
+#else
+
+#ifndef LMP_PAIR_EQUI_H
+#define LMP_PAIR_EQUI_H
+
+#include "pair.h"
+
+#include <memory>
+
+namespace LAMMPS_NS {
+
+class PairEqui : public Pair {
+ public:
+  PairEqui(class LAMMPS *);
+  ~PairEqui() override;
+  void compute(int, int) override;
+  void settings(int, char **) override;
+  void coeff(int, char **) override;
+  void init_style() override;
+  double init_one(int, int) override;
+  double memory_usage() override;
+
+  int pack_forward_comm(int, int *, double *, int, int *) override;
+  void unpack_forward_comm(int, int, double *) override;
+  int pack_reverse_comm(int, int, double *) override;
+  void unpack_reverse_comm(int, int *, double *) override;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl;
+
+  void allocate();
+  void make_evaluator();
+  void give_warnings();
+  void update_neighborhood();
+  void check_stored_structures();
+  void check_forces();
+  double total_energy();
+  [[noreturn]] void evaluation_error(const std::exception &);
+};
+
+}    // namespace LAMMPS_NS
+
+#endif
+#endif
