@@ -1,0 +1,185 @@
+"""The command `equi`."""
+
+import argparse
+import json
+import sys
+import warnings
+
+from . import __version__
+from .errors import EquiError
+
+
+def _word_list(text):
+    return [word for word in text.replace(",", " ").split() if word]
+
+
+def _add_native_options(parser, precision):
+    parser.add_argument(
+        "--precision", choices=["double", "mixed", "single"], default=precision, help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--radial", metavar="exact|TOL", help="radial functions: the network itself, or tables of this tolerance"
+    )
+    parser.add_argument(
+        "--keywords", metavar="WORDS", default="", help="further keywords of pair_style equi, in quotes"
+    )
+    parser.add_argument(
+        "--ranks", type=int, default=0, metavar="N", help="run mpirun -np N lmp instead of LAMMPS's Python module"
+    )
+    parser.add_argument("--build-dir", metavar="DIR", help="build folder with bin/lmp, bin/mpirun and equiplugin.so")
+
+
+def _native(args):
+    from .compare import Native
+
+    if args.radial is not None and args.radial != "exact":
+        try:
+            float(args.radial)
+        except ValueError as error:
+            raise EquiError(f"--radial: expected 'exact' or a tolerance, found '{args.radial}'") from error
+    return Native(args.file, args.precision, args.radial, tuple(args.keywords.split()), args.ranks, args.build_dir)
+
+
+def _convert(args):
+    from .convert import convert
+
+    convert(
+        args.source, args.output, modality=args.modality, elements=args.elements, ignore_keys=args.ignore_key,
+        licence=args.licence, citation=args.citation, quiet=args.quiet,
+    )  # fmt: skip
+    return 0
+
+
+def _info(args):
+    from . import info
+
+    print(json.dumps(info.summary(args.file), indent=2) if args.json else info.text(args.file))
+    return 0
+
+
+def _check(args):
+    from . import compare
+
+    return 1 if compare.check(_native(args), args.quiet) else 0
+
+
+def _compare(args):
+    from . import compare, equi_file, structures
+    from .frameworks import sevenn_oracle
+
+    native = _native(args)
+    document, _ = equi_file.read(args.file)
+    modality = args.modality or document["provenance"].get("modality")
+    chosen = structures.read_files(args.structures, args.symbols)
+    for name, atoms in chosen:
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
+        if unknown:
+            raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
+    if args.builtin:
+        chosen += compare.select_builtin(document["elements"])
+    if not chosen:
+        raise EquiError("no structures: name files that ASE can read, or add --builtin")
+    if args.calculator == "framework":
+        # The framework's own float32 is no sharper than our mixed precision.
+        calculator = sevenn_oracle.framework_calculator(args.source, modality)
+        bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
+    else:
+        calculator = sevenn_oracle.float64_calculator(args.source, modality)
+        bars = compare.bars_for(args.precision, args.radial)
+    return 1 if compare.compare(native, calculator, chosen, bars, args.quiet) else 0
+
+
+def _demo(args):
+    from .demo import demo
+
+    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet) else 0
+
+
+def parser():
+    top = argparse.ArgumentParser(
+        prog="equi",
+        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files.",
+    )
+    top.add_argument("--version", action="version", version=f"equi {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    def command(name, function, text):
+        sub = commands.add_parser(name, help=text, description=text)
+        sub.add_argument("-q", "--quiet", action="store_true", help="no progress display")
+        sub.set_defaults(function=function)
+        return sub
+
+    sub = command(
+        "convert",
+        _convert,
+        "Convert a trained model into an .equi file, with reference values to check it by. "
+        "Checkpoints are Python pickles: convert only files that you trust; the .equi file is safe to pass on.",
+    )
+    sub.add_argument("source", help="checkpoint (.pth), or a name: 7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0")
+    sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
+    sub.add_argument(
+        "--modality", metavar="NAME", help="which data set a multi-modal model shall speak for (7net-mf-0: PBE, R2SCAN)"
+    )
+    sub.add_argument(
+        "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
+    )
+    sub.add_argument("--licence", metavar="TEXT", help="licence of the model, stored in the file")
+    sub.add_argument("--citation", metavar="TEXT", help="publication of the model, stored in the file")
+    sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY",
+                     help="configuration key of the checkpoint that is known not to change the model")  # fmt: skip
+
+    sub = command("info", _info, "Print what is inside an .equi file.")
+    sub.add_argument("file", metavar="FILE.equi")
+    sub.add_argument("--json", action="store_true", help="the same for programs")
+
+    sub = command(
+        "check", _check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
+    )
+    sub.add_argument("file", metavar="FILE.equi")
+    _add_native_options(sub, "double")
+
+    sub = command("compare", _compare, "Compare LAMMPS with the training framework on any structures.")
+    sub.add_argument("file", metavar="FILE.equi")
+    sub.add_argument("source", help="the checkpoint or name that the file was converted from")
+    sub.add_argument(
+        "structures",
+        nargs="*",
+        metavar="STRUCTURES",
+        help="files that ASE reads: extxyz, POSCAR, cif, LAMMPS data, ...",
+    )
+    sub.add_argument(
+        "--builtin", action="store_true", help="add the built-in set of crystals, molecules, surfaces and odd cells"
+    )
+    sub.add_argument("--calculator", choices=["float64", "framework"], default="float64",
+                     help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
+    sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
+    sub.add_argument(
+        "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
+    )
+    _add_native_options(sub, "double")
+
+    sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
+    sub.add_argument(
+        "--build-dir", default="build", metavar="DIR", help="build folder with bin/lmp (default: %(default)s)"
+    )
+    sub.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
+    sub.add_argument("--steps", type=int, default=300, help="default: %(default)s")
+    sub.add_argument("--ranks", type=int, default=1, metavar="N", help="MPI ranks (default: %(default)s)")
+    sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
+    return top
+
+
+def main(argv=None):
+    args = parser().parse_args(argv)
+    # torch and e3nn announce their own plans in many lines; errors still come through.
+    warnings.simplefilter("ignore")
+    try:
+        return args.function(args)
+    except EquiError as error:
+        print(f"equi: error: {' '.join(str(error).split())}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("equi: interrupted", file=sys.stderr)
+        return 130
+    except BrokenPipeError:
+        return 0

@@ -1,0 +1,146 @@
+"""Differences between the native evaluation and reference values: `equi check` and `equi compare`."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from . import equi_file, lammps_runner, self_check, structures
+from .errors import EquiError
+from .progress import track
+
+
+@dataclass(frozen=True)
+class Bars:
+    """Largest differences allowed. Forces are relative to the largest force where that exceeds 1 eV/A."""
+
+    energy: float  # eV/atom
+    force: float  # eV/A
+    stress: float  # eV/A^3
+
+
+BARS = {
+    ("double", "exact"): Bars(1e-10, 1e-9, 1e-9),
+    ("double", "table"): Bars(1e-8, 1e-6, 1e-6),
+    # float32 features; the stress is not sharper than the forces whose sum it is.
+    ("mixed", "exact"): Bars(1e-6, 1e-4, 1e-5),
+    ("mixed", "table"): Bars(1e-6, 1e-4, 1e-5),
+    ("single", "exact"): Bars(1e-5, 1e-3, 1e-4),
+    ("single", "table"): Bars(1e-5, 1e-3, 1e-4),
+}
+
+
+def bars_for(precision, radial):
+    return BARS[precision, "exact" if radial == "exact" else "table"]
+
+
+@dataclass
+class Difference:
+    name: str
+    num_atoms: int
+    energy: float  # |dE| per atom, eV
+    force: float  # max |dF| / max(1, largest force), eV/A
+    stress: float  # max |dS|, eV/A^3, or None
+    bars: Bars
+
+    def missed(self):
+        """Names of the quantities over their bar; NaN is over every bar."""
+        found = [("energy", self.energy, self.bars.energy), ("force", self.force, self.bars.force)]
+        if self.stress is not None:
+            found.append(("stress", self.stress, self.bars.stress))
+        return [name for name, value, bar in found if not value <= bar]
+
+
+def difference(name, result, energy, forces, stress, bars):
+    """Difference of a lammps_runner.Result from reference values."""
+    forces = np.asarray(forces)
+    scale = max(1.0, np.abs(forces).max(initial=0.0))
+    ds = None
+    if stress is not None and result.stress is not None:
+        ds = float(np.abs(result.stress - np.asarray(stress)).max())
+    n = len(forces)
+    return Difference(
+        name, n, abs(result.energy - energy) / n, float(np.abs(result.forces - forces).max()) / scale, ds, bars
+    )
+
+
+def print_table(differences, bars, write=print):
+    """Prints one line per structure and the verdict; returns the number of structures that miss a bar."""
+    width = max([len(d.name) for d in differences] + [9])
+    write(f"{'structure':<{width}} {'atoms':>6} {'dE eV/atom':>12} {'dF eV/A':>12} {'dS eV/A^3':>12}")
+    failed = 0
+    for d in differences:
+        missed = d.missed()
+        failed += bool(missed)
+        stress = f"{d.stress:12.2e}" if d.stress is not None else f"{'-':>12}"
+        verdict = "" if not missed else f"  MISSED: {', '.join(missed)}"
+        write(f"{d.name:<{width}} {d.num_atoms:>6} {d.energy:12.2e} {d.force:12.2e} {stress}{verdict}")
+    write(f"{'allowed':<{width}} {'':>6} {bars.energy:12.2e} {bars.force:12.2e} {bars.stress:12.2e}")
+    if failed:
+        write(f"{failed} of {len(differences)} structures miss a bar")
+    else:
+        write(f"all {len(differences)} structures are within the bars")
+    return failed
+
+
+@dataclass
+class Native:
+    """How the native evaluation is run."""
+
+    model_file: str
+    precision: str = "double"
+    radial: str = None  # "exact", a tolerance, or None for the default table
+    keywords: tuple = ()
+    ranks: int = 0  # 0: in this process
+    build_dir: str = None
+
+    def __call__(self, atoms):
+        options = dict(precision=self.precision, radial=self.radial, extra_keywords=self.keywords)
+        if self.ranks > 0:
+            lmp, mpirun = lammps_runner.lammps_programs(self.build_dir or "build")
+            return lammps_runner.evaluate_with_ranks(
+                atoms, self.model_file, self.ranks, lmp=lmp, mpirun=mpirun, **options
+            )
+        return lammps_runner.evaluate(
+            atoms, self.model_file, plugin=lammps_runner.find_plugin(self.build_dir), **options
+        )
+
+
+def check(native, quiet=False, write=print):
+    """Native evaluation against the values stored in the file; returns the number of failures."""
+    document, _ = equi_file.read(native.model_file)
+    stored = document.get("self_check", [])
+    if not stored:
+        raise EquiError(f"{native.model_file} holds no self-check structures")
+    bars = bars_for(native.precision, native.radial)
+    differences = []
+    for entry in track(stored, "checking", quiet):
+        result = native(self_check.to_atoms(entry))
+        differences.append(difference(entry["name"], result, entry["energy"], entry["forces"], entry["stress"], bars))
+    return print_table(differences, bars, write)
+
+
+def compare(native, calculator, named_structures, bars, quiet=False, write=print):
+    """Native evaluation against an ASE calculator; returns the number of failures."""
+    differences = []
+    for name, atoms in track(named_structures, "comparing", quiet):
+        atoms = atoms.copy()
+        try:
+            result = native(atoms)
+        except EquiError as error:
+            raise EquiError(f"{name}: {error}") from error
+        atoms.calc = calculator
+        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
+        differences.append(difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
+    return print_table(differences, bars, write)
+
+
+def select_builtin(elements, write=print):
+    """The built-in structures whose elements the model knows; says which ones are left out."""
+    chosen, left_out = [], []
+    for name, atoms in structures.builtin():
+        (chosen if set(atoms.get_chemical_symbols()) <= set(elements) else left_out).append((name, atoms))
+    if left_out:
+        write(f"left out, elements unknown to the model: {', '.join(name for name, _ in left_out)}")
+    if not chosen:
+        raise EquiError("the model knows the elements of no built-in structure")
+    return chosen

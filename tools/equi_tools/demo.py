@@ -1,0 +1,116 @@
+"""`equi demo`: checks the model, then runs NVT of rock salt through the LAMMPS of a build folder."""
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from . import compare, equi_file, lammps_runner
+from .errors import EquiError
+
+
+def _example_folder(build_dir):
+    """examples/nacl of the source tree that the build folder belongs to."""
+    candidates = [Path(__file__).resolve().parents[2]]
+    cache = Path(build_dir) / "CMakeCache.txt"
+    if cache.is_file():
+        found = re.search(r"^CMAKE_HOME_DIRECTORY:\w+=(.*)$", cache.read_text(), re.M)
+        if found:
+            candidates.insert(0, Path(found.group(1)))
+    for tree in candidates:
+        if (tree / "examples" / "nacl" / "in.nvt").is_file():
+            return tree / "examples" / "nacl"
+    raise EquiError("examples/nacl/in.nvt of the source tree not found")
+
+
+def _model(build_dir, model):
+    if model is not None:
+        return Path(model).resolve()
+    found = sorted(Path(build_dir).resolve().glob("**/sevennet-0.equi"))
+    if not found:
+        raise EquiError(f"no sevennet-0.equi in {build_dir}: make it with 'equi convert 7net-0 -o sevennet-0.equi'")
+    return found[0]
+
+
+def _run(command, folder, stream):
+    """The output of a command; each line goes to `stream` as it comes."""
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            stream(line)
+    output = "".join(lines)
+    if process.returncode != 0:
+        raise EquiError(
+            f"{Path(command[0]).name} ended with status {process.returncode}: {lammps_runner._lammps_message(output)}"
+        )
+    return output
+
+
+def _thermo_table(output):
+    """Column names and the last row of the last thermo table."""
+    names, row = None, None
+    for line in output.splitlines():
+        words = line.split()
+        if words[:1] == ["Step"]:
+            names = words
+        elif names and len(words) == len(names) and re.fullmatch(r"\d+", words[0]):
+            row = dict(zip(names, map(float, words)))
+    if row is None:
+        raise EquiError("LAMMPS printed no thermodynamic output")
+    return row
+
+
+def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=False):
+    """Returns the number of failures (0: the check passed and the run ended)."""
+
+    def say(text=""):
+        print(text, flush=True)
+
+    lmp, mpirun = lammps_runner.lammps_programs(build_dir)
+    model = _model(build_dir, model)
+    folder = _example_folder(build_dir)
+    document, _ = equi_file.read(model)
+    say(
+        f"[1/2] Comparing LAMMPS with energies, forces and stresses that {document['framework']['name']} computed in float64"
+    )
+    say(f"      model {model}")
+    native = compare.Native(str(model), "double", None, ranks=1, build_dir=build_dir)
+    failed = compare.check(native, quiet=quiet, write=lambda line: say(f"      {line}"))
+    if failed:
+        return failed
+
+    say()
+    with lammps_runner._working_folder() as scratch:
+        say(f"[2/2] Rock salt, {steps} steps of 1 fs at 1000 K (NVT): {folder / 'in.nvt'}")
+        command = [mpirun, "-np", str(ranks)] if ranks > 1 else []
+        command += [lmp, "-in", str(folder / "in.nvt"), "-log", str(scratch / "log.lammps"), "-nocite"]
+        command += ["-var", "model", str(model), "-var", "steps", str(steps), "-var", "precision", precision]
+        command += ["-var", "data", str(folder / "data.nacl")]
+        begin = time.monotonic()
+        output = _run(command, scratch, lambda line: (sys.stdout.write("      " + line), sys.stdout.flush()))
+        elapsed = time.monotonic() - begin
+
+    loop = re.search(r"Loop time of ([\d.eE+-]+) on (\d+) procs for (\d+) steps with (\d+) atoms", output)
+    if not loop:
+        raise EquiError("LAMMPS printed no loop time")
+    seconds, num_steps, num_atoms = float(loop.group(1)), int(loop.group(3)), int(loop.group(4))
+    row = _thermo_table(output)
+    # As the pair style counts it: what grows with the atoms, without tables and weights.
+    memory = re.search(r"memory: .* ([\d.]+ kB)/atom", output)
+    say()
+    say(f"{'atoms':<28} {num_atoms}")
+    say(f"{'potential energy':<28} {row['PotEng']:.4f} eV ({row['PotEng'] / num_atoms:.5f} eV/atom)")
+    say(f"{'temperature':<28} {row['Temp']:.1f} K")
+    say(f"{'pressure':<28} {row['Press']:.0f} bar")
+    say(
+        f"{'time per atom and step':<28} {1e6 * seconds / (num_steps * num_atoms):.1f} us ({ranks} rank{'s' if ranks > 1 else ''}, {precision})"
+    )
+    say(f"{'memory per atom':<28} {memory.group(1) if memory else 'not reported'}")
+    say(f"{'wall time':<28} {elapsed:.1f} s")
+    if not all(value == value for value in row.values()):
+        say("the run ended with numbers that are not finite")
+        return 1
+    say(f"check passed: {len(document['self_check'])} structures agree with {document['framework']['name']} in float64")
+    return 0

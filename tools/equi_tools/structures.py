@@ -1,0 +1,175 @@
+"""Structures to compare on: a built-in set, and whatever ASE can read."""
+
+from pathlib import Path
+
+import numpy as np
+from ase import Atoms
+from ase.build import add_adsorbate, bulk, fcc111, molecule
+from ase.io import read
+from ase.spacegroup import crystal
+
+from .errors import EquiError
+
+
+def _rattled(atoms, seed, amplitude=0.08, strain=0.02):
+    """Moves every atom and shears the cell a little, so that no component vanishes by symmetry."""
+    rng = np.random.default_rng(seed)
+    if atoms.cell.rank == 3:
+        deformation = np.eye(3) + strain * rng.uniform(-1, 1, (3, 3))
+        atoms.set_cell(atoms.cell.array @ deformation, scale_atoms=True)
+    atoms.positions += amplitude * rng.standard_normal((len(atoms), 3))
+    return atoms
+
+
+def _perovskite(a, b, x, length, seed):
+    atoms = Atoms(
+        [a, b, x, x, x],
+        scaled_positions=[[0, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]],
+        cell=[length] * 3,
+        pbc=True,
+    )
+    return _rattled(atoms, seed)
+
+
+def _rutile():
+    atoms = crystal(
+        ["Ti", "O"], [(0, 0, 0), (0.305, 0.305, 0)], spacegroup=136, cellpar=[4.594, 4.594, 2.959, 90, 90, 90]
+    )
+    return _rattled(atoms, 7)
+
+
+def _quartz():
+    atoms = crystal(
+        ["Si", "O"], [(0.4697, 0, 2 / 3), (0.4135, 0.2669, 0.7857)], spacegroup=154,
+        cellpar=[4.913, 4.913, 5.405, 90, 90, 120],
+    )  # fmt: skip
+    return _rattled(atoms, 8)
+
+
+def _corundum():
+    atoms = crystal(
+        ["Al", "O"], [(0, 0, 0.352), (0.306, 0, 0.25)], spacegroup=167, cellpar=[4.759, 4.759, 12.99, 90, 90, 120],
+        primitive_cell=True,
+    )  # fmt: skip
+    return _rattled(atoms, 12)
+
+
+def _slab():
+    atoms = fcc111("Cu", (2, 2, 3), vacuum=6.0)
+    add_adsorbate(atoms, "O", 1.3, "fcc")
+    atoms.pbc = [True, True, False]
+    return _rattled(atoms, 17, 0.06, 0.0)
+
+
+def _sheared_fluorite():
+    atoms = bulk("CaF2", "fluorite", 5.46, cubic=True)
+    atoms.set_cell(atoms.cell.array + np.array([[0, 0, 0], [4.1, 0, 0], [-3.7, 4.9, 0]]), scale_atoms=False)
+    return _rattled(atoms, 18, 0.06, 0.0)
+
+
+def _left_handed():
+    atoms = _rattled(bulk("KBr", "rocksalt", 6.6), 28)
+    atoms.set_cell(atoms.cell.array[[1, 0, 2]], scale_atoms=False)
+    return atoms
+
+
+def _alloy():
+    atoms = bulk("Ni", "fcc", 3.6, cubic=True)
+    atoms.symbols[0] = "Pt"
+    return _rattled(atoms, 21)
+
+
+def _melt():
+    atoms = bulk("NaCl", "rocksalt", 5.9, cubic=True) * (2, 2, 1)
+    return _rattled(atoms, 24, 0.25, 0.05)
+
+
+def _wire():
+    atoms = Atoms("C4", positions=[[0, 0, 0], [1.28, 0.1, 0], [2.6, -0.1, 0.1], [3.9, 0, 0.2]], cell=[5.2, 0, 0])
+    atoms.pbc = [True, False, False]
+    return atoms
+
+
+def _sandwich():
+    atoms = _rattled(molecule("C6H6"), 30, 0.04)
+    return atoms + Atoms("V", positions=[[0.2, 0.1, 1.8]])
+
+
+BUILTIN = {
+    "NaCl": lambda: _rattled(bulk("NaCl", "rocksalt", 5.64, cubic=True), 1),
+    "MgO_2_atom_cell": lambda: _rattled(bulk("MgO", "rocksalt", 4.21), 2),
+    "Si": lambda: _rattled(bulk("Si", "diamond", 5.43, cubic=True), 3),
+    "Cu": lambda: _rattled(bulk("Cu", "fcc", 3.61, cubic=True), 4),
+    "Fe_2_atom_cell": lambda: _rattled(bulk("Fe", "bcc", 2.87, cubic=True), 5),
+    "Ti_hcp": lambda: _rattled(bulk("Ti", "hcp", 2.95, 4.68), 6),
+    "TiO2_rutile": _rutile,
+    "SiO2_quartz": _quartz,
+    "GaAs": lambda: _rattled(bulk("GaAs", "zincblende", 5.65, cubic=True), 9),
+    "BaTiO3": lambda: _perovskite("Ba", "Ti", "O", 4.01, 10),
+    "LiF_high_pressure": lambda: _rattled(bulk("LiF", "rocksalt", 3.25, cubic=True), 11, 0.05),
+    "Al2O3_corundum": _corundum,
+    "CsCl": lambda: _rattled(bulk("CsCl", "cesiumchloride", 4.12), 13),
+    "ZnS_wurtzite": lambda: _rattled(bulk("ZnS", "wurtzite", 3.82, 6.26), 14),
+    "ethanol_molecule": lambda: _rattled(molecule("CH3CH2OH"), 15, 0.05),
+    "water_molecule": lambda: _rattled(molecule("H2O"), 16, 0.05),
+    "Cu_O_slab": _slab,
+    "CaF2_strongly_triclinic": _sheared_fluorite,
+    "isolated_Au": lambda: Atoms("Au", positions=[[0.3, -0.2, 0.1]]),
+    "N2_dimer": lambda: Atoms("N2", positions=[[0, 0, 0], [0.7, 0.6, 0.7]]),
+    "PtNi3": _alloy,
+    "SrZrO3": lambda: _perovskite("Sr", "Zr", "O", 4.15, 22),
+    "CsPbI3": lambda: _perovskite("Cs", "Pb", "I", 6.3, 23),
+    "NaCl_hot": _melt,
+    "W_1_atom_cell": lambda: bulk("W", "bcc", 3.16),
+    "C_wire": _wire,
+    "KBr_left_handed": _left_handed,
+    "LaB6_rattled": lambda: _rattled(
+        crystal(["La", "B"], [(0, 0, 0), (0.1993, 0.5, 0.5)], spacegroup=221, cellpar=[4.156] * 3 + [90] * 3), 29
+    ),
+    "V_benzene": _sandwich,
+}
+
+
+def builtin():
+    """List of (name, Atoms): crystals, molecules, a surface, small, sheared, compressed and isolated ones."""
+    return [(name, make()) for name, make in BUILTIN.items()]
+
+
+def read_files(paths, symbols=None):
+    """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type for LAMMPS data files."""
+    result = []
+    for path in paths:
+        path = Path(path)
+        if not path.is_file():
+            raise EquiError(f"cannot read {path}: no such file")
+        try:
+            if path.name.startswith("data.") or path.suffix in (".data", ".lmp"):
+                frames = [_read_lammps_data(path, symbols)]
+            else:
+                frames = read(path, index=":")
+        except EquiError:
+            raise
+        except Exception as error:
+            raise EquiError(
+                f"ASE cannot read {path}: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}"
+            ) from error
+        if not frames:
+            raise EquiError(f"{path} holds no structure")
+        for n, atoms in enumerate(frames):
+            result.append((path.name if len(frames) == 1 else f"{path.name}#{n}", atoms))
+    return result
+
+
+def _read_lammps_data(path, symbols):
+    from ase.data import atomic_numbers
+    from ase.io.lammpsdata import read_lammps_data
+
+    options = {"units": "metal"}
+    if symbols is not None:
+        options["Z_of_type"] = {n: atomic_numbers[s] for n, s in enumerate(symbols, 1)}
+    header = next((line for line in path.read_text().splitlines() if line.strip().startswith("Atoms")), "Atoms")
+    # Without a comment behind "Atoms" the style cannot be known; ours is atomic.
+    options["atom_style"] = header.split("#")[1].strip() if "#" in header else "atomic"
+    atoms = read_lammps_data(path, **options)
+    order = np.argsort(atoms.arrays["id"]) if "id" in atoms.arrays else np.arange(len(atoms))
+    return atoms[order]
