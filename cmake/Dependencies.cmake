@@ -1,0 +1,22 @@
+# Every version and hash of what the build fetches, in one place. The Python packages are in tools/requirements.txt.
+
+# Kokkos comes inside the source archive of a PyPI package, where machines without GitHub can reach it.
+set(EQUI_KOKKOS_VERSION 4.7.00)
+set(EQUI_KOKKOS_PACKAGE pygenten)
+set(EQUI_KOKKOS_PACKAGE_VERSION 0.1.5)
+set(EQUI_KOKKOS_ARCHIVE pygenten-0.1.5.tar.gz)
+set(EQUI_KOKKOS_ARCHIVE_FOLDER pygenten-0.1.5/tpls/kokkos)
+set(EQUI_KOKKOS_SHA256 e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc0f9cce7)
+
+# Oldest versions that are accepted where the machine has its own.
+set(EQUI_KOKKOS_MINIMUM 4.6)
+set(EQUI_JSON_MINIMUM 3.11)
+set(EQUI_GTEST_MINIMUM 1.12)
+set(EQUI_PYTHON_MINIMUM 3.10)
+
+set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
+set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
+
+# Kokkos's names of the GPUs that EQUI_CUDA may be built for.
+set(EQUI_KOKKOS_ARCH_80 AMPERE80)
+set(EQUI_KOKKOS_ARCH_90 HOPPER90)

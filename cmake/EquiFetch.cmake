@@ -1,0 +1,61 @@
+# Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
+# a second configure needs no network.
+
+# equi_say(WORDS...): one line that tells where a dependency comes from or what is being fetched.
+function(equi_say)
+  string(JOIN "" text ${ARGV})
+  message(STATUS "equi: ${text}")
+endfunction()
+
+# equi_run(WHAT COMMAND...): runs a command of the configure step, its output kept in a log; stops with the end of that
+# log if it fails.
+function(equi_run what)
+  string(MAKE_C_IDENTIFIER "${what}" name)
+  set(log ${EQUI_CACHE_DIR}/logs/${name}.log)
+  file(MAKE_DIRECTORY ${EQUI_CACHE_DIR}/logs)
+  execute_process(
+    COMMAND ${ARGN}
+    OUTPUT_FILE ${log}
+    ERROR_FILE ${log}
+    RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    file(READ ${log} text)
+    string(LENGTH "${text}" length)
+    if(length GREATER 3000)
+      math(EXPR begin "${length} - 3000")
+      string(SUBSTRING "${text}" ${begin} -1 text)
+    endif()
+    message(FATAL_ERROR "${what} failed (${status}); the whole output is in ${log}:\n${text}")
+  endif()
+endfunction()
+
+# equi_debian_package(NAME OUT_FOLDER): unpacks a Debian package into the cache, without root and without installing it.
+# Works through apt's sources; private package lists are fetched where the machine has none.
+function(equi_debian_package name out)
+  set(folder ${EQUI_CACHE_DIR}/debian/${name})
+  set(${out} ${folder} PARENT_SCOPE)
+  if(EXISTS ${folder}/.complete)
+    return()
+  endif()
+  find_program(EQUI_APT_GET apt-get)
+  find_program(EQUI_DPKG_DEB dpkg-deb)
+  if(NOT EQUI_APT_GET OR NOT EQUI_DPKG_DEB)
+    message(FATAL_ERROR "${name} is not on this machine and there is no apt-get to fetch it with: install it, or name its folder")
+  endif()
+  equi_say("fetching the Debian package ${name}")
+  set(download ${EQUI_CACHE_DIR}/debian/download)
+  file(REMOVE_RECURSE ${folder})
+  file(MAKE_DIRECTORY ${download} ${folder})
+  execute_process(COMMAND ${EQUI_APT_GET} -q download ${name} WORKING_DIRECTORY ${download} RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
+  if(NOT status EQUAL 0)
+    set(private ${EQUI_CACHE_DIR}/debian/apt)
+    file(MAKE_DIRECTORY ${private}/lists/partial ${private}/cache/archives/partial)
+    set(options -o Dir::State::Lists=${private}/lists -o Dir::Cache=${private}/cache -o APT::Sandbox::User=root)
+    equi_run("apt-get update" ${EQUI_APT_GET} -q ${options} update)
+    equi_run("apt-get download ${name}" ${CMAKE_COMMAND} -E chdir ${download} ${EQUI_APT_GET} -q ${options} download ${name})
+  endif()
+  file(GLOB archive ${download}/${name}_*.deb)
+  list(GET archive 0 archive)
+  equi_run("unpacking ${name}" ${EQUI_DPKG_DEB} -x ${archive} ${folder})
+  file(TOUCH ${folder}/.complete)
+endfunction()

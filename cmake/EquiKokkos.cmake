@@ -1,0 +1,107 @@
+# Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos inside
+# a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
+# Kokkos of its own can load the plugin.
+
+# equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
+function(equi_fetch_archive package version archive sha256)
+  set(file ${EQUI_CACHE_DIR}/archives/${archive})
+  if(EXISTS ${file})
+    file(SHA256 ${file} found)
+    if(found STREQUAL sha256)
+      return()
+    endif()
+    equi_say("${file} is damaged and is fetched again")
+  endif()
+  equi_say("fetching ${archive}")
+  # Without build isolation pip would still ask the package's build backend for its name; the backend is part of the
+  # isolated environment that pip makes by itself.
+  equi_run(
+    "fetching ${archive}" ${EQUI_PYTHON_EXECUTABLE} -m pip download --disable-pip-version-check --progress-bar off
+    --no-deps --no-binary ${package} --dest ${EQUI_CACHE_DIR}/archives ${package}==${version})
+  file(SHA256 ${file} found)
+  if(NOT found STREQUAL sha256)
+    message(FATAL_ERROR "${file}: expected SHA256 ${sha256}, found ${found}")
+  endif()
+endfunction()
+
+# equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
+function(equi_mend file old new)
+  file(READ ${file} text)
+  string(FIND "${text}" "${old}" first)
+  string(FIND "${text}" "${old}" last REVERSE)
+  if(first EQUAL -1 OR NOT first EQUAL last)
+    message(FATAL_ERROR "${file}: expected '${old}' once")
+  endif()
+  string(REPLACE "${old}" "${new}" text "${text}")
+  file(WRITE ${file} "${text}")
+endfunction()
+
+# equi_kokkos_source(OUT CUDA_VERSION): the unpacked source of Kokkos, in the cache. CUDA 13 (CUDA_VERSION, or empty)
+# changed two functions that Kokkos calls, so it gets a copy of its own.
+function(equi_kokkos_source out cuda_version)
+  set(folder ${EQUI_CACHE_DIR}/source)
+  if(cuda_version VERSION_GREATER_EQUAL 13)
+    string(APPEND folder -cuda13)
+  endif()
+  set(kokkos ${folder}/${EQUI_KOKKOS_ARCHIVE_FOLDER})
+  set(${out} ${kokkos} PARENT_SCOPE)
+  if(EXISTS ${folder}/.${EQUI_KOKKOS_SHA256})
+    return()
+  endif()
+  equi_fetch_archive(${EQUI_KOKKOS_PACKAGE} ${EQUI_KOKKOS_PACKAGE_VERSION} ${EQUI_KOKKOS_ARCHIVE} ${EQUI_KOKKOS_SHA256})
+  file(REMOVE_RECURSE ${kokkos})
+  file(ARCHIVE_EXTRACT INPUT ${EQUI_CACHE_DIR}/archives/${EQUI_KOKKOS_ARCHIVE} DESTINATION ${folder}
+       PATTERNS ${EQUI_KOKKOS_ARCHIVE_FOLDER}/*)
+  if(cuda_version VERSION_GREATER_EQUAL 13)
+    set(file ${kokkos}/core/src/Cuda/Kokkos_Cuda_Instance.hpp)
+    equi_mend(${file} "cudaGraphAddDependencies(graph, from, to, numDependencies)"
+              "cudaGraphAddDependencies(graph, from, to, nullptr, numDependencies)")
+    equi_mend(
+      ${file} "cudaMemPrefetchAsync(devPtr, count, dstDevice, m_stream)"
+      "cudaMemPrefetchAsync(devPtr, count, dstDevice < 0 ? cudaMemLocation{cudaMemLocationTypeHost, 0} : cudaMemLocation{cudaMemLocationTypeDevice, dstDevice}, 0, m_stream)"
+    )
+  endif()
+  file(TOUCH ${folder}/.${EQUI_KOKKOS_SHA256})
+endfunction()
+
+if(Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT})
+  find_package(Kokkos ${EQUI_KOKKOS_MINIMUM} REQUIRED)
+  equi_say("Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (given)")
+else()
+  # One installation per compiler and per set of options, so that build folders can share a cache.
+  set(options
+      -DCMAKE_BUILD_TYPE=Release
+      -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
+      -DCMAKE_CXX_STANDARD=17
+      -DCMAKE_CXX_VISIBILITY_PRESET=hidden
+      -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON
+      -DCMAKE_POSITION_INDEPENDENT_CODE=ON
+      -DCMAKE_INSTALL_LIBDIR=lib
+      -DBUILD_SHARED_LIBS=OFF
+      -DKokkos_ENABLE_SERIAL=ON
+      -DKokkos_ENABLE_OPENMP=ON)
+  if(CMAKE_CXX_COMPILER_LAUNCHER)
+    list(APPEND options -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
+  endif()
+  if(EQUI_CUDA)
+    # As a language of CMake, so that nvcc is called without Kokkos's wrapper.
+    list(APPEND options -DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON
+         -DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DCMAKE_CUDA_STANDARD=17
+         -DCMAKE_CUDA_ARCHITECTURES=${CMAKE_CUDA_ARCHITECTURES}
+         -DKokkos_ARCH_${EQUI_KOKKOS_ARCH_${CMAKE_CUDA_ARCHITECTURES}}=ON)
+  endif()
+  string(SHA256 key "${options};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CUDA_COMPILER_VERSION};${EQUI_KOKKOS_SHA256}")
+  string(SUBSTRING ${key} 0 12 key)
+  set(prefix ${EQUI_CACHE_DIR}/kokkos-${EQUI_KOKKOS_VERSION}-${key})
+  if(NOT EXISTS ${prefix}/.complete)
+    equi_kokkos_source(source "${CMAKE_CUDA_COMPILER_VERSION}")
+    equi_say("building Kokkos ${EQUI_KOKKOS_VERSION} (once, about a minute on the host, longer for CUDA)")
+    equi_run("configuring Kokkos" ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${source} -B ${prefix}/build
+             -DCMAKE_INSTALL_PREFIX=${prefix} ${options})
+    equi_run("building Kokkos" ${CMAKE_COMMAND} --build ${prefix}/build --parallel 4 --target install)
+    file(REMOVE_RECURSE ${prefix}/build)
+    file(TOUCH ${prefix}/.complete)
+  endif()
+  find_package(Kokkos REQUIRED NO_DEFAULT_PATH PATHS ${prefix})
+  equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (from ${EQUI_KOKKOS_ARCHIVE})")
+endif()

