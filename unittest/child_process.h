@@ -1,0 +1,22 @@
+// Tasks that a test runs in a second process of its own executable, for what is fixed once per process (Kokkos's
+// threads).
+#ifndef EQUI_TEST_CHILD_PROCESS_H
+#define EQUI_TEST_CHILD_PROCESS_H
+
+#include <functional>
+#include <map>
+#include <string>
+
+namespace equi {
+namespace testing {
+
+// By name; what a task returns is written to standard output.
+std::map<std::string, std::function<std::string()>> &child_tasks();
+
+// The output of a task in a process with num_threads threads. Throws std::runtime_error if it fails.
+std::string run_child(const std::string &task, int num_threads);
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

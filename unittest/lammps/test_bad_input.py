@@ -1,0 +1,339 @@
+"""Bad input: one clear error, a status other than zero, on 1 and on 2 ranks, and never a wait without end."""
+
+import json
+import re
+import struct
+import zipfile
+
+import numpy as np
+import pytest
+from lammps_script import rock_salt
+
+# A run that is refused has little to do.
+TIMEOUT = 60
+RANKS = pytest.mark.parametrize("ranks", [1, 2])
+
+
+def assert_refused(run, *texts):
+    """One error, with these texts (regular expressions), and no result."""
+    assert run.returncode != 0, run.output
+    # A fault of one rank may be reported by that rank alone ("ERROR on proc 1: ...").
+    assert len(run.errors) == 1, run.output
+    for text in texts:
+        assert re.search(text, run.errors[0]), f"{run.errors[0]!r} does not match {text!r}"
+    assert not re.search(r"egmentation|terminate called|Aborted|backtrace", run.output), run.output
+    assert "Loop time" not in run.output
+
+
+class Input:
+    """An input of two atom types, of which a test changes one thing."""
+
+    def __init__(self, lammps):
+        self.lammps = lammps
+        self.style = "pair_style equi"
+        self.file = f'"{lammps.model("nequip")}"'
+        self.types = "* *"
+        self.symbols = "Cl Na"
+        self.units = "units metal"
+        self.before = []  # commands before the box exists
+        self.after = []  # between the data and the pair style
+        self.atoms = rock_salt()
+
+    def lines(self):
+        structure = self.lammps.write(self.atoms, ["Cl", "Na"])
+        coefficients = [f"pair_coeff {self.types} {self.file} {self.symbols}"] if self.file is not None else []
+        read = next(k for k, line in enumerate(structure) if line.startswith("read_data"))
+        structure[read:read] = self.before
+        return [self.units, *structure, *self.after, self.style, *coefficients, "run 0"]
+
+    def refused(self, ranks, *texts):
+        assert_refused(self.lammps.try_run(self.lines(), ranks=ranks, timeout=TIMEOUT), *texts)
+
+    def runs(self, ranks):
+        return self.lammps.run(self.lines(), ranks=ranks, timeout=TIMEOUT)
+
+
+@pytest.fixture
+def script(lammps):
+    return Input(lammps)
+
+
+@RANKS
+def test_the_unchanged_input_runs(script, ranks):
+    script.runs(ranks)
+
+
+# ---- the model file ----
+
+
+def header_and_data(path):
+    data = path.read_bytes()
+    (length,) = struct.unpack("<Q", data[:8])
+    return json.loads(data[8 : 8 + length]), data[8 + length :]
+
+
+def write_file(path, header, data):
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def damaged(lammps, change):
+    """A copy of a model whose document `change` has edited."""
+    header, data = header_and_data(lammps.model("nequip"))
+    document = json.loads(header["__metadata__"]["equi"])
+    change(document)
+    header["__metadata__"]["equi"] = json.dumps(document)
+    path = lammps.folder / "damaged.equi"
+    write_file(path, header, data)
+    return path.name
+
+
+@RANKS
+def test_missing_file(script, ranks):
+    script.file = "nowhere.equi"
+    script.refused(ranks, r"nowhere\.equi", "No such file")
+
+
+@RANKS
+@pytest.mark.parametrize("part", [0.0, 0.001, 0.2, 0.9, 0.9999])
+def test_truncated_file(script, ranks, part):
+    data = script.lammps.model("nequip").read_bytes()
+    (script.lammps.folder / "short.equi").write_bytes(data[: int(part * len(data))])
+    script.file = "short.equi"
+    script.refused(ranks, r"short\.equi", "expected", "found")
+
+
+@RANKS
+@pytest.mark.parametrize("kind", ["text", "zip", "zeros", "safetensors", "folder"])
+def test_other_format(script, ranks, kind):
+    path = script.lammps.folder / f"other.{kind}"
+    if kind == "text":
+        path.write_text("# DATE: 2020-01-01 UNITS: metal\nCl Na 1.0 2.0\n" * 20)
+    elif kind == "zip":
+        with zipfile.ZipFile(path, "w") as archive:
+            archive.writestr("archive/data.pkl", b"\x80\x02}q\x00." * 100)
+    elif kind == "zeros":
+        path.write_bytes(bytes(4096))
+    elif kind == "folder":
+        path.mkdir()
+    else:
+        header = {"__metadata__": {"format": "pt"}, "w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}
+        write_file(path, header, bytes(4))
+    script.file = path.name
+    script.refused(ranks, rf"other\.{kind}", "expected")
+
+
+@RANKS
+def test_newer_format_version(script, ranks):
+    script.file = damaged(script.lammps, lambda document: document.update(format_version=2))
+    script.refused(ranks, r"damaged\.equi", "format_version", "at most 1", "found 2|2")
+
+
+@RANKS
+def test_missing_field(script, ranks):
+    script.file = damaged(script.lammps, lambda document: document.pop("cutoff"))
+    script.refused(ranks, r"damaged\.equi: cutoff: expected this field")
+
+
+@RANKS
+def test_unknown_layer(script, ranks):
+    script.file = damaged(script.lammps, lambda document: document["layers"][0].update(type="attention"))
+    script.refused(ranks, r"layers\[0\]", "attention", "species_embedding")
+
+
+@RANKS
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite(script, ranks, bad):
+    header, data = header_and_data(script.lammps.model("nequip"))
+    name, entry = max(((n, e) for n, e in header.items() if n != "__metadata__"), key=lambda item: item[1]["data_offsets"][1])
+    weights = bytearray(data)
+    size = {"F32": 4, "F64": 8}[entry["dtype"]]
+    end = entry["data_offsets"][1]
+    weights[end - size : end] = struct.pack("<f" if size == 4 else "<d", bad)
+    write_file(script.lammps.folder / "bad.equi", header, bytes(weights))
+    script.file = "bad.equi"
+    script.refused(ranks, r"bad\.equi", re.escape(name), "finite", str(bad))
+
+
+# ---- pair_coeff ----
+
+
+@RANKS
+def test_unknown_symbol_lists_the_elements(script, ranks):
+    script.symbols = "Cl Xx"
+    script.refused(ranks, "does not know element Xx", r"atom type 2", r"its elements are: (Cl Na|Na Cl)")
+
+
+@RANKS
+@pytest.mark.parametrize("symbols,count", [("", 0), ("Cl", 1), ("Cl Na Cl", 3)])
+def test_wrong_number_of_symbols(script, ranks, symbols, count):
+    script.symbols = symbols
+    script.refused(ranks, f"names {count} elements for 2 atom types")
+
+
+@RANKS
+def test_no_file_in_pair_coeff(script, ranks):
+    script.file = script.symbols = ""
+    script.refused(ranks, "FILE|at least|Incorrect args")
+
+
+@RANKS
+@pytest.mark.parametrize("types", ["1 2", "* 2", "1 *"])
+def test_pair_coeff_for_single_types(script, ranks, types):
+    script.types = types
+    script.refused(ranks, r"air_coeff must start with \* \*")  # LAMMPS's own words
+
+
+@RANKS
+def test_all_types_null(script, ranks):
+    script.symbols = "NULL NULL"
+    script.refused(ranks, "maps all atom types to NULL")
+
+
+@RANKS
+def test_null_without_another_style(script, ranks):
+    script.symbols = "Cl NULL"
+    script.refused(ranks, "All pair coeffs are not set|pair hybrid|NULL")
+
+
+@RANKS
+def test_no_pair_coeff(script, ranks):
+    script.file = None
+    script.refused(ranks, "pair_coeff|All pair coeffs are not set")
+
+
+# ---- pair_style ----
+
+
+@RANKS
+@pytest.mark.parametrize(
+    "words,texts",
+    [
+        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, deterministic"]),
+        ("precision half", ["precision must be single, mixed or double, not half"]),
+        ("precision", ["keyword precision needs a value", "single, mixed or double"]),
+        ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
+        ("radial", ["keyword radial needs a value"]),
+        ("radial table", ["needs a value", "tolerance"]),
+        ("radial table 0", ["tolerance of radial tables must lie between .*, not 0"]),
+        ("radial table -1e-6", ["tolerance of radial tables must lie between .*, not -1e-6"]),
+        ("radial table 2", ["tolerance of radial tables must lie between .*, not 2"]),
+        ("radial table nan", ["nan|floating point"]),
+        ("radial table small", ["small"]),
+        ("precision double radial table 1e-30", ["tolerance", "1e-30"]),
+        ("precision mixed radial table 1e-30", ["tolerance", "1e-30"]),
+        ("reference maybe", ["reference must be yes or no, not maybe"]),
+        ("check 1e9", ["check must be yes or no, not 1e9"]),
+        ("check", ["keyword check needs a value"]),
+        ("deterministic 2", ["deterministic must be yes or no, not 2"]),
+        ("../model.equi", ["unknown keyword ../model.equi"]),
+    ],
+)
+def test_bad_keywords(script, ranks, words, texts):
+    script.style += " " + words
+    script.refused(ranks, *texts)
+
+
+# ---- the state of LAMMPS ----
+
+
+@RANKS
+def test_newton_off(script, ranks):
+    script.before = ["newton off"]
+    script.refused(ranks, "requires newton pair on")
+
+
+@RANKS
+@pytest.mark.parametrize("units", ["lj", "si", "electron"])
+def test_other_units(script, ranks, units):
+    script.units = f"units {units}"
+    script.after = ["mass * 1.0"]
+    script.refused(ranks, f"units metal or real, not {units}")
+
+
+@RANKS
+def test_no_atom_ids(script, ranks):
+    # The number of a line of a data file is an ID, so the atoms are made here.
+    lines = [
+        "units metal", "atom_style atomic", "atom_modify id no", "region box block 0 8 0 8 0 8", "create_box 2 box",
+        "lattice sc 4.0", "create_atoms 1 box", "mass * 1.0", script.style, f"pair_coeff * * {script.file} Cl Na", "run 0",
+    ]  # fmt: skip
+    assert_refused(script.lammps.try_run(lines, ranks=ranks, timeout=TIMEOUT), "requires atom IDs")
+
+
+@RANKS
+@pytest.mark.parametrize("precision", ["mixed", "double"])
+def test_atoms_on_top_of_each_other(script, ranks, precision):
+    atoms = rock_salt((2, 1, 1))
+    atoms.positions[12] = atoms.positions[4] + [1e-5, 0, 0]
+    script.atoms, script.style = atoms, f"pair_style equi precision {precision}"
+    script.refused(ranks, "IDs (5 and 13|13 and 5)", "distance 1e-05", "step 0")
+
+
+@RANKS
+@pytest.mark.parametrize("change", ["0.0/0.0", "1e300*1e300"])
+def test_lost_coordinates_end_the_run(script, ranks, change):
+    """Positions that are not numbers stop LAMMPS or this style; they do not become energies.
+
+    Often it is LAMMPS that stops, on one rank, and its message gets lost when MPI ends the others: no text is asked for.
+    """
+    lines = script.lines()
+    script.lammps.run(lines, ranks=ranks)
+    lines[-1:] = ["run 0 post no", f"variable x atom x+({change})*(id==3)", "set atom 3 x v_x", "run 0", 'print "ENERGY $(pe)"']
+    run = script.lammps.try_run(lines, ranks=ranks, timeout=TIMEOUT)
+    assert run.returncode != 0, run.output
+    assert "ENERGY" not in run.output
+
+
+@RANKS
+def test_reference_library_missing(script, ranks):
+    """The plugin alone in another folder, and a copy of the program that looks for plugins there."""
+    build, folder = script.lammps.build_dir, script.lammps.folder
+    (folder / "alone").mkdir()
+    for library in (build / "lib").glob("*.so"):  # the plugin and the BLAS it may have been given
+        if library.name != "libequi_torch.so":
+            (folder / "alone" / library.name).write_bytes(library.read_bytes())
+    program = folder / "lmp"
+    program.write_text((build / "bin" / "lmp").read_text().replace(f"{build}/lib", f"{folder}/alone"))
+    program.chmod(0o755)
+    script.lammps.lmp = program
+    script.runs(ranks)
+    script.style = "pair_style equi reference yes"
+    script.refused(ranks, "LibTorch reference cannot be loaded", r"libequi_torch\.so")
+
+
+# ---- warnings ----
+
+
+def warnings_of(script, ranks):
+    return [line for line in script.runs(ranks).warnings if "equi" in line or "Atom type" in line]
+
+
+@RANKS
+def test_no_warning_for_good_input(script, ranks):
+    assert warnings_of(script, ranks) == []
+
+
+@RANKS
+def test_wrong_mass_warns(script, ranks):
+    script.symbols = "Na Cl"
+    found = warnings_of(script, ranks)
+    assert len(found) == 2
+    assert "Atom type 1 is mapped to Na but has mass 35.45 instead of 22.98" in found[0]
+
+
+@RANKS
+def test_special_bonds_warn(script, ranks):
+    def with_bonds(special):
+        lines = script.lines()
+        lines = [line.replace("atom_style atomic", "atom_style molecular") for line in lines]
+        data = script.lammps.folder / "data.structure"
+        text = data.read_text().replace("Atoms  # atomic", "Atoms  # molecular")
+        data.write_text(re.sub(r"^(\d+) (\d) (\S+ \S+ \S+)$", r"\1 1 \2 \3", text, flags=re.M))
+        at = next(k for k, line in enumerate(lines) if line.startswith("pair_style"))
+        run = script.lammps.run(lines[:at] + special + lines[at:], ranks=ranks, timeout=TIMEOUT)
+        return [line for line in run.warnings if "special_bonds" in line]
+
+    assert len(with_bonds([])) == 1
+    assert with_bonds(["special_bonds lj/coul 1 1 1"]) == []

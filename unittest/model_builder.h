@@ -1,0 +1,325 @@
+// Tiny random models, made on the spot: a document and tensors as `equi convert` would write them, open to change
+// before they become the bytes of an .equi file. Header-only, for all levels of tests.
+//
+//   TinyModelOptions options;
+//   options.hidden = {"13x0e+5x1e", "5x0e"};
+//   ModelDocument d = make_tiny_model(options);
+//   d.document["cutoff"] = -1.0;                      // break it, where a test wants that
+//   Model model = parse_model(d.bytes(), "tiny.equi");
+#ifndef EQUI_TEST_MODEL_BUILDER_H
+#define EQUI_TEST_MODEL_BUILDER_H
+
+#include "irreps.h"
+#include "model_file.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+using Json = nlohmann::json;
+
+struct DocumentTensor {
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+  bool is_double = true;
+};
+
+// A model file in the making.
+struct ModelDocument {
+  Json document;
+  std::map<std::string, DocumentTensor> tensors;
+
+  // The safetensors container. Public pieces, so that tests can put together damaged ones.
+  Json header() const {
+    Json h;
+    h["__metadata__"] = {{"equi", document.dump()}};
+    int64_t at = 0;
+    for (const auto &[name, t] : tensors) {
+      const int64_t end = at + static_cast<int64_t>(t.values.size()) * (t.is_double ? 8 : 4);
+      h[name] = {{"dtype", t.is_double ? "F64" : "F32"}, {"shape", t.shape}, {"data_offsets", {at, end}}};
+      at = end;
+    }
+    return h;
+  }
+  std::string data() const {
+    std::string bytes;
+    for (const auto &item : tensors)
+      for (double v : item.second.values) {
+        const float f = static_cast<float>(v);
+        if (item.second.is_double)
+          bytes.append(reinterpret_cast<const char *>(&v), 8);
+        else
+          bytes.append(reinterpret_cast<const char *>(&f), 4);
+      }
+    return bytes;
+  }
+  static std::string container(const std::string &header_text, const std::string &data) {
+    const uint64_t length = header_text.size();
+    return std::string(reinterpret_cast<const char *>(&length), 8) + header_text + data;
+  }
+  std::string bytes() const { return container(header().dump(), data()); }
+  void write(const std::string &path) const {
+    const std::string b = bytes();
+    std::ofstream(path, std::ios::binary).write(b.data(), static_cast<std::streamsize>(b.size()));
+  }
+  Model model() const { return parse_model(bytes(), "tiny.equi"); }
+};
+
+struct TinyModelOptions {
+  std::vector<std::string> elements = {"Na", "Cl"};
+  double cutoff = 4.0;
+  int lmax_edge = 2;
+  bool parity = false;    // harmonics with parity (-1)^l; then hidden may hold odd irreps
+  int embedding_channels = 5;
+  // What each interaction layer (convolution and gate) produces; the last must hold a 0e block. 0o scalars pass tanh,
+  // everything else silu.
+  std::vector<std::string> hidden = {"5x0e+3x1e+2x2e", "5x0e"};
+  bool per_species_linear = false;    // self-connection with weights of the atom's species
+  bool biases = false;                // on the 0e blocks of the linears, in the radial and readout networks
+  bool xplor = true;                  // else the polynomial
+  double p = 6.0, r_on = 3.5;
+  int num_basis = 4;
+  std::vector<int> radial_hidden = {8, 8};
+  std::vector<int> readout_hidden = {};    // empty: one matrix
+  bool r_power = false;                    // weights times r^l2
+  double denominator = 3.0;
+  bool is_double = true;    // F64 tensors, else F32
+  unsigned seed = 1;
+};
+
+class TinyModelMaker {
+ public:
+  explicit TinyModelMaker(const TinyModelOptions &o) : o_(o), random_(o.seed) {}
+
+  ModelDocument make() {
+    Json &doc = d_.document;
+    doc["format"] = "equi";
+    doc["format_version"] = 1;
+    doc["framework"] = {{"name", "test"}, {"version", "1"}};
+    doc["architecture"] = "SevenNet";
+    doc["elements"] = o_.elements;
+    doc["cutoff"] = o_.cutoff;
+    doc["lmax_edge"] = o_.lmax_edge;
+    doc["edge_parity"] = o_.parity;
+    doc["provenance"] = {{"source", "unittest/model_builder.h"}};
+    doc["units"] = {{"energy", "eV"}, {"length", "Angstrom"}};
+    doc["self_check"] = Json::array();
+
+    DocumentTensor waves{{o_.num_basis}, {}, o_.is_double};
+    for (int n = 1; n <= o_.num_basis; ++n) waves.values.push_back(n * 3.14159265358979 / o_.cutoff);
+    d_.tensors["wave_numbers"] = waves;
+    Json cutoff_function = {{"kind", "polynomial"}, {"p", o_.p}};
+    if (o_.xplor) cutoff_function = {{"kind", "xplor"}, {"r_on", o_.r_on}};
+    doc["radial_basis"] = {{"kind", "bessel"},
+                           {"wave_numbers", "wave_numbers"},
+                           {"prefactor", 2.0 / o_.cutoff},
+                           {"cutoff_function", cutoff_function}};
+
+    doc["layers"] = Json::array();
+    Irreps x(std::vector<IrrepBlock>{{o_.embedding_channels, {0, 1}}});
+    add({{"type", "species_embedding"},
+         {"output", "x0"},
+         {"irreps", x.to_string()},
+         {"weight", tensor("embedding", {num_species(), o_.embedding_channels}, 1.0)},
+         {"scale", 1.0}});
+    for (size_t t = 0; t < o_.hidden.size(); ++t) {
+      const Irreps next = Irreps::parse(o_.hidden[t]);
+      interaction(static_cast<int>(t), x, next);
+      x = next;
+    }
+
+    int block = 0;
+    while (x[block].irrep != Irrep{0, 1}) ++block;
+    std::vector<int> widths = {x[block].mul};
+    widths.insert(widths.end(), o_.readout_hidden.begin(), o_.readout_hidden.end());
+    widths.push_back(1);
+    add({{"type", "readout"},
+         {"input", "x" + std::to_string(o_.hidden.size())},
+         {"irreps_in", x.to_string()},
+         {"block", block},
+         {"network", network("readout", widths)}});
+    add({{"type", "scale_shift"},
+         {"scale", tensor("scale", {num_species()}, 1.0)},
+         {"shift", tensor("shift", {num_species()}, 1.0)}});
+    return d_;
+  }
+
+ private:
+  TinyModelOptions o_;
+  std::mt19937_64 random_;
+  ModelDocument d_;
+
+  int num_species() const { return static_cast<int>(o_.elements.size()); }
+  void add(const Json &layer) { d_.document["layers"].push_back(layer); }
+
+  // Normal numbers that float32 holds exactly, so that the file is the same model in F32 and F64.
+  std::string tensor(const std::string &name, const std::vector<int64_t> &shape, double width) {
+    DocumentTensor t{shape, {}, o_.is_double};
+    int64_t size = 1;
+    for (int64_t n : shape) size *= n;
+    std::normal_distribution<double> normal(0.0, width);
+    for (int64_t i = 0; i < size; ++i) t.values.push_back(static_cast<float>(normal(random_)));
+    d_.tensors[name] = t;
+    return name;
+  }
+  std::string tensor(const std::string &name, std::initializer_list<int> shape, double width) {
+    return tensor(name, std::vector<int64_t>(shape.begin(), shape.end()), width);
+  }
+
+  Json network(const std::string &name, const std::vector<int> &widths) {
+    Json n = {
+        {"weights", Json::array()}, {"scales", Json::array()}, {"activation", "silu"}, {"activation_scale", 1.68}};
+    if (widths.size() == 2) n["activation"] = "identity";
+    if (o_.biases) n["biases"] = Json::array();
+    for (size_t k = 0; k + 1 < widths.size(); ++k) {
+      n["weights"].push_back(tensor(name + ".w" + std::to_string(k), {widths[k], widths[k + 1]}, 1.0));
+      n["scales"].push_back(1.0 / std::sqrt(widths[k]));
+      if (!o_.biases) continue;
+      if (k == 0)    // one null among them
+        n["biases"].push_back(
+            {{"tensor", tensor(name + ".b" + std::to_string(k), {widths[k + 1]}, 0.3)}, {"scale", 0.7}});
+      else
+        n["biases"].push_back(nullptr);
+    }
+    return n;
+  }
+
+  Json linear(const std::string &name, const std::string &input, const Irreps &in, const std::string &output,
+              const Irreps &out, bool per_species, bool accumulate) {
+    Json blocks = Json::array(), biases = Json::array();
+    for (int j = 0; j < out.size(); ++j) {
+      int fan_in = 0;
+      for (const IrrepBlock &b : in) fan_in += b.irrep == out[j].irrep ? b.mul : 0;
+      for (int i = 0; i < in.size(); ++i) {
+        if (in[i].irrep != out[j].irrep) continue;
+        const std::string w = name + "." + std::to_string(i) + "." + std::to_string(j);
+        std::vector<int64_t> shape = {in[i].mul, out[j].mul};
+        if (per_species) shape.insert(shape.begin(), num_species());
+        blocks.push_back(
+            {{"in", i}, {"out", j}, {"weight", tensor(w, shape, 1.0)}, {"scale", 1.0 / std::sqrt(fan_in)}});
+      }
+      if (o_.biases && out[j].irrep == Irrep{0, 1})
+        biases.push_back(
+            {{"out", j}, {"tensor", tensor(name + ".bias" + std::to_string(j), {out[j].mul}, 0.3)}, {"scale", 0.9}});
+    }
+    return {{"type", "linear"},
+            {"input", input},
+            {"irreps_in", in.to_string()},
+            {"output", output},
+            {"irreps_out", out.to_string()},
+            {"blocks", blocks},
+            {"biases", biases},
+            {"per_species", per_species},
+            {"accumulate", accumulate}};
+  }
+
+  // x_t -> self-connection and convolution -> gate -> x_{t+1}, as in SevenNet.
+  void interaction(int t, const Irreps &x, const Irreps &next) {
+    const std::string n = std::to_string(t), x_name = "x" + n;
+
+    // Gate input: scalars of each parity with the gates behind the even ones, then the gated blocks.
+    int even = 0, odd = 0, gates = 0;
+    std::vector<IrrepBlock> gated;
+    for (const IrrepBlock &b : next) {
+      if (b.irrep.l > 0) {
+        gated.push_back(b);
+        gates += b.mul;
+      } else {
+        (b.irrep.p > 0 ? even : odd) += b.mul;
+      }
+    }
+    std::vector<IrrepBlock> gate_blocks;
+    if (odd > 0) gate_blocks.push_back({odd, {0, -1}});
+    const int even_block = static_cast<int>(gate_blocks.size());
+    if (even + gates > 0) gate_blocks.push_back({even + gates, {0, 1}});
+    const int first_gated = static_cast<int>(gate_blocks.size());
+    gate_blocks.insert(gate_blocks.end(), gated.begin(), gated.end());
+    const Irreps z(gate_blocks);
+
+    // Paths to every irrep of the gate input, sorted by it.
+    struct Path {
+      int in, l2;
+      IrrepBlock out;
+    };
+    std::vector<Path> paths;
+    for (int i = 0; i < x.size(); ++i)
+      for (int l2 = 0; l2 <= o_.lmax_edge; ++l2)
+        for (int l3 = std::abs(x[i].irrep.l - l2); l3 <= x[i].irrep.l + l2; ++l3) {
+          const Irrep r{l3, x[i].irrep.p * (o_.parity && l2 % 2 ? -1 : 1)};
+          if (std::any_of(z.begin(), z.end(), [&](const IrrepBlock &b) { return b.irrep == r; }))
+            paths.push_back({i, l2, {x[i].mul, r}});
+        }
+    std::stable_sort(paths.begin(), paths.end(), [](const Path &a, const Path &b) {
+      return 2 * a.out.irrep.l + a.out.irrep.p < 2 * b.out.irrep.l + b.out.irrep.p;
+    });
+    std::vector<IrrepBlock> mid;
+    Json path_list = Json::array();
+    int num_weights = 0;
+    for (const Path &p : paths) {
+      Json item = {
+          {"in", p.in}, {"l", p.l2}, {"out", mid.size()}, {"scale", std::sqrt(p.out.irrep.dim()) / o_.denominator}};
+      if (o_.r_power && p.l2 > 0) item["r_power"] = p.l2;
+      path_list.push_back(item);
+      mid.push_back(p.out);
+      num_weights += p.out.mul;
+    }
+
+    std::vector<int> widths = {o_.num_basis};
+    widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
+    widths.push_back(num_weights);
+
+    add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
+    add(linear("lin1_" + n, x_name, x, "y" + n, x, false, false));
+    add({{"type", "convolution"},
+         {"input", "y" + n},
+         {"irreps_in", x.to_string()},
+         {"output", "m" + n},
+         {"irreps_out", Irreps(mid).to_string()},
+         {"paths", path_list},
+         {"radial", network("radial" + n, widths)}});
+    add(linear("lin2_" + n, "m" + n, Irreps(mid), "z" + n, z, false, true));
+
+    Json terms = Json::array();
+    int even_at = 0, odd_at = 0, gate_at = even, gated_at = first_gated;
+    for (int k = 0; k < next.size(); ++k) {
+      const IrrepBlock &b = next[k];
+      Json term = {{"out", k}, {"activation", "silu"}, {"scale", 1.68}};
+      if (b.irrep.l > 0) {
+        term.update({{"in", gated_at++}, {"offset", 0}, {"gate_in", even_block}, {"gate_offset", gate_at}});
+        gate_at += b.mul;
+      } else if (b.irrep.p > 0) {
+        term.update({{"in", even_block}, {"offset", even_at}});
+        even_at += b.mul;
+      } else {
+        term.update({{"in", 0}, {"offset", odd_at}, {"activation", "tanh"}, {"scale", 1.59}});
+        odd_at += b.mul;
+      }
+      terms.push_back(term);
+    }
+    add({{"type", "gate"},
+         {"input", "z" + n},
+         {"irreps_in", z.to_string()},
+         {"output", "x" + std::to_string(t + 1)},
+         {"irreps_out", next.to_string()},
+         {"terms", terms}});
+  }
+};
+
+inline ModelDocument make_tiny_model(const TinyModelOptions &options = {}) {
+  return TinyModelMaker(options).make();
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

@@ -1,0 +1,148 @@
+// Tiny models and structures on which the laws of an evaluation are tested.
+#ifndef EQUI_TEST_MODEL_CASES_H
+#define EQUI_TEST_MODEL_CASES_H
+
+#include "model_builder.h"
+#include "model_kokkos.h"
+#include "two_rank_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+struct Structure {
+  std::vector<Vector3> positions;
+  std::vector<int> species;
+  double cell[3][3] = {{5.1, 0.2, -0.3}, {0.4, 5.6, 0.1}, {-0.2, 0.3, 6.2}};
+  bool periodic[3] = {true, true, true};
+
+  ImageStructure images(double cutoff) const {
+    return build_image_structure(positions, species, cell, periodic, cutoff);
+  }
+  int size() const { return static_cast<int>(positions.size()); }
+};
+
+// 8 n^3 atoms on a jittered grid, so that none are close. The cell of n = 1 is smaller than twice the cutoff of the
+// tiny models.
+inline Structure random_structure(int num_species, unsigned seed, int n = 1) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> jitter(-0.4, 0.4);
+  Structure s;
+  const double step[3] = {2.55, 2.8, 3.1};
+  for (int k = 0; k < 8 * n * n * n; ++k) {
+    const int corner[3] = {k % (2 * n), k / (2 * n) % (2 * n), k / (4 * n * n)};
+    Vector3 p;
+    for (int c = 0; c < 3; ++c) p[c] = corner[c] * step[c] + jitter(random);
+    s.positions.push_back(p);
+    s.species.push_back(static_cast<int>(random() % num_species));
+  }
+  for (auto &row : s.cell)
+    for (double &c : row) c *= n;
+  return s;
+}
+
+struct TinyCase {
+  std::string name;
+  TinyModelOptions options;
+  bool keeps_parity = false;    // whether mirror images have one energy
+
+  Model model() const { return make_tiny_model(options).model(); }
+};
+
+inline void PrintTo(const TinyCase &c, std::ostream *out) {
+  *out << c.name;
+}
+
+// Odd multiplicities and some above the padding of 16, every option of the format at least once, one to three layers.
+inline std::vector<TinyCase> tiny_cases() {
+  std::vector<TinyCase> cases(5);
+  cases[0].name = "rotations_only";
+  cases[0].keeps_parity = true;    // two layers form nothing but products of two harmonics of equal l
+  cases[1].name = "one_layer";
+  cases[1].options.hidden = {"7x0e"};
+  cases[1].keeps_parity = true;    // nothing but distances enters
+  cases[1].options.lmax_edge = 1;
+  cases[1].options.xplor = false;
+  cases[1].options.radial_hidden = {};
+  cases[1].options.readout_hidden = {6};
+  cases[2].name = "parity_three_layers";
+  TinyModelOptions &parity = cases[2].options;
+  parity.elements = {"O", "H", "Si"};
+  parity.parity = true;
+  parity.lmax_edge = 3;
+  parity.hidden = {"3x0e+1x0o+2x1o+3x1e+1x2e+1x3o", "2x0o+4x0e+1x2o+2x1o", "5x0e"};
+  parity.per_species_linear = true;
+  parity.biases = true;
+  parity.xplor = false;
+  parity.p = 5.5;
+  parity.readout_hidden = {4, 3};
+  parity.seed = 2;
+  cases[2].keeps_parity = true;
+  cases[3].name = "unnormalised_high_l";
+  TinyModelOptions &high = cases[3].options;
+  high.lmax_edge = 4;
+  high.hidden = {"4x0e+1x4e+3x1e", "3x0e+1x3e", "4x0e"};
+  high.embedding_channels = 1;
+  high.r_power = true;
+  high.radial_hidden = {5};
+  high.is_double = false;
+  high.seed = 3;
+  cases[4].name = "many_channels";
+  TinyModelOptions &wide = cases[4].options;
+  wide.embedding_channels = 33;
+  wide.hidden = {"16x0e+17x1e+5x2e+3x1e", "33x0e+16x1e", "13x0e"};
+  wide.per_species_linear = true;
+  wide.seed = 4;
+  return cases;
+}
+
+struct KokkosOptions {
+  Precision precision = Precision::double_;
+  bool radial_exact = false;
+  bool deterministic = false;
+  InstructionSet set = best_instruction_set();
+};
+
+inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
+  EvaluatorOptions options;
+  options.precision = k.precision;
+  options.radial_exact = k.radial_exact;
+  options.deterministic = k.deterministic;
+  switch (k.precision) {
+    case Precision::single:
+      return std::make_unique<ModelKokkos<float, float>>(model, options, k.set);
+    case Precision::mixed:
+      return std::make_unique<ModelKokkos<float, double>>(model, options, k.set);
+    case Precision::double_:
+      break;
+  }
+  return std::make_unique<ModelKokkos<double, double>>(model, options, k.set);
+}
+
+inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {
+  const ImageStructure images = s.images(cutoff);
+  evaluator.set_neighborhood(images.neighborhood);
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
+  NoExchange none;
+  return evaluator.evaluate(request, none).energy;
+}
+
+inline double largest_force(const std::vector<Vector3> &forces) {
+  double largest = 0.0;
+  for (const Vector3 &f : forces)
+    for (const double c : f) largest = std::max(largest, std::fabs(c));
+  return largest;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

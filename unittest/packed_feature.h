@@ -1,0 +1,96 @@
+// Features between the order of irreps.h, in which tests think, and the memory of the kernels
+// (kokkos/feature_layout.h).
+#ifndef EQUI_TEST_PACKED_FEATURE_H
+#define EQUI_TEST_PACKED_FEATURE_H
+
+#include "feature_layout.h"
+
+#include <cstddef>
+#include <limits>
+#include <new>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+// Rows of a feature in the order of irreps.h.
+using Rows = std::vector<std::vector<double>>;
+
+// Memory aligned as the kernels ask. New numbers are NaN, so that a read before a write shows.
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U> &) {}
+  T *allocate(std::size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t(64))); }
+  void deallocate(T *p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
+  template <class U>
+  bool operator==(const AlignedAllocator<U> &) const {
+    return true;
+  }
+  template <class U>
+  bool operator!=(const AlignedAllocator<U> &) const {
+    return false;
+  }
+};
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
+
+template <class T>
+AlignedVector<T> nan_vector(std::size_t n) {
+  return AlignedVector<T>(n, std::numeric_limits<T>::quiet_NaN());
+}
+
+// Where component m of channel u of a block lies in row r of a feature with `rows` rows.
+inline std::size_t packed_index(const FeatureLayout &layout, int64_t rows, int64_t r, int block, int u, int m) {
+  const FeatureBlock &b = layout.block(block);
+  const FeatureGroup &g = layout.group(b.group);
+  return rows * g.offset + r * g.width() + m * g.channels + b.channel + u;
+}
+
+// Padded channels are zero.
+template <class T>
+AlignedVector<T> pack(const Irreps &irreps, const Rows &x) {
+  const FeatureLayout layout(irreps);
+  AlignedVector<T> packed(x.size() * layout.row_size(), T(0));
+  for (std::size_t r = 0; r < x.size(); ++r)
+    for (int b = 0; b < irreps.size(); ++b)
+      for (int u = 0; u < irreps[b].mul; ++u)
+        for (int m = 0; m < irreps[b].irrep.dim(); ++m)
+          packed[packed_index(layout, x.size(), r, b, u, m)] =
+              static_cast<T>(x[r][irreps.offset(b) + u * irreps[b].irrep.dim() + m]);
+  return packed;
+}
+
+template <class T>
+Rows unpack(const Irreps &irreps, const AlignedVector<T> &packed, std::size_t rows) {
+  const FeatureLayout layout(irreps);
+  Rows x(rows, std::vector<double>(irreps.dim()));
+  for (std::size_t r = 0; r < rows; ++r)
+    for (int b = 0; b < irreps.size(); ++b)
+      for (int u = 0; u < irreps[b].mul; ++u)
+        for (int m = 0; m < irreps[b].irrep.dim(); ++m)
+          x[r][irreps.offset(b) + u * irreps[b].irrep.dim() + m] = packed[packed_index(layout, rows, r, b, u, m)];
+  return x;
+}
+
+// Sum of the magnitudes of all padded channels; NaN if one of them is.
+template <class T>
+double padding(const Irreps &irreps, const AlignedVector<T> &packed, std::size_t rows) {
+  const FeatureLayout layout(irreps);
+  double sum = 0.0;
+  for (std::size_t r = 0; r < rows; ++r)
+    for (int b = 0; b < irreps.size(); ++b)
+      for (int u = irreps[b].mul; u < padded(irreps[b].mul); ++u)
+        for (int m = 0; m < irreps[b].irrep.dim(); ++m) {
+          const double v = packed[packed_index(layout, rows, r, b, u, m)];
+          sum += v < 0 ? -v : v;
+        }
+  return sum;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

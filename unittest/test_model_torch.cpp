@@ -1,0 +1,72 @@
+// ModelKokkos against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
+#include "model_cases.h"
+#include "torch_model.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Per atom in eV, and eV/A relative to the largest force where that exceeds 1.
+struct Tolerance {
+  double energy, force;
+};
+constexpr Tolerance EXACT = {1e-10, 1e-9};    // float64 on both sides
+constexpr Tolerance TABLE = {1e-8, 1e-6};     // radial tables of the tolerance 1e-10
+constexpr Tolerance MIXED = {1e-6, 1e-4};     // float32 network against float64
+
+class ModelTorch : public ::testing::TestWithParam<TinyCase> {};
+
+std::unique_ptr<Evaluator> make_torch(const Model &model) {
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  char error[500] = "";
+  std::unique_ptr<Evaluator> evaluator(equi_make_torch_evaluator(&model, &options, error, sizeof error));
+  if (!evaluator) throw std::runtime_error(error);
+  return evaluator;
+}
+
+TEST_P(ModelTorch, agrees_with_autograd) {
+  const Model model = GetParam().model();
+  const auto torch = make_torch(model);
+  for (const int n : {1, 2}) {
+    const Structure structure = random_structure(model.num_species(), 20 + n, n);
+    const ImageStructure images = structure.images(model.cutoff);
+    const Evaluation expected = evaluate_whole(*torch, images);
+    const double largest = std::max(1.0, largest_force(expected.forces));
+    // The random networks' energies are of the order of 10 eV per atom, and float32 errors in proportion.
+    double energy_size = 1.0;
+    for (const double e : expected.atom_energy) energy_size = std::max(energy_size, std::fabs(e));
+    for (const bool deterministic : {false, true})
+      for (const auto &[options, tolerance] :
+           {std::pair<KokkosOptions, Tolerance>{{Precision::double_, true, deterministic}, EXACT},
+            {{Precision::double_, false, deterministic}, TABLE},
+            {{Precision::mixed, true, deterministic}, MIXED},
+            {{Precision::mixed, false, deterministic}, MIXED}}) {
+        const Evaluation e = evaluate_whole(*make_kokkos(model, options), images);
+        const std::string what = std::to_string(structure.size()) + " atoms, precision " +
+                                 std::to_string(static_cast<int>(options.precision)) +
+                                 (options.radial_exact ? ", exact" : ", table") +
+                                 (deterministic ? ", deterministic" : "");
+        const double energy = tolerance.energy * energy_size, force = tolerance.force * largest;
+        EXPECT_EQ(e.num_edges, expected.num_edges) << what;
+        EXPECT_NEAR(e.energy, expected.energy, energy * structure.size()) << what;
+        for (int k = 0; k < 6; ++k) EXPECT_NEAR(e.virial[k], expected.virial[k], force * structure.size()) << what;
+        for (int i = 0; i < structure.size(); ++i) {
+          // The energy of one atom has no other atoms' errors to cancel its own.
+          EXPECT_NEAR(e.atom_energy[i], expected.atom_energy[i], 10 * energy) << what << ", atom " << i;
+          for (int k = 0; k < 3; ++k)
+            EXPECT_NEAR(e.forces[i][k], expected.forces[i][k], force) << what << ", atom " << i;
+          for (int k = 0; k < 9; ++k)
+            EXPECT_NEAR(e.atom_virial[i][k], expected.atom_virial[i][k], 10 * force) << what << ", atom " << i;
+        }
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(tiny_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+}    // namespace

@@ -1,0 +1,207 @@
+"""A second, slow route from an .equi file to energies: float64, Torch autograd, written from doc/model_file.rst alone.
+
+It shares no code with equi_tools, so that converter, file format and this text check each other.
+"""
+
+import json
+import math
+import struct
+from functools import lru_cache
+
+import numpy as np
+import sympy.physics.quantum.cg as cg
+import torch
+
+
+@lru_cache(maxsize=None)
+def coupling(l1, l2, l3):
+    def to_complex(l):
+        a = np.zeros((2 * l + 1, 2 * l + 1), complex)
+        a[l, l] = 1
+        for m in range(1, l + 1):
+            a[l - m, [l + m, l - m]] = 1 / math.sqrt(2), -1j / math.sqrt(2)
+            a[l + m, [l + m, l - m]] = (-1) ** m / math.sqrt(2), 1j * (-1) ** m / math.sqrt(2)
+        return a * (-1j) ** l
+
+    c = np.zeros((2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1))
+    for m1 in range(-l1, l1 + 1):
+        for m2 in range(max(-l2, -l3 - m1), min(l2, l3 - m1) + 1):
+            c[l1 + m1, l2 + m2, l3 + m1 + m2] = float(cg.CG(l1, m1, l2, m2, l3, m1 + m2).doit())
+    w = np.einsum("abc,ai,bj,ck->ijk", c, to_complex(l1), to_complex(l2), to_complex(l3).conj()).real
+    return torch.tensor(w / np.linalg.norm(w))
+
+
+def harmonics(lmax, n):
+    """n [E, 3] unit vectors -> list over l of [E, 2l+1]; polar axis y, azimuth from z to x, sum over m of Y^2 = 2l+1."""
+    x, y, z = n.unbind(1)
+    cos, sin = [torch.ones_like(x)], [torch.zeros_like(x)]
+    for _ in range(lmax):
+        cos, sin = cos + [cos[-1] * z - sin[-1] * x], sin + [sin[-1] * z + cos[-1] * x]
+    legendre = {}
+    for a in range(lmax + 1):
+        legendre[a, a] = torch.full_like(y, math.prod(range(1, 2 * a, 2)))
+        for l in range(a + 1, lmax + 1):
+            below = legendre[l - 2, a] if l - 2 >= a else 0.0
+            legendre[l, a] = ((2 * l - 1) * y * legendre[l - 1, a] - (l + a - 1) * below) / (l - a)
+    out = []
+    for l in range(lmax + 1):
+        columns = []
+        for m in range(-l, l + 1):
+            a = abs(m)
+            norm = math.sqrt((2 * l + 1) * (1 if m == 0 else 2) * math.factorial(l - a) / math.factorial(l + a))
+            columns.append(norm * legendre[l, a] * (cos[a] if m >= 0 else sin[a]))
+        out.append(torch.stack(columns, 1))
+    return out
+
+
+ACTIVATIONS = {
+    "silu": lambda x: x * torch.sigmoid(x),
+    "tanh": torch.tanh,
+    "sigmoid": torch.sigmoid,
+    "relu": torch.relu,
+    "abs": torch.abs,
+    "ssp": lambda x: torch.log1p(torch.exp(-x.abs())) + torch.relu(x) - math.log(2.0),
+    "identity": lambda x: x,
+}
+
+
+def neighbours(positions, cell, pbc, cutoff):
+    """Receiver i, sender j, and the image's shift [E, 3] of every pair closer than the cutoff; all images by brute force."""
+    reach = [0, 0, 0]
+    if cell is not None and any(pbc):
+        heights = [1 / np.linalg.norm(row) for row in np.linalg.inv(cell).T]
+        spread = np.ptp(positions @ np.linalg.inv(cell), axis=0)
+        reach = [int(math.ceil(cutoff / h + s)) if p else 0 for h, s, p in zip(heights, spread, pbc)]
+    images = np.array([[a, b, c] for a in range(-reach[0], reach[0] + 1) for b in range(-reach[1], reach[1] + 1)
+                       for c in range(-reach[2], reach[2] + 1)])  # fmt: skip
+    shifts = images @ cell if cell is not None else np.zeros((1, 3))
+    vectors = positions[None, :, None] + shifts[None, None] - positions[:, None, None]
+    distance = np.linalg.norm(vectors, axis=-1)
+    i, j, k = np.nonzero((distance < cutoff) & (distance > 1e-9))
+    return i, j, shifts[k]
+
+
+class EquiEvaluator:
+    def __init__(self, path):
+        with open(path, "rb") as f:
+            data = f.read()
+        (length,) = struct.unpack("<Q", data[:8])
+        header = json.loads(data[8 : 8 + length])
+        self.document = json.loads(header.pop("__metadata__")["equi"])
+        self.tensors = {}
+        for name, t in header.items():
+            begin, end = (8 + length + o for o in t["data_offsets"])
+            dtype = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
+            array = np.frombuffer(data[begin:end], dtype).reshape(t["shape"])
+            self.tensors[name] = torch.tensor(array.astype(np.float64))
+
+    @staticmethod
+    def irreps(text):
+        blocks = []
+        for part in text.split("+"):
+            mul, ir = part.split("x")
+            blocks.append((int(mul), int(ir[:-1])))
+        return blocks
+
+    def network(self, net, h):
+        for n, name in enumerate(net["weights"]):
+            h = h @ self.tensors[name] * net["scales"][n]
+            bias = (net.get("biases") or [None] * len(net["weights"]))[n]
+            if bias is not None:
+                h = h + bias["scale"] * self.tensors[bias["tensor"]]
+            if n + 1 < len(net["weights"]):
+                h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
+        return h
+
+    def radial_basis(self, r):
+        basis, c = self.document["radial_basis"], self.document["cutoff"]
+        kind = basis["cutoff_function"]
+        if kind["kind"] == "polynomial":
+            p, u = kind["p"], r / c
+            f = 1 - (p + 1) * (p + 2) / 2 * u**p + p * (p + 2) * u ** (p + 1) - p * (p + 1) / 2 * u ** (p + 2)
+        else:
+            on = kind["r_on"]
+            f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
+            f = torch.where(r < on, torch.ones_like(r), f)
+        k = self.tensors[basis["wave_numbers"]]
+        return basis["prefactor"] * torch.sin(r[:, None] * k) / r[:, None] * f[:, None]
+
+    def atomic_energies(self, species, i, j, vec):
+        doc, features = self.document, {}
+        r = vec.norm(dim=1)
+        y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r)
+        num_atoms = len(species)
+        energy = torch.zeros(num_atoms, dtype=torch.float64)
+
+        def zeros(text):
+            return [torch.zeros(num_atoms, mul, 2 * l + 1, dtype=torch.float64) for mul, l in self.irreps(text)]
+
+        for layer in doc["layers"]:
+            kind = layer["type"]
+            if kind == "species_embedding":
+                features[layer["output"]] = [self.tensors[layer["weight"]][species][:, :, None] * layer["scale"]]
+            elif kind == "linear":
+                x, out = features[layer["input"]], zeros(layer["irreps_out"])
+                if layer["accumulate"]:
+                    out = features[layer["output"]]
+                for b in layer["blocks"]:
+                    weight = self.tensors[b["weight"]]
+                    form = "auw,aum->awm" if layer["per_species"] else "uw,aum->awm"
+                    weight = weight[species] if layer["per_species"] else weight
+                    out[b["out"]] = out[b["out"]] + b["scale"] * torch.einsum(form, weight, x[b["in"]])
+                for b in layer["biases"]:
+                    out[b["out"]] = out[b["out"]] + b["scale"] * self.tensors[b["tensor"]][None, :, None]
+                features[layer["output"]] = out
+            elif kind == "convolution":
+                x, out = features[layer["input"]], zeros(layer["irreps_out"])
+                weights, column = self.network(layer["radial"], basis), 0
+                for path in layer["paths"]:
+                    xi, target = x[path["in"]], out[path["out"]]
+                    mul, l1, l3 = target.shape[1], xi.shape[2] // 2, target.shape[2] // 2
+                    w = weights[:, column : column + mul] * (r ** path["r_power"])[:, None] * path["scale"]
+                    column += mul
+                    message = torch.einsum(
+                        "eu,eua,eb,abc->euc", w, xi[j], y[path["l"]], coupling(l1, path["l"], l3)
+                    )  # fmt: skip
+                    out[path["out"]] = target.index_add(0, i, message)
+                assert column == weights.shape[1]
+                features[layer["output"]] = out
+            elif kind == "gate":
+                z, out = features[layer["input"]], zeros(layer["irreps_out"])
+                for t in layer["terms"]:
+                    mul = out[t["out"]].shape[1]
+                    value = z[t["in"]][:, t["offset"] : t["offset"] + mul]
+                    if "gate_in" in t:
+                        gate = z[t["gate_in"]][:, t["gate_offset"] : t["gate_offset"] + mul]
+                        out[t["out"]] = value * t["scale"] * ACTIVATIONS[t["activation"]](gate)
+                    else:
+                        out[t["out"]] = t["scale"] * ACTIVATIONS[t["activation"]](value)
+                features[layer["output"]] = out
+            elif kind == "readout":
+                energy = (
+                    energy + self.network(layer["network"], features[layer["input"]][layer["block"]][:, :, 0])[:, 0]
+                )
+            elif kind == "scale_shift":
+                energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
+            else:
+                raise ValueError(kind)
+        return energy
+
+    def evaluate(self, symbols, positions, cell=None, pbc=(False,) * 3):
+        """energy, forces [N, 3], stress [6] (xx yy zz yz xz xy) or None, atomic energies [N]."""
+        species = torch.tensor([self.document["elements"].index(s) for s in symbols])
+        positions = np.asarray(positions, float)
+        cell = None if cell is None or abs(np.linalg.det(cell)) < 1e-3 else np.asarray(cell, float)
+        i, j, shift = neighbours(positions, cell, pbc, self.document["cutoff"])
+        i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
+        r = torch.tensor(positions)
+        vec = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
+        energies = self.atomic_energies(species, i, j, vec)
+        (g,) = torch.autograd.grad(energies.sum(), vec, allow_unused=True)
+        g = torch.zeros_like(vec) if g is None else g
+        forces = torch.zeros_like(r).index_add(0, i, g).index_add(0, j, -g)
+        stress = None
+        if cell is not None:
+            virial = torch.einsum("ea,eb->ab", vec.detach(), g) / abs(np.linalg.det(cell))
+            stress = ((virial + virial.T) / 2).numpy()[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+        return energies.sum().item(), forces.numpy(), stress, energies.detach().numpy()

@@ -1,0 +1,385 @@
+"""`equi convert`: the file against the framework, through a second reader of the file (equi_evaluator)."""
+
+import json
+import os
+import struct
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from equi_evaluator import EquiEvaluator
+from equi_tools import equi_file, self_check, testing
+from equi_tools.cli import main
+from equi_tools.convert import convert
+from equi_tools.coupling import coupling
+from equi_tools.errors import EquiError
+
+# Two routes in float64 through at most five layers of sums over some hundred channels.
+TOLERANCE = 1e-10
+# The framework's own float32 evaluation against its float64 one.
+FLOAT32_TOLERANCE = 2e-5
+
+
+def largest_difference(path, entries=None):
+    """Largest relative difference between a file's evaluation and its stored values, over all quantities.
+
+    Forces and stresses are relative to the largest of the file, so that weak random models are judged as sharply.
+    """
+    evaluator = EquiEvaluator(path)
+    entries = entries or evaluator.document["self_check"]
+    force = max(np.abs(s["forces"]).max() for s in entries)
+    stress = max(np.abs(s["stress"]).max() for s in entries if s["stress"])
+    assert force > 0 and stress > 0, "the structures do not test the model"
+    worst = 0.0
+    for s in entries:
+        energy, forces, own_stress, _ = evaluator.evaluate(s["symbols"], s["positions"], s["cell"], s["pbc"])
+        found = [abs(energy - s["energy"]) / max(1.0, abs(energy)), np.abs(forces - s["forces"]).max() / force]
+        if s["stress"]:
+            found.append(np.abs(own_stress - s["stress"]).max() / stress)
+        assert np.all(np.isfinite(found))
+        worst = max(worst, *found)
+    return worst
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.mark.parametrize("name", testing.VARIANTS)
+def test_every_option_is_converted_exactly(name, folder):
+    checkpoint, modality = testing.make_variant(name, folder)
+    convert(checkpoint, folder / f"{name}.equi", modality=modality, quiet=True)
+    assert largest_difference(folder / f"{name}.equi") < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "source, modality",
+    [("7net-0", None), ("7net-0_22May2024", None), ("7net-l3i5", None), ("7net-mf-0", "PBE"), ("7net-mf-0", "R2SCAN")],
+)
+def test_shipped_checkpoints_are_converted_exactly(source, modality, folder):
+    document = convert(source, folder / "shipped.equi", modality=modality, quiet=True)
+    assert largest_difference(folder / "shipped.equi") < TOLERANCE
+    assert len(document["elements"]) == 89
+    assert document["provenance"]["licence"] == "MIT"
+    assert all(isinstance(v, str) for v in document["provenance"].values())
+
+
+@pytest.mark.parametrize("name", ["parity", "nequip", "raw_harmonics", "odd_scalars_only", "modal", "radial_deep"])
+def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
+    from equi_tools.frameworks import sevenn_oracle
+
+    checkpoint, modality = testing.make_variant(name, folder)
+    exact = sevenn_oracle.float64_calculator(checkpoint, modality)
+    rounded = sevenn_oracle.framework_calculator(checkpoint, modality)
+    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
+        atoms.calc = rounded
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        atoms.calc = exact
+        assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
+        assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+def old_sign(l1, l2, l3):
+    """Sign of the coupling before e3nn 0.5 against today's, up to l = 4: permutations of (1, l, l) with l > 1 differ."""
+    a, b, c = sorted((l1, l2, l3))
+    return -1 if a == 1 and b == c and b > 1 else 1
+
+
+def as_written_in_2024(source, target, rename):
+    """The same function in the form of old checkpoints: creation order, old couplings and, if asked for, old names."""
+    from equi_tools.frameworks.sevenn_checkpoint import load
+
+    modules = load(source).model._modules
+    raw = torch.load(source, weights_only=False)
+    state = dict(raw["model_state_dict"])
+    for t in range(raw["config"]["num_convolution_layer"]):
+        module = modules[f"{t}_convolution"]
+        ins, edge, mid = (module.convolution_kwargs[k] for k in ("irreps_in1", "irreps_in2", "irreps_out"))
+        key = f"{t}_convolution.weight_nn.layer{len(module.weight_nn.hs) - 2}.weight"
+        columns, begin = {}, 0
+        for i, j, k, *_ in module.convolution_kwargs["instructions"]:
+            sign = old_sign(ins[i].ir.l, edge[j].ir.l, mid[k].ir.l)
+            columns[i, j, k] = sign * state[key][:, begin : begin + ins[i].mul]
+            begin += ins[i].mul
+        state[key] = torch.cat([columns[tuple(p[:3])] for p in module._instructions_before_sort], dim=1)
+    for name in state:
+        if "_w3j_" in name:
+            state[name] = state[name] * old_sign(*map(int, name.split("_")[-3:]))
+    if rename:
+        words = {"edge_embedding": "EdgeEmbedding", "reduce_input_to_hidden": "reducing nn input to hidden",
+                 "reduce_hidden_to_energy": "reducing nn hidden to energy", "rescale_atomic_energy": "rescale atomic energy",
+                 "denominator": "denumerator"}  # fmt: skip
+        old = {}
+        for name, tensor in state.items():
+            for new_word, old_word in words.items():
+                name = name.replace(new_word, old_word)
+            for word in ("self_connection_intro", "convolution", "self_interaction_2", "equivariant_gate"):
+                name = name.replace("_" + word + ".", " " + word.replace("_", " ") + ".", 1)
+            old[name] = tensor
+        state = old
+    raw["config"].update(version="0.9.1", train_avg_num_neigh=False, optimize_by_reduce=True, shift_cp=1.0)
+    raw["model_state_dict"] = state
+    torch.save(raw, target)
+
+
+@pytest.mark.parametrize("rename", [False, True])
+@pytest.mark.parametrize("name", ["plain", "lmax3", "parity", "lmax3_parity"])
+def test_old_checkpoints_give_the_same_model(name, rename, folder):
+    source, _ = testing.make_variant(name, folder)
+    new = convert(source, folder / "new.equi", quiet=True)
+    as_written_in_2024(source, folder / "old.pth", rename)
+    old = convert(str(folder / "old.pth"), folder / "old.equi", quiet=True)
+    if name == "lmax3":
+        # The test has teeth only if some path changes its sign.
+        flipped = [p["scale"] < 0 for layer in old["layers"] if layer["type"] == "convolution" for p in layer["paths"]]
+        assert any(flipped) and not all(flipped)
+    assert largest_difference(folder / "old.equi", new["self_check"]) < TOLERANCE
+    assert largest_difference(folder / "old.equi") < TOLERANCE
+
+
+def test_old_checkpoints_agree_with_the_frameworks_own_loader(folder):
+    from equi_tools.frameworks import sevenn_oracle
+
+    source, _ = testing.make_variant("lmax3", folder)
+    as_written_in_2024(source, folder / "old.pth", rename=False)
+    exact = sevenn_oracle.float64_calculator(str(folder / "old.pth"))
+    rounded = sevenn_oracle.framework_calculator(str(folder / "old.pth"))
+    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
+        atoms.calc = rounded
+        forces = atoms.get_forces()
+        atoms.calc = exact
+        assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+def test_a_flipped_path_is_noticed(folder):
+    source, _ = testing.make_variant("lmax3", folder)
+    convert(source, folder / "lmax3.equi", quiet=True)
+    document, tensors = equi_file.read(folder / "lmax3.equi")
+    layer = [layer for layer in document["layers"] if layer["type"] == "convolution"][1]
+    layer["paths"][5]["scale"] *= -1
+    equi_file.write(folder / "flipped.equi", document, tensors)
+    assert largest_difference(folder / "flipped.equi") > 1e-6
+
+
+def test_numbers_of_float64_checkpoints_are_kept(folder):
+    source = testing.make_checkpoint(folder / "double.pth", dtype=torch.float64, **testing.VARIANTS["plain"])
+    convert(source, folder / "double.equi", quiet=True)
+    _, tensors = equi_file.read(folder / "double.equi")
+    raw = torch.load(source, weights_only=False)["model_state_dict"]
+    assert tensors["0_convolution.weight_nn.layer0"].dtype == np.float64
+    assert np.array_equal(
+        tensors["0_convolution.weight_nn.layer0"], raw["0_convolution.weight_nn.layer0.weight"].numpy()
+    )
+    assert largest_difference(folder / "double.equi") < TOLERANCE
+
+
+@pytest.mark.parametrize(
+    "name, kept", [("nequip_so3", ["O", "Ba"]), ("modal", ["Cl"]), ("many_elements", ["U", "H", "Si"])]
+)
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder):
+    source, modality = testing.make_variant(name, folder)
+    convert(source, folder / "all.equi", modality=modality, quiet=True)
+    document = convert(source, folder / "some.equi", modality=modality, elements=kept, quiet=True)
+    assert document["elements"] == kept
+    assert largest_difference(folder / "some.equi") < TOLERANCE
+    assert largest_difference(folder / "all.equi", document["self_check"]) < TOLERANCE
+
+
+def test_universal_models_have_no_element_x(folder):
+    from ase.data import chemical_symbols
+
+    options = dict(testing.VARIANTS["plain"], elements=chemical_symbols[:119])
+    options["_type_map"] = {z: z for z in range(119)}
+    source = testing.make_checkpoint(folder / "univ.pth", **options)
+    document = convert(source, folder / "univ.equi", quiet=True)
+    assert document["elements"] == chemical_symbols[1:119]
+    assert largest_difference(folder / "univ.equi") < TOLERANCE
+
+
+def test_a_model_trained_by_the_sevenn_command(folder):
+    from ase.build import bulk
+    from ase.calculators.lj import LennardJones
+    from ase.io import write
+
+    frames = []
+    for seed in range(6):
+        atoms = bulk("NaCl", "rocksalt", 5.6, cubic=True)
+        atoms.rattle(0.2, seed=seed)
+        atoms.calc = LennardJones(sigma=2.4, epsilon=0.1, rc=5.0)
+        atoms.get_stress()
+        frames.append(atoms)
+    work = folder / "training"
+    work.mkdir()
+    write(work / "train.extxyz", frames)
+    (work / "input.yaml").write_text("""
+model: {chemical_species: auto, cutoff: 4.0, channel: 5, lmax: 2, num_convolution_layer: 2, is_parity: True,
+        weight_nn_hidden_neurons: [8], train_denominator: True, train_shift_scale: True, self_connection_type: nequip}
+train: {epoch: 2, per_epoch: 1, is_train_stress: True, scheduler: exponentiallr, scheduler_param: {gamma: 0.99}}
+data: {batch_size: 3, load_trainset_path: ['train.extxyz'], load_validset_path: ['train.extxyz']}
+""")
+    command = [sys.executable, "-c", "from sevenn.main.sevenn import main; main()", "train", "input.yaml"]
+    done = subprocess.run(
+        command, cwd=work, capture_output=True, text=True, env=dict(os.environ, CUDA_VISIBLE_DEVICES="")
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    (checkpoint,) = work.glob("checkpoint_best.pth")
+    document = convert(str(checkpoint), folder / "trained.equi", quiet=True)
+    assert document["elements"] == ["Cl", "Na"]
+    assert largest_difference(folder / "trained.equi") < TOLERANCE
+
+
+def changed_checkpoint(folder, change, name="plain"):
+    source, _ = testing.make_variant(name, folder)
+    raw = torch.load(source, weights_only=False)
+    change(raw)
+    torch.save(raw, folder / "changed.pth")
+    return str(folder / "changed.pth")
+
+
+def set_config(**values):
+    return lambda raw: raw["config"].update(values)
+
+
+def drop(name):
+    return lambda raw: raw["model_state_dict"].pop(name)
+
+
+def spoil_coupling(raw):
+    key = next(k for k in raw["model_state_dict"] if "_w3j_" in k)
+    raw["model_state_dict"][key] = raw["model_state_dict"][key] * 1.1
+
+
+def add_tensor(raw):
+    raw["model_state_dict"]["0_density.weight"] = torch.ones(3)
+
+
+REFUSED = {
+    "unknown key": (set_config(use_charge_head=True), "use_charge_head"),
+    "activation": (set_config(act_radial="elu"), "act_radial: 'elu'"),
+    "gate activation": (set_config(act_gate={"e": "elu", "o": "tanh"}), "act_gate.e"),
+    "readout activation": (set_config(readout_as_fcn=True, readout_fcn_activation="elu"), "readout_fcn_activation"),
+    "radial basis": (set_config(radial_basis={"radial_basis_name": "gaussian"}), "radial_basis_name"),
+    "radial basis option": (set_config(radial_basis={"radial_basis_name": "bessel", "shift": 1}), "radial_basis.shift"),
+    "cutoff function": (set_config(cutoff_function={"cutoff_function_name": "cosine"}), "cutoff_function_name"),
+    "cutoff power": (
+        set_config(cutoff_function={"cutoff_function_name": "poly_cut", "poly_cut_p_value": 1}),
+        "poly_cut_p_value",
+    ),
+    "self connection": (set_config(self_connection_type="none"), "self_connection_type"),
+    "self connection list": (set_config(self_connection_type=["linear", "mace", "linear"]), "self_connection_type"),
+    "interaction": (set_config(interaction_type="mace"), "interaction_type"),
+    "model type": (set_config(_model_type="new_model"), "_model_type"),
+    "newer version": (set_config(version="99.0.0"), "newer"),
+    "no version": (set_config(version=None), "version"),
+    "scalars last": (
+        set_config(irreps_manual=["13x0e", "5x1e+13x0e+3x2e", "13x0e+5x1e+3x2e", "13x0e"]),
+        "scalar block after",
+    ),
+    "wrong channels": (
+        set_config(irreps_manual=["11x0e", "13x0e+5x1e+3x2e", "13x0e+5x1e+3x2e", "13x0e"]),
+        "onehot_to_feature_x",
+    ),
+    "missing tensor": (drop("1_self_interaction_2.linear.weight"), "1_self_interaction_2.linear.weight"),
+    "unused tensor": (add_tensor, "0_density.weight"),
+    "unknown coupling": (spoil_coupling, "coupling"),
+    "not a checkpoint": (lambda raw: raw.pop("config"), "not a SevenNet checkpoint"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, capsys):
+    change, expected = REFUSED[case]
+    source = changed_checkpoint(folder, change)
+    target = folder / "refused.equi"
+    assert main(["convert", "-q", source, "-o", str(target)]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1
+    assert expected in message
+    assert not target.exists()
+
+
+@pytest.mark.parametrize(
+    "arguments, expected",
+    [
+        (["7net-omni"], "downloaded"),
+        (["7net-nothing"], "neither a file nor"),
+        (["7net-mf-0"], "--modality"),
+        (["7net-mf-0", "--modality", "LDA"], "no modality 'LDA'"),
+        (["7net-0", "--modality", "PBE"], "no modalities"),
+        (["7net-0", "--elements", "Na,Xx"], "Xx"),
+        (["7net-0", "--elements", "Na,Na"], "twice"),
+        ([__file__], "torch cannot read it"),
+    ],
+)
+def test_wrong_arguments_are_one_line(arguments, expected, tmp_path, capsys):
+    assert main(["convert", "-q", *arguments, "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
+
+
+def test_a_key_that_the_user_vouches_for_is_ignored(folder):
+    source = changed_checkpoint(folder, set_config(my_note="hello"))
+    assert main(["convert", "-q", source, "--ignore-key", "my_note", "-o", str(folder / "note.equi")]) == 0
+
+
+@pytest.mark.parametrize(
+    "ls", [(a, b, c) for a in range(5) for b in range(5) for c in range(abs(a - b), min(a + b, 4) + 1)]
+)
+def test_couplings_are_those_of_e3nn(ls):
+    from e3nn.o3 import wigner_3j
+
+    assert np.abs(coupling(*ls) - wigner_3j(*ls, dtype=torch.float64).numpy()).max() < 1e-14
+
+
+def test_info_names_what_is_inside(folder, capsys):
+    source, _ = testing.make_variant("plain", folder)
+    convert(source, folder / "plain.equi", quiet=True)
+    assert main(["info", str(folder / "plain.equi")]) == 0
+    text = capsys.readouterr().out
+    for word in ("SevenNet", "Cl Na O", "4.2 Angstrom", "1x1->2", "plain.pth", "triclinic"):
+        assert word in text
+    assert main(["info", "--json", str(folder / "plain.equi")]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    _, tensors = equi_file.read(folder / "plain.equi")
+    assert facts["num_parameters"] == sum(t.size for t in tensors.values())
+
+
+def damaged(path, how):
+    data = bytearray(path.read_bytes())
+    (length,) = struct.unpack("<Q", data[:8])
+    if how == "truncated":
+        return bytes(data[:-10])
+    if how == "short header":
+        return bytes(data[: 8 + length // 2])
+    if how == "another format":
+        return b"PK\x03\x04" + bytes(data)
+    if how == "empty":
+        return b""
+    header = json.loads(data[8 : 8 + length])
+    document = json.loads(header["__metadata__"]["equi"])
+    document["format_version"] = 2
+    header["__metadata__"]["equi"] = json.dumps(document)
+    text = json.dumps(header).encode()
+    return struct.pack("<Q", len(text)) + text + bytes(data[8 + length :])
+
+
+@pytest.mark.parametrize("how", ["truncated", "short header", "another format", "empty", "newer"])
+def test_damaged_files_are_one_line(how, folder, capsys):
+    source, _ = testing.make_variant("plain", folder)
+    convert(source, folder / "good.equi", quiet=True)
+    (folder / "bad.equi").write_bytes(damaged(folder / "good.equi", how))
+    assert main(["info", str(folder / "bad.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1 and "bad.equi" in message
+
+
+def test_numbers_that_are_not_finite_are_not_written(folder):
+    def spoil(raw):
+        raw["model_state_dict"]["0_convolution.weight_nn.layer0.weight"][0, 0] = float("nan")
+
+    source = changed_checkpoint(folder, spoil)
+    with pytest.raises(EquiError, match="not finite"):
+        convert(source, folder / "nan.equi", quiet=True)
