@@ -1,0 +1,131 @@
+"""What the drivers of this folder share: the build folder, the systems, runs of LAMMPS."""
+
+import argparse
+import csv
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE_TREE = Path(__file__).resolve().parents[1]
+
+
+def enter_environment(build_dir):
+    """Starts this script again in the Python environment of the build folder, which has ASE and sevenn."""
+    wrapper = Path(build_dir) / "bin" / "equi"
+    if not wrapper.is_file():
+        sys.exit(f"{wrapper} is missing: build the project first, or name its build folder with --build-dir")
+    found = re.search(r"^exec '([^']+)'", wrapper.read_text(), re.M)
+    if not found:
+        sys.exit(f"{wrapper} does not name its Python")
+    # A virtual environment's python is a link: the paths are compared as they are.
+    if sys.executable != found.group(1):
+        os.execv(found.group(1), [found.group(1), *sys.argv])
+    sys.path.insert(0, str(SOURCE_TREE / "tools"))
+
+
+def arguments(description):
+    """A parser with the options that all drivers have."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("--build-dir", default="build", metavar="DIR", help="build folder (default: %(default)s)")
+    parser.add_argument("--model", metavar="FILE.equi", help="default: models/sevennet-0.equi in the build folder")
+    parser.add_argument("--system", choices=["nacl", "cu", "water"], default="nacl", help="default: %(default)s")
+    parser.add_argument(
+        "--precision", choices=["single", "mixed", "double"], default="mixed", help="default: %(default)s"
+    )
+    parser.add_argument(
+        "--keywords", default="", metavar="WORDS", help="further keywords of pair_style equi, in quotes"
+    )
+    parser.add_argument("--out", metavar="DIR", help="folder for the CSV file (default: none is written)")
+    return parser
+
+
+def model_file(args):
+    path = Path(args.model or Path(args.build_dir) / "models" / "sevennet-0.equi").resolve()
+    if not path.is_file():
+        sys.exit(f"{path} is missing: make it with 'equi convert', or name another with --model")
+    return path
+
+
+# Cells per direction that give about 500 atoms.
+DEFAULT_CELLS = {"nacl": 4, "cu": 5, "water": 6}
+# The temperature (K) and time step (ps) that molecular dynamics of the system would take.
+DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "water": (300.0, 0.0005)}
+
+
+def make_system(name, cells):
+    """ASE Atoms: rock salt (8 atoms per cell), fcc copper (4), or molecules of water in random directions (3)."""
+    import numpy as np
+    from ase import Atoms
+    from ase.build import bulk, molecule
+
+    rng = np.random.default_rng(1)
+    if name == "water":
+        spacing = 3.107  # Angstrom: 0.997 g/cm^3
+        atoms = Atoms(cell=[spacing * cells] * 3, pbc=True)
+        for place in np.ndindex(cells, cells, cells):
+            water = molecule("H2O")
+            water.euler_rotate(*rng.uniform(0, 360, 3), center="COP")
+            water.translate(spacing * (np.array(place) + 0.5))
+            atoms += water
+        return atoms
+    atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True) if name == "nacl" else bulk("Cu", "fcc", 3.61, cubic=True)
+    atoms = atoms * (cells, cells, cells)
+    atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about what heat does
+    return atoms
+
+
+def input_lines(folder, atoms, system, args):
+    """Writes the data file to `folder`; the lines of an input script up to the first run."""
+    from equi_tools import lammps_runner
+
+    symbols = sorted(set(atoms.get_chemical_symbols()))
+    lammps_runner.write_data(folder / "data.system", atoms, symbols, lammps_runner.lammps_box(atoms))
+    temperature, timestep = DYNAMICS[system]
+    return [
+        "units metal",
+        "atom_style atomic",
+        "read_data data.system",
+        f"pair_style equi precision {args.precision} {args.keywords}",
+        f'pair_coeff * * "{model_file(args)}" {" ".join(symbols)}',
+        f"velocity all create {temperature} 4928459 mom yes rot no dist gaussian",
+        "fix 1 all nve",
+        f"timestep {timestep}",
+        "thermo 0",
+    ]
+
+
+def run_lammps(folder, lines, build_dir, ranks, threads):
+    """The output of LAMMPS for these lines."""
+    (folder / "in.bench").write_text("\n".join(lines) + "\n")
+    programs = Path(build_dir).resolve() / "bin"
+    command = [str(programs / "mpirun"), "-np", str(ranks)] if ranks > 1 else []
+    command += [str(programs / "lmp"), "-in", "in.bench", "-log", "none", "-nocite"]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+    if done.returncode != 0:
+        sys.exit(f"LAMMPS ended with status {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
+    return done.stdout
+
+
+def usable_cores():
+    return len(os.sched_getaffinity(0))
+
+
+def cpu_name():
+    found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
+    return found.group(1) if found else "unknown CPU"
+
+
+def write_csv(folder, name, rows):
+    """rows: list of dicts with the same keys."""
+    if folder is None:
+        return
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    path = Path(folder) / name
+    with open(path, "w", newline="") as stream:
+        writer = csv.DictWriter(stream, rows[0])
+        writer.writeheader()
+        writer.writerows(rows)
+    print(f"written: {path}")

@@ -1,0 +1,44 @@
+"""The process of bench/step.py that runs sevenn's own calculator.
+
+For each line on standard input, a number of evaluations, it answers with one line of as many times in seconds. Between
+two evaluations all atoms move a little, so that nothing can be reused. An evaluation is energy, forces and stress.
+"""
+
+import contextlib
+import os
+import sys
+import time
+
+
+def main():
+    system, cells, model, modality, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
+    # Only times go to the driver; the packages' messages go elsewhere.
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    os.dup2(2, 1)
+    import common
+
+    sys.path.insert(0, str(common.SOURCE_TREE / "tools"))
+    import numpy as np
+    import torch
+    from equi_tools.frameworks import sevenn_oracle
+
+    torch.set_num_threads(threads)
+    atoms = common.make_system(system, cells)
+    atoms.calc = sevenn_oracle.framework_calculator(model, modality or None)
+    rng = np.random.default_rng(2)
+    answers.write(f"{len(atoms)}\n")
+    for line in sys.stdin:
+        times = []
+        for _ in range(int(line)):
+            atoms.positions += 1e-3 * rng.standard_normal((len(atoms), 3))
+            begin = time.perf_counter()
+            atoms.get_potential_energy()
+            atoms.get_forces()
+            atoms.get_stress()
+            times.append(time.perf_counter() - begin)
+        answers.write(" ".join(f"{t:.6f}" for t in times) + "\n")
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        main()

@@ -1,0 +1,151 @@
+#!/usr/bin/env python3
+"""Time of a step of molecular dynamics with pair_style equi, against an evaluation by sevenn's own calculator.
+
+The two take turns (A B A B ...) on the same cores, so that a change of the machine's speed meets both. Neither works
+while the other one does.
+"""
+
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import common
+
+# glibc gives large blocks back to the system at every step and faults them in again at the next one. Kept from that,
+# the calculator is at its best.
+PEER_MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "8589934592",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
+
+class Peer:
+    """sevenn's calculator in a process of its own."""
+
+    def __init__(self, args, cells, cores):
+        environment = dict(os.environ, OMP_NUM_THREADS=str(cores))
+        if args.peer_malloc == "tuned":
+            environment.update(PEER_MALLOC)
+        command = [sys.executable, str(Path(__file__).with_name("peer.py")), args.system, str(cells)]
+        command += [args.source, args.modality, str(cores)]
+        self.messages = tempfile.TemporaryFile("w+")
+        self.process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.messages, text=True
+        )
+        self.num_atoms = int(self.answer())
+
+    def answer(self):
+        line = self.process.stdout.readline()
+        if not line:
+            self.process.wait()
+            self.messages.seek(0)
+            sys.exit(f"sevenn's calculator failed:\n{self.messages.read()[-3000:]}")
+        return line
+
+    def times(self, count):
+        self.process.stdin.write(f"{count}\n")
+        self.process.stdin.flush()
+        return [float(word) for word in self.answer().split()]
+
+    def close(self):
+        self.process.stdin.close()
+        self.process.wait()
+
+
+def equi_time(folder, lines, args, threads):
+    """Seconds per step of one run; the steps before it warm up."""
+    runs = [f"run {args.warm_up} post no", f"run {args.steps}"]
+    output = common.run_lammps(folder, lines + runs, args.build_dir, args.ranks, threads)
+    loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
+    if not loops or int(loops[-1][1]) != args.steps:
+        sys.exit(f"LAMMPS printed no loop time:\n{output[-3000:]}")
+    return float(loops[-1][0]) / args.steps
+
+
+def main():
+    parser = common.arguments(__doc__.split("\n")[0])
+    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water)")
+    parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
+    parser.add_argument(
+        "--evaluations", type=int, default=3, help="evaluations by sevenn per turn (default: %(default)s)"
+    )
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
+    )
+    parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
+    parser.add_argument("--source", default="7net-0", help="name or checkpoint for sevenn (default: %(default)s)")
+    parser.add_argument("--modality", default="", help="of a multi-modal source")
+    parser.add_argument(
+        "--peer-malloc",
+        choices=["tuned", "default"],
+        default="tuned",
+        help="whether glibc keeps sevenn's memory between evaluations (default: %(default)s)",
+    )
+    parser.add_argument("--no-peer", action="store_true", help="measure pair_style equi alone")
+    args = parser.parse_args()
+    common.enter_environment(args.build_dir)
+
+    cores = args.cores or common.usable_cores()
+    threads = max(1, cores // args.ranks)
+    cells = args.cells or common.DEFAULT_CELLS[args.system]
+    atoms = common.make_system(args.system, cells)
+    n = len(atoms)
+    print(f"{common.cpu_name()}, {cores} cores; {args.system}, {n} atoms; ", end="")
+    print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}", flush=True)
+
+    rows, samples = [], {"sevenn": [], "equi": []}
+
+    def record(turn, side, times):
+        for seconds in times:
+            samples[side].append(1e6 * seconds / n)
+            rows.append(
+                {
+                    "cpu": common.cpu_name(),
+                    "cores": cores,
+                    "system": args.system,
+                    "atoms": n,
+                    "precision": args.precision,
+                    "ranks": args.ranks,
+                    "threads": threads,
+                    "turn": turn,
+                    "side": side,
+                    "us_per_atom_step": f"{samples[side][-1]:.4f}",
+                }
+            )
+
+    peer = None if args.no_peer else Peer(args, cells, cores)
+    if peer:
+        if peer.num_atoms != n:
+            sys.exit(f"{peer.num_atoms} atoms there, {n} here")
+        peer.times(args.evaluations)  # warm up
+    with tempfile.TemporaryDirectory(prefix="equi-bench-") as folder:
+        folder = Path(folder)
+        lines = common.input_lines(folder, atoms, args.system, args)
+        for turn in range(args.rounds):
+            if peer:
+                record(turn, "sevenn", peer.times(args.evaluations))
+            record(turn, "equi", [equi_time(folder, lines, args, threads)])
+            latest = [f"{side} {values[-1]:.1f} us/atom/step" for side, values in samples.items() if values]
+            print(f"turn {turn + 1}: {', '.join(latest)}", flush=True)
+    if peer:
+        peer.close()
+
+    print(f"\n{'us/atom/step':<14} {'minimum':>10} {'median':>10} {'samples':>8}")
+    for side, values in samples.items():
+        if values:
+            print(f"{side:<14} {min(values):>10.2f} {statistics.median(values):>10.2f} {len(values):>8}")
+    if peer:
+        a, b = samples["sevenn"], samples["equi"]
+        print(f"{'ratio':<14} {min(a) / min(b):>10.2f} {statistics.median(a) / statistics.median(b):>10.2f}")
+    common.write_csv(args.out, "step.csv", rows)
+
+
+if __name__ == "__main__":
+    main()
