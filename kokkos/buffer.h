@@ -1,4 +1,4 @@
-// Memory of an evaluation: buffers that grow and never shrink, so that a warm step allocates nothing.
+// Aligned memory, and the buffers of an evaluation, which grow and never shrink, so that a warm step allocates nothing.
 #ifndef EQUI_BUFFER_H
 #define EQUI_BUFFER_H
 
@@ -6,10 +6,34 @@
 #include <cstring>
 #include <memory>
 #include <new>
+#include <vector>
 
 namespace equi {
 
-// Numbers in host memory, aligned to 64 bytes. Growing discards the content. Not a Kokkos View: threads grow their own
+constexpr std::size_t ALIGNMENT = 64;    // of a cache line: registers that straddle two of them load at half the speed
+
+template <class T>
+struct AlignedAllocator {
+  using value_type = T;
+  AlignedAllocator() = default;
+  template <class U>
+  AlignedAllocator(const AlignedAllocator<U> &) {}
+  T *allocate(std::size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t(ALIGNMENT))); }
+  void deallocate(T *p, std::size_t) { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
+  template <class U>
+  bool operator==(const AlignedAllocator<U> &) const {
+    return true;
+  }
+  template <class U>
+  bool operator!=(const AlignedAllocator<U> &) const {
+    return false;
+  }
+};
+
+template <class T>
+using AlignedVector = std::vector<T, AlignedAllocator<T>>;
+
+// Numbers in host memory, aligned. Growing discards the content. Not a Kokkos View: threads grow their own
 // buffers within parallel regions, where a View's allocation would wait for a fence. A debug build fills new memory
 // with NaN bytes, so that a read before a write shows.
 template <class T>
@@ -34,7 +58,6 @@ class Buffer {
   }
 
  private:
-  static constexpr std::size_t ALIGNMENT = 64;
   struct Delete {
     void operator()(T *p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
   };

@@ -1,6 +1,6 @@
 #include "convolution_op.h"
 
-#include "coupling.h"
+#include "hermite.h"
 
 #include <algorithm>
 #include <cmath>
@@ -11,74 +11,69 @@ namespace equi {
 template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
                                 const EvaluatorOptions &options)
-    : exact_(options.radial_exact), function_(convolution.radial) {
+    : exact_(options.radial_exact), function_(convolution.radial), plan_{} {
   const TensorProduct &product = convolution.product;
+  column_.resize(product.num_weights());
+  for (int block = 0; block < product.irreps_in.size(); block++) {
+    std::vector<int> order;
+    const UnitShape shape = unit_shape(product, block, order);
+    if (order.empty()) continue;
+    schedules_.push_back(make_unit_schedule(shape, AVX512_TARGET));    // the target matters to generated kernels alone
+    const UnitSchedule &schedule = schedules_.back();
 
-  // Paths ordered by input block, so that one pass over the edges of an atom reuses its senders' channels from cache.
-  std::vector<int> order(product.paths.size());
-  for (size_t q = 0; q < order.size(); q++) order[q] = static_cast<int>(q);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return product.paths[a].in < product.paths[b].in; });
+    const FeatureBlock &fin = in.block(block);
+    const FeatureGroup &gin = in.group(fin.group);
+    const int mul = product.irreps_in[block].mul, num_paths = static_cast<int>(order.size());
+    ConvUnit<T> unit{};
+    unit.l1 = shape.l1;
+    unit.in_group = gin.offset;
+    unit.in_width = gin.width();
+    unit.in_channels = gin.channels;
+    unit.in_channel = fin.channel;
+    unit.channels = padded(mul);
+    unit.first_path = static_cast<int>(paths_.size());
+    unit.num_paths = num_paths;
+    unit.first_column = columns_;
+    unit.num_forms = static_cast<int>(schedule.forms.size());
+    unit.num_d = schedule.num_d();
+    auto &form_terms = terms_.emplace_back();
+    for (int f = 0; f < unit.num_forms; f++)
+      for (const auto &t : schedule.forms[f].terms) form_terms.push_back({f, t.index, static_cast<T>(t.coefficient)});
+    unit.form_terms = form_terms.data();
+    unit.num_form_terms = static_cast<int>(form_terms.size());
 
-  column_map_.resize(product.num_weights());
-  column_scale_.resize(product.num_weights());
-  plan_ = {};
-  terms_.reserve(3 * order.size());
-  int entries = 0;
-  for (int q : order) {
-    const TensorProductPath &p = product.paths[q];
-    const IrrepBlock &bin = product.irreps_in[p.in], &bout = product.irreps_out[p.out];
-    const int l1 = bin.irrep.l, l2 = p.l2, l3 = bout.irrep.l;
-    const FeatureBlock &fin = in.block(p.in), &fout = out.block(p.out);
-    const FeatureGroup &gin = in.group(fin.group), &gout = out.group(fout.group);
-    if (units_.empty() || product.paths[order[paths_.size() - 1]].in != p.in)
-      units_.push_back({l1, gin.offset, gin.width(), gin.channels, fin.channel, padded(bin.mul),
-                        static_cast<int>(paths_.size()), 0});
-    units_.back().num_paths++;
-
-    // The path's constants go into the radial columns; for l2 = 0 also the single value 1/sqrt(2 l1+1) of the coupling.
-    const double scale = l2 == 0 ? p.scale / std::sqrt(2.0 * l1 + 1.0) : p.scale;
-    const int first = product.weight_offset(q);
-    for (int u = 0; u < bin.mul; u++) {
-      column_map_[first + u] = static_cast<int>(columns_) + u;
-      column_scale_[first + u] = scale;
+    for (int k = 0; k < num_paths; k++) {
+      const PathSchedule &p = schedule.paths[k];
+      const TensorProductPath &path = product.paths[order[k]];
+      // Constants of the path, the largest coupling among them, go into the radial weights.
+      const int first = product.weight_offset(order[k]);
+      for (int u = 0; u < mul; u++)
+        column_[first + u] = {columns_ + u / CHANNEL_PAD * CHANNEL_PAD * num_paths, num_paths * CHANNEL_PAD,
+                              k * CHANNEL_PAD + u % CHANNEL_PAD, path.scale * p.scale};
+      const FeatureBlock &fout = out.block(path.out);
+      const FeatureGroup &gout = out.group(fout.group);
+      auto &m = entries_.emplace_back(), &d_entries = entries_.emplace_back();
+      auto &d_terms = terms_.emplace_back();
+      for (const auto &e : p.m) m.push_back({e.m1, e.m3, e.form, static_cast<T>(e.sign)});
+      for (const auto &e : p.d_entries) d_entries.push_back({e.m1, e.m2, e.d, static_cast<T>(e.sign)});
+      for (size_t n = 0; n < p.d.size(); n++)
+        for (const auto &t : p.d[n].terms)
+          d_terms.push_back({static_cast<int>(n), t.index, static_cast<T>(t.coefficient)});
+      paths_.push_back({p.l2, p.l3, gout.offset, gout.width(), gout.channels, fout.channel, m.data(), d_terms.data(),
+                        d_entries.data(), static_cast<int>(m.size()), static_cast<int>(d_terms.size()),
+                        static_cast<int>(d_entries.size()), static_cast<int>(p.d.size())});
     }
-    ConvPath<T> path{l1,
-                     l2,
-                     l3,
-                     static_cast<int>(columns_),
-                     gout.offset,
-                     gout.width(),
-                     gout.channels,
-                     fout.channel,
-                     entries,
-                     nullptr,
-                     nullptr,
-                     nullptr,
-                     0};
-    columns_ += padded(bin.mul);
-    const int d1 = 2 * l1 + 1, d2 = 2 * l2 + 1, d3 = 2 * l3 + 1;
-    if (l2 > 0) {
-      std::vector<CouplingTerm<T>> m, mt, d;
-      for (const CouplingEntry &c : coupling_entries(l1, l2, l3)) {
-        m.push_back({c.m1 * d3 + c.m3, l2 * l2 + c.m2, static_cast<T>(c.value)});
-        mt.push_back({c.m3 * d1 + c.m1, l2 * l2 + c.m2, static_cast<T>(c.value)});
-        d.push_back({c.m1 * d2 + c.m2, c.m3, static_cast<T>(c.value)});
-      }
-      path.num_terms = static_cast<int>(m.size());
-      path.m_terms = terms_.emplace_back(std::move(m)).data();
-      path.mt_terms = terms_.emplace_back(std::move(mt)).data();
-      path.d_terms = terms_.emplace_back(std::move(d)).data();
-      entries += d1 * d3;
-    }
-    plan_.max_d = std::max(plan_.max_d, d1 * d2);
-    paths_.push_back(path);
+    columns_ += static_cast<int64_t>(num_paths) * unit.channels;
+    plan_.max_forms = std::max(plan_.max_forms, unit.num_forms);
+    plan_.max_paths = std::max(plan_.max_paths, num_paths);
+    plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(unit.num_d) * unit.channels);
+    units_.push_back(unit);
   }
   plan_.units = units_.data();
   plan_.paths = paths_.data();
   plan_.num_units = static_cast<int>(units_.size());
   plan_.num_paths = static_cast<int>(paths_.size());
   plan_.num_y = (product.lmax_edge + 1) * (product.lmax_edge + 1);
-  plan_.m_entries = entries;
 
   if (exact_) return;
   // Both degrees reach the tolerance; the smaller table wins, for its rows are what the kernels read most.
@@ -90,48 +85,67 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     RadialTable cubic = RadialTable::build(function_, 3, tolerance);
     if (cubic.rows.size() < table_.rows.size()) table_ = std::move(cubic);
   }
-  const int64_t num_rows = static_cast<int64_t>(table_.num_knots) * table_.rows_per_knot();
+  const int64_t num_rows = this->num_rows();
   T *rows = rows_.reserve(num_rows * columns_);
   std::fill(rows, rows + num_rows * columns_, T(0));
-  for (int64_t row = 0; row < num_rows; row++)
-    for (int c = 0; c < table_.num_columns; c++)
-      rows[row * columns_ + column_map_[c]] =
-          static_cast<T>(column_scale_[c] * table_.rows[row * table_.num_columns + c]);
+  int64_t row = 0;
+  for (const RadialTable::Piece &piece : table_.pieces)
+    for (int bin = piece.first_knot; bin < piece.first_knot + piece.num_bins; bin++, row += rows_per_bin())
+      for (int c = 0; c < table_.num_columns; c++) {
+        double of_bin[6], powers[6];
+        for (int k = 0; k < rows_per_bin(); k++)
+          of_bin[k] = table_.rows[static_cast<size_t>(bin * table_.rows_per_knot() + k) * table_.num_columns + c];
+        hermite_powers(table_.degree, of_bin, powers);
+        const Column &to = column_[c];
+        for (int k = 0; k < rows_per_bin(); k++)
+          rows[num_rows * to.first + (row + k) * to.stride + to.lane] = static_cast<T>(to.scale * powers[k]);
+      }
   table_.rows.clear();
   table_.rows.shrink_to_fit();
 }
 
 template <class T>
+void ConvolutionOp<T>::select_kernels(const std::function<const UnitKernel<T> *(const std::string &key)> &find) {
+  for (size_t u = 0; u < units_.size(); u++) {
+    const std::string key = schedules_[u].shape.key();
+    units_[u].kernel = key.empty() ? nullptr : find(key);
+  }
+}
+
+template <class T>
 template <class G>
-void ConvolutionOp<T>::radial(const G *r, int64_t n, T *scratch, const T *&table, int *table_row, T *value,
-                              T *derivative) const {
+RadialRows<T> ConvolutionOp<T>::radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row,
+                                       T *fraction, T *bins_per_length) const {
   if (exact_) {
     std::vector<double> w(2 * function_.num_outputs());
     for (int64_t e = 0; e < n; e++) {
       function_.derivatives(r[e], 1, -1, w.data());
-      T *f = scratch + e * 2 * columns_;
-      std::fill(f, f + 2 * columns_, T(0));
-      for (int c = 0; c < function_.num_outputs(); c++) {
-        f[column_map_[c]] = static_cast<T>(column_scale_[c] * w[c]);
-        f[columns_ + column_map_[c]] = static_cast<T>(column_scale_[c] * w[function_.num_outputs() + c]);
+      const int64_t row = 2 * (first + e);
+      for (const ConvUnit<T> &unit : units_) {
+        const int64_t stride = unit.num_paths * CHANNEL_PAD;
+        for (int64_t slab = 0; slab < stride * unit.channels / CHANNEL_PAD; slab += stride)
+          std::fill_n(scratch + 2 * total * (unit.first_column + slab) + row * stride, 2 * stride, T(0));
       }
-      table_row[e] = static_cast<int>(2 * e);
-      value[2 * e] = derivative[2 * e + 1] = 1;
-      value[2 * e + 1] = derivative[2 * e] = 0;
+      for (int c = 0; c < function_.num_outputs(); c++) {
+        const Column &to = column_[c];
+        T *f = scratch + 2 * total * to.first + row * to.stride + to.lane;
+        f[0] = static_cast<T>(to.scale * w[c]);
+        f[to.stride] = static_cast<T>(to.scale * w[function_.num_outputs() + c]);
+      }
+      table_row[e] = static_cast<int>(row);
+      // A bin of its own, at whose beginning the distance lies.
+      fraction[e] = 0;
+      bins_per_length[e] = 1;
     }
-    table = scratch;
-    return;
+    return {scratch, 2 * total};
   }
-  const int rows = table_.degree + 1;
   for (int64_t e = 0; e < n; e++) {
-    double v[6], d[6];
-    table_.coefficients(r[e], table_row[e], v, d);
-    for (int k = 0; k < rows; k++) {
-      value[e * rows + k] = static_cast<T>(v[k]);
-      derivative[e * rows + k] = static_cast<T>(d[k]);
-    }
+    const RadialTable::Place place = table_.place(r[e]);
+    table_row[e] = place.bin * rows_per_bin();
+    fraction[e] = static_cast<T>(place.fraction);
+    bins_per_length[e] = static_cast<T>(1.0 / place.spacing);
   }
-  table = rows_.data();
+  return {rows_.data(), num_rows()};
 }
 
 template <class T>
@@ -149,11 +163,11 @@ std::string ConvolutionOp<T>::describe() const {
 
 template class ConvolutionOp<float>;
 template class ConvolutionOp<double>;
-template void ConvolutionOp<float>::radial(const float *, int64_t, float *, const float *&, int *, float *,
-                                           float *) const;
-template void ConvolutionOp<float>::radial(const double *, int64_t, float *, const float *&, int *, float *,
-                                           float *) const;
-template void ConvolutionOp<double>::radial(const double *, int64_t, double *, const double *&, int *, double *,
-                                            double *) const;
+template RadialRows<float> ConvolutionOp<float>::radial(const float *, int64_t, int64_t, int64_t, float *, int *,
+                                                        float *, float *) const;
+template RadialRows<float> ConvolutionOp<float>::radial(const double *, int64_t, int64_t, int64_t, float *, int *,
+                                                        float *, float *) const;
+template RadialRows<double> ConvolutionOp<double>::radial(const double *, int64_t, int64_t, int64_t, double *, int *,
+                                                          double *, double *) const;
 
 }    // namespace equi

@@ -6,11 +6,21 @@
 #include "evaluator.h"
 #include "feature_layout.h"
 #include "host_kernels.h"
+#include "kernel_schedule.h"
 
+#include <deque>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace equi {
+
+// Where edges find their radial weights: `rows` rows per slab at `table` (UnitCall).
+template <class T>
+struct RadialRows {
+  const T *table;
+  int64_t rows;
+};
 
 // T: the type of features and table rows.
 template <class T>
@@ -19,39 +29,54 @@ class ConvolutionOp {
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
                 const EvaluatorOptions &options);
 
+  // Takes for each unit what find(key) gives, a kernel or null for the generic one. Until then all are generic.
+  void select_kernels(const std::function<const UnitKernel<T> *(const std::string &key)> &find);
+
   const ConvPlan<T> &plan() const { return plan_; }
-  int64_t columns() const { return columns_; }
+  const std::vector<UnitSchedule> &schedules() const { return schedules_; }
+  int64_t columns() const { return columns_; }    // padded weights
   int rows_per_bin() const { return exact_ ? 2 : table_.degree + 1; }
   bool exact() const { return exact_; }
-  const RadialTable &table() const {
-    return table_;
-  }    // without its rows, which are at table_rows() as [rows][columns()]
+  // Without its rows: table_rows() has the polynomials of all bins, num_rows() per slab.
+  const RadialTable &table() const { return table_; }
+  int64_t num_rows() const { return static_cast<int64_t>(table_.num_bins()) * rows_per_bin(); }
   const T *table_rows() const { return rows_.data(); }
   std::size_t bytes() const { return rows_.bytes(); }
 
   // Numbers of T that radial() needs as scratch per edge.
   int64_t scratch_per_edge() const { return exact_ ? 2 * columns_ : 0; }
 
-  // Where edges at distances r[0..n) find their radial weights: sets table, table_row, value and derivative of
-  // ConvEdges. scratch holds n * scratch_per_edge() numbers and must live as long as the result is used.
+  // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n): sets table_row, value and
+  // derivative of ConvEdges for these edges (the arrays begin with edge `first`). scratch holds total *
+  // scratch_per_edge() numbers, is the same for all edges and must live as long as the result is used.
   template <class G>
-  void radial(const G *r, int64_t n, T *scratch, const T *&table, int *table_row, T *value, T *derivative) const;
+  RadialRows<T> radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row, T *fraction,
+                       T *bins_per_length) const;
 
   // "960 weights, quintic table with 188 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.2 MB"
   std::string describe() const;
 
  private:
+  // Of weight column c in a table with R rows per slab: number R * first + row * stride + lane.
+  struct Column {
+    int64_t first;
+    int stride, lane;
+    double scale;    // constants of the path
+  };
+
   bool exact_;
   RadialFunction function_;
-  RadialTable table_;    // without its rows, which are kept as T with padded columns
+  RadialTable table_;    // without its rows
   Buffer<T> rows_;
-  int64_t columns_ = 0;            // padded
-  std::vector<int> column_map_;    // model column -> padded column
-  std::vector<double> column_scale_;
+  int64_t columns_ = 0;
+  std::vector<Column> column_;             // of the model's weights
+  std::vector<UnitSchedule> schedules_;    // per unit
   ConvPlan<T> plan_;
   std::vector<ConvUnit<T>> units_;
   std::vector<ConvPath<T>> paths_;
-  std::vector<std::vector<CouplingTerm<T>>> terms_;
+  // What the plan points to.
+  std::deque<std::vector<KernelTerm<T>>> terms_;
+  std::deque<std::vector<KernelEntry<T>>> entries_;
 };
 
 }    // namespace equi

@@ -68,7 +68,8 @@ template <class Exec, class T> class DeviceConvolution {
   // What the kernels know of a path; also its input block.
   struct Path {
     int l1, l2, l3;
-    int column;      // first table column
+    int64_t first_column;    // weights before its unit's: the unit's slabs begin at rows * first_column
+    int row_stride, lane;    // numbers per row of a slab; this path's first in it
     int m_offset;    // first number in the record of contracted couplings
     int terms;       // first entry of D in d_begin
     int64_t in_group, out_group;    // numbers per row before the group
@@ -87,6 +88,7 @@ template <class Exec, class T> class DeviceConvolution {
 
  private:
   int rows_per_bin() const { return op_.rows_per_bin(); }
+  int64_t table_rows(const DeviceConvChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
 
   ConvolutionOp<T> op_;
   int lmax_ = 0, num_y_ = 1, m_size_ = 0, part_size_ = 0, num_path_items_ = 0, num_unit_items_ = 0, num_paths_ = 0;

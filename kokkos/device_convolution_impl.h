@@ -3,7 +3,6 @@
 #include "device_convolution.h"
 
 #include "device_paths.h"
-#include "hermite.h"
 #include "host_exec.h"
 
 #include <algorithm>
@@ -89,8 +88,16 @@ template <class Exec, class T> struct ConvKernel {
   const Item *items;
   int num_items, num_atoms, blocks;    // blocks: teams per item
   const int64_t *begin;
-  EdgeRun<T> edges;    // begin, end are set per atom
+  EdgeRun<T> edges;    // begin, end are set per atom, columns per path
   const T *table;
+  int64_t table_rows;    // per slab (UnitCall)
+
+  // The table at channel c of a path, whose rows `run` is told.
+  KOKKOS_FORCEINLINE_FUNCTION const T *weights(const Path &path, int c, EdgeRun<T> &run) const
+  {
+    run.columns = path.row_stride;
+    return table + table_rows * (path.first_column + c / CHANNEL_PAD * path.row_stride) + path.lane + c % CHANNEL_PAD;
+  }
 
   // Which item and atom the calling lane works on; false if none.
   KOKKOS_FORCEINLINE_FUNCTION bool work(const Member &team, int &item, int &atom, int &lane, EdgeRun<T> &run) const
@@ -130,7 +137,7 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct ForwardKerne
     const auto item = this->items[k];
     const auto path = this->paths[item.first_path];
     for (int c = item.channel + lane; c < item.channel + item.channels; c += Base::LANES)
-      gather_choice<LMAX, ANY, false, ROWS>(path.l1, path.l3, path.l2 == 0, run, this->table + path.column + c,
+      gather_choice<LMAX, ANY, false, ROWS>(path.l1, path.l3, path.l2 == 0, run, this->weights(path, c, run),
                                             x + x_rows * path.in_group + path.in_channel + c, static_cast<int64_t>(path.in_width),
                                             path.in_channels, path.m_offset,
                                             out + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c,
@@ -154,7 +161,7 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct SenderKernel
     for (int c = item.channel + lane; c < item.channel + item.channels; c += Base::LANES)
       for (int q = item.first_path; q < item.first_path + item.num_paths; q++) {
         const auto path = this->paths[q];
-        gather_choice<LMAX, ANY, true, ROWS>(path.l3, path.l1, path.l2 == 0, run, this->table + path.column + c,
+        gather_choice<LMAX, ANY, true, ROWS>(path.l3, path.l1, path.l2 == 0, run, this->weights(path, c, run),
                                              out_adj + out_rows * path.out_group + path.out_channel + c,
                                              static_cast<int64_t>(path.out_width), path.out_channels, path.m_offset,
                                              x_adj + x_rows * path.in_group + (x_first + atom) * path.in_width + path.in_channel + c,
@@ -189,7 +196,7 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct EdgeAdjointK
       const bool active = c0 + lane < item.channels;    // all lanes take part in the sums
       const int c = item.channel + c0 + (active ? lane : 0);
       adjoint_choice<LMAX, ANY, ROWS, Base::LANES>(
-          path.l1, path.l2, run, this->table + path.column + c, x + x_rows * path.in_group + path.in_channel + c,
+          path.l1, path.l2, run, this->weights(path, c, run), x + x_rows * path.in_group + path.in_channel + c,
           static_cast<int64_t>(path.in_width), path.in_channels,
           out_adj + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c, path.out_channels, terms, y,
           num_y, to, lane, active, c0 > 0);
@@ -234,9 +241,14 @@ template <class Exec, class T, class G> struct RadialKernel {
     const double bins = (r - piece.r_begin) / piece.spacing;
     int bin = static_cast<int>(bins);
     bin = bin < 0 ? 0 : bin < piece.num_bins ? bin : piece.num_bins - 1;
-    table_row[c] = (piece.first_knot + bin) * ((degree + 1) / 2);
-    double value[6] = {}, derivative[6] = {};
-    hermite(degree, bins - bin, piece.spacing, value, derivative);
+    table_row[c] = (piece.first_knot - p + bin) * (degree + 1);    // each piece has a knot more than bins
+    // Powers of the fraction of the bin and their derivatives by the distance.
+    const double f = bins - bin;
+    double value[6] = {1.0}, derivative[6] = {};
+    EQUI_UNROLL for (int k = 1; k < 6; k++) {
+      value[k] = value[k - 1] * f;
+      derivative[k] = k * value[k - 1] / piece.spacing;
+    }
     EQUI_UNROLL for (int k = 0; k < 6; k++)    // not to degree: the arrays must stay in registers
       if (k <= degree) {
         coefficients[c * 2 * (degree + 1) + k] = static_cast<T>(value[k]);
@@ -279,17 +291,19 @@ template <class T, class G, class Part> struct AddPartsKernel {
   }
 };
 
-// Terms of a list of contractions, bucketed by entry.
+// Contractions, one list of terms per entry.
 template <class T> struct TermLists {
   std::vector<int> begin{0}, m;
   std::vector<T> value;
-  void append(const CouplingTerm<T> *terms, int num_terms, int entries)
+  // `entries` lists, most of them sign * form; of(k) gives the form and the sign of entry k, or null.
+  template <class F> void append(int entries, const F &of)
   {
     for (int k = 0; k < entries; k++) {
-      for (int t = 0; t < num_terms; t++)
-        if (terms[t].entry == k) {
-          m.push_back(terms[t].m);
-          value.push_back(terms[t].value);
+      const auto [form, sign] = of(k);
+      if (form)
+        for (const auto &t : form->terms) {
+          m.push_back(t.index);
+          value.push_back(static_cast<T>(sign * t.coefficient));
         }
       begin.push_back(static_cast<int>(m.size()));
     }
@@ -314,15 +328,26 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   std::vector<std::vector<PartOfSum>> sums(num_y_);
   for (int u = 0; u < plan.num_units; u++) {
     const ConvUnit<T> &unit = plan.units[u];
+    const UnitSchedule &schedule = op_.schedules()[u];
     for (int q = unit.first_path; q < unit.first_path + unit.num_paths; q++) {
       const ConvPath<T> &p = plan.paths[q];
-      const int d1 = 2 * p.l1 + 1, d2 = 2 * p.l2 + 1, d3 = 2 * p.l3 + 1;
-      lmax_ = std::max({lmax_, p.l1, p.l2, p.l3});
-      paths.push_back({p.l1, p.l2, p.l3, p.column, m_size_, static_cast<int>(d_lists.begin.size()) - 1, unit.in_group, p.out_group,
+      const PathSchedule &path = schedule.paths[q - unit.first_path];
+      const int d1 = 2 * unit.l1 + 1, d2 = 2 * p.l2 + 1, d3 = 2 * p.l3 + 1;
+      lmax_ = std::max({lmax_, unit.l1, p.l2, p.l3});
+      paths.push_back({unit.l1, p.l2, p.l3, unit.first_column, unit.num_paths * CHANNEL_PAD, (q - unit.first_path) * CHANNEL_PAD, m_size_, static_cast<int>(d_lists.begin.size()) - 1, unit.in_group, p.out_group,
                        unit.in_width, unit.in_channels, unit.in_channel, p.out_width, p.out_channels, p.out_channel});
       if (p.l2 > 0) {
-        m_lists.append(p.m_terms, p.num_terms, packed<T>(d1 * d3));
-        d_lists.append(p.d_terms, p.num_terms, d1 * d2);
+        using Form = std::pair<const LinearForm *, int>;
+        m_lists.append(packed<T>(d1 * d3), [&](int k) {
+          for (const auto &e : path.m)
+            if (e.m1 * d3 + e.m3 == k) return Form{&schedule.forms[e.form], e.sign};
+          return Form{};
+        });
+        d_lists.append(d1 * d2, [&](int k) {
+          for (const auto &e : path.d_entries)
+            if (e.m1 * d2 + e.m2 == k) return Form{&path.d[e.d], e.sign};
+          return Form{};
+        });
         m_size_ += packed<T>(d1 * d3);
         d_lists.begin.push_back(d_lists.begin.back());    // the next path has a begin of its own
       }
@@ -362,7 +387,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   if (op_.exact()) return;
   const RadialTable &table = op_.table();
   assign(exec, pieces_, table.pieces);
-  const int64_t size = static_cast<int64_t>(table.num_knots) * table.rows_per_knot() * op_.columns();
+  const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
 
@@ -398,16 +423,12 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
     constexpr int64_t BLOCK = 64;
     Kokkos::parallel_for("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
       const int64_t c0 = block * BLOCK, count = std::min(BLOCK, n - c0);
-      const T *rows_of_block = nullptr;
-      T value[2 * BLOCK], derivative[2 * BLOCK];
-      op_.radial(scratch.host_distance.data() + c0, count, scratch.host_rows.data() + c0 * per_edge, rows_of_block,
-                 scratch.host_table_row.data() + c0, value, derivative);
-      for (int64_t c = 0; c < count; c++) {
-        scratch.host_table_row[c0 + c] += static_cast<int>(c0 * per_edge / op_.columns());
-        for (int k = 0; k < 2; k++) {
-          scratch.host_coefficients[4 * (c0 + c) + k] = value[2 * c + k];
-          scratch.host_coefficients[4 * (c0 + c) + 2 + k] = derivative[2 * c + k];
-        }
+      T fraction[BLOCK], bins_per_length[BLOCK];
+      op_.radial(scratch.host_distance.data() + c0, count, c0, n, scratch.host_rows.data(), scratch.host_table_row.data() + c0, fraction,
+                 bins_per_length);
+      for (int64_t c = c0; c < c0 + count; c++) {    // the two rows of an edge are its weight and the derivative
+        const T coefficients[4] = {1, 0, 0, 1};
+        std::copy_n(coefficients, 4, scratch.host_coefficients.data() + 4 * c);
       }
     });
     copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
@@ -425,7 +446,7 @@ namespace {
 // What all kernels of a chunk have in common.
 template <class Exec, class T>
 ConvKernel<Exec, T> common(const DeviceConvChunk &chunk, const typename DeviceConvolution<Exec, T>::Path *paths,
-                           const typename DeviceConvolution<Exec, T>::Item *items, int num_items, int m_size, const T *table, int64_t columns,
+                           const typename DeviceConvolution<Exec, T>::Item *items, int num_items, int m_size, const T *table, int64_t table_rows,
                            const DeviceConvScratch<Exec, T> &scratch)
 {
   constexpr int GROUPS = DeviceTraits<Exec>::GROUPS;
@@ -435,8 +456,9 @@ ConvKernel<Exec, T> common(const DeviceConvChunk &chunk, const typename DeviceCo
           chunk.num_atoms,
           (chunk.num_atoms + GROUPS - 1) / GROUPS,
           chunk.begin,
-          {0, 0, chunk.first, chunk.other_row, scratch.table_row.data(), scratch.coefficients.data(), scratch.m.data(), m_size, columns},
-          table};
+          {0, 0, chunk.first, chunk.other_row, scratch.table_row.data(), scratch.coefficients.data(), scratch.m.data(), m_size, 0},
+          table,
+          table_rows};
 }
 
 }    // namespace
@@ -447,7 +469,7 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk
 {
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   const auto base =
-      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, op_.columns(), scratch);
+      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     ForwardKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;
@@ -469,7 +491,7 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceConvChun
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   T *parts = scratch.parts.reserve(part_size_ * chunk.count);
   const auto base =
-      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, op_.columns(), scratch);
+      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     EdgeAdjointKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;
@@ -498,7 +520,7 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceCo
 {
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   const auto base =
-      common<Exec, T>(chunk, paths_.data(), unit_items_.data(), num_unit_items_, m_size_, table, op_.columns(), scratch);
+      common<Exec, T>(chunk, paths_.data(), unit_items_.data(), num_unit_items_, m_size_, table, table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     SenderKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;

@@ -32,7 +32,7 @@ template <class T> struct EdgeRun {
   const T *coefficients;     // [c][2 ROWS] of w, then of dw/dr
   const T *m;                // [c][m_size] couplings contracted with harmonics
   int m_size;
-  int64_t columns;           // numbers per table row
+  int64_t columns;           // numbers per table row, of the path at hand
 };
 
 template <int ROWS, class T> KOKKOS_FORCEINLINE_FUNCTION T radial_weight(const EdgeRun<T> &run, int64_t c, const T *table)

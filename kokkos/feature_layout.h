@@ -9,13 +9,12 @@
 #define EQUI_FEATURE_LAYOUT_H
 
 #include "irreps.h"
+#include "unit_kernel.h"
 
 #include <cstdint>
 #include <vector>
 
 namespace equi {
-
-constexpr int CHANNEL_PAD = 16;
 
 inline int padded(int channels) {
   return (channels + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;

@@ -31,6 +31,18 @@ bool instruction_set_available(InstructionSet set) {
   return set == InstructionSet::generic;
 }
 
+const char *instruction_set_name(InstructionSet set) {
+  switch (set) {
+    case InstructionSet::avx512:
+      return "avx512";
+    case InstructionSet::avx2:
+      return "avx2";
+    case InstructionSet::generic:
+      break;
+  }
+  return "generic";
+}
+
 InstructionSet best_instruction_set() {
   for (InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2})
     if (instruction_set_available(set)) return set;

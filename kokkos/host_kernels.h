@@ -1,37 +1,47 @@
 // The convolution on a CPU: plain functions over plain data, compiled once per instruction set and chosen at load.
 //
+// Each unit of a convolution (kernel_schedule.h) has either a generated kernel or none; then the generic kernel walks
+// its tables: the same products, for any order, several times slower.
+//
 // host_kernels_impl.h is compiled three times with different compiler flags (host_kernels_{generic,avx2,avx512}.cpp).
 // To keep code of one instruction set from being linked into another's callers, those files use nothing but this header
-// and conv_paths.h: no Kokkos, no standard containers.
+// and those of the kernels, in a namespace of their own: no Kokkos, no standard containers.
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
+
+#include "activation.h"
+#include "unit_kernel.h"
 
 #include <cstddef>
 #include <cstdint>
 
 namespace equi {
 
-// value added to entry `entry` of a contracted coupling for component `m` of the other factor
+// One term of a list that the generic kernel walks: to += factor * from.
 template <class T>
-struct CouplingTerm {
-  int entry;
-  int m;
-  T value;
+struct KernelTerm {
+  int to, from;
+  T factor;
+};
+// One nonzero entry of a matrix: M[a,b] or D[a,b] = sign * value[index].
+template <class T>
+struct KernelEntry {
+  int a, b, index;
+  T sign;
 };
 
 template <class T>
 struct ConvPath {
-  int l1, l2, l3;
-  int column;                         // first table column
+  int l2, l3;
   int64_t out_group;                  // numbers per row before the output group
   int out_width;                      // numbers per row of the output group
   int out_channels;                   // stride between components of the output
   int out_channel;                    // first channel in the output group
-  int m_offset;                       // entries per edge before this path in the M record; unused if l2 = 0
-  const CouplingTerm<T> *m_terms;     // M[m1 (2 l3+1) + m3] += value y[m], m an index into all harmonics
-  const CouplingTerm<T> *mt_terms;    // the same with M stored transposed, [m3 (2 l1+1) + m1]
-  const CouplingTerm<T> *d_terms;     // D[m1 (2 l2+1) + m2] += value g[m], m = m3; sorted by entry
-  int num_terms;
+  const KernelEntry<T> *m;            // M[m1,m3], forms of the unit; index -1: the entry is 1
+  const KernelTerm<T> *d_terms;       // d (number in the path) += factor * g[m3]
+  const KernelEntry<T> *d_entries;    // D[m1,m2]
+  int num_m, num_d_terms, num_d_entries;
+  int num_d;
 };
 
 // An input block and the paths that start from it, path first_path .. first_path + num_paths - 1.
@@ -42,6 +52,10 @@ struct ConvUnit {
   int in_width, in_channels, in_channel;
   int channels;    // padded
   int first_path, num_paths;
+  int64_t first_column;    // weights of the units before: its slabs of the table begin at rows * first_column
+  const KernelTerm<T> *form_terms;    // form += factor * y
+  int num_form_terms, num_forms, num_d;
+  const UnitKernel<T> *kernel;    // null: the generic kernel
 };
 
 // All constants of one convolution. Paths are ordered by unit.
@@ -50,10 +64,9 @@ struct ConvPlan {
   const ConvUnit<T> *units;
   const ConvPath<T> *paths;
   int num_units, num_paths;
-  int num_y;        // (lmax_edge + 1)^2
-  int m_entries;    // entries of the M record per edge
-  int max_d;        // largest (2 l1+1)(2 l2+1) over the paths
-  int max_l1, max_l3;
+  int num_y;                   // (lmax_edge + 1)^2
+  int max_forms, max_paths;    // over units
+  int64_t max_d;               // num_d * channels, over units
 };
 
 // Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over receivers
@@ -62,21 +75,36 @@ template <class T>
 struct ConvEdges {
   int num_atoms;
   const int64_t *edge_begin;
-  const int *other_row;           // [edge] row of the other atom
-  const T *y;                     // [edge][num_y] harmonics
-  const T *table;                 // radial rows
-  int64_t columns;                // numbers per table row
-  const int *table_row;           // [edge - edge_begin[0]] first row of the edge's bin
-  const T *value, *derivative;    // [edge - edge_begin[0]][rows_per_bin]
-  int rows_per_bin;               // 2 (exact), 4 (cubic), 6 (quintic)
+  const int *other_row;        // [edge] row of the other atom
+  const T *y;                  // [edge][num_y] harmonics
+  const T *table;              // radial rows, slab by slab (UnitCall)
+  int64_t table_rows;          // rows of each slab
+  const int *table_row;        // [edge - edge_begin[0]] first row of the edge's bin
+  const T *fraction;           // [edge - edge_begin[0]] of the bin
+  const T *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
+  int rows_per_bin;            // 2 (exact), 4 (cubic), 6 (quintic)
+};
+
+// A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.
+template <class T>
+struct GateCall {
+  Activation activation;
+  T scale;
+  int mul, dim;    // dim: components of the block
+  int64_t rows;
+  // Row r, component m, channel u at pointer + r * width + m * stride + u; a gate has one component.
+  T *z, *gate, *x;    // gate: null for an activated block
+  int64_t z_width, gate_width, x_width;
+  int z_stride, x_stride;
+  int padding;    // channels after mul that forward sets to 0
 };
 
 template <class T>
 struct HostKernels {
   const char *name;
 
-  // Scratch that a call needs, 64-byte aligned, for atoms with at most max_edges edges.
-  std::size_t (*scratch_bytes)(const ConvPlan<T> &plan, int64_t max_edges);
+  // Scratch that a call needs, 64-byte aligned.
+  std::size_t (*scratch_bytes)(const ConvPlan<T> &plan, const ConvEdges<T> &edges);
 
   // Writes rows out_begin .. out_begin + num_atoms - 1 of the output feature, which has out_rows rows. x: the input
   // feature with x_rows rows.
@@ -94,6 +122,11 @@ struct HostKernels {
   // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin.
   void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *out_adj, int64_t out_rows,
                           T *x_adj, int64_t x_adj_rows, int64_t x_adj_begin, void *scratch);
+
+  // Writes x.
+  void (*gate_forward)(const GateCall<T> &call);
+  // x is the adjoint; z and gate are replaced by theirs.
+  void (*gate_backward)(const GateCall<T> &call);
 };
 
 enum class InstructionSet { generic, avx2, avx512 };
@@ -101,6 +134,7 @@ enum class InstructionSet { generic, avx2, avx512 };
 // The best set that this CPU has and that was compiled in.
 InstructionSet best_instruction_set();
 bool instruction_set_available(InstructionSet set);
+const char *instruction_set_name(InstructionSet set);
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set);
 

@@ -1,6 +1,7 @@
 #include "model_kokkos.h"
 
 #include "dense.h"
+#include "unit_library.h"
 
 #include "host_exec.h"
 
@@ -36,9 +37,11 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer))
       op = LinearOp<T>(*l, layout(l->input), layout(l->output), model.num_species());
-    else if (const auto *c = std::get_if<Convolution>(&layer))
-      op = std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), options);
-    else if (const auto *g = std::get_if<Gate>(&layer))
+    else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      auto convolution = std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), options);
+      convolution->select_kernels([set](const std::string &key) { return find_unit_kernel<T>(set, key); });
+      op = std::move(convolution);
+    } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));
     else if (const auto *r = std::get_if<Readout>(&layer)) {
       const FeatureBlock &b = layout(r->input).block(r->block);
@@ -86,10 +89,10 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
           x[static_cast<int64_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
       const auto &op = std::get<LinearOp<T>>(ops_[k]);
-      std::vector<T> scratch(op.scratch_size(num_species));
+      AlignedVector<T> scratch(op.scratch_size(num_species));
       op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data());
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
-      std::get<GateOp<T>>(ops_[k]).forward(num_species, rows(g->input), rows(g->output));
+      std::get<GateOp<T>>(ops_[k]).forward(*kernels_, num_species, rows(g->input), rows(g->output));
     }
   }
   fixed_result_.resize(model_.layers.size());
@@ -98,8 +101,8 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
       const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
       if (!l || !step.fixed_input) continue;
       const auto &op = std::get<LinearOp<T>>(ops_[step.layer]);
-      std::vector<T> scratch(op.scratch_size(num_species));
-      std::vector<T> &result = fixed_result_[step.layer];
+      AlignedVector<T> scratch(op.scratch_size(num_species));
+      AlignedVector<T> &result = fixed_result_[step.layer];
       result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), T(0));
       op.forward(num_species, rows(l->input), FeatureRows<T>{result.data(), num_species, 0}, species, scratch.data());
     }
@@ -279,25 +282,18 @@ ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T
                                            bool fixed_input) {
   const int64_t *begin = edges_.begin() + tile.first;
   const int64_t count = begin[tile.count] - begin[0];
-  int64_t longest = 0;
-  for (int a = 0; a < tile.count; a++) longest = std::max(longest, begin[a + 1] - begin[a]);
-  const int rows = op.rows_per_bin();
   int *table_row = thread.table_row.reserve(count);
-  T *value = thread.coefficients.reserve(2 * rows * count), *derivative = value + rows * count;
-  const T *table = nullptr;
-  op.radial(edges_.distance() + begin[0], count, thread.radial.reserve(count * op.scratch_per_edge()), table, table_row,
-            value, derivative);
-  thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), longest));
-  return {tile.count,
-          begin,
-          fixed_input ? edges_.sender_species() : edges_.sender_row(),
-          edges_.harmonics(),
-          table,
-          op.columns(),
-          table_row,
-          value,
-          derivative,
-          rows};
+  T *fraction = thread.fraction.reserve(2 * count), *bins_per_length = fraction + count;
+  const RadialRows<T> radial =
+      op.radial(edges_.distance() + begin[0], count, 0, count, thread.radial.reserve(count * op.scratch_per_edge()),
+                table_row, fraction, bins_per_length);
+  const ConvEdges<T> edges{
+      tile.count,         begin,        fixed_input ? edges_.sender_species() : edges_.sender_row(),
+      edges_.harmonics(), radial.table, radial.rows,
+      table_row,          fraction,     bins_per_length,
+      op.rows_per_bin()};
+  thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
+  return edges;
 }
 
 template <class T, class G>
@@ -334,7 +330,7 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         const FeatureRows<T> x = rows_of(thread, tile, c->input, false);
         kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
-        std::get<GateOp<T>>(op).forward(tile.count, rows_of(thread, tile, g->input, false),
+        std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
                                         rows_of(thread, tile, g->output, false));
       } else if (std::get_if<Readout>(&layer)) {
         ReadoutOp &r = std::get<ReadoutOp>(op);
@@ -342,8 +338,8 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         const T *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
         T *adjoint = r.adjoint->data();
         // In float64: this sum is the energy.
-        double *in = reinterpret_cast<double *>(thread.kernel.reserve(
-                     sizeof(double) * (2 * r.mul + r.network.scratch_size()))),
+        double *in = reinterpret_cast<double *>(
+                   thread.kernel.reserve(sizeof(double) * (2 * r.mul + r.network.scratch_size()))),
                *gradient = in + r.mul;
         for (int a = 0; a < tile.count; a++) {
           const int i = tile.first + a;
@@ -401,7 +397,7 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Convolution>(&layer)) {
         backward_convolution(thread, *step, tile);
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
-        std::get<GateOp<T>>(op).backward(tile.count, rows_of(thread, tile, g->output, true),
+        std::get<GateOp<T>>(op).backward(*kernels_, tile.count, rows_of(thread, tile, g->output, true),
                                          rows_of(thread, tile, g->input, true));
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
@@ -458,7 +454,6 @@ void ModelKokkos<T, G>::gather_senders(int s) {
   const int num_rows = neighborhood_->num_rows, num_y = op.plan().num_y,
             num_threads = static_cast<int>(threads_.size());
   const int num_blocks = (num_rows + DETERMINISTIC_TILE - 1) / DETERMINISTIC_TILE;
-  const int bins = op.rows_per_bin();
   T *adjoint = exchanged_adjoint(s);
   const int64_t *transposed = edges_.transposed_begin();
 
@@ -471,7 +466,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       int *receiver = thread.receiver_row.reserve(most);
       G *distance = thread.gather_distance.reserve(most);
       T *y = thread.gather_y.reserve(most * num_y);
-      int64_t n = 0, longest = 0;
+      int64_t n = 0;
       begin[0] = 0;
       for (int a = 0; a < count; a++) {
         for (int64_t k = transposed[first + a]; k < transposed[first + a + 1]; k++) {
@@ -483,14 +478,14 @@ void ModelKokkos<T, G>::gather_senders(int s) {
           n++;
         }
         begin[a + 1] = n;
-        longest = std::max(longest, n - begin[a]);
       }
       int *table_row = thread.table_row.reserve(n);
-      T *value = thread.coefficients.reserve(2 * bins * n), *derivative = value + bins * n;
-      const T *table = nullptr;
-      op.radial(distance, n, thread.radial.reserve(n * op.scratch_per_edge()), table, table_row, value, derivative);
-      const ConvEdges<T> edges{count, begin, receiver, y, table, op.columns(), table_row, value, derivative, bins};
-      thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), longest));
+      T *fraction = thread.fraction.reserve(2 * n), *bins_per_length = fraction + n;
+      const RadialRows<T> radial = op.radial(distance, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
+                                             table_row, fraction, bins_per_length);
+      const ConvEdges<T> edges{count,    begin,           receiver,         y, radial.table, radial.rows, table_row,
+                               fraction, bins_per_length, op.rows_per_bin()};
+      thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
       const size_t size = static_cast<size_t>(count) * layout.row_size();
       T *x_adj = thread.slab.reserve(size);
       std::fill_n(x_adj, size, T(0));    // blocks that start no path keep this
@@ -570,7 +565,7 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
   }
   for (const auto &t : threads_)
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
-             t->kernel.bytes() + t->table_row.bytes() + t->coefficients.bytes() + t->gather_y.bytes() +
+             t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->gather_y.bytes() +
              t->gather_distance.bytes() + t->slab_rows.size() * sizeof(int);
   return bytes;
 }

@@ -49,7 +49,7 @@ class ModelKokkos : public Evaluator {
     Buffer<int> table_row, order, receiver_row;
     Buffer<int64_t> gather_begin;
     Buffer<G> gather_distance;
-    Buffer<T> gather_y, coefficients;
+    Buffer<T> gather_y, fraction;
   };
   struct ReadoutOp {
     int feature, group, channel, mul;
@@ -100,7 +100,7 @@ class ModelKokkos : public Evaluator {
   Buffer<int> edge_slab_row_;
 
   std::vector<std::unique_ptr<Buffer<T>>> feature_;    // fixed, rows and owned features
-  std::vector<std::vector<T>> fixed_result_;    // per linear layer with fixed input and other output: a row per species
+  std::vector<AlignedVector<T>> fixed_result_;    // per linear layer with fixed input and other output: a row per species
   FeaturePieces<T> pieces_;
   Buffer<T> stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.

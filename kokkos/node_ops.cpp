@@ -26,17 +26,20 @@ LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const Featu
         return std::none_of(products_.begin(), products_.end(), [&](const Product &p) { return p.*side == group; });
       };
       products_.push_back(
-          {bin.group, bout.group, first(&Product::in, bin.group), first(&Product::out, bout.group), {}});
+          {bin.group, bout.group, first(&Product::in, bin.group), first(&Product::out, bout.group), {}, {}});
       product = products_.end() - 1;
-      product->weight.assign(num_species_, std::vector<T>(static_cast<size_t>(gin.channels) * gout.channels, T(0)));
+      product->weight.assign(num_species_, AlignedVector<T>(static_cast<size_t>(gin.channels) * gout.channels, T(0)));
+      product->transposed = product->weight;
       scratch_row_ = std::max<int64_t>(scratch_row_, gin.width() + gout.width());
     }
     for (int s = 0; s < num_species_; s++) {
       const Matrix &w = block.weight[s];
       for (int u = 0; u < w.rows; u++)
-        for (int v = 0; v < w.cols; v++)
-          product->weight[s][static_cast<size_t>(bin.channel + u) * gout.channels + bout.channel + v] =
+        for (int v = 0; v < w.cols; v++) {
+          const size_t k = bin.channel + u, n = bout.channel + v;
+          product->weight[s][k * gout.channels + n] = product->transposed[s][n * gin.channels + k] =
               static_cast<T>(w(u, v));
+        }
     }
   }
   for (int g = 0; g < in.num_groups(); g++)
@@ -63,8 +66,9 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
     const int dim = xg.irrep.dim();
     const bool written = add || !(transpose ? p.first_in : p.first_out);
+    const std::vector<AlignedVector<T>> &weight = transpose ? p.transposed : p.weight;
     if (!per_species_) {
-      gemm(transpose, count * dim, yg.channels, xg.channels, x.group(xg), p.weight[0].data(), T(written ? 1 : 0),
+      gemm(false, count * dim, yg.channels, xg.channels, x.group(xg), weight[0].data(), T(written ? 1 : 0),
            y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
@@ -76,7 +80,7 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
         for (int k = 0; k < n; k++)
           std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
                       x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
-        gemm(transpose, static_cast<int64_t>(n) * dim, yg.channels, xg.channels, xs, p.weight[s].data(), T(0), ys);
+        gemm(false, static_cast<int64_t>(n) * dim, yg.channels, xg.channels, xs, weight[s].data(), T(0), ys);
         for (int k = 0; k < n; k++) {
           T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
           const T *from = ys + static_cast<int64_t>(k) * yg.width();
@@ -86,8 +90,7 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
     }
   }
   if (!add)
-    for (int g : transpose ? unread_ : unwritten_)
-      std::fill_n(y.group(yl.group(g)), count * yl.group(g).width(), T(0));
+    for (int g : transpose ? unread_ : unwritten_) std::fill_n(y.group(yl.group(g)), count * yl.group(g).width(), T(0));
 }
 
 template <class T>
@@ -141,57 +144,40 @@ GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout
 }
 
 template <class T>
-void GateOp<T>::forward(int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
-  for (const Term &t : terms_) {
-    const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
-    for (int64_t r = 0; r < count; r++) {
-      const T *zi = z.group(gi) + r * gi.width() + t.in_channel;
-      T *xo = x.group(go) + r * go.width() + t.out_channel;
-      // Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
-      const int end = padded(t.mul);
-      if (t.gate < 0) {
-        for (int u = 0; u < t.mul; u++) xo[u] = t.scale * activate(t.activation, zi[u]).value;
-        for (int u = t.mul; u < end; u++) xo[u] = 0;
-      } else {
-        const FeatureGroup &gg = in_.group(t.gate);
-        const T *zg = z.group(gg) + r * gg.width() + t.gate_channel;
-        for (int u = 0; u < t.mul; u++) {
-          const T gate = t.scale * activate(t.activation, zg[u]).value;
-          for (int m = 0; m < gi.irrep.dim(); m++) xo[m * go.channels + u] = zi[m * gi.channels + u] * gate;
-        }
-        for (int m = 0; m < gi.irrep.dim(); m++)
-          for (int u = t.mul; u < end; u++) xo[m * go.channels + u] = 0;
-      }
-    }
+GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<T> z, FeatureRows<T> x) const {
+  const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
+  GateCall<T> c{};
+  c.activation = t.activation;
+  c.scale = t.scale;
+  c.mul = t.mul;
+  c.dim = gi.irrep.dim();
+  c.rows = count;
+  c.z = z.group(gi) + t.in_channel;
+  c.z_width = gi.width();
+  c.z_stride = gi.channels;
+  if (t.gate >= 0) {
+    c.gate = z.group(in_.group(t.gate)) + t.gate_channel;
+    c.gate_width = in_.group(t.gate).width();
   }
+  c.x = x.group(go) + t.out_channel;
+  c.x_width = go.width();
+  c.x_stride = go.channels;
+  c.padding = padded(t.mul) - t.mul;
+  return c;
 }
 
 template <class T>
-void GateOp<T>::backward(int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const {
-  for (const Term &t : terms_) {
-    const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
-    for (int64_t r = 0; r < count; r++) {
-      T *zi = z.group(gi) + r * gi.width() + t.in_channel;
-      const T *xa = x_adj.group(go) + r * go.width() + t.out_channel;
-      if (t.gate < 0) {
-        for (int u = 0; u < t.mul; u++) zi[u] = xa[u] * t.scale * activate(t.activation, zi[u]).derivative;
-      } else {
-        const FeatureGroup &gg = in_.group(t.gate);
-        T *zg = z.group(gg) + r * gg.width() + t.gate_channel;
-        for (int u = 0; u < t.mul; u++) {
-          const auto a = activate(t.activation, zg[u]);
-          T sum = 0;
-          for (int m = 0; m < gi.irrep.dim(); m++) {
-            T &zm = zi[m * gi.channels + u];
-            const T xm = xa[m * go.channels + u];
-            sum += zm * xm;
-            zm = xm * t.scale * a.value;
-          }
-          zg[u] = t.scale * a.derivative * sum;
-        }
-      }
-    }
-  }
+void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
+  // Only read.
+  const FeatureRows<T> rows{const_cast<T *>(z.data), z.rows, z.first};
+  for (const Term &t : terms_) kernels.gate_forward(call(t, count, rows, x));
+}
+
+template <class T>
+void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> x_adj,
+                         FeatureRows<T> z) const {
+  const FeatureRows<T> rows{const_cast<T *>(x_adj.data), x_adj.rows, x_adj.first};
+  for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows));
   for (const Unread &u : unread_) {
     const FeatureGroup &g = in_.group(u.group);
     T *rows = z.group(g);

@@ -2,7 +2,9 @@
 #ifndef EQUI_NODE_OPS_H
 #define EQUI_NODE_OPS_H
 
+#include "buffer.h"
 #include "feature_layout.h"
+#include "host_kernels.h"
 #include "model.h"
 
 #include <vector>
@@ -41,9 +43,10 @@ class LinearOp {
                 T *scratch) const;
 
   struct Product {
-    int in, out;                           // groups
-    bool first_in, first_out;              // no earlier product has this group on this side
-    std::vector<std::vector<T>> weight;    // one, or one per species: [channels in, channels out]
+    int in, out;                                 // groups
+    bool first_in, first_out;                    // no earlier product has this group on this side
+    std::vector<AlignedVector<T>> weight;        // one, or one per species: [channels in, channels out]
+    std::vector<AlignedVector<T>> transposed;    // the same as [channels out, channels in]
   };
   // What a device's copy of the layer is made of.
   const std::vector<Product> &products() const { return products_; }
@@ -62,7 +65,7 @@ class LinearOp {
   int64_t scratch_row_ = 0;
   std::vector<Product> products_;
   std::vector<int> unread_, unwritten_;    // groups of the input and of the output without a product
-  std::vector<std::vector<T>> bias_;    // per output group: empty or [channels]
+  std::vector<std::vector<T>> bias_;       // per output group: empty or [channels]
 };
 
 // x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
@@ -70,9 +73,9 @@ template <class T>
 class GateOp {
  public:
   GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
-  void forward(int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
+  void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
   // z is replaced by its adjoint.
-  void backward(int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const;
+  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const;
 
   struct Term {
     int in, out, gate;    // groups; gate = -1 for scalars
@@ -91,6 +94,8 @@ class GateOp {
   const FeatureLayout &out() const { return out_; }
 
  private:
+  GateCall<T> call(const Term &t, int64_t count, FeatureRows<T> z, FeatureRows<T> x) const;
+
   FeatureLayout in_, out_;
   std::vector<Term> terms_;
   std::vector<Unread> unread_;

@@ -35,6 +35,22 @@ EQUI_FUNCTION void hermite(int degree, double t, double h, double *value, double
   derivative[5] = -t2 * s * (2.0 - 5.0 * s) / h;
 }
 
+// The same polynomial as degree + 1 coefficients of powers of t, from the rows of a bin.
+inline void hermite_powers(int degree, const double *rows, double *powers) {
+  const double *f = rows, *g = rows + (degree + 1) / 2;    // of the two knots
+  powers[0] = f[0];
+  powers[1] = f[1];
+  if (degree == 3) {
+    powers[2] = 3.0 * (g[0] - f[0]) - 2.0 * f[1] - g[1];
+    powers[3] = 2.0 * (f[0] - g[0]) + f[1] + g[1];
+    return;
+  }
+  powers[2] = f[2];
+  powers[3] = 10.0 * (g[0] - f[0]) - 6.0 * f[1] - 4.0 * g[1] - 3.0 * f[2] + g[2];
+  powers[4] = 15.0 * (f[0] - g[0]) + 8.0 * f[1] + 7.0 * g[1] + 3.0 * f[2] - 2.0 * g[2];
+  powers[5] = 6.0 * (g[0] - f[0]) - 3.0 * (f[1] + g[1]) - f[2] + g[2];
+}
+
 }    // namespace equi
 
 #endif

@@ -60,6 +60,14 @@ struct RadialTable {
   double derivative_error = 0.0;
 
   int rows_per_knot() const { return (degree + 1) / 2; }
+  int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
+
+  // The bin of a distance, counted over all pieces, and the distance in it as a fraction of its width `spacing`.
+  struct Place {
+    int piece, bin;
+    double fraction, spacing;
+  };
+  Place place(double r) const;
 
   // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
   void coefficients(double r, int &row, double *value, double *derivative) const;

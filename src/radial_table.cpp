@@ -130,14 +130,19 @@ double relative(double error, double largest) {
 
 }    // namespace
 
-void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
-  size_t p = 0;
-  while (p + 1 < pieces.size() && r >= pieces[p].r_end) ++p;
+RadialTable::Place RadialTable::place(double r) const {
+  int p = 0;
+  while (p + 1 < static_cast<int>(pieces.size()) && r >= pieces[p].r_end) ++p;
   const Piece &piece = pieces[p];
   const double x = (r - piece.r_begin) / piece.spacing;
   const int bin = std::min(std::max(static_cast<int>(x), 0), piece.num_bins - 1);
-  row = (piece.first_knot + bin) * rows_per_knot();
-  hermite(degree, x - bin, piece.spacing, value, derivative);
+  return {p, piece.first_knot - p + bin, x - bin, piece.spacing};
+}
+
+void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
+  const Place place = this->place(r);
+  row = (place.bin + place.piece) * rows_per_knot();    // each piece has a knot more than bins
+  hermite(degree, place.fraction, place.spacing, value, derivative);
 }
 
 RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance) {

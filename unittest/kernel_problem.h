@@ -6,6 +6,7 @@
 #include "convolution_op.h"
 #include "packed_feature.h"
 #include "spherical_harmonics.h"
+#include "unit_library.h"
 
 #include <gtest/gtest.h>
 
@@ -44,8 +45,9 @@ struct KernelProblem {
 };
 
 // Every path from `in` by harmonics to lmax_edge to orders up to lmax_out, sorted by the output's irrep, so that
-// outputs of one irrep are adjacent.
-inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed) {
+// outputs of one irrep are adjacent. natural: only paths with an even sum of orders.
+inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed,
+                                         bool natural = false) {
   KernelProblem p;
   p.name = in + " by harmonics to " + std::to_string(lmax_edge);
   std::mt19937 random(seed);
@@ -59,6 +61,7 @@ inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, i
       for (int l2 = 0; l2 <= lmax_edge; ++l2) {
         const IrrepBlock &block = product.irreps_in[i];
         if (l2 < std::abs(block.irrep.l - l3) || l2 > block.irrep.l + l3) continue;
+        if (natural && (block.irrep.l + l2 + l3) % 2 != 0) continue;
         product.paths.push_back({i, l2, static_cast<int>(out.size()), 0.5 + 0.1 * static_cast<double>(random() % 10)});
         out.push_back({block.mul, {l3, 1}});
       }
@@ -101,8 +104,9 @@ inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, i
   return p;
 }
 
-// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; orders to 3, which are unrolled, and above;
-// neighbouring blocks of one irrep, which share their memory; an input block that starts no path.
+// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all units that have generated kernels, and
+// higher orders and other sets of paths, which have none; neighbouring blocks of one irrep, which share their memory;
+// an input block that starts no path.
 inline const std::vector<KernelProblem> &kernel_problems() {
   static const std::vector<KernelProblem> problems = [] {
     std::vector<KernelProblem> all = {make_kernel_problem("13x0e", 0, 0, 1),
@@ -110,7 +114,12 @@ inline const std::vector<KernelProblem> &kernel_problems() {
                                       make_kernel_problem("1x0e+5x1e+13x2e+16x3e", 3, 3, 3),
                                       make_kernel_problem("5x1e+13x1e+2x0e+1x1o+33x0e", 1, 2, 4),
                                       make_kernel_problem("2x4e+3x5e+1x6e+1x1e", 6, 6, 5),
-                                      make_kernel_problem("33x3e+5x6e+3x0e", 1, 2, 6)};
+                                      make_kernel_problem("33x3e+5x6e+3x0e", 1, 2, 6),
+                                      make_kernel_problem("5x0e+13x1e+33x2e+16x3e", 3, 0, 7),
+                                      make_kernel_problem("33x0e+5x1e", 1, 1, 8),
+                                      make_kernel_problem("5x0e+17x1e", 1, 1, 9, true),
+                                      make_kernel_problem("1x0e+13x1e+5x2e", 2, 2, 10, true),
+                                      make_kernel_problem("16x0e+33x1e+13x2e", 3, 3, 11, true)};
     return all;
   }();
   return problems;
@@ -192,11 +201,13 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
 template <class T>
 class KernelCase {
  public:
-  KernelCase(int problem, int rows_per_bin)
+  // Units use the kernels that find_unit_kernel() gives for `set`, or the generic kernel.
+  KernelCase(int problem, int rows_per_bin, InstructionSet set, bool is_generated)
       : p(kernel_problems()[problem]),
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         op(shared_op(problem, rows_per_bin)) {
+    op.select_kernels([&](const std::string &key) { return is_generated ? find_unit_kernel<T>(set, key) : nullptr; });
     x = pack<T>(p.product().irreps_in, p.x);
     g = pack<T>(p.product().irreps_out, p.g);
     y = nan_vector<T>(FIRST_EDGE * p.num_y());
@@ -208,30 +219,29 @@ class KernelCase {
   }
 
   void set_distances(const std::vector<double> &r) {
-    find_weights(r, table_row, value, derivative, radial_scratch, table);
+    table = find_weights(r, table_row, fraction, bins_per_length, radial_scratch);
   }
 
   // Edges of receivers first .. first + count - 1.
   ConvEdges<T> edges(int first, int count) const {
     const int64_t skipped = begin[first] - FIRST_EDGE;
-    const int rows = op.rows_per_bin();
     return {count,
             begin.data() + first,
             sender.data(),
             y.data(),
-            table,
-            op.columns(),
+            table.table,
+            table.rows,
             table_row.data() + skipped,
-            value.data() + skipped * rows,
-            derivative.data() + skipped * rows,
-            rows};
+            fraction.data() + skipped,
+            bins_per_length.data() + skipped,
+            op.rows_per_bin()};
   }
 
   // The kernels' scratch, filled with NaN; a canary behind it shows whether a kernel writes beyond.
   class Scratch {
    public:
-    Scratch(const HostKernels<T> &kernels, const ConvPlan<T> &plan)
-        : size_(kernels.scratch_bytes(plan, 40)), bytes_(size_ + 64) {
+    Scratch(const HostKernels<T> &kernels, const ConvPlan<T> &plan, const ConvEdges<T> &edges)
+        : size_(kernels.scratch_bytes(plan, edges)), bytes_(size_ + 64) {
       std::memset(bytes_.data(), 0xff, bytes_.size());
     }
     ~Scratch() {
@@ -247,7 +257,7 @@ class KernelCase {
 
   AlignedVector<T> forward(const HostKernels<T> &kernels, int first = 0, int count = NUM_RECEIVERS) const {
     AlignedVector<T> result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
-    Scratch scratch(kernels, op.plan());
+    Scratch scratch(kernels, op.plan(), edges(first, count));
     kernels.forward(op.plan(), edges(first, count), x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, first,
                     scratch.data());
     return result;
@@ -257,7 +267,7 @@ class KernelCase {
   AlignedVector<T> backward(const HostKernels<T> &kernels, AlignedVector<T> *x_adj, int first = 0,
                             int count = NUM_RECEIVERS) const {
     AlignedVector<T> y_adj = nan_vector<T>((begin[first + count] - begin[first]) * p.num_y() + 1);
-    Scratch scratch(kernels, op.plan());
+    Scratch scratch(kernels, op.plan(), edges(first, count));
     kernels.backward(op.plan(), edges(first, count), x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, first,
                      y_adj.data(), x_adj ? x_adj->data() : nullptr, NUM_SENDERS, sender.data(), scratch.data());
     EXPECT_TRUE(std::isnan(y_adj.back())) << "beyond y_adj";
@@ -270,7 +280,7 @@ class KernelCase {
     std::vector<int64_t> transposed_begin = {0};
     std::vector<int> receiver, rows;
     std::vector<double> r;
-    AlignedVector<T> ty, tvalue, tderivative, tscratch;
+    AlignedVector<T> ty, tfraction, tbins, tscratch;
     for (int j = 0; j < NUM_SENDERS; ++j) {
       for (int i = 0; i < NUM_RECEIVERS; ++i)
         for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
@@ -281,12 +291,11 @@ class KernelCase {
         }
       transposed_begin.push_back(static_cast<int64_t>(receiver.size()));
     }
-    const T *ttable;
-    find_weights(r, rows, tvalue, tderivative, tscratch, ttable);
+    const RadialRows<T> ttable = find_weights(r, rows, tfraction, tbins, tscratch);
     const ConvEdges<T> transposed{
-        NUM_SENDERS, transposed_begin.data(), receiver.data(),    ty.data(),        ttable, op.columns(),
-        rows.data(), tvalue.data(),           tderivative.data(), op.rows_per_bin()};
-    Scratch scratch(kernels, op.plan());
+        NUM_SENDERS, transposed_begin.data(), receiver.data(), ty.data(),        ttable.table, ttable.rows,
+        rows.data(), tfraction.data(),        tbins.data(),    op.rows_per_bin()};
+    Scratch scratch(kernels, op.plan(), transposed);
     kernels.backward_gather(op.plan(), transposed, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
                             scratch.data());
   }
@@ -295,17 +304,17 @@ class KernelCase {
 
   const KernelProblem &p;
   FeatureLayout in, out;
-  const ConvolutionOp<T> &op;
-  AlignedVector<T> x, g, y, value, derivative, radial_scratch;
+  ConvolutionOp<T> &op;
+  AlignedVector<T> x, g, y, fraction, bins_per_length, radial_scratch;
   std::vector<int> sender, table_row;
   std::vector<int64_t> begin;
-  const T *table = nullptr;
+  RadialRows<T> table{};
 
  private:
   static constexpr int FIRST_EDGE = 3;
 
   // Tables are costly to build, and the same for all instruction sets.
-  static const ConvolutionOp<T> &shared_op(int problem, int rows_per_bin) {
+  static ConvolutionOp<T> &shared_op(int problem, int rows_per_bin) {
     static std::map<std::pair<int, int>, std::unique_ptr<ConvolutionOp<T>>> ops;
     auto &op = ops[{problem, rows_per_bin}];
     if (!op) {
@@ -318,19 +327,20 @@ class KernelCase {
   }
 
   // As ConvolutionOp::radial, but rows lie between NaN.
-  void find_weights(const std::vector<double> &r, std::vector<int> &rows, AlignedVector<T> &v, AlignedVector<T> &d,
-                    AlignedVector<T> &scratch, const T *&where) const {
-    const int64_t n = static_cast<int64_t>(r.size()), columns = op.columns();
-    const int64_t size = op.exact() ? n * op.scratch_per_edge()
-                                    : static_cast<int64_t>(op.table().num_knots) * op.table().rows_per_knot() * columns;
+  RadialRows<T> find_weights(const std::vector<double> &r, std::vector<int> &rows, AlignedVector<T> &fraction,
+                             AlignedVector<T> &bins, AlignedVector<T> &scratch) const {
+    constexpr int64_t MARGIN = 64;
+    const int64_t n = static_cast<int64_t>(r.size());
+    const int64_t size = op.exact() ? n * op.scratch_per_edge() : op.num_rows() * op.columns();
     const bool is_copied = !op.exact() && !scratch.empty();    // the rows of a table do not depend on distances
-    if (!is_copied) scratch = nan_vector<T>(size + 2 * columns);
+    if (!is_copied) scratch = nan_vector<T>(size + 2 * MARGIN);
     rows.resize(n);
-    v = nan_vector<T>(n * op.rows_per_bin());
-    d = v;
-    op.radial(r.data(), n, scratch.data() + columns, where, rows.data(), v.data(), d.data());
-    if (!op.exact() && !is_copied) std::copy_n(op.table_rows(), size, scratch.data() + columns);
-    where = scratch.data() + columns;
+    fraction = bins = nan_vector<T>(n);
+    RadialRows<T> found =
+        op.radial(r.data(), n, 0, n, scratch.data() + MARGIN, rows.data(), fraction.data(), bins.data());
+    if (!op.exact() && !is_copied) std::copy_n(op.table_rows(), size, scratch.data() + MARGIN);
+    found.table = scratch.data() + MARGIN;
+    return found;
   }
 };
 

@@ -3,6 +3,7 @@
 #ifndef EQUI_TEST_PACKED_FEATURE_H
 #define EQUI_TEST_PACKED_FEATURE_H
 
+#include "buffer.h"
 #include "feature_layout.h"
 
 #include <cstddef>
@@ -15,27 +16,6 @@ namespace testing {
 
 // Rows of a feature in the order of irreps.h.
 using Rows = std::vector<std::vector<double>>;
-
-// Memory aligned as the kernels ask. New numbers are NaN, so that a read before a write shows.
-template <class T>
-struct AlignedAllocator {
-  using value_type = T;
-  AlignedAllocator() = default;
-  template <class U>
-  AlignedAllocator(const AlignedAllocator<U> &) {}
-  T *allocate(std::size_t n) { return static_cast<T *>(::operator new(n * sizeof(T), std::align_val_t(64))); }
-  void deallocate(T *p, std::size_t) { ::operator delete(p, std::align_val_t(64)); }
-  template <class U>
-  bool operator==(const AlignedAllocator<U> &) const {
-    return true;
-  }
-  template <class U>
-  bool operator!=(const AlignedAllocator<U> &) const {
-    return false;
-  }
-};
-template <class T>
-using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
 template <class T>
 AlignedVector<T> nan_vector(std::size_t n) {

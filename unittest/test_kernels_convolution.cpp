@@ -1,10 +1,13 @@
 // The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
 // edges, as adjoints of each other, and against finite differences.
+#include "kernel_generator.h"
 #include "kernel_problem.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <set>
+#include <tuple>
 
 namespace {
 
@@ -53,7 +56,7 @@ double dot(const Rows &a, const Rows &b) {
 }
 
 // Calls check<T>(case, kernels, what, problem, rows per bin) for all problems, kinds of table and types.
-class ConvolutionKernels : public ::testing::TestWithParam<InstructionSet> {
+class ConvolutionKernels : public ::testing::TestWithParam<std::tuple<InstructionSet, bool>> {
  protected:
   template <class F>
   void for_all(const F &check) {
@@ -62,10 +65,11 @@ class ConvolutionKernels : public ::testing::TestWithParam<InstructionSet> {
   }
   template <class T, class F>
   void for_type(const F &check) {
-    const HostKernels<T> &kernels = host_kernels<T>(GetParam());
+    const auto [set, is_generated] = GetParam();
+    const HostKernels<T> &kernels = host_kernels<T>(set);
     for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
       for (const int rows : ALL_ROWS_PER_BIN) {
-        const KernelCase<T> c(problem, rows);
+        const KernelCase<T> c(problem, rows, set, is_generated);
         const std::string what =
             c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");
         check(c, kernels, what, reference_answer(problem, rows));
@@ -212,8 +216,41 @@ std::vector<InstructionSet> available_sets() {
   return sets;
 }
 
-INSTANTIATE_TEST_SUITE_P(Host, ConvolutionKernels, ::testing::ValuesIn(available_sets()),
-                         [](const auto &info) { return std::string(host_kernels<double>(info.param).name); });
+// Each set with its generated kernels and without them; the baseline has none.
+std::vector<std::tuple<InstructionSet, bool>> kinds_of_kernels() {
+  std::vector<std::tuple<InstructionSet, bool>> kinds;
+  for (const InstructionSet set : available_sets()) {
+    kinds.emplace_back(set, false);
+    if (set != InstructionSet::generic) kinds.emplace_back(set, true);
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, ConvolutionKernels, ::testing::ValuesIn(kinds_of_kernels()), [](const auto &info) {
+  return std::string(instruction_set_name(std::get<0>(info.param))) +
+         (std::get<1>(info.param) ? "_generated" : "_tables");
+});
+
+TEST(UnitLibrary, the_problems_meet_every_generated_unit) {
+  std::set<std::string> met, wanted;
+  for (const KernelProblem &p : kernel_problems())
+    for (int block = 0; block < p.product().irreps_in.size(); ++block) {
+      std::vector<int> order;
+      met.insert(unit_shape(p.product(), block, order).key());
+    }
+  for (const UnitShape &unit : common_units()) {
+    EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
+    for (const InstructionSet set : available_sets()) {
+      const bool is_expected = set != InstructionSet::generic;
+      EXPECT_EQ(find_unit_kernel<float>(set, unit.key()) != nullptr, is_expected) << unit.key();
+      EXPECT_EQ(find_unit_kernel<double>(set, unit.key()) != nullptr, is_expected) << unit.key();
+    }
+  }
+}
+
+TEST(UnitLibrary, an_unknown_unit_has_no_kernel) {
+  EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), "9_99"), nullptr);
+}
 
 TEST(HostKernels, best_instruction_set_is_available) {
   EXPECT_TRUE(instruction_set_available(InstructionSet::generic));

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <numeric>
 #include <random>
+#include <tuple>
 
 namespace {
 
@@ -271,6 +272,16 @@ struct GateCase {
 
 constexpr Activation SMOOTH[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::ssp,
                                  Activation::identity};
+constexpr InstructionSet ALL_SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
+
+std::vector<std::tuple<Activation, Activation, InstructionSet>> smooth_cases() {
+  std::vector<std::tuple<Activation, Activation, InstructionSet>> cases;
+  for (const Activation scalar : SMOOTH)
+    for (const Activation gated : SMOOTH)
+      for (const InstructionSet set : ALL_SETS) cases.emplace_back(scalar, gated, set);
+  return cases;
+}
+
 constexpr Activation ALL_ACTIVATIONS[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::relu,
                                           Activation::abs,  Activation::ssp,  Activation::identity};
 
@@ -282,40 +293,44 @@ TYPED_TEST(GateOpTest, forward_equals_plain_loops) {
       const Rows z = Random(7).rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS));
       const GateOp<T> op(c.gate, pz.layout(), px.layout());
-      op.forward(NUM_ROWS, pz.rows(), px.rows());
-      expect_near(px.values(), c.apply(z), 10 * ROUNDING<T>, activation_name(scalar));
-      EXPECT_EQ(px.padding(), 0.0);
+      for (const InstructionSet set : ALL_SETS) {
+        if (!instruction_set_available(set)) continue;
+        op.forward(host_kernels<T>(set), NUM_ROWS, pz.rows(), px.rows());
+        expect_near(px.values(), c.apply(z), 10 * ROUNDING<T>,
+                    std::string(activation_name(scalar)) + " " + instruction_set_name(set));
+        EXPECT_EQ(px.padding(), 0.0);
+      }
     }
 }
 
 TYPED_TEST(GateOpTest, backward_is_the_derivative_of_forward) {
   using T = TypeParam;
-  for (const Activation scalar : SMOOTH)
-    for (const Activation gated : SMOOTH) {
-      const GateCase c(scalar, gated);
-      Random random(9);
-      const Rows z = random.rows(NUM_ROWS, c.in.dim()), g = random.rows(NUM_ROWS, c.out.dim());
-      PackedRows<T> pz(c.in, z), pg(c.out, g);
-      const GateOp<T> op(c.gate, pz.layout(), pg.layout());
-      op.backward(NUM_ROWS, pg.rows(), pz.rows());
-      const Rows z_adj = pz.values();
-      EXPECT_EQ(pz.padding(), 0.0);
-      const int row = 5;
-      for (int k = 0; k < c.in.dim(); ++k) {
-        const auto form = [&](double step) {
-          Rows moved = {z[row]};
-          moved[0][k] += step;
-          return dot(c.apply(moved), {g[row]});
-        };
-        double best = INFINITY;
-        for (const double h : {3e-3, 1e-3, 3e-4}) {
-          const double wide = (form(h) - form(-h)) / (2 * h), narrow = (form(h / 2) - form(-h / 2)) / h;
-          best = std::min(best, std::fabs((4 * narrow - wide) / 3 - z_adj[row][k]));
-        }
-        ASSERT_LT(best, sizeof(T) == 4 ? 10 * ROUNDING<T> : FINITE_DIFFERENCE)
-            << activation_name(scalar) << ", " << activation_name(gated) << ", number " << k;
+  for (const auto &[scalar, gated, set] : smooth_cases()) {
+    if (!instruction_set_available(set)) continue;
+    const GateCase c(scalar, gated);
+    Random random(9);
+    const Rows z = random.rows(NUM_ROWS, c.in.dim()), g = random.rows(NUM_ROWS, c.out.dim());
+    PackedRows<T> pz(c.in, z), pg(c.out, g);
+    const GateOp<T> op(c.gate, pz.layout(), pg.layout());
+    op.backward(host_kernels<T>(set), NUM_ROWS, pg.rows(), pz.rows());
+    const Rows z_adj = pz.values();
+    EXPECT_EQ(pz.padding(), 0.0);
+    const int row = 5;
+    for (int k = 0; k < c.in.dim(); ++k) {
+      const auto form = [&](double step) {
+        Rows moved = {z[row]};
+        moved[0][k] += step;
+        return dot(c.apply(moved), {g[row]});
+      };
+      double best = INFINITY;
+      for (const double h : {3e-3, 1e-3, 3e-4}) {
+        const double wide = (form(h) - form(-h)) / (2 * h), narrow = (form(h / 2) - form(-h / 2)) / h;
+        best = std::min(best, std::fabs((4 * narrow - wide) / 3 - z_adj[row][k]));
       }
+      ASSERT_LT(best, sizeof(T) == 4 ? 10 * ROUNDING<T> : FINITE_DIFFERENCE)
+          << activation_name(scalar) << ", " << activation_name(gated) << ", number " << k;
     }
+  }
 }
 
 // The values at which an exponential leaves the range of the type.
@@ -330,8 +345,9 @@ TYPED_TEST(GateOpTest, large_arguments_stay_finite) {
       const Rows g = Random(12).rows(NUM_ROWS, c.out.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS)), pg(c.out, g);
       const GateOp<T> op(c.gate, pz.layout(), px.layout());
-      op.forward(NUM_ROWS, pz.rows(), px.rows());
-      op.backward(NUM_ROWS, pg.rows(), pz.rows());
+      const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
+      op.forward(kernels, NUM_ROWS, pz.rows(), px.rows());
+      op.backward(kernels, NUM_ROWS, pg.rows(), pz.rows());
       for (const Rows &rows : {px.values(), pz.values()})
         for (const auto &row : rows)
           for (const double v : row) ASSERT_TRUE(std::isfinite(v)) << activation_name(a) << " at " << size;

@@ -1,0 +1,51 @@
+# equi_generate, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units for both.
+
+set(equi_flags_avx2 -mavx2 -mfma)
+set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
+# The units of kernel_generator.cpp (`equi_generate list`): CMake must know the files before the generator exists. The
+# index, which the generator writes, names all of its units, so that a missing one does not link.
+set(equi_units
+    0_00_11
+    0_00
+    1_01_10_11
+    1_10
+    0_00_11_22
+    1_01_10_11_12_21_22
+    2_02_11_12_20_21_22
+    2_20
+    0_00_11_22_33
+    1_01_10_11_12_21_22_23_32_33
+    2_02_11_12_13_20_21_22_23_31_32_33
+    3_03_12_13_21_22_23_30_31_32_33
+    3_30
+    1_01_10
+    1_01_10_12_21
+    2_02_11_20_22
+    1_01_10_12_21_23_32
+    2_02_11_13_20_22_31_33)
+
+add_executable(equi_generate tools/equi_generate.cpp)
+target_link_libraries(equi_generate PRIVATE equi_core)
+target_compile_options(equi_generate PRIVATE -Wall -Wextra)
+
+set(folder ${PROJECT_BINARY_DIR}/generated)
+file(MAKE_DIRECTORY ${folder})
+foreach(target avx2 avx512)
+  set(sources "")
+  foreach(unit ${equi_units})
+    set(file ${folder}/unit_${target}_${unit}.cpp)
+    add_custom_command(
+      OUTPUT ${file}
+      COMMAND equi_generate unit ${target} ${unit} ${file}
+      DEPENDS equi_generate
+      COMMENT "Generating kernels ${unit} for ${target}")
+    list(APPEND sources ${file})
+  endforeach()
+  set(index ${folder}/units_${target}.cpp)
+  add_custom_command(OUTPUT ${index} COMMAND equi_generate index ${target} ${index} DEPENDS equi_generate
+                     COMMENT "Listing kernels for ${target}")
+  list(APPEND sources ${index} kokkos/host_kernels_${target}.cpp)
+  target_sources(equi_kokkos PRIVATE ${sources})
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
+endforeach()
+target_compile_definitions(equi_kokkos PRIVATE EQUI_HAS_UNIT_KERNELS)

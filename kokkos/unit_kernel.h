@@ -1,0 +1,81 @@
+// What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit.
+//
+// Generated kernels come from the build or from a library that a user made with `equi compile`; this header is all that
+// such a library shares with the plugin. Plain data, no Kokkos, no standard containers: its users are compiled for
+// several instruction sets, and nothing of one may be linked into another's callers. Whoever changes a structure or its
+// meaning raises UNIT_KERNEL_ABI.
+#ifndef EQUI_UNIT_KERNEL_H
+#define EQUI_UNIT_KERNEL_H
+
+#include <cstdint>
+
+namespace equi {
+
+constexpr int UNIT_KERNEL_ABI = 1;
+
+// Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
+constexpr int CHANNEL_PAD = 16;
+// Forms of 16 edges lie side by side, so that they are computed by SIMD over edges. Sums over neighbours are made in
+// blocks of as many: with a hundred neighbours this keeps float32 sums three times more accurate.
+constexpr int EDGE_BLOCK = 16;
+
+// A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
+// The first row of edge e for chunk k of a path q (its number in the unit) is at
+//   table + k * slab + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride = num_paths *
+//   CHANNEL_PAD.
+template <class T>
+struct UnitCall {
+  int count;       // edges
+  int channels;    // padded
+  const T *table;
+  int64_t slab;
+  const int *table_row;    // [count]
+  const T *fraction;       // [count]
+
+  // Features: component m of the other atom's row e is at x + x_row[e] * x_width + m * x_stride.
+  const T *x;
+  int64_t x_width;
+  int x_stride;
+  const int *x_row;    // [count]; in a gather of senders the row of out
+
+  // out[q] + m * out_stride[q]: component m of path q. Forward writes it, backward reads it as the cotangent. In a
+  // gather of senders out[q] is the first row, out_width[q] numbers before the next.
+  T *const *out;
+  const int *out_stride;
+  const int64_t *out_width;
+
+  const T *forms;    // [blocks of edges][num_forms][EDGE_BLOCK] (forward, gather)
+
+  // Backward.
+  const T *y;    // [count][num_y] harmonics
+  int num_y;
+  T *y_adj;                // [count][num_y], added to; number 0 is dE/df
+  T *d;                    // scratch [num_d * channels]
+  T *x_adj;                // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
+  const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead
+};
+
+template <class T>
+struct UnitKernel {
+  const char *key;    // UnitShape::key
+  int num_forms, num_d;
+  // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
+  void (*make_forms)(const T *y, T *forms);
+  // By degree of the table, cubic and quintic; null if there is none.
+  void (*forward[2])(const UnitCall<T> &);
+  void (*backward[2])(const UnitCall<T> &);
+  void (*gather[2])(const UnitCall<T> &);
+};
+
+// What a library of kernels exports as equi_unit_kernels.
+struct UnitKernelLibrary {
+  int abi;            // UNIT_KERNEL_ABI
+  const char *isa;    // HostKernels::name
+  int num_float, num_double;
+  const UnitKernel<float> *const *float_kernels;
+  const UnitKernel<double> *const *double_kernels;
+};
+
+}    // namespace equi
+
+#endif

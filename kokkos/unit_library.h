@@ -1,0 +1,23 @@
+// Where the generated kernel of a unit comes from: those of the build, else a library that the user made for it with
+// `equi compile`.
+#ifndef EQUI_UNIT_LIBRARY_H
+#define EQUI_UNIT_LIBRARY_H
+
+#include "host_kernels.h"
+
+#include <string>
+
+namespace equi {
+
+// The kernel of unit `key` (UnitShape::key) for an instruction set; null if there is none. Valid until the process
+// ends.
+template <class T>
+const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key);
+
+// The file of a user's kernel: equi/kernels in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), named by
+// version of the interface, instruction set and key. Empty if there is no such folder.
+std::string unit_library_file(InstructionSet set, const std::string &key);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,430 @@
+#include "kernel_generator.h"
+
+#include <algorithm>
+#include <cstdarg>
+#include <cstdio>
+#include <cstdlib>
+
+namespace equi {
+
+namespace {
+
+// Text with lines added in the manner of printf.
+class Text {
+ public:
+  __attribute__((format(printf, 2, 3))) void line(const char *format, ...) {
+    char buffer[400];
+    va_list arguments;
+    va_start(arguments, format);
+    std::vsnprintf(buffer, sizeof buffer, format, arguments);
+    va_end(arguments);
+    text_ += buffer;
+    text_ += '\n';
+  }
+  void add(const std::string &more) { text_ += more; }
+  const std::string &str() const { return text_; }
+
+ private:
+  std::string text_;
+};
+
+std::string text_of(const char *format, int a, int b = 0) {
+  char buffer[100];
+  std::snprintf(buffer, sizeof buffer, format, a, b);
+  return buffer;
+}
+
+// coefficient * name, as a summand
+std::string term(double coefficient, const std::string &name, bool first) {
+  const char *sign = coefficient < 0.0 ? (first ? "-" : " - ") : (first ? "" : " + ");
+  const double size = std::abs(coefficient);
+  if (size == 1.0) return sign + name;
+  char constant[60];
+  std::snprintf(constant, sizeof constant, "T(%a) * ", size);
+  return sign + (constant + name);
+}
+
+// A sum that the first of several summands starts and the others add to.
+class Sum {
+ public:
+  explicit Sum(std::string name) : name_(std::move(name)) {}
+  void add(Text &text, int sign, const std::string &product) {
+    if (!started_)
+      text.line("        V %s = %s%s;", name_.c_str(), sign < 0 ? "-" : "", product.c_str());
+    else
+      text.line("        %s %s %s;", name_.c_str(), sign < 0 ? "-=" : "+=", product.c_str());
+    started_ = true;
+  }
+
+ private:
+  std::string name_;
+  bool started_ = false;
+};
+
+void generate_forms(Text &text, const UnitSchedule &u) {
+  text.line("// Entries of M over the harmonics, of 16 edges.");
+  text.line("template <class T>");
+  text.line("void make_forms(const T *y, T *forms) {");
+  text.line("  for (int e = 0; e < EDGE_BLOCK; e += LANES<T>) {");
+  for (size_t f = 0; f < u.forms.size(); ++f) {
+    std::string sum;
+    for (const auto &t : u.forms[f].terms)
+      sum += term(t.coefficient, text_of("load(y + %d + e)", 16 * t.index), sum.empty());
+    text.line("    store(forms + %d + e, %s);", static_cast<int>(16 * f), sum.c_str());
+  }
+  if (u.forms.empty()) text.line("    (void)y, (void)forms, (void)e;");
+  text.line("  }");
+  text.line("}");
+  text.line(" ");
+}
+
+// The loops over channels and edges that forward and gather share. `paths`: the paths of this sweep.
+void begin_sweep(Text &text, int num_accumulators, const char *accumulator) {
+  text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("    const T *table = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD;");
+  text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
+  text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
+  text.line("      const T *m = u.forms + begin * NUM_FORMS;");
+  for (int k = 0; k < num_accumulators; ++k) text.line("      V %s%d = V{};", accumulator, k);
+  text.line("      for (int e = begin; e < end; e++, m++) {");
+  text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("        const V f = V{} + u.fraction[e];");
+}
+
+void generate_forward_group(Text &text, const UnitSchedule &u, int first, int last) {
+  const int l1 = u.shape.l1, d1 = 2 * l1 + 1;
+  int num = 0;
+  for (int q = first; q < last; ++q) num += 2 * u.paths[q].l3 + 1;
+  begin_sweep(text, num, "a");
+  text.line("        const T *xe = u.x + u.x_row[e] * u.x_width + c;");
+  for (int a = 0; a < d1; ++a) text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
+  int base = 0;
+  for (int q = first; q < last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1;
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        const V w = polynomial<ROWS, ROW>(t + %d, f);", q * 16);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
+    } else if (p.weight_last) {
+      for (int c = 0; c < d3; ++c) {
+        Sum s(text_of("s%d", c));
+        for (const auto &m : p.m)
+          if (m.m3 == c) s.add(text, m.sign, text_of("m[%d] * x%d", 16 * m.form, m.m1));
+        text.line("        a%d += w * s%d;", base + c, c);
+      }
+    } else {
+      for (int a = 0; a < d1; ++a) {
+        text.line("        const V t%d = w * x%d;", a, a);
+        for (const auto &m : p.m)
+          if (m.m1 == a)
+            text.line("        a%d %s m[%d] * t%d;", base + m.m3, m.sign < 0 ? "-=" : "+=", 16 * m.form, a);
+      }
+    }
+    text.line("        }");
+    base += d3;
+  }
+  text.line("      }");
+  base = 0;
+  for (const char *verb : {"store", "add_to"}) {
+    text.line(verb[0] == 's' ? "      if (begin == 0) {" : "      } else {");
+    base = 0;
+    for (int q = first; q < last; ++q)
+      for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c, ++base)
+        text.line("        %s(u.out[%d] + %d * u.out_stride[%d] + c, a%d);", verb, q, c, q, base);
+  }
+  text.line("      }");
+  text.line("    }");
+  text.line("  }");
+}
+
+void generate_forward(Text &text, const UnitSchedule &u) {
+  text.line("// out[m3] = sum_e w sum_m1 M[m1,m3] x[m1]");
+  text.line("template <class T, int ROWS>");
+  text.line("void forward(const UnitCall<T> &u) {");
+  text.line("  using V = Simd<T>;");
+  text.line("  if (u.count == 0)");
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  for (int q = 0; q < static_cast<int>(u.paths.size()); ++q)
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
+      text.line("      store(u.out[%d] + %d * u.out_stride[%d] + c, V{});", q, c, q);
+  text.line("    }");
+  for (const auto &g : u.forward_groups) generate_forward_group(text, u, g.first, g.last);
+  text.line("}");
+  text.line(" ");
+}
+
+void generate_gather(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("// x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
+  text.line("template <class T, int ROWS>");
+  text.line("void gather(const UnitCall<T> &u) {");
+  text.line("  using V = Simd<T>;");
+  begin_sweep(text, d1, "a");
+  text.line("        const int64_t row = u.x_row[e];");
+  for (size_t q = 0; q < u.paths.size(); ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1, k = static_cast<int>(q);
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        const V w = polynomial<ROWS, ROW>(t + %d, f);", k * 16);
+    text.line("        const T *ge = u.out[%d] + row * u.out_width[%d] + c;", k, k);
+    for (int c = 0; c < d3; ++c) text.line("        const V g%d = load(ge + %d * u.out_stride[%d]);", c, c, k);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
+    } else if (p.weight_last_gather) {
+      for (int a = 0; a < d1; ++a) {
+        Sum s(text_of("s%d", a));
+        for (const auto &m : p.m)
+          if (m.m1 == a) s.add(text, m.sign, text_of("m[%d] * g%d", 16 * m.form, m.m3));
+        text.line("        a%d += w * s%d;", a, a);
+      }
+    } else {
+      for (int c = 0; c < d3; ++c) {
+        text.line("        const V t%d = w * g%d;", c, c);
+        for (const auto &m : p.m)
+          if (m.m3 == c) text.line("        a%d %s m[%d] * t%d;", m.m1, m.sign < 0 ? "-=" : "+=", 16 * m.form, c);
+      }
+    }
+    text.line("        }");
+  }
+  text.line("      }");
+  for (int a = 0; a < d1; ++a) text.line("      add_to(u.x_adj + %d * u.x_stride + c, a%d);", a, a);
+  text.line("    }");
+  text.line("  }");
+  text.line("}");
+  text.line(" ");
+}
+
+void generate_backward(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line(
+      "// D[m1,m2] = sum_m3 C g[m3] once; per edge S[m1] = sum_m2 y[m2] D[m1,m2], x_adj += w S, dE/df += w' S.x,");
+  text.line("// y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. All channels of an edge in turn, so that the sums over");
+  text.line("// harmonics stay in registers.");
+  text.line("template <class T, int ROWS>");
+  text.line("void backward(const UnitCall<T> &u) {");
+  text.line("  using V = Simd<T>;");
+  text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("    T *d = u.d + c * NUM_D;");
+  int base = 0;
+  for (size_t q = 0; q < u.paths.size(); ++q) {
+    const PathSchedule &p = u.paths[q];
+    text.line("    {");
+    text.line("      const T *g = u.out[%d] + c;", static_cast<int>(q));
+    text.line("      const int stride = u.out_stride[%d];", static_cast<int>(q));
+    for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("      const V g%d = load(g + %d * stride);", c, c);
+    for (const LinearForm &form : p.d) {
+      std::string sum;
+      for (const auto &t : form.terms) sum += term(t.coefficient, text_of("g%d", t.index), sum.empty());
+      text.line("      store(d + %d * LANES<T>, %s);", base++, sum.c_str());
+    }
+    text.line("    }");
+  }
+  text.line("  }");
+
+  std::vector<int> harmonics;    // those that a path reads, l2 > 0
+  for (const PathSchedule &p : u.paths)
+    for (const auto &entry : p.d_entries)
+      if (p.l2 > 0) harmonics.push_back(p.l2 * p.l2 + entry.m2);
+  std::sort(harmonics.begin(), harmonics.end());
+  harmonics.erase(std::unique(harmonics.begin(), harmonics.end()), harmonics.end());
+
+  text.line("  for (int e = 0; e < u.count; e++) {");
+  text.line("    const V f = in_register(V{} + u.fraction[e]);");
+  text.line("    const T *x = u.x + u.x_row[e] * u.x_width;");
+  text.line("    T *x_adj = u.x_adj ? u.x_adj + u.x_adj_row[e] * u.x_width : nullptr;");
+  if (!harmonics.empty()) text.line("    const T *y = u.y + e * u.num_y;");
+  text.line("    V r = V{};");
+  for (int h : harmonics) text.line("    V b%d = V{};", h);
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line(
+      "      const T *t = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) "
+      "* ROW;");
+  text.line("      const T *d = u.d + c * NUM_D;");
+  for (int a = 0; a < d1; ++a) text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
+  for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
+  base = 0;
+  for (size_t q = 0; q < u.paths.size(); ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int y0 = p.l2 * p.l2;
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        V w, dw;");
+    text.line("        polynomial<ROWS, ROW>(t + %d, f, w, dw);", static_cast<int>(q * 16));
+    if (p.is_scalar_product()) {
+      text.line("        const V g = in_register(load(d + %d * LANES<T>)), wg = w * g;", base);
+      Sum s("s");
+      for (const auto &n : p.d_entries) {
+        const char *op = n.sign < 0 ? "-=" : "+=";
+        s.add(text, n.sign, text_of("y[%d] * x%d", y0 + n.m2, n.m1));
+        text.line("        p%d %s y[%d] * wg;", n.m1, op, y0 + n.m2);
+        text.line("        b%d %s x%d * wg;", y0 + n.m2, op, n.m1);
+      }
+      text.line("        r += (dw * g) * s;");
+    } else {
+      std::vector<Sum> s;
+      for (int a = 0; a < d1; ++a) {
+        s.emplace_back(text_of("s%d", a));
+        if (!p.is_diagonal()) text.line("        const V t%d = w * x%d;", a, a);
+      }
+      int last = -1;
+      for (const auto &n : p.d_entries) {
+        if (n.d != last) text.line("        const V d%d = in_register(load(d + %d * LANES<T>));", n.d, base + n.d);
+        last = n.d;
+        if (p.is_diagonal()) {
+          s[n.m1].add(text, n.sign, text_of("d%d", n.d));
+        } else {
+          s[n.m1].add(text, n.sign, text_of("y[%d] * d%d", y0 + n.m2, n.d));
+          text.line("        b%d %s t%d * d%d;", y0 + n.m2, n.sign < 0 ? "-=" : "+=", n.m1, n.d);
+        }
+      }
+      std::string dot;
+      for (int a = 0; a < d1; ++a) {
+        text.line("        p%d += w * s%d;", a, a);
+        dot += (a ? " + " : "") + text_of("s%d * x%d", a, a);
+      }
+      text.line("        r += dw * (%s);", dot.c_str());
+    }
+    text.line("        }");
+    base += static_cast<int>(p.d.size());
+  }
+  text.line("      if (x_adj) {");
+  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
+  text.line("      }");
+  text.line("    }");
+  std::string sums = "r", index = "0";
+  for (int h : harmonics) {
+    sums += text_of(", b%d", h);
+    index += text_of(", %d", h);
+  }
+  text.line("    const V sums[] = {%s};", sums.c_str());
+  text.line("    constexpr int index[] = {%s};", index.c_str());
+  text.line("    add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
+  text.line("  }");
+  text.line("}");
+  text.line(" ");
+}
+
+void begin_file(Text &text, const KernelTarget &target) {
+  text.line("// Made by equi_generate from a kernel schedule (src/kernel_schedule.h). Do not edit.");
+  text.line("#define EQUI_ISA isa_%s", target.name);
+  text.line("#define EQUI_SIMD_BYTES %d", 4 * target.lanes);
+}
+
+void generate_unit_namespace(Text &text, const UnitSchedule &u) {
+  const std::string key = u.shape.key();
+  text.line("namespace unit_%s {", key.c_str());
+  text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("namespace {");
+  generate_forms(text, u);
+  generate_forward(text, u);
+  generate_backward(text, u);
+  generate_gather(text, u);
+  text.line("}    // namespace");
+  for (const char *type : {"float", "double"}) {
+    text.line("extern const UnitKernel<%s> %s_KERNEL;", type, type[0] == 'f' ? "FLOAT" : "DOUBLE");
+    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", NUM_FORMS, NUM_D, make_forms<%s>,", type,
+              type[0] == 'f' ? "FLOAT" : "DOUBLE", key.c_str(), type);
+    const char *separator = "";
+    for (const char *name : {"forward", "backward", "gather"}) {
+      // Tables for float64 are quintic.
+      if (type[0] == 'f')
+        text.line("  %s{%s<float, 4>, %s<float, 6>}", separator, name, name);
+      else
+        text.line("  %s{nullptr, %s<double, 6>}", separator, name);
+      separator = ", ";
+    }
+    text.line("};");
+  }
+  text.line("}    // namespace unit_%s", key.c_str());
+}
+
+void list_units(Text &text, const std::vector<UnitShape> &units) {
+  for (const char *type : {"float", "double"}) {
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+    text.line("const UnitKernel<%s> *const %s_UNITS[] = {", type, name);
+    for (const UnitShape &u : units) text.line("  &unit_%s::%s_KERNEL,", u.key().c_str(), name);
+    text.line("};");
+  }
+}
+
+}    // namespace
+
+std::vector<UnitShape> common_units() {
+  std::vector<UnitShape> units;
+  const auto add = [&](int l1, int lmax_edge, int lmax_out, bool natural) {
+    UnitShape u;
+    u.l1 = l1;
+    for (int l2 = 0; l2 <= lmax_edge; ++l2)
+      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, lmax_out); ++l3)
+        if (!natural || (l1 + l2 + l3) % 2 == 0) u.paths.push_back({l2, l3});
+    for (const UnitShape &have : units)
+      if (have.l1 == u.l1 && have.paths == u.paths) return;
+    if (!u.paths.empty()) units.push_back(u);
+  };
+  // All features of a layer to order lmax: SevenNet without parity, NequIP with both parities; and the last layer,
+  // which makes scalars alone.
+  for (int lmax = 1; lmax <= 3; ++lmax)
+    for (int l1 = 0; l1 <= lmax; ++l1) {
+      add(l1, lmax, lmax, false);
+      add(l1, lmax, 0, false);
+    }
+  // Natural parity, p = (-1)^l: MACE with harmonics to 3, and NequIP's or SevenNet's lighter models.
+  for (int lmax = 1; lmax <= 3; ++lmax)
+    for (int l1 = 0; l1 <= std::min(lmax, 2); ++l1) add(l1, lmax, lmax, true);
+  return units;
+}
+
+std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target);
+  text.line("#include \"host_simd.h\"");
+  text.line("namespace equi {");
+  text.line("namespace EQUI_ISA {");
+  generate_unit_namespace(text, unit);
+  text.line("}    // namespace EQUI_ISA");
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_unit_list(const std::vector<UnitShape> &units, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target);
+  text.line("#include \"unit_kernel.h\"");
+  text.line("namespace equi {");
+  text.line("namespace EQUI_ISA {");
+  for (const UnitShape &u : units)
+    text.line(
+        "namespace unit_%s { extern const UnitKernel<float> FLOAT_KERNEL; extern const UnitKernel<double> "
+        "DOUBLE_KERNEL; }",
+        u.key().c_str());
+  list_units(text, units);
+  text.line("extern const UnitKernelLibrary UNIT_LIBRARY;");
+  text.line("const UnitKernelLibrary UNIT_LIBRARY = {UNIT_KERNEL_ABI, \"%s\", %d, %d, FLOAT_UNITS, DOUBLE_UNITS};",
+            target.name, static_cast<int>(units.size()), static_cast<int>(units.size()));
+  text.line("}    // namespace EQUI_ISA");
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_unit_library(const std::vector<UnitShape> &units, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target);
+  text.line("#include \"host_simd.h\"");
+  text.line("namespace equi {");
+  text.line("namespace EQUI_ISA {");
+  for (const UnitShape &u : units) generate_unit_namespace(text, make_unit_schedule(u, target));
+  list_units(text, units);
+  text.line("}    // namespace EQUI_ISA");
+  text.line("}    // namespace equi");
+  text.line("extern \"C\" __attribute__((visibility(\"default\"))) const equi::UnitKernelLibrary equi_unit_kernels;");
+  text.line("const equi::UnitKernelLibrary equi_unit_kernels = {equi::UNIT_KERNEL_ABI, \"%s\", %d, %d,", target.name,
+            static_cast<int>(units.size()), static_cast<int>(units.size()));
+  text.line("  equi::EQUI_ISA::FLOAT_UNITS, equi::EQUI_ISA::DOUBLE_UNITS};");
+  return text.str();
+}
+
+}    // namespace equi

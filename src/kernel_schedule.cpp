@@ -1,0 +1,155 @@
+#include "kernel_schedule.h"
+
+#include "coupling.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// Couplings are accurate to 1e-14: entries that agree to this are equal.
+constexpr double SAME = 1e-11;
+
+// A number whose last bits are noise of the recursion, rounded to what it stands for where that is exact in binary.
+double cleaned(double v) {
+  const double rounded = std::round(v * 4.0) / 4.0;
+  return std::fabs(v - rounded) < SAME ? rounded : v;
+}
+
+// The index of +-form in forms, appended if new; sets the sign.
+int find_form(std::vector<LinearForm> &forms, LinearForm form, int &sign) {
+  sign = form.terms[0].coefficient < 0.0 ? -1 : 1;
+  for (auto &t : form.terms) t.coefficient *= sign;
+  for (size_t f = 0; f < forms.size(); ++f) {
+    if (forms[f].terms.size() != form.terms.size()) continue;
+    bool same = true;
+    for (size_t t = 0; t < form.terms.size() && same; ++t)
+      same = forms[f].terms[t].index == form.terms[t].index &&
+             std::fabs(forms[f].terms[t].coefficient - form.terms[t].coefficient) < SAME;
+    if (same) return static_cast<int>(f);
+  }
+  forms.push_back(form);
+  return static_cast<int>(forms.size()) - 1;
+}
+
+PathSchedule make_path_schedule(int l1, const UnitShape::Path &path, std::vector<LinearForm> &forms) {
+  PathSchedule s;
+  s.l2 = path.l2;
+  s.l3 = path.l3;
+  s.scale = 0.0;
+  std::vector<CouplingEntry> entries = coupling_entries(l1, path.l2, path.l3);
+  s.num_couplings = static_cast<int>(entries.size());
+  for (const CouplingEntry &c : entries) s.scale = std::max(s.scale, std::fabs(c.value));
+  for (CouplingEntry &c : entries) c.value = cleaned(c.value / s.scale);
+  const int d1 = 2 * l1 + 1, d2 = 2 * path.l2 + 1, d3 = 2 * path.l3 + 1;
+  s.weight_last = d3 < d1;
+  s.weight_last_gather = d1 < d3;
+
+  for (int m1 = 0; m1 < d1; ++m1)
+    for (int m3 = 0; m3 < d3; ++m3) {
+      LinearForm form;
+      for (const CouplingEntry &c : entries)
+        if (c.m1 == m1 && c.m3 == m3) form.terms.push_back({path.l2 * path.l2 + c.m2, c.value});
+      if (form.terms.empty()) continue;
+      PathSchedule::Entry entry{m1, m3, -1, 1};
+      if (!s.is_diagonal()) entry.form = find_form(forms, form, entry.sign);
+      s.m.push_back(entry);
+    }
+  for (int m1 = 0; m1 < d1; ++m1)
+    for (int m2 = 0; m2 < d2; ++m2) {
+      LinearForm form;
+      for (const CouplingEntry &c : entries)
+        if (c.m1 == m1 && c.m2 == m2) form.terms.push_back({c.m3, c.value});
+      if (form.terms.empty()) continue;
+      PathSchedule::DEntry entry{m1, m2, 0, 1};
+      entry.d = find_form(s.d, form, entry.sign);
+      s.d_entries.push_back(entry);
+    }
+  std::stable_sort(s.d_entries.begin(), s.d_entries.end(), [](const auto &a, const auto &b) { return a.d < b.d; });
+  return s;
+}
+
+}    // namespace
+
+std::string UnitShape::key() const {
+  std::string key = std::to_string(l1);
+  if (l1 > 9) return "";
+  for (const Path &p : paths) {
+    if (p.l2 > 9 || p.l3 > 9) return "";
+    key += "_" + std::to_string(p.l2) + std::to_string(p.l3);
+  }
+  return key;
+}
+
+UnitShape unit_shape(const TensorProduct &product, int block, std::vector<int> &path_order) {
+  UnitShape shape;
+  shape.l1 = product.irreps_in[block].irrep.l;
+  path_order.clear();
+  const auto orders = [&](int q) {
+    return UnitShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
+  };
+  for (size_t q = 0; q < product.paths.size(); ++q)
+    if (product.paths[q].in == block) path_order.push_back(static_cast<int>(q));
+  std::stable_sort(path_order.begin(), path_order.end(), [&](int a, int b) { return orders(a) < orders(b); });
+  for (int q : path_order) shape.paths.push_back(orders(q));
+  return shape;
+}
+
+int UnitSchedule::num_d() const {
+  size_t n = 0;
+  for (const PathSchedule &p : paths) n += p.d.size();
+  return static_cast<int>(n);
+}
+
+int UnitSchedule::forward_products(int rows_per_bin) const {
+  int n = 0;
+  for (const PathSchedule &p : paths) {
+    n += rows_per_bin - 1 + static_cast<int>(p.m.size());
+    if (!p.is_diagonal()) n += 2 * std::min(shape.l1, p.l3) + 1;
+  }
+  return n;
+}
+
+int UnitSchedule::backward_products(int rows_per_bin) const {
+  int n = 0;
+  for (const PathSchedule &p : paths) {
+    const int d1 = 2 * shape.l1 + 1, pairs = static_cast<int>(p.d_entries.size());
+    n += 2 * rows_per_bin + 1;    // w, w', w' (S.x)
+    n += 2 * d1;                  // x_adj, S.x
+    if (p.is_scalar_product())
+      n += d1 + 2;    // y_adj; w g, w' g
+    else if (!p.is_diagonal())
+      n += 2 * pairs + d1;    // S, y_adj; w x
+  }
+  return n;
+}
+
+UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target) {
+  UnitSchedule u;
+  u.shape = shape;
+  for (const UnitShape::Path &path : shape.paths) {
+    if (path.l3 < std::abs(shape.l1 - path.l2) || path.l3 > shape.l1 + path.l2)
+      throw std::invalid_argument("a path of orders " + std::to_string(shape.l1) + ", " + std::to_string(path.l2) +
+                                  ", " + std::to_string(path.l3) + " violates the triangle rule");
+    u.paths.push_back(make_path_schedule(shape.l1, path, u.forms));
+  }
+  // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than loading
+  // the sender once more: the largest unit of order 2 (22 accumulators of 32 registers) stays whole.
+  const int most = 3 * target.registers / 4;
+  int used = 0;
+  for (int q = 0; q < static_cast<int>(u.paths.size()); ++q) {
+    const int d3 = 2 * u.paths[q].l3 + 1;
+    if (q == 0 || used + d3 > most) {
+      u.forward_groups.push_back({q, q});
+      used = 0;
+    }
+    used += d3;
+    u.forward_groups.back().last = q + 1;
+  }
+  return u;
+}
+
+}    // namespace equi

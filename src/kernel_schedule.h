@@ -1,0 +1,101 @@
+// How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
+// and by the generator, which writes the same steps out as code.
+//
+// A *unit* is an input block of order l1 with all paths (l2, l3) that start from it: it loads the sender's channels
+// once for all of them. The multiplicity is not part of a unit.
+//
+// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with M[m1,m3] = sum_m2 C y[m2], made once per edge for all
+// channels. Backward, per receiver: D[m1,m2] = sum_m3 C g[m3], made once for all edges; per edge S[m1] = sum_m2 y[m2]
+// D[m1,m2], x_adj += w S, dE/dr += w' S.x, y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up
+// to their sign, most of all after a path's couplings are divided by the largest of them (PathSchedule::scale); each
+// distinct one is computed once.
+#ifndef EQUI_KERNEL_SCHEDULE_H
+#define EQUI_KERNEL_SCHEDULE_H
+
+#include "tensor_product.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+struct UnitShape {
+  int l1 = 0;
+  struct Path {
+    int l2, l3;
+    bool operator<(const Path &o) const { return l2 != o.l2 ? l2 < o.l2 : l3 < o.l3; }
+    bool operator==(const Path &o) const { return l2 == o.l2 && l3 == o.l3; }
+  };
+  std::vector<Path> paths;    // sorted
+
+  // "1_01_10_11": l1, then l2 and l3 of each path. Empty if an order above 9 has no digit.
+  std::string key() const;
+};
+
+// The unit of input block `block` and the order in which its paths (indices into product.paths) stand in it.
+UnitShape unit_shape(const TensorProduct &product, int block, std::vector<int> &path_order);
+
+// sum of coefficient * input[index]
+struct LinearForm {
+  struct Term {
+    int index;
+    double coefficient;
+    bool operator==(const Term &o) const { return index == o.index && coefficient == o.coefficient; }
+  };
+  std::vector<Term> terms;
+};
+
+struct PathSchedule {
+  int l2, l3;
+  double scale;    // the largest coupling; the entries below are divided by it, radial weights are multiplied with it
+
+  // Nonzero M[m1,m3] = sign * form (of UnitSchedule::forms).
+  struct Entry {
+    int m1, m3, form, sign;
+  };
+  std::vector<Entry> m;
+  bool weight_last;           // forward: w (M x) instead of M (w x), fewer products where l3 < l1
+  bool weight_last_gather;    // the same for the transposed direction, w (M g) instead of M (w g)
+
+  // Distinct D over the components of g, and nonzero D[m1,m2] = sign * d, sorted by d.
+  std::vector<LinearForm> d;
+  struct DEntry {
+    int m1, m2, d, sign;
+  };
+  std::vector<DEntry> d_entries;
+  int num_couplings;                                              // nonzero Clebsch-Gordan coefficients
+  bool is_diagonal() const { return l2 == 0; }                    // M = 1
+  bool is_scalar_product() const { return l3 == 0 && l2 > 0; }    // D[m1,m2] = +-g at m1 = m2, the same sign for all
+};
+
+struct UnitSchedule {
+  UnitShape shape;
+  std::vector<PathSchedule> paths;    // as shape.paths
+  std::vector<LinearForm> forms;      // distinct entries of M over the harmonics, indexed by l^2 + m
+  int num_d() const;
+
+  // Runs of paths [first, last) whose accumulators are kept in registers together.
+  struct Group {
+    int first, last;
+  };
+  std::vector<Group> forward_groups;
+
+  // Multiply-adds per edge and channel, by direction; radial weights from tables of `rows_per_bin` rows included.
+  int forward_products(int rows_per_bin) const;
+  int backward_products(int rows_per_bin) const;
+};
+
+// What a schedule is made for.
+struct KernelTarget {
+  const char *name;
+  int lanes;        // numbers of float32 per register
+  int registers;    // that a kernel may fill
+};
+constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16}, AVX512_TARGET{"avx512", 16, 32};
+
+// Throws std::invalid_argument if a path violates the triangle rule.
+UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);
+
+}    // namespace equi
+
+#endif
