@@ -25,8 +25,19 @@ set(equi_units
     2_02_11_13_20_22_31_33)
 
 add_executable(equi_generate tools/equi_generate.cpp)
+target_include_directories(equi_generate PRIVATE kokkos)
 target_link_libraries(equi_generate PRIVATE equi_core)
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
+foreach(target avx2 avx512)
+  string(TOUPPER ${target} name)
+  list(JOIN equi_kernel_options " " options)
+  list(JOIN equi_flags_${target} " " flags)
+  target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"-std=c++17 ${options} ${flags}\"")
+endforeach()
+# What the text of a kernel includes, for `equi compile`.
+foreach(header host_simd.h unit_kernel.h)
+  configure_file(kokkos/${header} ${PROJECT_BINARY_DIR}/include/equi/${header} COPYONLY)
+endforeach()
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})

@@ -113,6 +113,14 @@ void ConvolutionOp<T>::select_kernels(const std::function<const UnitKernel<T> *(
 }
 
 template <class T>
+int ConvolutionOp<T>::num_generic_units() const {
+  int n = 0;
+  for (const ConvUnit<T> &unit : units_)
+    if (exact_ || !unit.kernel || !unit.kernel->forward[rows_per_bin() / 2 - 2]) n++;
+  return n;
+}
+
+template <class T>
 template <class G>
 RadialRows<T> ConvolutionOp<T>::radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row,
                                        T *fraction, T *bins_per_length) const {

@@ -53,7 +53,10 @@ class ConvolutionOp {
   RadialRows<T> radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row, T *fraction,
                        T *bins_per_length) const;
 
-  // "960 weights, quintic table with 188 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.2 MB"
+  // Units without a generated kernel for the table at hand.
+  int num_generic_units() const;
+
+  // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
   std::string describe() const;
 
  private:

@@ -26,6 +26,7 @@ template <class T, class G>
 ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &options, InstructionSet set)
     : model_(model),
       options_(options),
+      set_(set),
       kernels_(&host_kernels<T>(set)),
       plan_(make_evaluation_plan(model, options.deterministic)),
       edges_(model.lmax_edge, model.cutoff) {
@@ -115,12 +116,19 @@ std::string ModelKokkos<T, G>::describe() const {
   std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", names[static_cast<int>(options_.precision)],
                 kokkos_backend().c_str(), kernels_->name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text;
-  int layer = 0;
+  int layer = 0, generic = 0;
   for (const Op &op : ops_)
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) {
       std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->plan().num_paths);
       lines += text + (*c)->describe() + "\n";
+      generic += (*c)->num_generic_units();
     }
+  if (generic > 0 && !options_.radial_exact && set_ != InstructionSet::generic) {
+    std::snprintf(text, sizeof text,
+                  "  %d input blocks have no generated kernels and take slower ones; 'equi compile' makes them\n",
+                  generic);
+    lines += text;
+  }
   return lines;
 }
 

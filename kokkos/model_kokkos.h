@@ -80,6 +80,7 @@ class ModelKokkos : public Evaluator {
 
   Model model_;
   EvaluatorOptions options_;
+  InstructionSet set_;
   const HostKernels<T> *kernels_;
   EvaluationPlan plan_;
   std::vector<Op> ops_;    // per layer of the model
@@ -100,7 +101,8 @@ class ModelKokkos : public Evaluator {
   Buffer<int> edge_slab_row_;
 
   std::vector<std::unique_ptr<Buffer<T>>> feature_;    // fixed, rows and owned features
-  std::vector<AlignedVector<T>> fixed_result_;    // per linear layer with fixed input and other output: a row per species
+  std::vector<AlignedVector<T>>
+      fixed_result_;    // per linear layer with fixed input and other output: a row per species
   FeaturePieces<T> pieces_;
   Buffer<T> stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.

@@ -2,7 +2,6 @@
 
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
@@ -38,7 +37,7 @@ const UnitKernelLibrary *library_of_user(InstructionSet set, const std::string &
   const std::lock_guard<std::mutex> lock(mutex);
   auto [it, is_new] = loaded.try_emplace({set, key}, nullptr);
   if (!is_new) return it->second;
-  const std::string file = unit_library_file(set, key);
+  const std::string file = unit_library_file(instruction_set_name(set), key);
   void *handle = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return nullptr;
   const auto *library = static_cast<const UnitKernelLibrary *>(dlsym(handle, "equi_unit_kernels"));
@@ -65,19 +64,6 @@ const UnitKernel<T> *find_in(const UnitKernelLibrary *library, const std::string
 }
 
 }    // namespace
-
-std::string unit_library_file(InstructionSet set, const std::string &key) {
-  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
-  std::string folder;
-  if (cache && *cache)
-    folder = cache;
-  else if (home && *home)
-    folder = std::string(home) + "/.cache";
-  else
-    return "";
-  return folder + "/equi/kernels/unit-" + std::to_string(UNIT_KERNEL_ABI) + "-" + instruction_set_name(set) + "-" +
-         key + ".so";
-}
 
 template <class T>
 const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key) {

@@ -5,6 +5,7 @@
 
 #include "host_kernels.h"
 
+#include <cstdlib>
 #include <string>
 
 namespace equi {
@@ -16,7 +17,17 @@ const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key
 
 // The file of a user's kernel: equi/kernels in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), named by
 // version of the interface, instruction set and key. Empty if there is no such folder.
-std::string unit_library_file(InstructionSet set, const std::string &key);
+inline std::string unit_library_file(const std::string &instruction_set, const std::string &key) {
+  const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
+  std::string folder;
+  if (cache && *cache)
+    folder = cache;
+  else if (home && *home)
+    folder = std::string(home) + "/.cache";
+  else
+    return "";
+  return folder + "/equi/kernels/unit-" + std::to_string(UNIT_KERNEL_ABI) + "-" + instruction_set + "-" + key + ".so";
+}
 
 }    // namespace equi
 

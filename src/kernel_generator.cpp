@@ -75,7 +75,7 @@ void generate_forms(Text &text, const UnitSchedule &u) {
   if (u.forms.empty()) text.line("    (void)y, (void)forms, (void)e;");
   text.line("  }");
   text.line("}");
-  text.line(" ");
+  text.add("\n");
 }
 
 // The loops over channels and edges that forward and gather share. `paths`: the paths of this sweep.
@@ -152,7 +152,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
   text.line("    }");
   for (const auto &g : u.forward_groups) generate_forward_group(text, u, g.first, g.last);
   text.line("}");
-  text.line(" ");
+  text.add("\n");
 }
 
 void generate_gather(Text &text, const UnitSchedule &u) {
@@ -194,7 +194,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.line("    }");
   text.line("  }");
   text.line("}");
-  text.line(" ");
+  text.add("\n");
 }
 
 void generate_backward(Text &text, const UnitSchedule &u) {
@@ -304,7 +304,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   text.line("    add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
   text.line("  }");
   text.line("}");
-  text.line(" ");
+  text.add("\n");
 }
 
 void begin_file(Text &text, const KernelTarget &target) {

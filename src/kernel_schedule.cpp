@@ -117,8 +117,8 @@ int UnitSchedule::backward_products(int rows_per_bin) const {
   int n = 0;
   for (const PathSchedule &p : paths) {
     const int d1 = 2 * shape.l1 + 1, pairs = static_cast<int>(p.d_entries.size());
-    n += 2 * rows_per_bin + 1;    // w, w', w' (S.x)
-    n += 2 * d1;                  // x_adj, S.x
+    n += 2 * rows_per_bin - 3 + 1;    // w, dw/df, dw/df (S.x)
+    n += 2 * d1;                      // x_adj, S.x
     if (p.is_scalar_product())
       n += d1 + 2;    // y_adj; w g, w' g
     else if (!p.is_diagonal())

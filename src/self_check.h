@@ -11,7 +11,7 @@
 namespace equi {
 
 // Largest allowed differences. Forces are relative to the largest force of the structure where that exceeds 1
-// eV/Angstrom.
+// eV/Angstrom, stresses to the largest component where that exceeds 1 eV/Angstrom^3.
 struct CheckTolerance {
   double energy;    // eV/atom
   double force;     // eV/Angstrom

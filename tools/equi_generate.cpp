@@ -1,17 +1,23 @@
-// Writes convolution kernels as C++.
+// Writes convolution kernels as C++, and tells what they consist of.
 //
 //   equi_generate list                          keys of the units that every build has
 //   equi_generate unit TARGET KEY FILE          kernels of one unit
 //   equi_generate index TARGET FILE             the list of the build's units
-//   equi_generate library TARGET KEY FILE       kernels of one unit as a library of its own (`equi compile`)
+//   equi_generate library TARGET KEY FILE       kernels of one unit as a library of its own
+//   equi_generate missing FILE.equi             keys that a model needs beyond those of the build
+//   equi_generate place TARGET KEY              the file in which the plugin looks for such a library
+//   equi_generate flags TARGET                  compiler options of the target
+//   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
 // TARGET: avx2 or avx512. KEY: l1, then l2 and l3 of each path, as in 1_01_10_11.
 #include "kernel_generator.h"
+#include "model_file.h"
+#include "unit_library.h"
 
 #include <cctype>
 #include <cstdio>
-#include <cstring>
 #include <fstream>
+#include <set>
 #include <sstream>
 #include <stdexcept>
 
@@ -55,6 +61,95 @@ void write(const std::string &file, const std::string &text) {
   if (!stream) throw std::runtime_error("cannot write " + file);
 }
 
+std::set<std::string> keys_of_build() {
+  std::set<std::string> keys;
+  for (const UnitShape &u : common_units()) keys.insert(u.key());
+  return keys;
+}
+
+// f(convolution number, convolution, input block, shape, order of its paths)
+template <class F>
+void for_units(const Model &model, const F &f) {
+  int number = 0;
+  for (const Layer &layer : model.layers)
+    if (const auto *c = std::get_if<Convolution>(&layer)) {
+      for (int block = 0; block < c->product.irreps_in.size(); ++block) {
+        std::vector<int> order;
+        const UnitShape shape = unit_shape(c->product, block, order);
+        if (!order.empty()) f(number, *c, block, shape, order);
+      }
+      ++number;
+    }
+}
+
+void print_missing(const Model &model) {
+  const std::set<std::string> have = keys_of_build();
+  std::set<std::string> keys;
+  for_units(model, [&](int, const Convolution &, int, const UnitShape &shape, const std::vector<int> &) {
+    if (!shape.key().empty() && !have.count(shape.key())) keys.insert(shape.key());
+  });
+  for (const std::string &key : keys) std::printf("%s\n", key.c_str());
+}
+
+void print_schedule(const Model &model, const KernelTarget &target) {
+  constexpr int ROWS = 6;    // a quintic table, which most models get
+  const std::set<std::string> have = keys_of_build();
+  std::printf("Per edge and channel, with quintic tables, float32, %s (%d lanes, %d registers).\n", target.name,
+              target.lanes, target.registers);
+  std::printf(
+      "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Form: where the radial weight "
+      "is\n"
+      "applied going forward, to the sender (w x) or to the sum (w s). Group: accumulators kept in registers "
+      "together.\n");
+  int number = -1;
+  double layer_forward = 0.0, layer_backward = 0.0, layer_bytes = 0.0;
+  const auto end_layer = [&] {
+    if (number >= 0)
+      std::printf(
+          "  layer: %.0f flops forward, %.0f backward, %.0f bytes per edge and direction, intensity %.1f and %.1f "
+          "flops/byte\n",
+          layer_forward, layer_backward, layer_bytes, layer_forward / layer_bytes, layer_backward / layer_bytes);
+    layer_forward = layer_backward = layer_bytes = 0.0;
+  };
+  for_units(model, [&](int n, const Convolution &c, int block, const UnitShape &shape, const std::vector<int> &order) {
+    if (n != number) {
+      end_layer();
+      number = n;
+      std::printf("convolution %d: %s, harmonics to %d, %d weights\n", n, c.product.irreps_in.to_string().c_str(),
+                  c.product.lmax_edge, c.product.num_weights());
+    }
+    const UnitSchedule u = make_unit_schedule(shape, target);
+    const int mul = c.product.irreps_in[block].mul, d1 = 2 * shape.l1 + 1;
+    std::printf("  input %dx%d%c: %zu distinct M, %d distinct D, %s\n", mul, shape.l1,
+                c.product.irreps_in[block].irrep.p > 0 ? 'e' : 'o', u.forms.size(), u.num_d(),
+                shape.key().empty()       ? "generic kernel"
+                : have.count(shape.key()) ? "kernel of the build"
+                                          : "'equi compile' makes its kernel");
+    std::printf("    path   CG    M        D        form  group  accumulators\n");
+    for (size_t q = 0; q < u.paths.size(); ++q) {
+      const PathSchedule &p = u.paths[q];
+      std::set<int> forms;
+      for (const auto &m : p.m) forms.insert(m.form);
+      size_t group = 0;
+      while (u.forward_groups[group].last <= static_cast<int>(q)) ++group;
+      std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %zu      %d\n", shape.l1, p.l2, p.l3,
+                  p.num_couplings, p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(),
+                  p.d.size(), p.is_diagonal() || !p.weight_last ? "w x" : "w s", group, 2 * p.l3 + 1);
+    }
+    const int forward = u.forward_products(ROWS), backward = u.backward_products(ROWS);
+    // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
+    const double bytes = 4.0 * mul * (ROWS * static_cast<double>(order.size()) + d1);
+    std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,
+                backward, bytes);
+    std::printf("    bound by multiply-adds at two per cycle: %.0f cycles per edge forward, %.0f backward\n",
+                0.5 * forward * mul / target.lanes, 0.5 * backward * mul / target.lanes);
+    layer_forward += 2.0 * forward * mul;
+    layer_backward += 2.0 * backward * mul;
+    layer_bytes += bytes;
+  });
+  end_layer();
+}
+
 void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   if (verb == "list" && words.size() == 1) {
@@ -66,9 +161,18 @@ void run(const std::vector<std::string> &words) {
     write(words[2], generate_unit_list(common_units(), target_of(words[1])));
   } else if (verb == "library" && words.size() == 4) {
     write(words[3], generate_unit_library({shape_of(words[2])}, target_of(words[1])));
+  } else if (verb == "missing" && words.size() == 2) {
+    print_missing(read_model(words[1]));
+  } else if (verb == "place" && words.size() == 3) {
+    std::printf("%s\n", unit_library_file(target_of(words[1]).name, shape_of(words[2]).key()).c_str());
+  } else if (verb == "flags" && words.size() == 2) {
+    std::printf("%s\n", target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
+  } else if (verb == "schedule" && words.size() == 3) {
+    print_schedule(read_model(words[2]), target_of(words[1]));
   } else {
     throw std::invalid_argument(
-        "usage: equi_generate list | unit TARGET KEY FILE | index TARGET FILE | library TARGET KEY FILE");
+        "usage: equi_generate list | unit TARGET KEY FILE | index TARGET FILE | library TARGET KEY FILE | missing "
+        "FILE.equi | place TARGET KEY | flags TARGET | schedule TARGET FILE.equi");
   }
 }
 
@@ -78,7 +182,7 @@ int main(int argc, char **argv) {
   try {
     run({argv + 1, argv + argc});
   } catch (const std::exception &e) {
-    std::fprintf(stderr, "equi_generate: %s\n", e.what());
+    std::fprintf(stderr, "%s\n", e.what());
     return 1;
   }
   return 0;

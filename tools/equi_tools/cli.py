@@ -89,6 +89,21 @@ def _compare(args):
     return 1 if compare.compare(native, calculator, chosen, bars, args.quiet) else 0
 
 
+def _schedule(args):
+    from . import kernels
+
+    print(kernels.schedule(args.file, args.target), end="")
+    return 0
+
+
+def _compile(args):
+    from . import kernels
+
+    for line in kernels.compile_missing(args.file, args.target, args.force, args.quiet):
+        print(line)
+    return 0
+
+
 def _demo(args):
     from .demo import demo
 
@@ -157,6 +172,20 @@ def parser():
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )
     _add_native_options(sub, "double")
+
+    sub = command("schedule", _schedule, "Print how the convolution kernels compute a model, and what bounds them.")
+    sub.add_argument("file", metavar="FILE.equi")
+    sub.add_argument("--target", choices=["avx2", "avx512"], default="avx512", help="default: %(default)s")
+
+    sub = command(
+        "compile",
+        _compile,
+        "Make the kernels of a model that the build does not have, with the C++ compiler at hand. The pair style finds "
+        "them in equi/kernels in your cache folder (XDG_CACHE_HOME, else ~/.cache).",
+    )
+    sub.add_argument("file", metavar="FILE.equi")
+    sub.add_argument("--target", choices=["avx2", "avx512"], help="instruction set (default: both)")
+    sub.add_argument("--force", action="store_true", help="also those that were made before")
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     sub.add_argument(

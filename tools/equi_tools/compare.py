@@ -11,7 +11,8 @@ from .progress import track
 
 @dataclass(frozen=True)
 class Bars:
-    """Largest differences allowed. Forces are relative to the largest force where that exceeds 1 eV/A."""
+    """Largest differences allowed. Forces are relative to the largest force where that exceeds 1 eV/A, stresses to the
+    largest component where that exceeds 1 eV/A^3 (160 GPa)."""
 
     energy: float  # eV/atom
     force: float  # eV/A
@@ -39,7 +40,7 @@ class Difference:
     num_atoms: int
     energy: float  # |dE| per atom, eV
     force: float  # max |dF| / max(1, largest force), eV/A
-    stress: float  # max |dS|, eV/A^3, or None
+    stress: float  # max |dS| / max(1, largest component), eV/A^3, or None
     bars: Bars
 
     def missed(self):
@@ -56,7 +57,7 @@ def difference(name, result, energy, forces, stress, bars):
     scale = max(1.0, np.abs(forces).max(initial=0.0))
     ds = None
     if stress is not None and result.stress is not None:
-        ds = float(np.abs(result.stress - np.asarray(stress)).max())
+        ds = float(np.abs(result.stress - np.asarray(stress)).max() / max(1.0, np.abs(stress).max()))
     n = len(forces)
     return Difference(
         name, n, abs(result.energy - energy) / n, float(np.abs(result.forces - forces).max()) / scale, ds, bars

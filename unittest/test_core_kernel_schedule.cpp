@@ -1,0 +1,144 @@
+// Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
+#include "coupling.h"
+#include "kernel_generator.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <map>
+#include <random>
+#include <set>
+#include <sstream>
+
+namespace {
+
+using namespace equi;
+
+constexpr double ROUNDING = 1e-13;
+
+UnitShape complete_unit(int l1, int lmax_edge, int lmax_out) {
+  UnitShape shape;
+  shape.l1 = l1;
+  for (int l2 = 0; l2 <= lmax_edge; ++l2)
+    for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, lmax_out); ++l3) shape.paths.push_back({l2, l3});
+  return shape;
+}
+
+std::vector<double> random_numbers(int n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  std::vector<double> v(n);
+  for (double &x : v) x = normal(random);
+  return v;
+}
+
+double value_of(const LinearForm &form, const double *input) {
+  double sum = 0.0;
+  for (const auto &t : form.terms) sum += t.coefficient * input[t.index];
+  return sum;
+}
+
+TEST(KernelSchedule, entries_are_the_contracted_couplings) {
+  for (int l1 = 0; l1 <= 4; ++l1) {
+    const UnitShape shape = complete_unit(l1, 4, 4);
+    const UnitSchedule u = make_unit_schedule(shape, AVX512_TARGET);
+    std::vector<double> y = random_numbers(25, 1 + l1);
+    y[0] = 1.0;    // the harmonic of order 0
+    for (const PathSchedule &p : u.paths) {
+      const int d1 = 2 * l1 + 1, d2 = 2 * p.l2 + 1, d3 = 2 * p.l3 + 1;
+      const std::vector<double> g = random_numbers(d3, 7);
+      std::vector<double> m(d1 * d3, 0.0), d(d1 * d2, 0.0);
+      for (const CouplingEntry &c : coupling_entries(l1, p.l2, p.l3)) {
+        m[c.m1 * d3 + c.m3] += c.value * y[p.l2 * p.l2 + c.m2];
+        d[c.m1 * d2 + c.m2] += c.value * g[c.m3];
+      }
+      for (const auto &e : p.m)
+        m[e.m1 * d3 + e.m3] -= p.scale * e.sign * (e.form < 0 ? 1.0 : value_of(u.forms[e.form], y.data()));
+      for (const auto &e : p.d_entries) d[e.m1 * d2 + e.m2] -= p.scale * e.sign * value_of(p.d[e.d], g.data());
+      for (double rest : m) EXPECT_NEAR(rest, 0.0, ROUNDING) << l1 << p.l2 << p.l3;
+      for (double rest : d) EXPECT_NEAR(rest, 0.0, ROUNDING) << l1 << p.l2 << p.l3;
+    }
+  }
+}
+
+// The counts that the field quotes for the main layer of SevenNet-0: couplings, entries of M and D, distinct D.
+TEST(KernelSchedule, counts_of_common_paths) {
+  struct Counts {
+    int couplings, m, d, distinct_d;
+  };
+  const std::map<std::string, Counts> expected = {
+      {"000", {1, 1, 1, 1}},    {"011", {3, 3, 3, 3}},    {"022", {5, 5, 5, 5}},     {"101", {3, 3, 3, 3}},
+      {"110", {3, 3, 3, 1}},    {"111", {6, 6, 6, 3}},    {"112", {11, 11, 9, 6}},   {"121", {11, 9, 11, 6}},
+      {"122", {16, 14, 14, 9}}, {"202", {5, 5, 5, 5}},    {"220", {5, 5, 5, 1}},     {"211", {11, 11, 11, 6}},
+      {"212", {16, 16, 14, 9}}, {"221", {16, 14, 16, 6}}, {"222", {25, 23, 23, 10}},
+  };
+  int found = 0;
+  for (int l1 = 0; l1 <= 2; ++l1)
+    for (const PathSchedule &p : make_unit_schedule(complete_unit(l1, 2, 2), AVX512_TARGET).paths) {
+      const std::string name = std::to_string(l1) + std::to_string(p.l2) + std::to_string(p.l3);
+      const Counts &c = expected.at(name);
+      EXPECT_EQ(p.num_couplings, c.couplings) << name;
+      EXPECT_EQ(static_cast<int>(p.m.size()), c.m) << name;
+      EXPECT_EQ(static_cast<int>(p.d_entries.size()), c.d) << name;
+      EXPECT_EQ(static_cast<int>(p.d.size()), c.distinct_d) << name;
+      ++found;
+    }
+  EXPECT_EQ(found, 15);
+}
+
+TEST(KernelSchedule, groups_cover_the_paths_within_the_registers) {
+  for (const KernelTarget &target : {AVX2_TARGET, AVX512_TARGET})
+    for (int l1 = 0; l1 <= 4; ++l1) {
+      const UnitSchedule u = make_unit_schedule(complete_unit(l1, 4, 4), target);
+      int next = 0;
+      for (const auto &g : u.forward_groups) {
+        EXPECT_EQ(g.first, next);
+        EXPECT_GT(g.last, g.first);
+        int accumulators = 0;
+        for (int q = g.first; q < g.last; ++q) accumulators += 2 * u.paths[q].l3 + 1;
+        EXPECT_LE(accumulators, 3 * target.registers / 4);
+        next = g.last;
+      }
+      EXPECT_EQ(next, static_cast<int>(u.paths.size()));
+    }
+}
+
+TEST(KernelSchedule, a_unit_lists_the_paths_of_its_block_in_order) {
+  TensorProduct product;
+  product.irreps_in = Irreps::parse("4x1o+2x0e");
+  product.irreps_out = Irreps::parse("4x2o+2x1o+4x0e+4x1o");
+  product.lmax_edge = 1;
+  product.paths = {{0, 1, 0, 1.0}, {1, 1, 1, 1.0}, {0, 1, 2, 1.0}, {0, 0, 3, 1.0}};
+  std::vector<int> order;
+  EXPECT_EQ(unit_shape(product, 0, order).key(), "1_01_10_12");
+  EXPECT_EQ(order, (std::vector<int>{3, 2, 0}));
+  EXPECT_EQ(unit_shape(product, 1, order).key(), "0_11");
+  EXPECT_EQ((UnitShape{10, {{0, 10}}}).key(), "");
+}
+
+TEST(KernelSchedule, refuses_a_path_that_violates_the_triangle_rule) {
+  EXPECT_THROW(make_unit_schedule(UnitShape{1, {{1, 3}}}, AVX2_TARGET), std::invalid_argument);
+  EXPECT_THROW(make_unit_schedule(UnitShape{2, {{1, 0}}}, AVX2_TARGET), std::invalid_argument);
+}
+
+TEST(KernelGenerator, common_units_have_different_keys) {
+  std::set<std::string> keys;
+  for (const UnitShape &u : common_units()) {
+    EXPECT_TRUE(keys.insert(u.key()).second) << u.key();
+    EXPECT_TRUE(std::is_sorted(u.paths.begin(), u.paths.end())) << u.key();
+  }
+}
+
+// The text that `equi_generate unit avx2 1_10 FILE` writes. After a change of the generator, read the difference and
+// write the file again.
+TEST(KernelGenerator, writes_the_text_of_a_small_unit) {
+  std::ifstream file(EQUI_GOLDEN_DIR "/unit_avx2_1_10.cpp.txt");
+  ASSERT_TRUE(file);
+  std::stringstream expected;
+  expected << file.rdbuf();
+  EXPECT_EQ(generate_unit(make_unit_schedule(UnitShape{1, {{1, 0}}}, AVX2_TARGET), AVX2_TARGET), expected.str());
+}
+
+}    // namespace
