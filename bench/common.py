@@ -10,6 +10,14 @@ from pathlib import Path
 
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 
+# glibc gives large blocks back to the system at every step and faults them in again at the next one. Kept from that,
+# a framework is at its best.
+PEER_MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "8589934592",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
 
 def enter_environment(build_dir):
     """Starts this script again in the Python environment of the build folder, which has ASE and sevenn."""
@@ -129,3 +137,13 @@ def write_csv(folder, name, rows):
         writer.writeheader()
         writer.writerows(rows)
     print(f"written: {path}")
+
+
+def plotting():
+    """Matplotlib's pyplot, without a display. It is in the environment because ASE needs it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot
