@@ -58,6 +58,7 @@ def model_file(args):
 
 # Cells per direction that give about 500 atoms.
 DEFAULT_CELLS = {"nacl": 4, "cu": 5, "water": 6}
+ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "water": 3}
 # The temperature (K) and time step (ps) that molecular dynamics of the system would take.
 DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "water": (300.0, 0.0005)}
 
@@ -124,6 +125,13 @@ def usable_cores():
 def cpu_name():
     found = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.M)
     return found.group(1) if found else "unknown CPU"
+
+
+def warn_if_busy():
+    """Threads wait for one another: on a busy machine two can be slower than one."""
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"warning: {load:.1f} processes ran on this machine during the last minute; times will not be the best")
 
 
 def write_csv(folder, name, rows):

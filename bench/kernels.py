@@ -199,7 +199,7 @@ def plot_roofline(pyplot, rows, bounds, file):
         axis.set(xscale="log", yscale="log", title=number_type, ylabel="GFLOP/s")
         axis.set_xlabel("flops per byte, each tensor once")
         axis.grid(which="both", alpha=0.3)
-        axis.legend(fontsize="small", loc="lower right")
+        axis.legend(fontsize="small", loc="upper left")
     figure.suptitle(rows[0]["cpu"])
     figure.savefig(file, dpi=150)
     print(f"written: {file}")
@@ -236,6 +236,7 @@ def main():
                 sys.exit(f"no problem '{name}': expected {', '.join(p['name'] for p in problems)}")
         problems = [p for p in problems if p["name"].startswith(tuple(args.problems))]
 
+    common.warn_if_busy()
     context, found = measure(args, "^(peak|triad)/")
     bounds = {key: result.get("GFLOP/s", result.get("GB/s")) for key, result in found.items()}
     print(f"{common.cpu_name()}, {args.cores} cores, {context['equi_isa']}, {args.neighbors} neighbors per atom")

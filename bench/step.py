@@ -39,8 +39,8 @@ class Peer:
             sys.exit(f"sevenn's calculator failed:\n{self.messages.read()[-3000:]}")
         return line
 
-    def times(self, count):
-        self.process.stdin.write(f"{count}\n")
+    def times(self, count, threads=""):
+        self.process.stdin.write(f"{count} {threads}\n")
         self.process.stdin.flush()
         return [float(word) for word in self.answer().split()]
 
