@@ -335,6 +335,7 @@ void run_convolution(benchmark::State &state, const Problem &problem, bool is_ba
   const double edges = num_edges(), flops = c.flops(is_backward), gflops = 1e-9 * edges * flops / best;
   state.counters["ns/edge"] = 1e9 * best / edges;
   state.counters["GFLOP/s"] = gflops;
+  state.counters["peak"] = shared_peak<T>(threads);
   state.counters["of_peak"] = gflops / shared_peak<T>(threads);
   state.counters["flop/edge"] = flops;
   state.counters["B/edge"] = c.tensor_bytes(is_backward);

@@ -85,8 +85,8 @@ def measure(args, pattern):
     return content["context"], found
 
 
-def measure_problem(args, problem, number_type, peer, thread_counts):
-    """Rows of the table, one for each number of threads."""
+def measure_problem(args, problem, number_type, peer, thread_counts, bounds):
+    """Rows of the table, one for each number of threads; raises a bound if it was measured higher."""
     equi, e3nn = {}, {}
     for _ in range(args.rounds):
         for threads in thread_counts if peer else []:
@@ -96,6 +96,8 @@ def measure_problem(args, problem, number_type, peer, thread_counts):
                 e3nn[key] = min([e3nn.get(key, float("inf")), *(1e9 * t / problem["edges"] for t in times)])
         _, found = measure(args, f"^{problem['name']}/.*/{number_type}/")
         for (_, direction, _, kernels, threads), result in found.items():
+            bound = "peak", number_type, threads
+            bounds[bound] = max(bounds[bound], result["peak"])
             key = direction, kernels, threads
             if key not in equi or result["ns/edge"] < equi[key]["ns/edge"]:
                 equi[key] = result
@@ -111,8 +113,10 @@ def measure_problem(args, problem, number_type, peer, thread_counts):
         for kernels in ("generated", "generic"):
             for direction in ("forward", "backward"):
                 result = equi.get((direction, kernels, threads), {})
-                for counter, name in (("ns/edge", "ns_per_edge"), ("GFLOP/s", "gflops"), ("of_peak", "of_peak")):
-                    row[f"{kernels}_{direction}_{name}"] = result.get(counter)
+                speed = result.get("GFLOP/s")
+                row[f"{kernels}_{direction}_ns_per_edge"] = result.get("ns/edge")
+                row[f"{kernels}_{direction}_gflops"] = speed
+                row[f"{kernels}_{direction}_of_peak"] = speed and speed / bounds["peak", number_type, threads]
                 row[f"{direction}_flops_per_edge"] = result.get("flop/edge", row.get(f"{direction}_flops_per_edge"))
                 row[f"{direction}_bytes_per_edge"] = result.get("B/edge", row.get(f"{direction}_bytes_per_edge"))
                 row[f"{direction}_loads_per_edge"] = result.get("loadB/edge", row.get(f"{direction}_loads_per_edge"))
@@ -179,7 +183,8 @@ def plot_roofline(pyplot, rows, bounds, file):
     figure, axes = pyplot.subplots(1, len(types), figsize=(7 * len(types), 6), squeeze=False, layout="constrained")
     for axis, number_type in zip(axes[0], types):
         of_type = [row for row in rows if row["type"] == number_type]
-        intensities = [r[f"{d}_flops_per_edge"] / r[f"{d}_bytes_per_edge"] for r in of_type for d in ("forward", "backward")]
+        directions = ("forward", "backward")
+        intensities = [r[f"{d}_flops_per_edge"] / r[f"{d}_bytes_per_edge"] for r in of_type for d in directions]
         x = np.geomspace(min(0.3, min(intensities) / 2), 2 * max(intensities), 200)
         for t, threads in enumerate(sorted({row["threads"] for row in of_type})):
             color = f"C{t}"
@@ -243,15 +248,15 @@ def main():
     for threads in thread_counts:
         peaks = ", ".join(f"{bounds['peak', t, threads]:.0f} GFLOP/s {t}" for t in ("float", "double"))
         print(f"bounds of {threads} thread{'s' if threads > 1 else ''}: {peaks}, {bounds['triad', threads]:.1f} GB/s")
-    print("\nns/edge of the generated kernels, their share of the peak (forward, backward), the generic kernel's ns/edge,")
-    print("e3nn's ns/edge, and how many times faster we are\n")
+    print("\nns/edge of the generated kernels, their share of the peak (forward, backward), ns/edge of the generic kernels")
+    print("and of e3nn, and how many times faster we are\n")
     print(f"{'problem':<17} {'type':<6} {'thr':>3}", *(f"{title:>9}" for title, _, _ in COLUMNS), flush=True)
 
     peer = None if args.no_peer else Peer(args)
     rows = []
     for problem in problems:
         for number_type in args.types:
-            for row in measure_problem(args, problem, number_type, peer, thread_counts):
+            for row in measure_problem(args, problem, number_type, peer, thread_counts, bounds):
                 print_row(row)
                 rows.append(row)
     if peer:

@@ -51,7 +51,7 @@ EQUI_FMA_LOOP(fma_loop_avx512, __attribute__((target("avx512f,fma"))), 64)
 #undef EQUI_FMA_LOOP
 
 struct alignas(ALIGNMENT) Result {    // one cache line for each thread
-  double value;
+  double value = 0.0;
 };
 
 }    // namespace
@@ -66,20 +66,23 @@ double peak_gflops(InstructionSet set, int threads) {
 #else
   (void)set;
 #endif
-  constexpr int64_t COUNT = 4000000;    // some ten milliseconds: longer than a processor needs to settle its clock
-  constexpr int RUNS = 12;
-  std::vector<Result> result(threads);
-  double best = 0.0;
-  for (int run = 0; run < RUNS; ++run) {
-    const auto begin = std::chrono::steady_clock::now();
-    on_threads(threads,
-               [&](int t) { result[t].value = static_cast<double>(loop(COUNT, T(0.5), T(0.001) * T(t + 1))); });
-    const double flops = 2.0 * CHAINS * (bytes / sizeof(T)) * static_cast<double>(COUNT) * threads;
-    best = std::max(best, 1e-9 * flops / seconds_since(begin));
-  }
-  volatile double sink = 0.0;
-  for (const Result &r : result) sink = sink + r.value;
-  return best;
+  // A run takes about a millisecond: many such find a moment in which nobody else has the core. The first ones give the
+  // processor time to settle its clock.
+  constexpr int64_t COUNT = 400000;
+  constexpr int RUNS = 150;
+  std::vector<Result> best(threads);
+  on_threads(threads, [&](int t) {
+    volatile T sink;
+    for (int run = 0; run < RUNS; ++run) {
+      const auto begin = std::chrono::steady_clock::now();
+      sink = loop(COUNT, T(0.5), T(0.001));
+      best[t].value = std::max(best[t].value, 1.0 / seconds_since(begin));
+    }
+    (void)sink;
+  });
+  double sum = 0.0;
+  for (const Result &r : best) sum += r.value;
+  return 2e-9 * CHAINS * (bytes / sizeof(T)) * COUNT * sum;
 }
 
 template double peak_gflops<float>(InstructionSet, int);

@@ -7,8 +7,9 @@
 namespace equi {
 namespace bench {
 
-// Independent chains of multiply-adds on `threads` threads of HostExec, in GFLOP/s (a multiply-add is two). The best of
-// several short runs: what others do on the machine can only lower it.
+// Independent chains of multiply-adds on `threads` threads of HostExec, in GFLOP/s (a multiply-add is two). All threads
+// run at the same time, and the best of many short runs of each is added up: what others do on the machine can only
+// lower it.
 template <class T>
 double peak_gflops(InstructionSet set, int threads);
 
