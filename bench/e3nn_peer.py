@@ -38,6 +38,8 @@ class Convolution:
         self.product = o3.TensorProduct(
             irreps_in, harmonics, o3.Irreps(out), instructions, shared_weights=False, internal_weights=False
         )
+        if self.product.weight_numel != problem["weights"]:
+            sys.exit(f"{problem['name']}: {self.product.weight_numel} weights here, {problem['weights']} there")
         self.radial = nn.FullyConnectedNet([*WIDTHS, self.product.weight_numel], torch.nn.functional.silu)
         self.radial.requires_grad_(False)
         atoms, edges = problem["atoms"], problem["edges"]

@@ -401,10 +401,12 @@ void add_all() {
 }
 
 void print_problems() {
-  for (const Problem &p : PROBLEMS)
-    std::printf(
-        "{\"name\": \"%s\", \"in\": \"%s\", \"harmonics\": \"%s\", \"out\": \"%s\", \"atoms\": %d, \"edges\": %d}\n",
-        p.name, p.in, p.harmonics, p.out, NUM_ATOMS, num_edges());
+  for (const Problem &p : PROBLEMS) {
+    std::printf("{\"name\": \"%s\", \"in\": \"%s\", \"harmonics\": \"%s\", \"out\": \"%s\", ", p.name, p.in,
+                p.harmonics, p.out);
+    std::printf("\"weights\": %d, \"atoms\": %d, \"edges\": %d}\n", make_convolution(p).product.num_weights(),
+                NUM_ATOMS, num_edges());
+  }
 }
 
 // The value of an option of ours, which is then taken out of the arguments; null if it is not there.

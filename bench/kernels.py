@@ -248,8 +248,8 @@ def main():
     for threads in thread_counts:
         peaks = ", ".join(f"{bounds['peak', t, threads]:.0f} GFLOP/s {t}" for t in ("float", "double"))
         print(f"bounds of {threads} thread{'s' if threads > 1 else ''}: {peaks}, {bounds['triad', threads]:.1f} GB/s")
-    print("\nns/edge of the generated kernels, their share of the peak (forward, backward), ns/edge of the generic kernels")
-    print("and of e3nn, and how many times faster we are\n")
+    print("\nns/edge of the generated kernels, their share of the peak (forward, backward), ns/edge of the")
+    print("generic kernels and of e3nn, and how many times faster we are\n")
     print(f"{'problem':<17} {'type':<6} {'thr':>3}", *(f"{title:>9}" for title, _, _ in COLUMNS), flush=True)
 
     peer = None if args.no_peer else Peer(args)
