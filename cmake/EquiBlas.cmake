@@ -1,6 +1,8 @@
 # equi_blas: OpenBLAS of the Python package scipy-openblas32, whose symbols carry a prefix and so never meet another
 # BLAS in the process. The library is copied next to the plugin, which finds it there.
-# -DEQUI_BLAS=system takes the machine's OpenBLAS instead, -DEQUI_BLAS_LIBRARY=... one of the user's.
+# -DEQUI_BLAS=system takes the machine's OpenBLAS instead, -DEQUI_BLAS_LIBRARY=... one of the user's. EQUI_BLAS_RPATH:
+# the folder of such a library. CMake leaves folders inside the source tree out of run paths, and the default cache
+# folder is one of them.
 
 set(EQUI_BLAS wheel CACHE STRING "OpenBLAS: 'wheel' (scipy-openblas32) or 'system'")
 set_property(CACHE EQUI_BLAS PROPERTY STRINGS wheel system)
@@ -35,6 +37,7 @@ if(EQUI_BLAS_LIBRARY OR EQUI_BLAS STREQUAL "system")
   target_include_directories(equi_blas SYSTEM INTERFACE ${include})
   target_compile_definitions(equi_blas INTERFACE EQUI_BLAS_OPENBLAS)
   target_link_libraries(equi_blas INTERFACE ${library})
+  get_filename_component(EQUI_BLAS_RPATH ${library} DIRECTORY)
   equi_say("BLAS: OpenBLAS ${library} with ${include}/cblas.h")
 elseif(EQUI_BLAS STREQUAL "wheel")
   set(folder ${EQUI_PYTHON_PACKAGES}/scipy_openblas32)
