@@ -330,11 +330,7 @@ void generate_unit_namespace(Text &text, const UnitSchedule &u) {
               type[0] == 'f' ? "FLOAT" : "DOUBLE", key.c_str(), type);
     const char *separator = "";
     for (const char *name : {"forward", "backward", "gather"}) {
-      // Tables for float64 are quintic.
-      if (type[0] == 'f')
-        text.line("  %s{%s<float, 4>, %s<float, 6>}", separator, name, name);
-      else
-        text.line("  %s{nullptr, %s<double, 6>}", separator, name);
+      text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, type, name, type);
       separator = ", ";
     }
     text.line("};");
