@@ -10,6 +10,14 @@ from pathlib import Path
 
 SOURCE_TREE = Path(__file__).resolve().parents[1]
 
+# glibc gives large blocks back to the system at every step and faults them in again at the next one. Kept from that,
+# a framework is at its best.
+PEER_MALLOC = {
+    "MALLOC_MMAP_THRESHOLD_": "8589934592",
+    "MALLOC_TRIM_THRESHOLD_": "17179869184",
+    "MALLOC_TOP_PAD_": "268435456",
+}
+
 
 def enter_environment(build_dir):
     """Starts this script again in the Python environment of the build folder, which has ASE and sevenn."""
@@ -50,6 +58,7 @@ def model_file(args):
 
 # Cells per direction that give about 500 atoms.
 DEFAULT_CELLS = {"nacl": 4, "cu": 5, "water": 6}
+ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "water": 3}
 # The temperature (K) and time step (ps) that molecular dynamics of the system would take.
 DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "water": (300.0, 0.0005)}
 
@@ -118,6 +127,13 @@ def cpu_name():
     return found.group(1) if found else "unknown CPU"
 
 
+def warn_if_busy():
+    """Threads wait for one another: on a busy machine two can be slower than one."""
+    load = os.getloadavg()[0]
+    if load > 0.5:
+        print(f"warning: {load:.1f} processes ran on this machine during the last minute; times will not be the best")
+
+
 def write_csv(folder, name, rows):
     """rows: list of dicts with the same keys."""
     if folder is None:
@@ -129,3 +145,13 @@ def write_csv(folder, name, rows):
         writer.writeheader()
         writer.writerows(rows)
     print(f"written: {path}")
+
+
+def plotting():
+    """Matplotlib's pyplot, without a display. It is in the environment because ASE needs it."""
+    import matplotlib
+
+    matplotlib.use("Agg")
+    from matplotlib import pyplot
+
+    return pyplot

@@ -1,7 +1,8 @@
-"""The process of bench/step.py that runs sevenn's own calculator.
+"""The process of bench/step.py and bench/sweep.py that runs sevenn's own calculator.
 
-For each line on standard input, a number of evaluations, it answers with one line of as many times in seconds. Between
-two evaluations all atoms move a little, so that nothing can be reused. An evaluation is energy, forces and stress.
+For each line on standard input, a number of evaluations and perhaps of threads, it answers with one line of as many
+times in seconds. Between two evaluations all atoms move a little, so that nothing can be reused. An evaluation is
+energy, forces and stress.
 """
 
 import contextlib
@@ -29,7 +30,10 @@ def main():
     answers.write(f"{len(atoms)}\n")
     for line in sys.stdin:
         times = []
-        for _ in range(int(line)):
+        count, *wanted = map(int, line.split())
+        if wanted:
+            torch.set_num_threads(wanted[0])
+        for _ in range(count):
             atoms.positions += 1e-3 * rng.standard_normal((len(atoms), 3))
             begin = time.perf_counter()
             atoms.get_potential_energy()

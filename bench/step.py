@@ -15,14 +15,6 @@ from pathlib import Path
 
 import common
 
-# glibc gives large blocks back to the system at every step and faults them in again at the next one. Kept from that,
-# the calculator is at its best.
-PEER_MALLOC = {
-    "MALLOC_MMAP_THRESHOLD_": "8589934592",
-    "MALLOC_TRIM_THRESHOLD_": "17179869184",
-    "MALLOC_TOP_PAD_": "268435456",
-}
-
 
 class Peer:
     """sevenn's calculator in a process of its own."""
@@ -30,7 +22,7 @@ class Peer:
     def __init__(self, args, cells, cores):
         environment = dict(os.environ, OMP_NUM_THREADS=str(cores))
         if args.peer_malloc == "tuned":
-            environment.update(PEER_MALLOC)
+            environment.update(common.PEER_MALLOC)
         command = [sys.executable, str(Path(__file__).with_name("peer.py")), args.system, str(cells)]
         command += [args.source, args.modality, str(cores)]
         self.messages = tempfile.TemporaryFile("w+")
@@ -47,8 +39,8 @@ class Peer:
             sys.exit(f"sevenn's calculator failed:\n{self.messages.read()[-3000:]}")
         return line
 
-    def times(self, count):
-        self.process.stdin.write(f"{count}\n")
+    def times(self, count, threads=""):
+        self.process.stdin.write(f"{count} {threads}\n")
         self.process.stdin.flush()
         return [float(word) for word in self.answer().split()]
 

@@ -13,10 +13,13 @@ set(EQUI_KOKKOS_SHA256 e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc
 set(EQUI_KOKKOS_MINIMUM 4.6)
 set(EQUI_JSON_MINIMUM 3.11)
 set(EQUI_GTEST_MINIMUM 1.12)
+set(EQUI_BENCHMARK_MINIMUM 1.7)
 set(EQUI_PYTHON_MINIMUM 3.11) # what numpy of tools/requirements.txt asks for
 
 set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
 set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
+set(EQUI_BENCHMARK_DEBIAN_PACKAGE libbenchmark-dev)
+set(EQUI_BENCHMARK_DEBIAN_LIBRARY libbenchmark1debian)
 
 # Kokkos's names of the GPUs that EQUI_CUDA may be built for.
 set(EQUI_KOKKOS_ARCH_80 AMPERE80)

@@ -1,0 +1,464 @@
+// The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
+// products of common models and for single paths. A Google Benchmark program with three options of its own:
+//   --equi_list         prints the problems as lines of JSON and ends
+//   --equi_isa=NAME     avx512, avx2 or generic instead of the best one that the CPU has
+//   --equi_neighbors=N  neighbours per atom, 1 to 26 (default)
+// Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
+#include "convolution_op.h"
+#include "on_threads.h"
+#include "peak.h"
+#include "spherical_harmonics.h"
+#include "unit_library.h"
+
+#include <benchmark/benchmark.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <string>
+#include <utility>
+
+namespace equi {
+namespace bench {
+namespace {
+
+// The path (l1, l2, l3) exists for each input block, harmonic and output irrep that obey the triangle rule and parity.
+struct Problem {
+  const char *name, *in, *harmonics, *out;
+};
+constexpr Problem PROBLEMS[] = {
+    {"sevennet0-first", "128x0e", "0e+1e+2e", "0e+1e+2e"},
+    {"sevennet0-middle", "128x0e+64x1e+32x2e", "0e+1e+2e", "0e+1e+2e"},
+    {"sevennet0-last", "128x0e+64x1e+32x2e", "0e+1e+2e", "0e"},
+    {"l3i5-middle", "128x0e+64x1e+32x2e+32x3e", "0e+1e+2e+3e", "0e+1e+2e+3e"},
+    {"mace-medium", "128x0e+128x1o", "0e+1o+2e+3o", "0e+1o+2e"},
+    {"mace-large", "128x0e+128x1o+128x2e", "0e+1o+2e+3o", "0e+1o+2e+3o"},
+    {"nequip-water", "32x0o+32x0e+32x1o+32x1e", "0e+1o", "0o+0e+1o+1e"},
+    {"nequip-aspirin", "64x0o+64x0e+64x1o+64x1e", "0e+1o", "0o+0e+1o+1e"},
+    {"nequip-lips", "32x0o+32x0e+32x1o+32x1e+32x2o+32x2e", "0e+1o+2e", "0o+0e+1o+1e+2o+2e"},
+    {"nequip-toluene", "64x0o+64x0e+64x1o+64x1e+64x2o+64x2e", "0e+1o+2e", "0o+0e+1o+1e+2o+2e"},
+    {"nequip-benzene", "64x0o+64x0e+64x1o+64x1e+64x2o+64x2e+64x3o+64x3e", "0e+1o+2e+3o", "0o+0e+1o+1e+2o+2e+3o+3e"},
+    {"path-111", "128x1e", "1e", "1e"},
+    {"path-212", "128x2e", "1e", "2e"},
+    {"path-313", "128x3e", "1e", "3e"},
+    {"path-333", "128x3e", "3e", "3e"},
+    {"path-535", "128x5e", "3e", "5e"},
+    {"path-553", "128x5e", "5e", "3e"},
+    {"path-636", "128x6e", "3e", "6e"},
+    {"path-747", "128x7e", "4e", "7e"},
+    {"path-777", "128x7e", "7e", "7e"},
+};
+
+// Atoms of a simple cubic crystal as in rock salt, each moved a little: the first three shells are 26 neighbours.
+constexpr int CELLS = 8, NUM_ATOMS = CELLS * CELLS * CELLS;
+constexpr double SPACING = 2.82, DISPLACEMENT = 0.02, CUTOFF = 5.0;    // Angstrom
+// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/model_kokkos.cpp).
+constexpr int TILE = 64;
+
+struct Settings {
+  InstructionSet set;
+  int num_neighbors = 26;
+};
+Settings &settings() {
+  static Settings s{best_instruction_set()};
+  return s;
+}
+int num_edges() {
+  return NUM_ATOMS * settings().num_neighbors;
+}
+
+// Outputs of one irrep are adjacent. The radial network has the widths of SevenNet-0's and random weights.
+Convolution make_convolution(const Problem &problem) {
+  std::mt19937 random(1);
+  std::normal_distribution<double> normal;
+  Convolution convolution{0, 1, {}, {}};
+  TensorProduct &product = convolution.product;
+  product.irreps_in = Irreps::parse(problem.in);
+  const Irreps harmonics = Irreps::parse(problem.harmonics), wanted = Irreps::parse(problem.out);
+  product.lmax_edge = harmonics.lmax();
+  std::vector<IrrepBlock> out;
+  for (const IrrepBlock &to : wanted)
+    for (int i = 0; i < product.irreps_in.size(); ++i)
+      for (const IrrepBlock &y : harmonics) {
+        const IrrepBlock &from = product.irreps_in[i];
+        if (from.irrep.p * y.irrep.p != to.irrep.p) continue;
+        if (to.irrep.l < std::abs(from.irrep.l - y.irrep.l) || to.irrep.l > from.irrep.l + y.irrep.l) continue;
+        product.paths.push_back({i, y.irrep.l, static_cast<int>(out.size()), std::sqrt(to.irrep.dim())});
+        out.push_back({from.mul, to.irrep});
+      }
+  product.irreps_out = Irreps(out);
+  product.validate();
+
+  RadialFunction &radial = convolution.radial;
+  radial.basis.cutoff = CUTOFF;
+  radial.basis.prefactor = std::sqrt(2.0 / CUTOFF);
+  constexpr int WIDTHS[] = {8, 64, 64};
+  for (int n = 1; n <= WIDTHS[0]; ++n) radial.basis.wave_numbers.push_back(n * 3.14159265358979 / CUTOFF);
+  radial.network.activation = Activation::silu;
+  radial.network.activation_scale = 1.68;
+  for (int k = 0; k < 3; ++k) {
+    Matrix w{WIDTHS[k], k < 2 ? WIDTHS[k + 1] : product.num_weights(), {}};
+    for (int n = 0; n < w.rows * w.cols; ++n) w.data.push_back(normal(random) / std::sqrt(w.rows));
+    radial.network.weights.push_back(w);
+  }
+  return convolution;
+}
+
+template <class T>
+EvaluatorOptions table_options() {
+  EvaluatorOptions options;
+  options.precision = sizeof(T) == sizeof(double) ? Precision::double_ : Precision::mixed;
+  return options;
+}
+
+// A problem in the kernels' memory, with what each thread needs of its own.
+template <class T>
+class Case {
+ public:
+  explicit Case(const Problem &problem)
+      : convolution_(make_convolution(problem)),
+        in_(convolution_.product.irreps_in),
+        out_(convolution_.product.irreps_out),
+        op_(convolution_, in_, out_, table_options<T>()),
+        kernels_(host_kernels<T>(settings().set)) {
+    std::mt19937 random(2);
+    make_edges(random);
+    std::normal_distribution<double> normal;
+    // All multiplicities are multiples of the padding, so that there is no number that should be zero.
+    const auto fill = [&](AlignedVector<T> &v, int row_size) {
+      v.resize(static_cast<size_t>(NUM_ATOMS) * row_size);
+      for (T &value : v) value = static_cast<T>(normal(random));
+    };
+    fill(x_, in_.row_size());
+    fill(out_adj_, out_.row_size());
+    result_.resize(out_adj_.size());
+    x_adj_.resize(x_.size());
+    threads_.resize(HostExec().concurrency());
+  }
+
+  // How many units then have a generated kernel.
+  int select(bool is_generated) {
+    const auto find = [&](const std::string &key) {
+      return is_generated ? find_unit_kernel<T>(settings().set, key) : nullptr;
+    };
+    op_.select_kernels(find);
+    return num_units() - op_.num_generic_units();
+  }
+  int num_units() const { return op_.plan().num_units; }
+
+  void forward(int threads) {
+    on_threads(threads, [&](int t) {
+      for_tiles(t, threads, [&](int first, int count) {
+        Thread &thread = threads_[t];
+        const ConvEdges<T> edges = tile_edges(thread, first, count);
+        kernels_.forward(op_.plan(), edges, x_.data(), NUM_ATOMS, result_.data(), NUM_ATOMS, first,
+                         thread.scratch.data());
+      });
+    });
+  }
+
+  // As in an evaluation: each thread adds to x_adj of its own, and these are added up at the end.
+  void backward(int threads) {
+    const size_t size = x_adj_.size();
+    on_threads(threads, [&](int t) {
+      Thread &thread = threads_[t];
+      T *x_adj = threads == 1 ? x_adj_.data() : thread.x_adj.reserve(size);
+      std::fill_n(x_adj, size, T(0));
+      for_tiles(t, threads, [&](int first, int count) {
+        const ConvEdges<T> edges = tile_edges(thread, first, count);
+        T *y_adj = thread.y_adj.reserve(edge_count(first, count) * op_.plan().num_y);
+        kernels_.backward(op_.plan(), edges, x_.data(), NUM_ATOMS, out_adj_.data(), NUM_ATOMS, first, y_adj, x_adj,
+                          NUM_ATOMS, sender_.data(), thread.scratch.data());
+      });
+    });
+    if (threads == 1) return;
+    on_threads(threads, [&](int t) {
+      const size_t begin = size * t / threads, end = size * (t + 1) / threads;
+      std::copy(threads_[0].x_adj.data() + begin, threads_[0].x_adj.data() + end, x_adj_.data() + begin);
+      for (int k = 1; k < threads; ++k)
+        for (size_t i = begin; i < end; ++i) x_adj_[i] += threads_[k].x_adj.data()[i];
+    });
+  }
+
+  // Per edge. Multiply-adds that the best known schedule needs, whatever the kernel at hand does. No
+  // multiplicity of the problems is padded.
+  double flops(bool is_backward) const {
+    double n = 0.0;
+    for_units([&](const UnitSchedule &u, int mul) {
+      n += 2.0 * mul * (is_backward ? u.backward_products(op_.rows_per_bin()) : u.forward_products(op_.rows_per_bin()));
+    });
+    return n;
+  }
+  // Bytes per edge if each tensor went through memory once: table, features, harmonics, and per edge 24 for its place.
+  double tensor_bytes(bool is_backward) const {
+    const double features = x_.size() + result_.size() + (is_backward ? x_.size() : 0);
+    const double edge = op_.plan().num_y * sizeof(T) * (is_backward ? 2 : 1) + 24;
+    return (features * sizeof(T) + op_.num_rows() * op_.columns() * sizeof(T)) / num_edges() + edge;
+  }
+  // Bytes per edge that a kernel loads and stores, mostly in the caches: rows of the table and of the other atom.
+  double load_bytes(bool is_backward) const {
+    double n = 0.0;
+    for_units([&](const UnitSchedule &u, int mul) {
+      n += static_cast<double>(mul) * sizeof(T) *
+           (op_.rows_per_bin() * u.paths.size() + (2 * u.shape.l1 + 1) * (is_backward ? 3 : 1));
+    });
+    return n;
+  }
+  std::string table() const {
+    return (op_.rows_per_bin() == 4 ? "cubic " : "quintic ") + std::to_string(op_.table().num_knots) + " knots";
+  }
+
+ private:
+  struct alignas(ALIGNMENT) Thread {
+    Buffer<T> fraction, bins_per_length, y_adj, x_adj, radial;
+    Buffer<int> table_row;
+    Buffer<char> scratch;
+  };
+
+  void make_edges(std::mt19937 &random) {
+    std::uniform_real_distribution<double> move(-DISPLACEMENT, DISPLACEMENT);
+    std::vector<double> moved(3 * NUM_ATOMS);
+    for (double &m : moved) m = move(random);
+    const auto wrapped = [](int cell) { return (cell + CELLS) % CELLS; };
+    const int num_y = (convolution_.product.lmax_edge + 1) * (convolution_.product.lmax_edge + 1);
+    std::vector<double> y(num_y);
+    for (int i = 0; i < NUM_ATOMS; ++i) {
+      edge_begin_.push_back(static_cast<int64_t>(sender_.size()));
+      int found = 0;
+      for (int k = 0; k < 27 && found < settings().num_neighbors; ++k) {
+        const int step[3] = {k / 9 - 1, k / 3 % 3 - 1, k % 3 - 1};
+        const int at[3] = {i / (CELLS * CELLS), i / CELLS % CELLS, i % CELLS};
+        if (k == 13) continue;    // itself
+        const int j = (wrapped(at[0] + step[0]) * CELLS + wrapped(at[1] + step[1])) * CELLS + wrapped(at[2] + step[2]);
+        double vector[3], square = 0.0;
+        for (int c = 0; c < 3; ++c) {
+          vector[c] = SPACING * step[c] + moved[3 * j + c] - moved[3 * i + c];
+          square += vector[c] * vector[c];
+        }
+        sender_.push_back(j);
+        distance_.push_back(std::sqrt(square));
+        spherical_harmonics(convolution_.product.lmax_edge, vector, y.data(), nullptr);
+        for (const double v : y) y_.push_back(static_cast<T>(v));
+        ++found;
+      }
+    }
+    edge_begin_.push_back(static_cast<int64_t>(sender_.size()));
+  }
+
+  int64_t edge_count(int first, int count) const { return edge_begin_[first + count] - edge_begin_[first]; }
+
+  // f(first atom, number of atoms) for the part of one thread.
+  template <class F>
+  static void for_tiles(int t, int threads, const F &f) {
+    const int end = NUM_ATOMS * (t + 1) / threads;
+    for (int first = NUM_ATOMS * t / threads; first < end; first += TILE) f(first, std::min(TILE, end - first));
+  }
+
+  // Finding the edges' places in the table is part of the convolution, as the radial network is in a framework.
+  ConvEdges<T> tile_edges(Thread &thread, int first, int count) {
+    const int64_t begin = edge_begin_[first], n = edge_count(first, count);
+    int *table_row = thread.table_row.reserve(n);
+    T *fraction = thread.fraction.reserve(n), *bins_per_length = thread.bins_per_length.reserve(n);
+    const RadialRows<T> rows =
+        op_.radial(distance_.data() + begin, n, 0, n, thread.radial.reserve(n * op_.scratch_per_edge()), table_row,
+                   fraction, bins_per_length);
+    const ConvEdges<T> edges{count,           edge_begin_.data() + first,
+                             sender_.data(),  y_.data(),
+                             rows.table,      rows.rows,
+                             table_row,       fraction,
+                             bins_per_length, op_.rows_per_bin()};
+    thread.scratch.reserve(kernels_.scratch_bytes(op_.plan(), edges));
+    return edges;
+  }
+
+  template <class F>
+  void for_units(const F &f) const {
+    const ConvPlan<T> &plan = op_.plan();
+    for (int u = 0; u < plan.num_units; ++u) f(op_.schedules()[u], plan.units[u].channels);
+  }
+
+  Convolution convolution_;
+  FeatureLayout in_, out_;
+  ConvolutionOp<T> op_;
+  const HostKernels<T> &kernels_;
+  std::vector<int64_t> edge_begin_;
+  std::vector<int> sender_;
+  std::vector<T> distance_;
+  AlignedVector<T> y_, x_, out_adj_, result_, x_adj_;
+  std::vector<Thread> threads_;
+};
+
+// Tables are costly to build and take memory; the benchmarks of one case follow one another.
+template <class T>
+Case<T> &shared_case(const Problem &problem) {
+  static const Problem *present = nullptr;
+  static std::unique_ptr<Case<T>> shared;
+  if (present != &problem) {
+    shared.reset();
+    shared = std::make_unique<Case<T>>(problem);
+    present = &problem;
+  }
+  return *shared;
+}
+
+// Measured when first asked for.
+template <class T>
+double shared_peak(int threads) {
+  static std::map<int, double> peaks;
+  const auto found = peaks.find(threads);
+  if (found != peaks.end()) return found->second;
+  return peaks[threads] = peak_gflops<T>(settings().set, threads);
+}
+
+template <class T>
+void run_convolution(benchmark::State &state, const Problem &problem, bool is_backward, bool is_generated,
+                     int threads) {
+  Case<T> &c = shared_case<T>(problem);
+  const int num_generated = c.select(is_generated);
+  if (is_generated && num_generated == 0) return state.SkipWithError("no generated kernel");
+  const auto run = [&] { is_backward ? c.backward(threads) : c.forward(threads); };
+  run();    // buffers grow in the first call
+  // The counters tell of the fastest iteration: what others do on the machine can only lengthen one.
+  double best = 1e30;
+  for (auto _ : state) {
+    const auto begin = std::chrono::steady_clock::now();
+    run();
+    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  const double edges = num_edges(), flops = c.flops(is_backward), gflops = 1e-9 * edges * flops / best;
+  state.counters["ns/edge"] = 1e9 * best / edges;
+  state.counters["GFLOP/s"] = gflops;
+  state.counters["peak"] = shared_peak<T>(threads);
+  state.counters["of_peak"] = gflops / shared_peak<T>(threads);
+  state.counters["flop/edge"] = flops;
+  state.counters["B/edge"] = c.tensor_bytes(is_backward);
+  state.counters["loadB/edge"] = c.load_bytes(is_backward);
+  std::string label = c.table();
+  if (is_generated && num_generated < c.num_units())
+    label += ", " + std::to_string(c.num_units() - num_generated) + " units generic";
+  state.SetLabel(label);
+}
+
+template <class T>
+const char *type_name() {
+  return sizeof(T) == sizeof(float) ? "float" : "double";
+}
+
+template <class T>
+void add_convolutions(const Problem &problem, const std::vector<int> &thread_counts) {
+  // Not registered, rather than skipped, if no unit has a generated kernel: most programs read an error as a failure.
+  const TensorProduct product = make_convolution(problem).product;
+  bool has_generated = false;
+  for (int block = 0; block < product.irreps_in.size(); ++block) {
+    std::vector<int> order;
+    const std::string key = unit_shape(product, block, order).key();
+    has_generated |= !key.empty() && find_unit_kernel<T>(settings().set, key) != nullptr;
+  }
+  for (const bool is_generated : {true, false})
+    for (const bool is_backward : {false, true})
+      for (const int threads : thread_counts) {
+        if (is_generated && !has_generated) continue;
+        const std::string name = std::string(problem.name) + (is_backward ? "/backward/" : "/forward/") +
+                                 type_name<T>() + (is_generated ? "/generated" : "/generic") +
+                                 "/threads:" + std::to_string(threads);
+        benchmark::RegisterBenchmark(name.c_str(), run_convolution<T>, problem, is_backward, is_generated, threads)
+            ->UseRealTime()
+            ->Unit(benchmark::kMillisecond);
+      }
+}
+
+// The bounds have their own way of repeating: one iteration is all.
+void add_bound(const std::string &name, const char *unit, const std::function<double()> &measure) {
+  benchmark::RegisterBenchmark(name.c_str(),
+                               [unit, measure](benchmark::State &state) {
+                                 for (auto _ : state) state.counters[unit] = measure();
+                               })
+      ->Iterations(1)
+      ->UseRealTime()
+      ->Unit(benchmark::kMillisecond);
+}
+
+void add_all() {
+  std::vector<int> thread_counts = {1};
+  if (HostExec().concurrency() > 1) thread_counts.push_back(HostExec().concurrency());
+  for (const int threads : thread_counts) {
+    const std::string suffix = "/threads:" + std::to_string(threads);
+    add_bound("peak/float" + suffix, "GFLOP/s", [=] { return shared_peak<float>(threads); });
+    add_bound("peak/double" + suffix, "GFLOP/s", [=] { return shared_peak<double>(threads); });
+    add_bound("triad" + suffix, "GB/s", [=] { return triad_gbytes(threads); });
+  }
+  for (const Problem &problem : PROBLEMS) {
+    add_convolutions<float>(problem, thread_counts);
+    add_convolutions<double>(problem, thread_counts);
+  }
+}
+
+void print_problems() {
+  for (const Problem &p : PROBLEMS)
+    std::printf(
+        "{\"name\": \"%s\", \"in\": \"%s\", \"harmonics\": \"%s\", \"out\": \"%s\", \"atoms\": %d, \"edges\": %d}\n",
+        p.name, p.in, p.harmonics, p.out, NUM_ATOMS, num_edges());
+}
+
+// The value of an option of ours, which is then taken out of the arguments; null if it is not there.
+const char *take_option(int &argc, char **argv, const char *name) {
+  const size_t length = std::strlen(name);
+  for (int i = 1; i < argc; ++i)
+    if (std::strncmp(argv[i], name, length) == 0 && (argv[i][length] == '=' || argv[i][length] == '\0')) {
+      const char *value = argv[i] + length + (argv[i][length] == '=');
+      std::move(argv + i + 1, argv + argc, argv + i);
+      --argc;
+      return value;
+    }
+  return nullptr;
+}
+
+int run(int argc, char **argv) {
+  if (const char *value = take_option(argc, argv, "--equi_neighbors")) {
+    settings().num_neighbors = std::atoi(value);
+    if (settings().num_neighbors < 1 || settings().num_neighbors > 26) {
+      std::fprintf(stderr, "--equi_neighbors: expected 1 to 26, found '%s'\n", value);
+      return 2;
+    }
+  }
+  if (const char *value = take_option(argc, argv, "--equi_isa")) {
+    const InstructionSet sets[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
+    const auto *set = std::find_if(std::begin(sets), std::end(sets), [&](InstructionSet s) {
+      return instruction_set_available(s) && std::strcmp(value, instruction_set_name(s)) == 0;
+    });
+    if (set == std::end(sets)) {
+      std::fprintf(stderr, "--equi_isa: expected an instruction set of this CPU (generic, avx2, avx512), found '%s'\n",
+                   value);
+      return 2;
+    }
+    settings().set = *set;
+  }
+  if (take_option(argc, argv, "--equi_list")) {
+    print_problems();
+    return 0;
+  }
+  // The kernels that were made for this program alone lie in a cache folder of its own.
+  setenv("XDG_CACHE_HOME", EQUI_BENCH_KERNELS, 1);
+  benchmark::Initialize(&argc, argv);
+  if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
+  start_kokkos(0, -1);
+  benchmark::AddCustomContext("equi_isa", instruction_set_name(settings().set));
+  add_all();
+  benchmark::RunSpecifiedBenchmarks();
+  return 0;
+}
+
+}    // namespace
+}    // namespace bench
+}    // namespace equi
+
+int main(int argc, char **argv) {
+  return equi::bench::run(argc, argv);
+}
