@@ -1,4 +1,5 @@
-# Every version and hash of what the build fetches, in one place. The Python packages are in tools/requirements.txt.
+# Every version and hash of what the build fetches, in one place. The Python packages are in
+# tools/requirements.txt and tools/constraints.txt.
 
 # Kokkos comes inside the source archive of a PyPI package, where machines without GitHub can reach it.
 set(EQUI_KOKKOS_VERSION 4.7.00)
@@ -13,7 +14,7 @@ set(EQUI_KOKKOS_MINIMUM 4.6)
 set(EQUI_JSON_MINIMUM 3.11)
 set(EQUI_GTEST_MINIMUM 1.12)
 set(EQUI_BENCHMARK_MINIMUM 1.7)
-set(EQUI_PYTHON_MINIMUM 3.10)
+set(EQUI_PYTHON_MINIMUM 3.11) # what numpy of tools/requirements.txt asks for
 
 set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
 set(EQUI_GTEST_DEBIAN_PACKAGE googletest)

@@ -7,6 +7,22 @@ function(equi_say)
   message(STATUS "equi: ${text}")
 endfunction()
 
+# One configure step at a time fills a cache that several build folders share; the others wait here until its process
+# ends. A file system without locks is no reason to stop, nor is a finished cache that cannot be written to.
+file(MAKE_DIRECTORY ${EQUI_CACHE_DIR})
+set(lock ${EQUI_CACHE_DIR}/.lock)
+execute_process(COMMAND ${CMAKE_COMMAND} -E touch ${lock} RESULT_VARIABLE status ERROR_QUIET)
+if(status EQUAL 0)
+  file(LOCK ${lock} GUARD PROCESS TIMEOUT 0 RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    equi_say("waiting for another configure step that uses ${EQUI_CACHE_DIR}")
+    file(LOCK ${lock} GUARD PROCESS RESULT_VARIABLE status)
+  endif()
+  if(NOT status EQUAL 0)
+    equi_say("${EQUI_CACHE_DIR} cannot be locked (${status}): configure one build folder at a time")
+  endif()
+endif()
+
 # equi_run(WHAT COMMAND...): runs a command of the configure step, its output kept in a log; stops with the end of that
 # log if it fails.
 function(equi_run what)
@@ -44,7 +60,8 @@ function(equi_debian_package name out)
   endif()
   equi_say("fetching the Debian package ${name}")
   set(download ${EQUI_CACHE_DIR}/debian/download)
-  file(REMOVE_RECURSE ${folder})
+  # Also what an interrupted attempt left: a half package must not be taken for a whole one.
+  file(REMOVE_RECURSE ${folder} ${download})
   file(MAKE_DIRECTORY ${download} ${folder})
   execute_process(COMMAND ${EQUI_APT_GET} -q download ${name} WORKING_DIRECTORY ${download} RESULT_VARIABLE status OUTPUT_QUIET ERROR_QUIET)
   if(NOT status EQUAL 0)

@@ -22,7 +22,9 @@ set(equi_units
     1_01_10_12_21
     2_02_11_20_22
     1_01_10_12_21_23_32
-    2_02_11_13_20_22_31_33)
+    2_02_11_13_20_22_31_33
+    1_01_10_12_21_32
+    2_02_11_20_22_31)
 
 add_executable(equi_generate tools/equi_generate.cpp)
 target_include_directories(equi_generate PRIVATE kokkos)

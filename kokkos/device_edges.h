@@ -40,11 +40,6 @@ template <class Exec, class T, class G> class DeviceEdges {
   const int64_t *sender_edge() const { return sender_edge_.data(); }         // [E] which edge
   const int *sender_receiver() const { return sender_receiver_.data(); }     // [E] its receiver
 
-  // The closest pair found below MIN_DISTANCE, atom_i = -1 if none.
-  struct Collision {
-    int atom_i = -1, atom_j = -1;
-    double distance = 0.0;
-  };
   const Collision &collision() const { return collision_; }
   std::size_t bytes() const;
 

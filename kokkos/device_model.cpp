@@ -358,11 +358,7 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
     edges_.finish(exec_, request, result);
   }
 
-  const auto &collision = edges_.collision();
-  if (collision.atom_i >= 0)
-    throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
-  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
-    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+  check_evaluation(edges_.collision(), result);
   return result;
 }
 

@@ -43,11 +43,6 @@ class Edges {
   int64_t transposed_edge(int64_t k) const { return candidate_edge_.data()[transposed_[k]]; }
   int transposed_receiver(int64_t k) const { return transposed_receiver_[k]; }
 
-  // The closest pair found below MIN_DISTANCE, atom_i = -1 if none.
-  struct Collision {
-    int atom_i = -1, atom_j = -1;
-    double distance = 0.0;
-  };
   const Collision &collision() const { return collision_; }
   std::size_t bytes() const;
 

@@ -147,16 +147,15 @@ struct GenericUnit {
   }
 };
 
-// The generated kernel `name` of a unit if there is one for this kind of table, else the generic one.
-#define EQUI_CALL_UNIT(name, unit, generic, call)                        \
-  do {                                                                   \
-    const int degree = (generic).rows / 2 - 2;                           \
-    const UnitKernel<T> *kernel = degree >= 0 ? (unit).kernel : nullptr; \
-    if (kernel && kernel->name[degree])                                  \
-      kernel->name[degree](call);                                        \
-    else                                                                 \
-      (generic).name(call);                                              \
-  } while (false)
+// The generated kernel of a unit if there is one for this kind of table, else the generic one.
+template <class T, class Generated, class Generic>
+static void call_unit(Generated generated, Generic generic, const GenericUnit<T> &walker, const UnitCall<T> &u) {
+  const UnitKernel<T> *kernel = walker.unit.kernel;
+  if (kernel && walker.rows > 2)
+    (kernel->*generated)[walker.rows / 2 - 2](u);
+  else
+    (walker.*generic)(u);
+}
 
 // ---- runs of atoms
 // ---------------------------------------------------------------------------------------------------
@@ -296,7 +295,7 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T 
       set_atom(plan, edges, a, u);
       set_outputs(plan, unit, out, out_rows, out_begin + a, s);
       y = make_forms(plan, unit, generic, y, u.count, s.forms);
-      EQUI_CALL_UNIT(forward, unit, generic, u);
+      call_unit<T>(&UnitKernel<T>::forward, &GenericUnit<T>::forward, generic, u);
     }
   }
 }
@@ -323,7 +322,7 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T
       u.x_adj_row = x_adj_row + begin;
       // Only read.
       set_outputs(plan, unit, const_cast<T *>(out_adj), out_rows, out_begin + a, s);
-      EQUI_CALL_UNIT(backward, unit, generic, u);
+      call_unit<T>(&UnitKernel<T>::backward, &GenericUnit<T>::backward, generic, u);
     }
   }
   // By the distance, no longer by the fraction of the bin.
@@ -346,12 +345,10 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
       set_atom(plan, edges, a, u);
       u.x_adj = x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel;
       y = make_forms(plan, unit, generic, y, u.count, s.forms);
-      EQUI_CALL_UNIT(gather, unit, generic, u);
+      call_unit<T>(&UnitKernel<T>::gather, &GenericUnit<T>::gather, generic, u);
     }
   }
 }
-
-#undef EQUI_CALL_UNIT
 
 // Declared in host_kernels.cpp.
 extern const HostKernels<float> FLOAT_KERNELS;

@@ -61,7 +61,7 @@ struct UnitKernel {
   int num_forms, num_d;
   // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
   void (*make_forms)(const T *y, T *forms);
-  // By degree of the table, cubic and quintic; null if there is none.
+  // By degree of the table, cubic and quintic.
   void (*forward[2])(const UnitCall<T> &);
   void (*backward[2])(const UnitCall<T> &);
   void (*gather[2])(const UnitCall<T> &);

@@ -23,7 +23,7 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
                                                                          void *register_function) {
   lammpsplugin_t plugin{};
 #ifdef EQUI_LAMMPS_VERSION
-  plugin.version = EQUI_LAMMPS_VERSION;    // LAMMPS warns when it is another
+  plugin.version = EQUI_LAMMPS_VERSION;    // `plugin load` prints a line if its own is another
 #else
   plugin.version = static_cast<LAMMPS *>(lmp)->version;
 #endif

@@ -6,6 +6,7 @@
 #include "model.h"
 #include "neighbor_graph.h"
 
+#include <cmath>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -47,6 +48,20 @@ class EvaluationError : public std::runtime_error {
   double distance;
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
+
+// The closest pair found below MIN_DISTANCE, atom_i = -1 if none.
+struct Collision {
+  int atom_i = -1, atom_j = -1;
+  double distance = 0.0;
+};
+
+// Throws if there is a collision or the result is not finite.
+inline void check_evaluation(const Collision &collision, const EvaluationResult &result) {
+  if (collision.atom_i >= 0)
+    throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
+  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
+    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+}
 
 class Evaluator {
  public:

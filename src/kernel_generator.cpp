@@ -330,11 +330,7 @@ void generate_unit_namespace(Text &text, const UnitSchedule &u) {
               type[0] == 'f' ? "FLOAT" : "DOUBLE", key.c_str(), type);
     const char *separator = "";
     for (const char *name : {"forward", "backward", "gather"}) {
-      // Tables for float64 are quintic.
-      if (type[0] == 'f')
-        text.line("  %s{%s<float, 4>, %s<float, 6>}", separator, name, name);
-      else
-        text.line("  %s{nullptr, %s<double, 6>}", separator, name);
+      text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, type, name, type);
       separator = ", ";
     }
     text.line("};");
@@ -372,9 +368,10 @@ std::vector<UnitShape> common_units() {
       add(l1, lmax, lmax, false);
       add(l1, lmax, 0, false);
     }
-  // Natural parity, p = (-1)^l: MACE with harmonics to 3, and NequIP's or SevenNet's lighter models.
+  // Natural parity, p = (-1)^l: NequIP's or SevenNet's lighter models, and MACE with harmonics to 3.
   for (int lmax = 1; lmax <= 3; ++lmax)
     for (int l1 = 0; l1 <= std::min(lmax, 2); ++l1) add(l1, lmax, lmax, true);
+  for (int l1 = 0; l1 <= 2; ++l1) add(l1, 3, 2, true);
   return units;
 }
 

@@ -51,12 +51,14 @@ std::vector<CheckResult> run_self_check(const Model &model, const EvaluatorOptio
     std::vector<std::array<double, 3>> forces(s.symbols.size(), {0.0, 0.0, 0.0});
     for (size_t a = 0; a < atom_forces.size(); a++)
       for (int k = 0; k < 3; k++) forces[images.owner[a]][k] += atom_forces[a][k];
-    double largest = 1.0;
+    double largest = 1.0, sum = 0.0;    // max() loses NaN, a sum does not
     for (const auto &f : s.forces)
       for (double c : f) largest = std::max(largest, std::fabs(c));
     for (size_t i = 0; i < forces.size(); i++)
-      for (int k = 0; k < 3; k++)
+      for (int k = 0; k < 3; k++) {
+        sum += forces[i][k];
         result.force_error = std::max(result.force_error, std::fabs(forces[i][k] - s.forces[i][k]) / largest);
+      }
     if (s.has_stress) {
       const auto &c = s.cell;
       const double volume = std::fabs(c[0][0] * (c[1][1] * c[2][2] - c[1][2] * c[2][1]) -
@@ -64,14 +66,15 @@ std::vector<CheckResult> run_self_check(const Model &model, const EvaluatorOptio
                                       c[0][2] * (c[1][0] * c[2][1] - c[1][1] * c[2][0]));
       constexpr int TO_ASE[6] = {0, 1, 2, 5, 4, 3};    // xx,yy,zz,xy,xz,yz -> xx,yy,zz,yz,xz,xy
       double largest_stress = 1.0;
-      for (double c : s.stress) largest_stress = std::max(largest_stress, std::fabs(c));
-      for (int k = 0; k < 6; k++)
+      for (double component : s.stress) largest_stress = std::max(largest_stress, std::fabs(component));
+      for (int k = 0; k < 6; k++) {
+        sum += r.virial[k];
         result.stress_error =
             std::max(result.stress_error, std::fabs(-r.virial[k] / volume - s.stress[TO_ASE[k]]) / largest_stress);
+      }
     }
-    // Written so that NaN fails.
-    result.passed = result.energy_error <= tolerance.energy && result.force_error <= tolerance.force &&
-                    result.stress_error <= tolerance.stress;
+    result.passed = std::isfinite(sum) && result.energy_error <= tolerance.energy &&
+                    result.force_error <= tolerance.force && result.stress_error <= tolerance.stress;
     results.push_back(result);
   }
   return results;
