@@ -5,13 +5,15 @@ namespace equi {
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceConvolution<DeviceExec, float>;
-template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const float *, const float *, bool,
-                                                             Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &, FeatureRows<const float>,
-                                                              FeatureRows<const float>, const float *, float *, Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const double *, const float *, bool,
-                                                             Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &, FeatureRows<const float>,
-                                                              FeatureRows<const float>, const float *, double *, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const float *,
+                                                            const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &,
+                                                             FeatureRows<const float>, FeatureRows<const float>,
+                                                             const float *, float *, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const double *,
+                                                            const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &,
+                                                             FeatureRows<const float>, FeatureRows<const float>,
+                                                             const float *, double *, Scratch &) const;
 
 }    // namespace equi

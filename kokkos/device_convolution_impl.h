@@ -1,5 +1,5 @@
-// Kernels and launches of DeviceConvolution, included by device_convolution_{float,double}.cpp only: each of the two takes a GPU
-// compiler a few minutes, and they can be built side by side.
+// Kernels and launches of DeviceConvolution, included by device_convolution_{float,double}.cpp only: each of the two
+// takes a GPU compiler a few minutes, and they can be built side by side.
 #include "device_convolution.h"
 
 #include "device_paths.h"
@@ -16,14 +16,15 @@ using namespace device_paths;
 
 constexpr int ITEM_CHANNELS = 32;
 
-// ---- choice of the unrolled body ------------------------------------------------------------------------------------------
+// ---- choice of the unrolled body
+// ------------------------------------------------------------------------------------------
 //
-// LMAX: the kernel has unrolled bodies up to this order; a kernel for low orders must not pay for the registers of high ones.
-// ANY: it has the loops for higher orders too.
+// LMAX: the kernel has unrolled bodies up to this order; a kernel for low orders must not pay for the registers of high
+// ones. ANY: it has the loops for higher orders too.
 
 template <int LMAX, bool ANY, bool SWAPPED, int ROWS, int L_IN, class T, class... Rest>
-KOKKOS_FORCEINLINE_FUNCTION void gather_from(int l_out, bool diagonal, const EdgeRun<T> &run, const T *table, const T *x, Rest... rest)
-{
+KOKKOS_FORCEINLINE_FUNCTION void gather_from(int l_out, bool diagonal, const EdgeRun<T> &run, const T *table,
+                                             const T *x, Rest... rest) {
   if (diagonal) return gather<L_IN, L_IN, true, SWAPPED, ROWS>(run, table, x, rest...);
   if constexpr (L_IN > 0)
     if (l_out == 0) return gather<L_IN, 0, false, SWAPPED, ROWS>(run, table, x, rest...);
@@ -37,9 +38,8 @@ KOKKOS_FORCEINLINE_FUNCTION void gather_from(int l_out, bool diagonal, const Edg
 }
 
 template <int LMAX, bool ANY, bool SWAPPED, int ROWS, class T, class... Rest>
-KOKKOS_FORCEINLINE_FUNCTION void gather_choice(int l_in, int l_out, bool diagonal, const EdgeRun<T> &run, const T *table, const T *x,
-                                               Rest... rest)
-{
+KOKKOS_FORCEINLINE_FUNCTION void gather_choice(int l_in, int l_out, bool diagonal, const EdgeRun<T> &run,
+                                               const T *table, const T *x, Rest... rest) {
   if (l_in == 0) return gather_from<LMAX, ANY, SWAPPED, ROWS, 0>(l_out, diagonal, run, table, x, rest...);
   if constexpr (LMAX >= 1)
     if (l_in == 1) return gather_from<LMAX, ANY, SWAPPED, ROWS, 1>(l_out, diagonal, run, table, x, rest...);
@@ -51,8 +51,7 @@ KOKKOS_FORCEINLINE_FUNCTION void gather_choice(int l_in, int l_out, bool diagona
 }
 
 template <int LMAX, bool ANY, int ROWS, int LANES, int L1, class T, class... Rest>
-KOKKOS_FORCEINLINE_FUNCTION void adjoint_from(int l2, const EdgeRun<T> &run, const T *table, const T *x, Rest... rest)
-{
+KOKKOS_FORCEINLINE_FUNCTION void adjoint_from(int l2, const EdgeRun<T> &run, const T *table, const T *x, Rest... rest) {
   if (l2 == 0) return edge_adjoint<L1, 0, ROWS, LANES>(run, table, x, rest...);
   if constexpr (LMAX >= 1)
     if (l2 == 1) return edge_adjoint<L1, 1, ROWS, LANES>(run, table, x, rest...);
@@ -64,8 +63,8 @@ KOKKOS_FORCEINLINE_FUNCTION void adjoint_from(int l2, const EdgeRun<T> &run, con
 }
 
 template <int LMAX, bool ANY, int ROWS, int LANES, class T, class... Rest>
-KOKKOS_FORCEINLINE_FUNCTION void adjoint_choice(int l1, int l2, const EdgeRun<T> &run, const T *table, const T *x, Rest... rest)
-{
+KOKKOS_FORCEINLINE_FUNCTION void adjoint_choice(int l1, int l2, const EdgeRun<T> &run, const T *table, const T *x,
+                                                Rest... rest) {
   if (l1 == 0) return adjoint_from<LMAX, ANY, ROWS, LANES, 0>(l2, run, table, x, rest...);
   if constexpr (LMAX >= 1)
     if (l1 == 1) return adjoint_from<LMAX, ANY, ROWS, LANES, 1>(l2, run, table, x, rest...);
@@ -76,9 +75,11 @@ KOKKOS_FORCEINLINE_FUNCTION void adjoint_choice(int l1, int l2, const EdgeRun<T>
   if constexpr (ANY) edge_adjoint_any<ROWS, LANES>(l1, l2, run, table, x, rest...);
 }
 
-// ---- kernels --------------------------------------------------------------------------------------------------------------
+// ---- kernels
+// --------------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T> struct ConvKernel {
+template <class Exec, class T>
+struct ConvKernel {
   using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
   using Path = typename DeviceConvolution<Exec, T>::Path;
   using Item = typename DeviceConvolution<Exec, T>::Item;
@@ -93,15 +94,13 @@ template <class Exec, class T> struct ConvKernel {
   int64_t table_rows;    // per slab (UnitCall)
 
   // The table at channel c of a path, whose rows `run` is told.
-  KOKKOS_FORCEINLINE_FUNCTION const T *weights(const Path &path, int c, EdgeRun<T> &run) const
-  {
+  KOKKOS_FORCEINLINE_FUNCTION const T *weights(const Path &path, int c, EdgeRun<T> &run) const {
     run.columns = path.row_stride;
     return table + table_rows * (path.first_column + c / CHANNEL_PAD * path.row_stride) + path.lane + c % CHANNEL_PAD;
   }
 
   // Which item and atom the calling lane works on; false if none.
-  KOKKOS_FORCEINLINE_FUNCTION bool work(const Member &team, int &item, int &atom, int &lane, EdgeRun<T> &run) const
-  {
+  KOKKOS_FORCEINLINE_FUNCTION bool work(const Member &team, int &item, int &atom, int &lane, EdgeRun<T> &run) const {
     item = team.league_rank() / blocks;
     atom = (team.league_rank() % blocks) * GROUPS + team.team_rank() / LANES;
     lane = team.team_rank() % LANES;
@@ -112,48 +111,48 @@ template <class Exec, class T> struct ConvKernel {
     return true;
   }
 
-  template <class Kernel> static void launch(const char *label, const Exec &exec, const Kernel &kernel)
-  {
+  template <class Kernel>
+  static void launch(const char *label, const Exec &exec, const Kernel &kernel) {
     if (kernel.num_items == 0 || kernel.num_atoms == 0) return;
     // Four warps per block: blocks stay small enough to fill a multiprocessor at 64 to 128 registers per lane.
-    Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<DeviceTraits<Exec>::TEAM>> policy(exec, kernel.num_items * kernel.blocks,
-                                                                                    DeviceTraits<Exec>::TEAM, 1);
+    Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<DeviceTraits<Exec>::TEAM>> policy(
+        exec, kernel.num_items * kernel.blocks, DeviceTraits<Exec>::TEAM, 1);
     Kokkos::parallel_for(label, policy, kernel);
   }
 };
 
-template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct ForwardKernel : ConvKernel<Exec, T> {
+template <class Exec, class T, int ROWS, int LMAX, bool ANY>
+struct ForwardKernel : ConvKernel<Exec, T> {
   using Base = ConvKernel<Exec, T>;
   const T *x;
   int64_t x_rows;
   T *out;
   int64_t out_rows, out_first;
 
-  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const
-  {
+  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const {
     int k, atom, lane;
     EdgeRun<T> run;
     if (!this->work(team, k, atom, lane, run)) return;
     const auto item = this->items[k];
     const auto path = this->paths[item.first_path];
     for (int c = item.channel + lane; c < item.channel + item.channels; c += Base::LANES)
-      gather_choice<LMAX, ANY, false, ROWS>(path.l1, path.l3, path.l2 == 0, run, this->weights(path, c, run),
-                                            x + x_rows * path.in_group + path.in_channel + c, static_cast<int64_t>(path.in_width),
-                                            path.in_channels, path.m_offset,
-                                            out + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c,
-                                            path.out_channels, false);
+      gather_choice<LMAX, ANY, false, ROWS>(
+          path.l1, path.l3, path.l2 == 0, run, this->weights(path, c, run),
+          x + x_rows * path.in_group + path.in_channel + c, static_cast<int64_t>(path.in_width), path.in_channels,
+          path.m_offset, out + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c,
+          path.out_channels, false);
   }
 };
 
-template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct SenderKernel : ConvKernel<Exec, T> {
+template <class Exec, class T, int ROWS, int LMAX, bool ANY>
+struct SenderKernel : ConvKernel<Exec, T> {
   using Base = ConvKernel<Exec, T>;
   const T *out_adj;
   int64_t out_rows;
   T *x_adj;
   int64_t x_rows, x_first;
 
-  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const
-  {
+  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const {
     int k, atom, lane;
     EdgeRun<T> run;
     if (!this->work(team, k, atom, lane, run)) return;
@@ -161,16 +160,18 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct SenderKernel
     for (int c = item.channel + lane; c < item.channel + item.channels; c += Base::LANES)
       for (int q = item.first_path; q < item.first_path + item.num_paths; q++) {
         const auto path = this->paths[q];
-        gather_choice<LMAX, ANY, true, ROWS>(path.l3, path.l1, path.l2 == 0, run, this->weights(path, c, run),
-                                             out_adj + out_rows * path.out_group + path.out_channel + c,
-                                             static_cast<int64_t>(path.out_width), path.out_channels, path.m_offset,
-                                             x_adj + x_rows * path.in_group + (x_first + atom) * path.in_width + path.in_channel + c,
-                                             path.in_channels, true);
+        gather_choice<LMAX, ANY, true, ROWS>(
+            path.l3, path.l1, path.l2 == 0, run, this->weights(path, c, run),
+            out_adj + out_rows * path.out_group + path.out_channel + c, static_cast<int64_t>(path.out_width),
+            path.out_channels, path.m_offset,
+            x_adj + x_rows * path.in_group + (x_first + atom) * path.in_width + path.in_channel + c, path.in_channels,
+            true);
       }
   }
 };
 
-template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct EdgeAdjointKernel : ConvKernel<Exec, T> {
+template <class Exec, class T, int ROWS, int LMAX, bool ANY>
+struct EdgeAdjointKernel : ConvKernel<Exec, T> {
   using Base = ConvKernel<Exec, T>;
   const T *x;
   int64_t x_rows;
@@ -183,8 +184,7 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct EdgeAdjointK
   T *parts;
   int64_t num_positions;
 
-  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const
-  {
+  KOKKOS_FUNCTION void operator()(const typename Base::Member &team) const {
     int k, atom, lane;
     EdgeRun<T> run;
     if (!this->work(team, k, atom, lane, run)) return;
@@ -198,23 +198,23 @@ template <class Exec, class T, int ROWS, int LMAX, bool ANY> struct EdgeAdjointK
       adjoint_choice<LMAX, ANY, ROWS, Base::LANES>(
           path.l1, path.l2, run, this->weights(path, c, run), x + x_rows * path.in_group + path.in_channel + c,
           static_cast<int64_t>(path.in_width), path.in_channels,
-          out_adj + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c, path.out_channels, terms, y,
-          num_y, to, lane, active, c0 > 0);
+          out_adj + out_rows * path.out_group + (out_first + atom) * path.out_width + path.out_channel + c,
+          path.out_channels, terms, y, num_y, to, lane, active, c0 > 0);
     }
   }
 };
 
 // f(integral_constant ROWS, LMAX, ANY) for the kernels that a convolution needs.
-template <int ROWS, class F> void with_orders(int lmax, const F &f)
-{
+template <int ROWS, class F>
+void with_orders(int lmax, const F &f) {
   using Rows = std::integral_constant<int, ROWS>;
   if (lmax <= 2)
     f(Rows{}, std::integral_constant<int, 2>{}, std::false_type{});
   else
     f(Rows{}, std::integral_constant<int, 3>{}, std::true_type{});
 }
-template <class F> void with_sizes(int rows, int lmax, const F &f)
-{
+template <class F>
+void with_sizes(int rows, int lmax, const F &f) {
   if (rows == 2)
     with_orders<2>(lmax, f);
   else if (rows == 4)
@@ -223,7 +223,8 @@ template <class F> void with_sizes(int rows, int lmax, const F &f)
     with_orders<6>(lmax, f);
 }
 
-template <class Exec, class T, class G> struct RadialKernel {
+template <class Exec, class T, class G>
+struct RadialKernel {
   const int64_t *edge;
   int64_t first;
   const G *distance;
@@ -231,8 +232,7 @@ template <class Exec, class T, class G> struct RadialKernel {
   int num_pieces, degree;
   int *table_row;
   T *coefficients;
-  KOKKOS_FUNCTION void operator()(int64_t c) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
     const int64_t e = edge ? edge[first + c] : first + c;
     const double r = static_cast<double>(distance[e]);
     int p = 0;
@@ -250,22 +250,22 @@ template <class Exec, class T, class G> struct RadialKernel {
       derivative[k] = k * value[k - 1] / piece.spacing;
     }
     EQUI_UNROLL for (int k = 0; k < 6; k++)    // not to degree: the arrays must stay in registers
-      if (k <= degree) {
-        coefficients[c * 2 * (degree + 1) + k] = static_cast<T>(value[k]);
-        coefficients[c * 2 * (degree + 1) + degree + 1 + k] = static_cast<T>(derivative[k]);
-      }
+        if (k <= degree) {
+      coefficients[c * 2 * (degree + 1) + k] = static_cast<T>(value[k]);
+      coefficients[c * 2 * (degree + 1) + degree + 1 + k] = static_cast<T>(derivative[k]);
+    }
   }
 };
 
-template <class T> struct ContractKernel {
+template <class T>
+struct ContractKernel {
   const int64_t *edge;
   int64_t first;
   int m_size, num_y;
   const int *begin, *y_index;
   const T *value, *y;
   T *m;
-  KOKKOS_FUNCTION void operator()(int64_t n) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / m_size, e = edge ? edge[first + c] : first + c;
     const int k = static_cast<int>(n % m_size);
     T sum = 0;
@@ -274,15 +274,15 @@ template <class T> struct ContractKernel {
   }
 };
 
-template <class T, class G, class Part> struct AddPartsKernel {
+template <class T, class G, class Part>
+struct AddPartsKernel {
   int num_y;
   const int *begin;
   const Part *sum;
   const T *parts;
   int64_t count;
   G *y_adj;    // of the chunk's first edge
-  KOKKOS_FUNCTION void operator()(int64_t n) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
     const int k = static_cast<int>(n % num_y);
     T total = 0;
@@ -292,12 +292,13 @@ template <class T, class G, class Part> struct AddPartsKernel {
 };
 
 // Contractions, one list of terms per entry.
-template <class T> struct TermLists {
+template <class T>
+struct TermLists {
   std::vector<int> begin{0}, m;
   std::vector<T> value;
   // `entries` lists, most of them sign * form; of(k) gives the form and the sign of entry k, or null.
-  template <class F> void append(int entries, const F &of)
-  {
+  template <class F>
+  void append(int entries, const F &of) {
     for (int k = 0; k < entries; k++) {
       const auto [form, sign] = of(k);
       if (form)
@@ -312,13 +313,13 @@ template <class T> struct TermLists {
 
 }    // namespace
 
-// ---- construction ---------------------------------------------------------------------------------------------------------
+// ---- construction
+// ---------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
 DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
                                               const FeatureLayout &out, const EvaluatorOptions &options)
-    : op_(convolution, in, out, options)
-{
+    : op_(convolution, in, out, options) {
   const ConvPlan<T> &plan = op_.plan();
   num_y_ = plan.num_y;
   num_paths_ = plan.num_paths;
@@ -334,8 +335,10 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
       const PathSchedule &path = schedule.paths[q - unit.first_path];
       const int d1 = 2 * unit.l1 + 1, d2 = 2 * p.l2 + 1, d3 = 2 * p.l3 + 1;
       lmax_ = std::max({lmax_, unit.l1, p.l2, p.l3});
-      paths.push_back({unit.l1, p.l2, p.l3, unit.first_column, unit.num_paths * CHANNEL_PAD, (q - unit.first_path) * CHANNEL_PAD, m_size_, static_cast<int>(d_lists.begin.size()) - 1, unit.in_group, p.out_group,
-                       unit.in_width, unit.in_channels, unit.in_channel, p.out_width, p.out_channels, p.out_channel});
+      paths.push_back({unit.l1, p.l2, p.l3, unit.first_column, unit.num_paths * CHANNEL_PAD,
+                       (q - unit.first_path) * CHANNEL_PAD, m_size_, static_cast<int>(d_lists.begin.size()) - 1,
+                       unit.in_group, p.out_group, unit.in_width, unit.in_channels, unit.in_channel, p.out_width,
+                       p.out_channels, p.out_channel});
       if (p.l2 > 0) {
         using Form = std::pair<const LinearForm *, int>;
         m_lists.append(packed<T>(d1 * d3), [&](int k) {
@@ -363,8 +366,8 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
       unit_items.push_back({unit.first_path, unit.num_paths, c, std::min(ITEM_CHANNELS, unit.channels - c), 0});
   }
   if (lmax_ > LMAX_ANY)
-    throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax_) + "; the device evaluation has orders up to " +
-                                std::to_string(LMAX_ANY));
+    throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax_) +
+                                "; the device evaluation has orders up to " + std::to_string(LMAX_ANY));
   std::vector<int> sum_begin{0};
   std::vector<PartOfSum> sum_parts;
   for (const auto &s : sums) {
@@ -391,21 +394,22 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
 
-// ---- one chunk ------------------------------------------------------------------------------------------------------------
+// ---- one chunk
+// ------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
 template <class G>
-void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y, bool with_couplings,
-                                         Scratch &scratch) const
-{
+void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y,
+                                         bool with_couplings, Scratch &scratch) const {
   const int rows = rows_per_bin();
   const int64_t n = chunk.count;
   int *table_row = scratch.table_row.reserve(n);
   T *coefficients = scratch.coefficients.reserve(2 * rows * n);
   if (!op_.exact()) {
     Kokkos::parallel_for("equi:radial_coefficients", DeviceRange<Exec>(exec, 0, n),
-                         RadialKernel<Exec, T, G>{chunk.edge, chunk.first, distance, pieces_.data(), static_cast<int>(op_.table().pieces.size()),
-                                                  op_.table().degree, table_row, coefficients});
+                         RadialKernel<Exec, T, G>{chunk.edge, chunk.first, distance, pieces_.data(),
+                                                  static_cast<int>(op_.table().pieces.size()), op_.table().degree,
+                                                  table_row, coefficients});
   } else if (n > 0) {
     // The network is evaluated on the host: this mode is for checking.
     double *r = scratch.distance.reserve(n);
@@ -421,24 +425,25 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
     scratch.host_coefficients.resize(4 * n);
     scratch.host_table_row.resize(n);
     constexpr int64_t BLOCK = 64;
-    Kokkos::parallel_for("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
-      const int64_t c0 = block * BLOCK, count = std::min(BLOCK, n - c0);
-      T fraction[BLOCK], bins_per_length[BLOCK];
-      op_.radial(scratch.host_distance.data() + c0, count, c0, n, scratch.host_rows.data(), scratch.host_table_row.data() + c0, fraction,
-                 bins_per_length);
-      for (int64_t c = c0; c < c0 + count; c++) {    // the two rows of an edge are its weight and the derivative
-        const T coefficients[4] = {1, 0, 0, 1};
-        std::copy_n(coefficients, 4, scratch.host_coefficients.data() + 4 * c);
-      }
-    });
+    Kokkos::parallel_for(
+        "equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
+          const int64_t c0 = block * BLOCK, count = std::min(BLOCK, n - c0);
+          T fraction[BLOCK], bins_per_length[BLOCK];
+          op_.radial(scratch.host_distance.data() + c0, count, c0, n, scratch.host_rows.data(),
+                     scratch.host_table_row.data() + c0, fraction, bins_per_length);
+          for (int64_t c = c0; c < c0 + count; c++) {    // the two rows of an edge are its weight and the derivative
+            const T coefficients[4] = {1, 0, 0, 1};
+            std::copy_n(coefficients, 4, scratch.host_coefficients.data() + 4 * c);
+          }
+        });
     copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
     copy_to_device(exec, coefficients, scratch.host_coefficients.data(), 4 * n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
   if (with_couplings && m_size_ > 0)
     Kokkos::parallel_for("equi:contract_couplings", DeviceRange<Exec>(exec, 0, n * m_size_),
-                         ContractKernel<T>{chunk.edge, chunk.first, m_size_, num_y_, m_begin_.data(), m_y_.data(), m_value_.data(), y,
-                                           scratch.m.reserve(n * m_size_)});
+                         ContractKernel<T>{chunk.edge, chunk.first, m_size_, num_y_, m_begin_.data(), m_y_.data(),
+                                           m_value_.data(), y, scratch.m.reserve(n * m_size_)});
 }
 
 namespace {
@@ -446,9 +451,8 @@ namespace {
 // What all kernels of a chunk have in common.
 template <class Exec, class T>
 ConvKernel<Exec, T> common(const DeviceConvChunk &chunk, const typename DeviceConvolution<Exec, T>::Path *paths,
-                           const typename DeviceConvolution<Exec, T>::Item *items, int num_items, int m_size, const T *table, int64_t table_rows,
-                           const DeviceConvScratch<Exec, T> &scratch)
-{
+                           const typename DeviceConvolution<Exec, T>::Item *items, int num_items, int m_size,
+                           const T *table, int64_t table_rows, const DeviceConvScratch<Exec, T> &scratch) {
   constexpr int GROUPS = DeviceTraits<Exec>::GROUPS;
   return {paths,
           items,
@@ -456,7 +460,8 @@ ConvKernel<Exec, T> common(const DeviceConvChunk &chunk, const typename DeviceCo
           chunk.num_atoms,
           (chunk.num_atoms + GROUPS - 1) / GROUPS,
           chunk.begin,
-          {0, 0, chunk.first, chunk.other_row, scratch.table_row.data(), scratch.coefficients.data(), scratch.m.data(), m_size, 0},
+          {0, 0, chunk.first, chunk.other_row, scratch.table_row.data(), scratch.coefficients.data(), scratch.m.data(),
+           m_size, 0},
           table,
           table_rows};
 }
@@ -464,12 +469,11 @@ ConvKernel<Exec, T> common(const DeviceConvChunk &chunk, const typename DeviceCo
 }    // namespace
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x, FeatureRows<T> out,
-                                         Scratch &scratch) const
-{
+void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x,
+                                         FeatureRows<T> out, Scratch &scratch) const {
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
-  const auto base =
-      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, table_rows(chunk), scratch);
+  const auto base = common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table,
+                                    table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     ForwardKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;
@@ -485,13 +489,12 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk
 template <class Exec, class T>
 template <class G>
 void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x,
-                                          FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const
-{
+                                          FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   T *parts = scratch.parts.reserve(part_size_ * chunk.count);
-  const auto base =
-      common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table, table_rows(chunk), scratch);
+  const auto base = common<Exec, T>(chunk, paths_.data(), path_items_.data(), num_path_items_, m_size_, table,
+                                    table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     EdgeAdjointKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;
@@ -515,12 +518,12 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceConvChun
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> out_adj,
-                                                FeatureRows<T> x_adj, Scratch &scratch) const
-{
+void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceConvChunk &chunk,
+                                                FeatureRows<const T> out_adj, FeatureRows<T> x_adj,
+                                                Scratch &scratch) const {
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
-  const auto base =
-      common<Exec, T>(chunk, paths_.data(), unit_items_.data(), num_unit_items_, m_size_, table, table_rows(chunk), scratch);
+  const auto base = common<Exec, T>(chunk, paths_.data(), unit_items_.data(), num_unit_items_, m_size_, table,
+                                    table_rows(chunk), scratch);
   with_sizes(rows_per_bin(), lmax_, [&](auto rows, auto lmax, auto any) {
     SenderKernel<Exec, T, decltype(rows)::value, decltype(lmax)::value, decltype(any)::value> kernel;
     static_cast<ConvKernel<Exec, T> &>(kernel) = base;
@@ -533,10 +536,11 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceCo
   });
 }
 
-template <class Exec, class T> std::size_t DeviceConvolution<Exec, T>::bytes() const
-{
-  return paths_.bytes() + path_items_.bytes() + unit_items_.bytes() + m_begin_.bytes() + m_y_.bytes() + d_begin_.bytes() + d_m_.bytes() +
-      m_value_.bytes() + d_value_.bytes() + sum_begin_.bytes() + sum_parts_.bytes() + pieces_.bytes() + table_.bytes();
+template <class Exec, class T>
+std::size_t DeviceConvolution<Exec, T>::bytes() const {
+  return paths_.bytes() + path_items_.bytes() + unit_items_.bytes() + m_begin_.bytes() + m_y_.bytes() +
+         d_begin_.bytes() + d_m_.bytes() + m_value_.bytes() + d_value_.bytes() + sum_begin_.bytes() +
+         sum_parts_.bytes() + pieces_.bytes() + table_.bytes();
 }
 
 }    // namespace equi

@@ -9,12 +9,10 @@ namespace equi {
 namespace {
 
 // The order of EvaluationRequest's virials: first the index of the position, then that of the force.
-KOKKOS_INLINE_FUNCTION int position_index(int k)
-{
+KOKKOS_INLINE_FUNCTION int position_index(int k) {
   return k < 3 ? k : k == 3 || k == 4 ? 0 : k == 5 || k == 6 ? 1 : 2;
 }
-KOKKOS_INLINE_FUNCTION int force_index(int k)
-{
+KOKKOS_INLINE_FUNCTION int force_index(int k) {
   return k < 3 ? k : k == 3 ? 1 : k == 4 || k == 5 ? 2 : k == 8 ? 1 : 0;
 }
 
@@ -23,21 +21,22 @@ struct Inside {
   const double *x;
   const int *candidate_receiver, *receiver, *sender_atom;
   double cutoff2;
-  KOKKOS_FUNCTION bool operator()(int64_t c) const
-  {
-    const double *xi = x + 3 * static_cast<int64_t>(receiver[candidate_receiver[c]]), *xj = x + 3 * static_cast<int64_t>(sender_atom[c]);
+  KOKKOS_FUNCTION bool operator()(int64_t c) const {
+    const double *xi = x + 3 * static_cast<int64_t>(receiver[candidate_receiver[c]]),
+                 *xj = x + 3 * static_cast<int64_t>(sender_atom[c]);
     const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
     return !(dx * dx + dy * dy + dz * dz >= cutoff2);    // NaN is kept, to be reported
   }
 };
 
-// before[k]: how many of the candidates order[0..k) are inside; order null: all in turn. before has n + 1 entries. Returns the last.
-template <class Exec> int64_t count_before(const Exec &exec, const Inside &inside, const int64_t *order, int64_t n, int64_t *before)
-{
+// before[k]: how many of the candidates order[0..k) are inside; order null: all in turn. before has n + 1 entries.
+// Returns the last.
+template <class Exec>
+int64_t count_before(const Exec &exec, const Inside &inside, const int64_t *order, int64_t n, int64_t *before) {
   int64_t total = 0;
   Kokkos::parallel_scan(
       "equi:count_edges", DeviceRange<Exec>(exec, 0, n),
-      KOKKOS_LAMBDA(int64_t k, int64_t &sum, bool is_final) {
+      KOKKOS_LAMBDA(int64_t k, int64_t & sum, bool is_final) {
         if (is_final) before[k] = sum;
         if (inside(order ? order[k] : k)) sum++;
         if (is_final && k == n - 1) before[n] = sum;
@@ -50,21 +49,24 @@ template <class Exec> int64_t count_before(const Exec &exec, const Inside &insid
 
 // begin[r] = before[first[r]], on the device and the host.
 template <class Exec>
-void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin, std::vector<int64_t> &host)
-{
-  Kokkos::parallel_for("equi:edge_begins", DeviceRange<Exec>(exec, 0, rows + 1), KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
+void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin,
+            std::vector<int64_t> &host) {
+  Kokkos::parallel_for(
+      "equi:edge_begins", DeviceRange<Exec>(exec, 0, rows + 1),
+      KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
   host.resize(rows + 1);
   copy_to_host(exec, host.data(), begin, rows + 1);    // chunks of rows are cut on the host
 }
 
 }    // namespace
 
-template <class Exec, class T, class G> void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const Neighborhood &n)
-{
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const Neighborhood &n) {
   neighborhood_ = &n;
   const int64_t num_candidates = n.first[n.num_receivers];
   std::vector<int> candidate_receiver(num_candidates);
-  for (int i = 0; i < n.num_receivers; i++) std::fill(candidate_receiver.begin() + n.first[i], candidate_receiver.begin() + n.first[i + 1], i);
+  for (int i = 0; i < n.num_receivers; i++)
+    std::fill(candidate_receiver.begin() + n.first[i], candidate_receiver.begin() + n.first[i + 1], i);
 
   std::vector<int64_t> transposed_begin(n.num_rows + 1, 0), transposed(num_candidates);
   for (int64_t c = 0; c < num_candidates; c++) transposed_begin[n.sender_row[c] + 1]++;
@@ -90,19 +92,21 @@ template <class Exec, class T, class G> void DeviceEdges<Exec, T, G>::set_neighb
   assign(exec, row_atom_, row_atom);
 }
 
-template <class Exec, class T, class G> void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[3])
-{
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[3]) {
   const Neighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.first[n.num_receivers];
   double *x = positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
   copy_to_device(exec, x, reinterpret_cast<const double *>(positions), 3 * static_cast<int64_t>(n.num_atoms));
 
   const Inside inside{x, candidate_receiver_.data(), receiver_.data(), sender_atom_.data(), cutoff_ * cutoff_};
-  int64_t *before = edge_before_.reserve(num_candidates + 1), *transposed_before = transposed_before_.reserve(num_candidates + 1);
+  int64_t *before = edge_before_.reserve(num_candidates + 1),
+          *transposed_before = transposed_before_.reserve(num_candidates + 1);
   size_ = count_before(exec, inside, nullptr, num_candidates, before);
   count_before(exec, inside, transposed_.data(), num_candidates, transposed_before);
   begins(exec, before, first_.data(), n.num_receivers, begin_.reserve(n.num_receivers + 1), host_begin_);
-  begins(exec, transposed_before, transposed_begin_.data(), n.num_rows, sender_begin_.reserve(n.num_rows + 1), host_sender_begin_);
+  begins(exec, transposed_before, transposed_begin_.data(), n.num_rows, sender_begin_.reserve(n.num_rows + 1),
+         host_sender_begin_);
 
   int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
   G *distance = distance_.reserve(size_), *direction = direction_.reserve(3 * size_);
@@ -160,8 +164,7 @@ template <class Exec, class T, class G> void DeviceEdges<Exec, T, G>::build(cons
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &request, EvaluationResult &result)
-{
+void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &request, EvaluationResult &result) {
   const Neighborhood &n = *neighborhood_;
   const int64_t N = n.num_receivers;
   const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
@@ -186,7 +189,8 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
         for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
       });
 
-  // What atoms feel as receivers and as senders, row by row in a fixed order. Copies of an atom on this rank share its row.
+  // What atoms feel as receivers and as senders, row by row in a fixed order. Copies of an atom on this rank share its
+  // row.
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   const int *row_atom = row_atom_.data();
   Kokkos::parallel_for(
@@ -200,7 +204,7 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
             if (want_virial)
               for (int k = 0; k < 9; k++)
                 v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
-                    static_cast<double>(force[3 * e + force_index(k)]);
+                        static_cast<double>(force[3 * e + force_index(k)]);
           }
           if (want_virial)
             for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
@@ -216,7 +220,7 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
           if (want_atom_virial)
             for (int k = 0; k < 9; k++)
               v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
-                  static_cast<double>(force[3 * e + force_index(k)]);
+                      static_cast<double>(force[3 * e + force_index(k)]);
         }
         for (int k = 0; k < 3; k++) f_all[3 * atom + k] = f[k] - s[k];
         if (want_atom_virial)
@@ -244,13 +248,14 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
   }
 }
 
-template <class Exec, class T, class G> std::size_t DeviceEdges<Exec, T, G>::bytes() const
-{
+template <class Exec, class T, class G>
+std::size_t DeviceEdges<Exec, T, G>::bytes() const {
   return first_.bytes() + transposed_begin_.bytes() + transposed_.bytes() + receiver_.bytes() + row_species_.bytes() +
-      candidate_receiver_.bytes() + sender_atom_.bytes() + candidate_row_.bytes() + row_atom_.bytes() + positions_.bytes() +
-      forces_.bytes() + receiver_virial_.bytes() + atom_virial_.bytes() + edge_before_.bytes() + transposed_before_.bytes() +
-      begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
-      sender_receiver_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         candidate_receiver_.bytes() + sender_atom_.bytes() + candidate_row_.bytes() + row_atom_.bytes() +
+         positions_.bytes() + forces_.bytes() + receiver_virial_.bytes() + atom_virial_.bytes() + edge_before_.bytes() +
+         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + distance_.bytes() +
+         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;

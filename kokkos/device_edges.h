@@ -10,7 +10,8 @@
 
 namespace equi {
 
-template <class Exec, class T, class G> class DeviceEdges {
+template <class Exec, class T, class G>
+class DeviceEdges {
  public:
   DeviceEdges(int lmax, double cutoff) : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff) {}
 
@@ -26,19 +27,19 @@ template <class Exec, class T, class G> class DeviceEdges {
   int num_y() const { return num_y_; }
 
   // All in device memory but the vectors. Edges in the order of receivers:
-  const int64_t *begin() const { return begin_.data(); }                     // [N+1] edges of receiver i
-  const std::vector<int64_t> &host_begin() const { return host_begin_; }     // the same in host memory
+  const int64_t *begin() const { return begin_.data(); }                    // [N+1] edges of receiver i
+  const std::vector<int64_t> &host_begin() const { return host_begin_; }    // the same in host memory
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
   const G *distance() const { return distance_.data(); }
-  const T *harmonics() const { return harmonics_.data(); }                   // [E][num_y]
+  const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
   // [E][num_y] dE/dY, slot 0 dE/dr; written by the caller between build() and finish().
   G *adjoint() { return adjoint_.data(); }
   // The same edges in the order of senders:
-  const int64_t *sender_begin() const { return sender_begin_.data(); }       // [A+1] edges that point at a row
+  const int64_t *sender_begin() const { return sender_begin_.data(); }    // [A+1] edges that point at a row
   const std::vector<int64_t> &host_sender_begin() const { return host_sender_begin_; }
-  const int64_t *sender_edge() const { return sender_edge_.data(); }         // [E] which edge
-  const int *sender_receiver() const { return sender_receiver_.data(); }     // [E] its receiver
+  const int64_t *sender_edge() const { return sender_edge_.data(); }        // [E] which edge
+  const int *sender_receiver() const { return sender_receiver_.data(); }    // [E] its receiver
 
   const Collision &collision() const { return collision_; }
   std::size_t bytes() const;

@@ -1,9 +1,9 @@
-// The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each layer one or
-// a few launches. Geometry, features and forces stay on the device; positions come in and forces go out once per step, and features
-// of atoms at the borders of a rank pass through the host.
+// The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
+// layer one or a few launches. Geometry, features and forces stay on the device; positions come in and forces go out
+// once per step, and features of atoms at the borders of a rank pass through the host.
 //
-// T and G as in model_kokkos.h. The same source serves a host's execution space, where it is tested; the kernels made for the host
-// are those of ModelKokkos.
+// T and G as in model_kokkos.h. The same source serves a host's execution space, where it is tested; the kernels made
+// for the host are those of ModelKokkos.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
@@ -20,7 +20,8 @@
 
 namespace equi {
 
-template <class Exec, class T, class G> class ModelDevice : public Evaluator {
+template <class Exec, class T, class G>
+class ModelDevice : public Evaluator {
  public:
   ModelDevice(const Model &model, const EvaluatorOptions &options);
 
@@ -40,8 +41,9 @@ template <class Exec, class T, class G> class ModelDevice : public Evaluator {
     DeviceBuffer<Exec, T> adjoint;    // [N][inputs]
   };
   // Pointers, because the layers own device memory.
-  using Op = std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, T>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
-                          std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<ReadoutOp>>;
+  using Op =
+      std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, T>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
+                   std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
   void reserve();
@@ -68,8 +70,9 @@ template <class Exec, class T, class G> class ModelDevice : public Evaluator {
   std::vector<Chunk> chunks_;
   DeviceBuffer<Exec, int> receiver_species_, species_order_;
 
-  std::vector<DeviceBuffer<Exec, T>> feature_;         // fixed, rows and owned features
-  std::vector<DeviceBuffer<Exec, T>> fixed_result_;    // per linear layer with fixed input and other output: a row per species
+  std::vector<DeviceBuffer<Exec, T>> feature_;    // fixed, rows and owned features
+  std::vector<DeviceBuffer<Exec, T>>
+      fixed_result_;    // per linear layer with fixed input and other output: a row per species
   DeviceBuffer<Exec, T> chunk_features_, stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
   DeviceBuffer<Exec, T> exchanged_adjoint_[2];

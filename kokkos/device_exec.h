@@ -1,7 +1,7 @@
 // What the device kernels need to know of an execution space, and memory on it.
 //
-// The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per lane. A
-// GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
+// The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
+// lane. A GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 
@@ -26,21 +26,24 @@
 
 namespace equi {
 
-template <class Exec> struct DeviceTraits {
+template <class Exec>
+struct DeviceTraits {
   static constexpr bool ON_HOST = std::is_same_v<typename Exec::memory_space, Kokkos::HostSpace>;
   static constexpr int LANES = ON_HOST ? 1 : 32;
   static constexpr int GROUPS = ON_HOST ? 1 : 4;    // groups of lanes per team, each with work of its own
   static constexpr int TEAM = LANES * GROUPS;
 };
 
-// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing. Growing discards the content.
-template <class Exec, class T> class DeviceBuffer {
+// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing. Growing discards the
+// content.
+template <class Exec, class T>
+class DeviceBuffer {
  public:
-  T *reserve(int64_t n)
-  {
+  T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
-      view_ = {};                        // give the old memory back first
-      const int64_t size = n + n / 8;    // an eighth to spare, so that fluctuating counts do not reallocate at every maximum
+      view_ = {};    // give the old memory back first
+      const int64_t size =
+          n + n / 8;    // an eighth to spare, so that fluctuating counts do not reallocate at every maximum
       view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), size);
 #ifdef EQUI_DEBUG
       if constexpr (std::is_floating_point_v<T>) Kokkos::deep_copy(view_, static_cast<T>(NAN));
@@ -48,8 +51,12 @@ template <class Exec, class T> class DeviceBuffer {
     }
     return view_.data();
   }
-  T *data() const { return view_.data(); }
-  std::size_t bytes() const { return view_.extent(0) * sizeof(T); }
+  T *data() const {
+    return view_.data();
+  }
+  std::size_t bytes() const {
+    return view_.extent(0) * sizeof(T);
+  }
 
  private:
   using View = Kokkos::View<T *, typename Exec::memory_space>;
@@ -57,16 +64,16 @@ template <class Exec, class T> class DeviceBuffer {
 };
 
 // Copies between host and device memory that are complete on return; all work queued on exec comes before.
-template <class Exec, class T> void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n)
-{
+template <class Exec, class T>
+void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n) {
   if (n == 0) return;
   Kokkos::View<T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> to(device, n);
   Kokkos::View<const T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> from(host, n);
   Kokkos::deep_copy(exec, to, from);
   exec.fence("equi: copied to device");    // the caller may reuse its memory
 }
-template <class Exec, class T> void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n)
-{
+template <class Exec, class T>
+void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n) {
   if (n == 0) return;
   Kokkos::View<const T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> from(device, n);
   Kokkos::View<T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> to(host, n);
@@ -74,21 +81,24 @@ template <class Exec, class T> void copy_to_host(const Exec &exec, T *host, cons
   exec.fence("equi: copied to host");
 }
 // A buffer with the content of a vector.
-template <class Exec, class V> void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer, const V &values)
-{
-  copy_to_device(exec, buffer.reserve(static_cast<int64_t>(values.size())), values.data(), static_cast<int64_t>(values.size()));
+template <class Exec, class V>
+void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer, const V &values) {
+  copy_to_device(exec, buffer.reserve(static_cast<int64_t>(values.size())), values.data(),
+                 static_cast<int64_t>(values.size()));
 }
 
-template <class Exec> using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>>;
+template <class Exec>
+using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>>;
 
-template <class Exec, class T> void device_zero(const Exec &exec, T *data, int64_t n)
-{
-  Kokkos::parallel_for("equi:zero", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = T(0); });
+template <class Exec, class T>
+void device_zero(const Exec &exec, T *data, int64_t n) {
+  Kokkos::parallel_for(
+      "equi:zero", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = T(0); });
 }
 
 // to[k] (+)= sum of v[k] over the lanes, k < N, each sum in the same order at every run. All lanes call it together.
-template <int LANES, int N, class T> KOKKOS_FUNCTION void store_lane_sums(T (&v)[N], int lane, T *to, bool add)
-{
+template <int LANES, int N, class T>
+KOKKOS_FUNCTION void store_lane_sums(T (&v)[N], int lane, T *to, bool add) {
   if constexpr (LANES == 1) {
     for (int k = 0; k < N; k++) to[k] = add ? to[k] + v[k] : v[k];
   } else {
@@ -98,11 +108,9 @@ template <int LANES, int N, class T> KOKKOS_FUNCTION void store_lane_sums(T (&v)
     T s[P];
     EQUI_UNROLL for (int k = 0; k < P; k++) s[k] = k < N ? v[k < N ? k : 0] : T(0);
     int offset = LANES / 2;
-    EQUI_UNROLL for (int half = P / 2; half > 0; half /= 2, offset /= 2)
-    {
+    EQUI_UNROLL for (int half = P / 2; half > 0; half /= 2, offset /= 2) {
       const bool upper = lane & offset;
-      EQUI_UNROLL for (int k = 0; k < half; k++)
-      {
+      EQUI_UNROLL for (int k = 0; k < half; k++) {
         const T sent = upper ? s[k] : s[k + half];
         s[k] = (upper ? s[k + half] : s[k]) + from_lane_xor(sent, offset);
       }

@@ -6,10 +6,10 @@
 
 namespace equi {
 
-template <class T> KOKKOS_FUNCTION T from_lane_xor(T value, int mask)
-{
+template <class T>
+KOKKOS_FUNCTION T from_lane_xor(T value, int mask) {
   KOKKOS_IF_ON_DEVICE((return __shfl_xor(value, mask, 32);))
-  KOKKOS_IF_ON_HOST(((void) mask; return value;))
+  KOKKOS_IF_ON_HOST(((void)mask; return value;))
 }
 
 }    // namespace equi

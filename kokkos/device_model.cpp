@@ -12,8 +12,8 @@ namespace equi {
 
 namespace {
 
-// Receivers per chunk. A GPU needs some thousand atoms at a time to be busy; what a chunk needs beyond the features is about 1 kB per edge
-// and the outputs of a convolution.
+// Receivers per chunk. A GPU needs some thousand atoms at a time to be busy; what a chunk needs beyond the features is
+// about 1 kB per edge and the outputs of a convolution.
 constexpr int DEVICE_CHUNK = 4096, HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
@@ -22,12 +22,13 @@ constexpr int EXACT_CHUNK = 128;
 
 template <class Exec, class T, class G>
 ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions &options)
-    : model_(model), options_(options), plan_(make_evaluation_plan(model, true)),
-      chunk_size_(options.radial_exact                 ? EXACT_CHUNK
-                      : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK
-                                                       : DEVICE_CHUNK),
-      edges_(model.lmax_edge, model.cutoff)
-{
+    : model_(model),
+      options_(options),
+      plan_(make_evaluation_plan(model, true)),
+      chunk_size_(options.radial_exact          ? EXACT_CHUNK
+                  : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK
+                                                : DEVICE_CHUNK),
+      edges_(model.lmax_edge, model.cutoff) {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);
   scale_shift_.shift.assign(model.num_species(), 0.0);
@@ -57,8 +58,8 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
   evaluate_fixed_features();
 }
 
-template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::evaluate_fixed_features()
-{
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::evaluate_fixed_features() {
   const int num_species = model_.num_species();
   std::vector<int> order(num_species), begin(num_species + 1);
   for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
@@ -78,12 +79,15 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::evaluate_f
       const FeatureGroup &group = plan_.features[e->output].layout.group(0);
       std::vector<T> x(static_cast<size_t>(num_species) * group.width(), T(0));
       for (int s = 0; s < num_species; s++)
-        for (int u = 0; u < e->weight.cols; u++) x[static_cast<size_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+        for (int u = 0; u < e->weight.cols; u++)
+          x[static_cast<size_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
       copy_to_device(exec_, rows(e->output).group(group), x.data(), static_cast<int64_t>(x.size()));
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
-      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(l->input), rows(l->output), species);
+      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(l->input),
+                                                                         rows(l->output), species);
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
-      std::get<std::unique_ptr<DeviceGate<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(g->input), rows(g->output));
+      std::get<std::unique_ptr<DeviceGate<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(g->input),
+                                                                       rows(g->output));
     }
   }
   fixed_result_.resize(model_.layers.size());
@@ -100,12 +104,12 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::evaluate_f
   exec_.fence("equi: the local order of species is in use no more");
 }
 
-template <class Exec, class T, class G> std::string ModelDevice<Exec, T, G>::describe() const
-{
+template <class Exec, class T, class G>
+std::string ModelDevice<Exec, T, G>::describe() const {
   char text[200];
   const char *names[] = {"single", "mixed", "double"};
-  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s, %d atoms at a time\n", names[static_cast<int>(options_.precision)],
-                Exec::name(), chunk_size_);
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s, %d atoms at a time\n",
+                names[static_cast<int>(options_.precision)], Exec::name(), chunk_size_);
   std::string lines = text;
   int layer = 0;
   for (const Op &op : ops_)
@@ -116,10 +120,11 @@ template <class Exec, class T, class G> std::string ModelDevice<Exec, T, G>::des
   return lines;
 }
 
-// ---- neighbourhood ----------------------------------------------------------------------------------------------------------
+// ---- neighbourhood
+// ----------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n)
-{
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
   edges_.set_neighborhood(exec_, n);
   const int num_species = model_.num_species();
@@ -138,23 +143,27 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::set_neighb
   assign(exec_, species_order_, order);
 }
 
-template <class Exec, class T, class G> DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) const
-{
+template <class Exec, class T, class G>
+DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) const {
   return {species_order_.data() + chunk.first, chunk.species_begin.data()};
 }
 
 template <class Exec, class T, class G>
-DeviceConvChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const
-{
+DeviceConvChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const {
   const std::vector<int64_t> &begin = edges_.host_begin();
-  return {chunk.count, edges_.begin() + chunk.first, begin[chunk.first], begin[chunk.first + chunk.count] - begin[chunk.first], nullptr,
+  return {chunk.count,
+          edges_.begin() + chunk.first,
+          begin[chunk.first],
+          begin[chunk.first + chunk.count] - begin[chunk.first],
+          nullptr,
           fixed_input ? edges_.sender_species() : edges_.sender_row()};
 }
 
-// ---- memory -----------------------------------------------------------------------------------------------------------------
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::reserve()
-{
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::reserve() {
   const int64_t owned = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   for (size_t f = 0; f < plan_.features.size(); f++) {
     const FeaturePlan &feature = plan_.features[f];
@@ -171,29 +180,32 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::reserve()
   chunk_features_.reserve(std::min<int64_t>(owned, chunk_size_) * chunk_row_size);
   energy_.reserve(owned);
   for (Op &op : ops_)
-    if (auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op)) (*r)->adjoint.reserve(owned * (*r)->readout.num_inputs());
+    if (auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
+      (*r)->adjoint.reserve(owned * (*r)->readout.num_inputs());
 }
 
 template <class Exec, class T, class G>
-FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature, bool adjoint)
-{
+FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature, bool adjoint) {
   const FeaturePlan &plan = plan_.features[feature];
   switch (plan.storage) {
     case Storage::rows:
-      return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), neighborhood_->num_rows, chunk.first};
+      return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), neighborhood_->num_rows,
+              chunk.first};
     case Storage::owned:    // the adjoint takes the place of the value
       return {feature_[feature].data(), num_owned(), chunk.first};
-    case Storage::stage: return {stage_scratch_.data() + num_owned() * plan.offset, num_owned(), chunk.first};
-    case Storage::tile: return {chunk_features_.data() + chunk.count * plan.offset, chunk.count, 0};
-    case Storage::fixed: break;
+    case Storage::stage:
+      return {stage_scratch_.data() + num_owned() * plan.offset, num_owned(), chunk.first};
+    case Storage::tile:
+      return {chunk_features_.data() + chunk.count * plan.offset, chunk.count, 0};
+    case Storage::fixed:
+      break;
   }
   return {feature_[feature].data(), model_.num_species(), 0};
 }
 
 // Rows of a feature or of its adjoint to other ranks and back, through host memory where the device has its own.
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse)
-{
+void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
   const int64_t rows = neighborhood_->num_rows, owned = num_owned();
   T *host = data;
@@ -226,10 +238,11 @@ void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature
     }
 }
 
-// ---- forward ----------------------------------------------------------------------------------------------------------------
+// ---- forward
+// ----------------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &stage)
-{
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &stage) {
   const int *species = receiver_species_.data() + chunk.first;
   for (const Step &step : stage.steps) {
     const Layer &layer = model_.layers[step.layer];
@@ -238,10 +251,11 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::forward_st
       const FeatureRows<T> y = rows_of(chunk, l->output, false);
       if (step.fixed_input)
         copy_species_rows<Exec, T>(exec_, chunk.count, plan_.features[l->output].layout,
-                                   {fixed_result_[step.layer].data(), model_.num_species(), 0}, species, y, l->accumulate);
+                                   {fixed_result_[step.layer].data(), model_.num_species(), 0}, species, y,
+                                   l->accumulate);
       else
-        std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->forward(exec_, chunk.count, rows_of(chunk, l->input, false), y,
-                                                                      species_order(chunk));
+        std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->forward(
+            exec_, chunk.count, rows_of(chunk, l->input, false), y, species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
       const DeviceConvChunk edges = receivers(chunk, step.fixed_input);
@@ -253,31 +267,33 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::forward_st
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureRows<T> x = rows_of(chunk, r->input, false);
-      readout.readout.forward(exec_, chunk.count, x, species, scale_.data(), energy_.data() + chunk.first,
-                              readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs());
+      readout.readout.forward(
+          exec_, chunk.count, x, species, scale_.data(), energy_.data() + chunk.first,
+          readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs());
     }
   }
 }
 
-// ---- backward ---------------------------------------------------------------------------------------------------------------
+// ---- backward
+// ---------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &stage)
-{
+void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &stage) {
   for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
     if (step->adjoint == Step::Adjoint::none) continue;
     const bool add = step->adjoint == Step::Adjoint::add;
     const Layer &layer = model_.layers[step->layer];
     Op &op = ops_[step->layer];
     if (const auto *l = std::get_if<Linear>(&layer)) {
-      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, l->output, true),
-                                                                     rows_of(chunk, l->input, true), add, species_order(chunk));
+      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->backward(
+          exec_, chunk.count, rows_of(chunk, l->output, true), rows_of(chunk, l->input, true), add,
+          species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
       const DeviceConvChunk edges = receivers(chunk, step->fixed_input);
       convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), false, scratch_);
-      convolution.backward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, true), edges_.harmonics(),
-                           edges_.adjoint(), scratch_);
+      convolution.backward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, true),
+                           edges_.harmonics(), edges_.adjoint(), scratch_);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, g->output, true),
                                                                    rows_of(chunk, g->input, true));
@@ -288,15 +304,16 @@ void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &st
       if (!add)
         for (int k = 0; k < layout.num_groups(); k++)
           device_zero(exec_, x_adj.group(layout.group(k)), chunk.count * static_cast<int64_t>(layout.group(k).width()));
-      readout.readout.backward(exec_, chunk.count,
-                               readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs(), x_adj);
+      readout.readout.backward(
+          exec_, chunk.count, readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs(),
+          x_adj);
     }
   }
 }
 
 // The adjoint of a stage's exchanged input, by a gather over the edges that point at each row.
-template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::gather_senders(int s)
-{
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::gather_senders(int s) {
   const Stage &stage = plan_.stages[s];
   const Step &step = stage.steps.front();
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
@@ -310,22 +327,27 @@ template <class Exec, class T, class G> void ModelDevice<Exec, T, G>::gather_sen
     const int64_t width = layout.group(g).width();
     device_zero(exec_, adjoint + rows * layout.group(g).offset + written * width, (rows - written) * width);
   }
-  const FeatureRows<const T> out_adj{stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset, num_owned(), 0};
+  const FeatureRows<const T> out_adj{stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset,
+                                     num_owned(), 0};
   const std::vector<int64_t> &begin = edges_.host_sender_begin();
   for (int64_t first = 0; first < rows; first += chunk_size_) {
     const int count = static_cast<int>(std::min<int64_t>(chunk_size_, rows - first));
-    const DeviceConvChunk edges{count, edges_.sender_begin() + first, begin[first], begin[first + count] - begin[first],
-                                edges_.sender_edge(), edges_.sender_receiver()};
+    const DeviceConvChunk edges{count,
+                                edges_.sender_begin() + first,
+                                begin[first],
+                                begin[first + count] - begin[first],
+                                edges_.sender_edge(),
+                                edges_.sender_receiver()};
     convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), true, scratch_);
     convolution.gather_senders(exec_, edges, out_adj, {adjoint, rows, first}, scratch_);
   }
 }
 
-// ---- a step -----------------------------------------------------------------------------------------------------------------
+// ---- a step
+// -----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange)
-{
+EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
   edges_.build(exec_, request.positions);
   result.num_edges = edges_.size();
@@ -335,11 +357,13 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   const int num_stages = static_cast<int>(plan_.stages.size());
   for (int s = 0; s < num_stages; s++) {
     const Stage &stage = plan_.stages[s];
-    if (stage.exchanged_input >= 0) exchange_rows(exchange, stage.exchanged_input, feature_[stage.exchanged_input].data(), false);
+    if (stage.exchanged_input >= 0)
+      exchange_rows(exchange, stage.exchanged_input, feature_[stage.exchanged_input].data(), false);
     for (const Chunk &chunk : chunks_) forward_stage(chunk, stage);
   }
   host_energy_.resize(num_owned());
-  copy_to_host(exec_, host_energy_.data(), energy_.data(), num_owned());    // summed on the host, in the order of receivers
+  copy_to_host(exec_, host_energy_.data(), energy_.data(),
+               num_owned());    // summed on the host, in the order of receivers
   for (int i = 0; i < num_owned(); i++) {
     const double e = host_energy_[i] + scale_shift_.shift[neighborhood_->row_species[i]];
     result.energy += e;
@@ -362,17 +386,19 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   return result;
 }
 
-template <class Exec, class T, class G> std::size_t ModelDevice<Exec, T, G>::memory_bytes() const
-{
-  std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + chunk_features_.bytes() + exchanged_adjoint_[0].bytes() +
-      exchanged_adjoint_[1].bytes() + energy_.bytes() + scale_.bytes() + scratch_.bytes() + receiver_species_.bytes() +
-      species_order_.bytes() + staging_.capacity() * sizeof(T);
+template <class Exec, class T, class G>
+std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
+  std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + chunk_features_.bytes() +
+                      exchanged_adjoint_[0].bytes() + exchanged_adjoint_[1].bytes() + energy_.bytes() + scale_.bytes() +
+                      scratch_.bytes() + receiver_species_.bytes() + species_order_.bytes() +
+                      staging_.capacity() * sizeof(T);
   for (const auto &f : feature_) bytes += f.bytes();
   for (const auto &f : fixed_result_) bytes += f.bytes();
   for (const Op &op : ops_) {
     if (const auto *l = std::get_if<std::unique_ptr<DeviceLinear<Exec, T>>>(&op)) bytes += (*l)->bytes();
     if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) bytes += (*c)->bytes();
-    if (const auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op)) bytes += (*r)->adjoint.bytes() + (*r)->readout.bytes();
+    if (const auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
+      bytes += (*r)->adjoint.bytes() + (*r)->readout.bytes();
   }
   return bytes;
 }
@@ -382,13 +408,15 @@ template class ModelDevice<DeviceExec, float, float>;
 template class ModelDevice<DeviceExec, float, double>;
 template class ModelDevice<DeviceExec, double, double>;
 
-std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options)
-{
+std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, -1);
   switch (options.precision) {
-    case Precision::single: return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);
-    case Precision::mixed: return std::make_unique<ModelDevice<DeviceExec, float, double>>(model, options);
-    case Precision::double_: break;
+    case Precision::single:
+      return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);
+    case Precision::mixed:
+      return std::make_unique<ModelDevice<DeviceExec, float, double>>(model, options);
+    case Precision::double_:
+      break;
   }
   return std::make_unique<ModelDevice<DeviceExec, double, double>>(model, options);
 }

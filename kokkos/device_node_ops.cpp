@@ -12,8 +12,7 @@ namespace {
 
 // to[k] = from[order[k]], rows of `width` numbers
 template <class Exec, class T>
-void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to)
-{
+void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to) {
   Kokkos::parallel_for(
       "equi:gather_rows", DeviceRange<Exec>(exec, 0, n * width),
       KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
@@ -21,8 +20,7 @@ void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const
 
 // to[order[k]] (+)= from[k]
 template <class Exec, class T>
-void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add)
-{
+void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add) {
   Kokkos::parallel_for(
       "equi:scatter_rows", DeviceRange<Exec>(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
         T &t = to[static_cast<int64_t>(order[k / width]) * width + k % width];
@@ -30,51 +28,53 @@ void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, cons
       });
 }
 
-template <class Exec, class T> void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *bias, T *y)
-{
+template <class Exec, class T>
+void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *bias, T *y) {
   Kokkos::parallel_for(
       "equi:bias", DeviceRange<Exec>(exec, 0, rows * channels),
       KOKKOS_LAMBDA(int64_t k) { y[k / channels * width + k % channels] += bias[k % channels]; });
 }
 
-// Scalars: x = c a(z). Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
-template <class T> struct ActivateScalars {
+// Scalars: x = c a(z). Channels of padding are written too: what reads x may multiply them with zero weights, which
+// must not meet NaN.
+template <class T>
+struct ActivateScalars {
   Activation activation;
   T scale;
   int mul, padded_mul, in_width, out_width;
   const T *z;
   T *x;
-  KOKKOS_FUNCTION void operator()(int64_t k) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / padded_mul;
     const int u = static_cast<int>(k % padded_mul);
     x[r * out_width + u] = u < mul ? scale * activate(activation, z[r * in_width + u]).value : T(0);
   }
 };
 
-template <class T> struct ActivateGated {
+template <class T>
+struct ActivateGated {
   Activation activation;
   T scale;
   int mul, padded_mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
   const T *z, *gate;
   T *x;
-  KOKKOS_FUNCTION void operator()(int64_t k) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / padded_mul;
     const int u = static_cast<int>(k % padded_mul);
     const T g = u < mul ? scale * activate(activation, gate[r * gate_width + u]).value : T(0);
-    for (int m = 0; m < dim; m++) x[r * out_width + m * out_channels + u] = u < mul ? z[r * in_width + m * in_channels + u] * g : T(0);
+    for (int m = 0; m < dim; m++)
+      x[r * out_width + m * out_channels + u] = u < mul ? z[r * in_width + m * in_channels + u] * g : T(0);
   }
 };
 
-template <class T> struct ScalarsAdjoint {
+template <class T>
+struct ScalarsAdjoint {
   Activation activation;
   T scale;
   int mul, in_width, out_width;
   T *z;
   const T *x_adj;
-  KOKKOS_FUNCTION void operator()(int64_t k) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / mul;
     const int u = static_cast<int>(k % mul);
     T &zu = z[r * in_width + u];
@@ -82,14 +82,14 @@ template <class T> struct ScalarsAdjoint {
   }
 };
 
-template <class T> struct GatedAdjoint {
+template <class T>
+struct GatedAdjoint {
   Activation activation;
   T scale;
   int mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
   T *z, *gate;
   const T *x_adj;
-  KOKKOS_FUNCTION void operator()(int64_t k) const
-  {
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / mul;
     const int u = static_cast<int>(k % mul);
     T &g = gate[r * gate_width + u];
@@ -108,7 +108,8 @@ template <class T> struct GatedAdjoint {
 // One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
 constexpr int MAX_MATRICES = 8;
 
-template <class Exec, class T> struct ReadoutKernel {
+template <class Exec, class T>
+struct ReadoutKernel {
   using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
   int num_matrices;
   int width[MAX_MATRICES + 1];
@@ -124,8 +125,7 @@ template <class Exec, class T> struct ReadoutKernel {
   double *energy;
   T *adjoint;
 
-  KOKKOS_FUNCTION void operator()(const Member &team) const
-  {
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
     const int64_t i = team.league_rank();
     const int rank = team.team_rank(), step = team.team_size();
     // Outputs, slopes and adjoints of all layers, one after the other.
@@ -162,7 +162,8 @@ template <class Exec, class T> struct ReadoutKernel {
       const int before = at - width[k];
       for (int u = rank; u < width[k]; u += step) {
         double sum = 0;
-        for (int v = 0; v < width[k + 1]; v++) sum += w[static_cast<int64_t>(u) * width[k + 1] + v] * h_adj[at + v] * slope[at + v];
+        for (int v = 0; v < width[k + 1]; v++)
+          sum += w[static_cast<int64_t>(u) * width[k + 1] + v] * h_adj[at + v] * slope[at + v];
         if (k > 0)
           h_adj[before + u] = sum;
         else
@@ -176,13 +177,16 @@ template <class Exec, class T> struct ReadoutKernel {
 
 }    // namespace
 
-// ---- linear -----------------------------------------------------------------------------------------------------------------
+// ---- linear
+// -----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
 DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species)
-    : in_(op.in()), out_(op.out()), per_species_(op.per_species()), accumulate_(op.accumulate()),
-      num_species_(op.per_species() ? num_species : 1)
-{
+    : in_(op.in()),
+      out_(op.out()),
+      per_species_(op.per_species()),
+      accumulate_(op.accumulate()),
+      num_species_(op.per_species() ? num_species : 1) {
   std::vector<T> weight, bias;
   for (const auto &p : op.products()) {
     Product product{p.in, p.out, {}};
@@ -203,9 +207,8 @@ DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int
 }
 
 template <class Exec, class T>
-void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-                                  const DeviceSpeciesOrder &species)
-{
+void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                                  bool transpose, bool add, const DeviceSpeciesOrder &species) {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
   for (const Product &p : products_) {
@@ -235,8 +238,7 @@ void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<c
 
 template <class Exec, class T>
 void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                                    const DeviceSpeciesOrder &species)
-{
+                                    const DeviceSpeciesOrder &species) {
   apply(exec, count, x, y, false, accumulate_, species);
   for (const Bias &b : biases_) {
     const FeatureGroup &group = out_.group(b.group);
@@ -245,48 +247,51 @@ void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows
 }
 
 template <class Exec, class T>
-void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                                     const DeviceSpeciesOrder &species)
-{
+void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
+                                     bool add, const DeviceSpeciesOrder &species) {
   apply(exec, count, y_adj, x_adj, true, add, species);
 }
 
-// ---- gate -------------------------------------------------------------------------------------------------------------------
+// ---- gate
+// -------------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
-void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const
-{
+void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
   for (const auto &t : op_.terms()) {
     const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
     const T *zi = z.group(gi) + t.in_channel;
     T *xo = x.group(go) + t.out_channel;
     const DeviceRange<Exec> range(exec, 0, count * padded(t.mul));
     if (t.gate < 0) {
-      Kokkos::parallel_for("equi:gate", range, ActivateScalars<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.width(), go.width(), zi, xo});
+      Kokkos::parallel_for(
+          "equi:gate", range,
+          ActivateScalars<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.width(), go.width(), zi, xo});
     } else {
       const FeatureGroup &gg = op_.in().group(t.gate);
-      Kokkos::parallel_for("equi:gate", range,
-                           ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.channels, gg.width(),
-                                            go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xo});
+      Kokkos::parallel_for(
+          "equi:gate", range,
+          ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.channels,
+                           gg.width(), go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xo});
     }
   }
 }
 
 template <class Exec, class T>
-void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const
-{
+void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj,
+                                   FeatureRows<T> z) const {
   for (const auto &t : op_.terms()) {
     const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
     T *zi = z.group(gi) + t.in_channel;
     const T *xa = x_adj.group(go) + t.out_channel;
     const DeviceRange<Exec> range(exec, 0, count * t.mul);
     if (t.gate < 0) {
-      Kokkos::parallel_for("equi:gate_adjoint", range, ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
+      Kokkos::parallel_for("equi:gate_adjoint", range,
+                           ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
     } else {
       const FeatureGroup &gg = op_.in().group(t.gate);
       Kokkos::parallel_for("equi:gate_adjoint", range,
-                           GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.channels, gg.width(), go.width(),
-                                           go.channels, zi, z.group(gg) + t.gate_channel, xa});
+                           GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.channels,
+                                           gg.width(), go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xa});
     }
   }
   for (const auto &u : op_.unread()) {
@@ -299,16 +304,16 @@ void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<
   }
 }
 
-// ---- readout ----------------------------------------------------------------------------------------------------------------
+// ---- readout
+// ----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
 DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel)
-    : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale)
-{
+    : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale) {
   const size_t n = network.weights.size();
   if (n > static_cast<size_t>(MAX_MATRICES))
-    throw std::invalid_argument("a readout network with " + std::to_string(n) + " matrices; the device evaluation has at most " +
-                                std::to_string(MAX_MATRICES));
+    throw std::invalid_argument("a readout network with " + std::to_string(n) +
+                                " matrices; the device evaluation has at most " + std::to_string(MAX_MATRICES));
   std::vector<double> data;
   widths_.push_back(network.num_inputs());
   for (size_t k = 0; k < n; k++) {
@@ -326,9 +331,8 @@ DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, 
 }
 
 template <class Exec, class T>
-void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale,
-                                     double *energy, T *adjoint) const
-{
+void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species,
+                                     const double *scale, double *energy, T *adjoint) const {
   if (count == 0) return;
   ReadoutKernel<Exec, T> kernel;
   kernel.num_matrices = static_cast<int>(weight_.size());
@@ -356,8 +360,7 @@ void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRow
 }
 
 template <class Exec, class T>
-void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const
-{
+void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const {
   T *to = x_adj.group(group_) + channel_;
   const int mul = num_inputs(), width = group_.width();
   Kokkos::parallel_for(
@@ -366,9 +369,8 @@ void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *
 }
 
 template <class Exec, class T>
-void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result, const int *species,
-                       FeatureRows<T> y, bool add)
-{
+void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
+                       const int *species, FeatureRows<T> y, bool add) {
   for (int g = 0; g < layout.num_groups(); g++) {
     const int width = layout.group(g).width();
     const T *from = result.group(layout.group(g));
@@ -382,11 +384,12 @@ void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &lay
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
-#define EQUI_INSTANTIATE(T) \
-  template class DeviceLinear<DeviceExec, T>; \
-  template class DeviceGate<DeviceExec, T>; \
-  template class DeviceReadout<DeviceExec, T>; \
-  template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, const int *, FeatureRows<T>, bool);
+#define EQUI_INSTANTIATE(T)                                                                                 \
+  template class DeviceLinear<DeviceExec, T>;                                                               \
+  template class DeviceGate<DeviceExec, T>;                                                                 \
+  template class DeviceReadout<DeviceExec, T>;                                                              \
+  template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, \
+                                  const int *, FeatureRows<T>, bool);
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)
 

@@ -9,20 +9,22 @@
 
 namespace equi {
 
-// Which rows of a chunk belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the chunk. order: device memory,
-// begin: host memory.
+// Which rows of a chunk belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the chunk. order:
+// device memory, begin: host memory.
 struct DeviceSpeciesOrder {
   const int *order;
   const int *begin;
 };
 
 // The rows of FeatureRows are device memory throughout.
-template <class Exec, class T> class DeviceLinear {
+template <class Exec, class T>
+class DeviceLinear {
  public:
   DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species);
   bool per_species() const { return per_species_; }
   // y (+)= x W (+ b)
-  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, const DeviceSpeciesOrder &species);
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+               const DeviceSpeciesOrder &species);
   // x_adj (+)= y_adj W^T
   void backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
                 const DeviceSpeciesOrder &species);
@@ -49,7 +51,8 @@ template <class Exec, class T> class DeviceLinear {
   DeviceBuffer<Exec, T> weight_, bias_, scratch_;
 };
 
-template <class Exec, class T> class DeviceGate {
+template <class Exec, class T>
+class DeviceGate {
  public:
   explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
   void forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
@@ -61,13 +64,14 @@ template <class Exec, class T> class DeviceGate {
 };
 
 // energy[i] += scale[species[i]] network(x_i) in float64, and its gradient by x_i.
-template <class Exec, class T> class DeviceReadout {
+template <class Exec, class T>
+class DeviceReadout {
  public:
   DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel);
   int num_inputs() const { return widths_.front(); }
   // x: rows of the feature; adjoint [count][num_inputs()].
-  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale, double *energy,
-               T *adjoint) const;
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale,
+               double *energy, T *adjoint) const;
   // x_adj += adjoint
   void backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const;
   std::size_t bytes() const { return data_.bytes(); }
@@ -78,14 +82,14 @@ template <class Exec, class T> class DeviceReadout {
   std::vector<int> widths_;
   Activation activation_;
   double activation_scale_;
-  DeviceBuffer<Exec, double> data_;        // per matrix: weights, then biases (zeros if it has none)
+  DeviceBuffer<Exec, double> data_;       // per matrix: weights, then biases (zeros if it has none)
   std::vector<int64_t> weight_, bias_;    // offsets
 };
 
 // Rows of `result` (one per species) copied or added to y.
 template <class Exec, class T>
-void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result, const int *species,
-                       FeatureRows<T> y, bool add);
+void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
+                       const int *species, FeatureRows<T> y, bool add);
 
 }    // namespace equi
 

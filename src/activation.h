@@ -9,7 +9,8 @@
 #if defined(__CUDACC__) || defined(__HIPCC__)
 #define EQUI_FUNCTION __host__ __device__ inline
 #else
-// Always inlined: files compiled for other instruction sets call these, and their copies must not be linked into others.
+// Always inlined: files compiled for other instruction sets call these, and their copies must not be linked into
+// others.
 #define EQUI_FUNCTION __attribute__((always_inline)) inline
 #endif
 
