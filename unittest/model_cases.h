@@ -3,12 +3,10 @@
 #define EQUI_TEST_MODEL_CASES_H
 
 #include "model_builder.h"
-#include "model_kokkos.h"
 #include "two_rank_exchange.h"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <ostream>
 #include <random>
 #include <string>
@@ -29,31 +27,45 @@ struct Structure {
   int size() const { return static_cast<int>(positions.size()); }
 };
 
-// 8 n^3 atoms on a jittered grid, so that none are close. The cell of n = 1 is smaller than twice the cutoff of the
+// side^3 atoms on a jittered grid, so that none are close. The cell of side 2 is smaller than twice the cutoff of the
 // tiny models.
-inline Structure random_structure(int num_species, unsigned seed, int n = 1) {
+inline Structure random_structure(int num_species, unsigned seed, int side = 2) {
   std::mt19937 random(seed);
   std::uniform_real_distribution<double> jitter(-0.4, 0.4);
   Structure s;
   const double step[3] = {2.55, 2.8, 3.1};
-  for (int k = 0; k < 8 * n * n * n; ++k) {
-    const int corner[3] = {k % (2 * n), k / (2 * n) % (2 * n), k / (4 * n * n)};
+  for (int k = 0; k < side * side * side; ++k) {
+    const int corner[3] = {k % side, k / side % side, k / (side * side)};
     Vector3 p;
     for (int c = 0; c < 3; ++c) p[c] = corner[c] * step[c] + jitter(random);
     s.positions.push_back(p);
     s.species.push_back(static_cast<int>(random() % num_species));
   }
   for (auto &row : s.cell)
-    for (double &c : row) c *= n;
+    for (double &c : row) c *= 0.5 * side;
   return s;
 }
 
 struct TinyCase {
   std::string name;
   TinyModelOptions options;
-  bool keeps_parity = false;    // whether mirror images have one energy
+  bool keeps_parity = false;      // whether mirror images have one energy
+  double mirror_change = 1e-6;    // by what their energies differ at the least where they do not, eV
+  // Replaces the builder's activations of the gates on even scalars, where not empty.
+  std::string scalar_activation, gate_activation;
 
-  Model model() const { return make_tiny_model(options).model(); }
+  Model model() const {
+    ModelDocument d = make_tiny_model(options);
+    for (auto &layer : d.document["layers"]) {
+      if (layer["type"] != "gate") continue;
+      for (auto &term : layer["terms"]) {
+        if (term["activation"] == "tanh") continue;
+        const std::string &a = term.contains("gate_in") ? gate_activation : scalar_activation;
+        if (!a.empty()) term["activation"] = a;
+      }
+    }
+    return d.model();
+  }
 };
 
 inline void PrintTo(const TinyCase &c, std::ostream *out) {
@@ -100,30 +112,16 @@ inline std::vector<TinyCase> tiny_cases() {
   wide.hidden = {"16x0e+17x1e+5x2e+3x1e", "33x0e+16x1e", "13x0e"};
   wide.per_species_linear = true;
   wide.seed = 4;
+  // The activations that the builder does not choose.
+  cases.push_back(cases[2]);
+  cases.back().name = "parity_ssp_and_sigmoid";
+  cases.back().scalar_activation = "ssp";
+  cases.back().gate_activation = "sigmoid";
+  cases.push_back(cases[3]);
+  cases.back().name = "high_l_identity_and_tanh";
+  cases.back().scalar_activation = "identity";
+  cases.back().gate_activation = "tanh";
   return cases;
-}
-
-struct KokkosOptions {
-  Precision precision = Precision::double_;
-  bool radial_exact = false;
-  bool deterministic = false;
-  InstructionSet set = best_instruction_set();
-};
-
-inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
-  EvaluatorOptions options;
-  options.precision = k.precision;
-  options.radial_exact = k.radial_exact;
-  options.deterministic = k.deterministic;
-  switch (k.precision) {
-    case Precision::single:
-      return std::make_unique<ModelKokkos<float, float>>(model, options, k.set);
-    case Precision::mixed:
-      return std::make_unique<ModelKokkos<float, double>>(model, options, k.set);
-    case Precision::double_:
-      break;
-  }
-  return std::make_unique<ModelKokkos<double, double>>(model, options, k.set);
 }
 
 inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {

@@ -1,6 +1,7 @@
 // What concerns the process as a whole: memory of a warm step, and results with other numbers of threads.
 #include "allocation_counter.h"
 #include "child_process.h"
+#include "make_kokkos.h"
 #include "model_cases.h"
 
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@ using namespace equi;
 using namespace equi::testing;
 
 // Allocations of the third step of the same structure.
-long allocations_when_warm(const Model &model, int repeat, bool deterministic) {
-  const ImageStructure images = random_structure(model.num_species(), 5, repeat).images(model.cutoff);
+long allocations_when_warm(const Model &model, int side, bool deterministic) {
+  const ImageStructure images = random_structure(model.num_species(), 5, side).images(model.cutoff);
   // With tables: `radial exact` runs the radial network for checks and may allocate.
   const auto evaluator = make_kokkos(model, {Precision::mixed, false, deterministic});
   evaluator->set_neighborhood(images.neighborhood);
@@ -37,9 +38,9 @@ TEST(ModelKokkosProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_
   for (const TinyCase &c : tiny_cases()) {
     const Model model = c.model();
     for (const bool deterministic : {false, true}) {
-      const long small = allocations_when_warm(model, 2, deterministic);
+      const long small = allocations_when_warm(model, 4, deterministic);
       EXPECT_LE(small, MAX_KERNELS) << c.name;
-      EXPECT_EQ(allocations_when_warm(model, 4, deterministic), small)
+      EXPECT_EQ(allocations_when_warm(model, 8, deterministic), small)
           << c.name << (deterministic ? ", deterministic" : "");
     }
   }
@@ -55,8 +56,8 @@ TEST(ModelKokkosProcess, allocations_are_counted) {
 TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
   const Model model = make_tiny_model().model();
   const auto evaluator = make_kokkos(model, {Precision::mixed});
-  const ImageStructure small = random_structure(2, 5, 1).images(model.cutoff),
-                       large = random_structure(2, 5, 3).images(model.cutoff);
+  const ImageStructure small = random_structure(2, 5, 2).images(model.cutoff),
+                       large = random_structure(2, 5, 6).images(model.cutoff);
   evaluate_whole(*evaluator, small);
   const size_t before = evaluator->memory_bytes();
   evaluate_whole(*evaluator, large);
@@ -80,7 +81,7 @@ std::string all_bits(bool deterministic) {
   };
   for (const TinyCase &c : tiny_cases()) {
     const Model model = c.model();
-    const ImageStructure images = random_structure(model.num_species(), 5, 3).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.cutoff);
     for (const Precision p : {Precision::mixed, Precision::double_}) {
       const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, deterministic}), images);
       add(e.energy);
