@@ -49,6 +49,18 @@ def arguments(description):
     return parser
 
 
+def add_peer_arguments(parser):
+    """The options of the drivers that run sevenn's calculator too."""
+    parser.add_argument("--source", default="7net-0", help="name or checkpoint for sevenn (default: %(default)s)")
+    parser.add_argument("--modality", default="", help="of a multi-modal source")
+    parser.add_argument(
+        "--peer-malloc",
+        choices=["tuned", "default"],
+        default="tuned",
+        help="whether glibc keeps sevenn's memory between evaluations (default: %(default)s)",
+    )
+
+
 def model_file(args):
     path = Path(args.model or Path(args.build_dir) / "models" / "sevennet-0.equi").resolve()
     if not path.is_file():

@@ -72,14 +72,7 @@ def main():
         "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
     )
     parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
-    parser.add_argument("--source", default="7net-0", help="name or checkpoint for sevenn (default: %(default)s)")
-    parser.add_argument("--modality", default="", help="of a multi-modal source")
-    parser.add_argument(
-        "--peer-malloc",
-        choices=["tuned", "default"],
-        default="tuned",
-        help="whether glibc keeps sevenn's memory between evaluations (default: %(default)s)",
-    )
+    common.add_peer_arguments(parser)
     parser.add_argument("--no-peer", action="store_true", help="measure pair_style equi alone")
     args = parser.parse_args()
     common.enter_environment(args.build_dir)

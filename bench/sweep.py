@@ -165,14 +165,7 @@ def main():
         default=1000,
         help="largest size for sevenn, which needs some MB per atom (default: %(default)s; 0: none)",
     )
-    parser.add_argument("--source", default="7net-0", help="name or checkpoint for sevenn (default: %(default)s)")
-    parser.add_argument("--modality", default="", help="of a multi-modal source")
-    parser.add_argument(
-        "--peer-malloc",
-        choices=["tuned", "default"],
-        default="tuned",
-        help="whether glibc keeps sevenn's memory between evaluations (default: %(default)s)",
-    )
+    common.add_peer_arguments(parser)
     parser.add_argument("--no-memory", action="store_true", help="leave the memory per atom out")
     args = parser.parse_args()
     common.enter_environment(args.build_dir)

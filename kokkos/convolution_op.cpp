@@ -35,7 +35,6 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     unit.num_paths = num_paths;
     unit.first_column = columns_;
     unit.num_forms = static_cast<int>(schedule.forms.size());
-    unit.num_d = schedule.num_d();
     auto &form_terms = terms_.emplace_back();
     for (int f = 0; f < unit.num_forms; f++)
       for (const auto &t : schedule.forms[f].terms) form_terms.push_back({f, t.index, static_cast<T>(t.coefficient)});
@@ -66,7 +65,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     columns_ += static_cast<int64_t>(num_paths) * unit.channels;
     plan_.max_forms = std::max(plan_.max_forms, unit.num_forms);
     plan_.max_paths = std::max(plan_.max_paths, num_paths);
-    plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(unit.num_d) * unit.channels);
+    plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(schedule.num_d()) * unit.channels);
     units_.push_back(unit);
   }
   plan_.units = units_.data();

@@ -54,7 +54,7 @@ struct ConvUnit {
   int first_path, num_paths;
   int64_t first_column;    // weights of the units before: its slabs of the table begin at rows * first_column
   const KernelTerm<T> *form_terms;    // form += factor * y
-  int num_form_terms, num_forms, num_d;
+  int num_form_terms, num_forms;
   const UnitKernel<T> *kernel;    // null: the generic kernel
 };
 

@@ -11,7 +11,7 @@
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 1;
+constexpr int UNIT_KERNEL_ABI = 2;
 
 // Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
 constexpr int CHANNEL_PAD = 16;
@@ -58,7 +58,6 @@ struct UnitCall {
 template <class T>
 struct UnitKernel {
   const char *key;    // UnitShape::key
-  int num_forms, num_d;
   // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
   void (*make_forms)(const T *y, T *forms);
   // By degree of the table, cubic and quintic.

@@ -1,13 +1,11 @@
-// Hermite interpolation within a bin, for host and device.
+// Hermite interpolation within a bin.
 #ifndef EQUI_HERMITE_H
 #define EQUI_HERMITE_H
-
-#include "activation.h"
 
 namespace equi {
 
 // The degree + 1 coefficients of a bin's rows (RadialTable) at the fraction t of its width h, for value and derivative.
-EQUI_FUNCTION void hermite(int degree, double t, double h, double *value, double *derivative) {
+inline void hermite(int degree, double t, double h, double *value, double *derivative) {
   const double t2 = t * t, t3 = t2 * t, s = 1.0 - t, s2 = s * s;
   if (degree == 3) {
     value[0] = s2 * (1.0 + 2.0 * t);

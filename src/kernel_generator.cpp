@@ -78,14 +78,14 @@ void generate_forms(Text &text, const UnitSchedule &u) {
   text.add("\n");
 }
 
-// The loops over channels and edges that forward and gather share. `paths`: the paths of this sweep.
-void begin_sweep(Text &text, int num_accumulators, const char *accumulator) {
+// The loops over channels and edges that forward and gather share, with accumulators a0, a1, ...
+void begin_sweep(Text &text, int num_accumulators) {
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
   text.line("    const T *table = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD;");
   text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
   text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
   text.line("      const T *m = u.forms + begin * NUM_FORMS;");
-  for (int k = 0; k < num_accumulators; ++k) text.line("      V %s%d = V{};", accumulator, k);
+  for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
   text.line("      for (int e = begin; e < end; e++, m++) {");
   text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
   text.line("        const V f = V{} + u.fraction[e];");
@@ -95,7 +95,7 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
   const int l1 = u.shape.l1, d1 = 2 * l1 + 1;
   int num = 0;
   for (int q = first; q < last; ++q) num += 2 * u.paths[q].l3 + 1;
-  begin_sweep(text, num, "a");
+  begin_sweep(text, num);
   text.line("        const T *xe = u.x + u.x_row[e] * u.x_width + c;");
   for (int a = 0; a < d1; ++a) text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
   int base = 0;
@@ -161,7 +161,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.line("template <class T, int ROWS>");
   text.line("void gather(const UnitCall<T> &u) {");
   text.line("  using V = Simd<T>;");
-  begin_sweep(text, d1, "a");
+  begin_sweep(text, d1);
   text.line("        const int64_t row = u.x_row[e];");
   for (size_t q = 0; q < u.paths.size(); ++q) {
     const PathSchedule &p = u.paths[q];
@@ -326,8 +326,8 @@ void generate_unit_namespace(Text &text, const UnitSchedule &u) {
   text.line("}    // namespace");
   for (const char *type : {"float", "double"}) {
     text.line("extern const UnitKernel<%s> %s_KERNEL;", type, type[0] == 'f' ? "FLOAT" : "DOUBLE");
-    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", NUM_FORMS, NUM_D, make_forms<%s>,", type,
-              type[0] == 'f' ? "FLOAT" : "DOUBLE", key.c_str(), type);
+    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", type, type[0] == 'f' ? "FLOAT" : "DOUBLE",
+              key.c_str(), type);
     const char *separator = "";
     for (const char *name : {"forward", "backward", "gather"}) {
       text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, type, name, type);
