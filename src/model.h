@@ -6,7 +6,9 @@
 
 #include "irreps.h"
 #include "network.h"
+#include "pair_repulsion.h"
 #include "radial_function.h"
+#include "symmetric_contraction.h"
 #include "tensor_product.h"
 
 #include <array>
@@ -54,6 +56,18 @@ struct Gate {
   std::vector<GateTerm> terms;
 };
 
+// y_i = x_i / (offset + factor sum_j density(r_ij))
+struct DensityNormalization {
+  int input, output;
+  RadialFunction density;    // one output, of kind tanh_square
+  double offset, factor;
+};
+
+struct SymmetricContraction {
+  int input, output;
+  ContractionProduct product;
+};
+
 struct Readout {
   int input, block;
   Network network;
@@ -63,7 +77,9 @@ struct ScaleShift {
   std::vector<double> scale, shift;    // [species], eV
 };
 
-using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, Readout, ScaleShift>;
+// A PairRepulsion before ScaleShift is scaled by it, one after it is not.
+using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, SymmetricContraction,
+                           Readout, PairRepulsion, ScaleShift>;
 
 // A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
 struct ReferenceStructure {
@@ -83,6 +99,7 @@ struct Model {
   std::string framework, framework_version, architecture;
   std::vector<std::string> elements;    // index = species
   double cutoff = 0.0;                  // Angstrom
+  Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
   std::vector<std::string> feature_names;
   std::vector<Irreps> features;

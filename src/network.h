@@ -23,10 +23,17 @@ struct Matrix {
   double operator()(int i, int j) const { return data[static_cast<size_t>(i) * cols + j]; }
 };
 
-// h -> activation_scale * activation(h W + b) for all but the last matrix; the scales of the file are folded in.
+// z -> weight (z - mean) / sqrt(variance + epsilon) + bias over the components of z; none if weight is empty.
+struct LayerNorm {
+  std::vector<double> weight, bias;
+  double epsilon = 0.0;
+};
+
+// h -> activation_scale * activation(norm(h W + b)) for all but the last matrix; the scales of the file are folded in.
 struct Network {
   std::vector<Matrix> weights;                // [h_in, h_out]
   std::vector<std::vector<double>> biases;    // per matrix: empty or [h_out]
+  std::vector<LayerNorm> norms;               // empty, or per matrix
   Activation activation = Activation::identity;
   double activation_scale = 1.0;
 

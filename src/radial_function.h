@@ -9,31 +9,64 @@
 
 namespace equi {
 
-// b_n(r) = prefactor sin(k_n r)/r f(r) with f the cutoff function; length unit Angstrom.
+// Functions b_n(x(r)) f(r) of the distance with f the cutoff function, perhaps different for each pair of species
+// (doc/model_file.rst, "Radial basis"); length unit Angstrom.
 struct RadialBasis {
+  enum class Kind { bessel, gaussian, chebyshev };
+  enum class Transform { none, agnesi, soft };
   enum class Cutoff { polynomial, xplor };
-  std::vector<double> wave_numbers;    // 1/Angstrom
-  double prefactor = 1.0;
-  Cutoff cutoff_kind = Cutoff::polynomial;
-  double cutoff = 0.0;    // Angstrom
-  double p = 6.0;         // polynomial
-  double r_on = 0.0;      // xplor, Angstrom
 
-  int size() const { return static_cast<int>(wave_numbers.size()); }
+  Kind kind = Kind::bessel;
+  std::vector<double> wave_numbers;    // bessel: prefactor sin(k_n x)/x, 1/Angstrom
+  double prefactor = 1.0;              // bessel
+  std::vector<double> centres;         // gaussian, of width `width`
+  double width = 1.0;                  // gaussian
+  int num_polynomials = 0;             // chebyshev
+
+  Transform transform = Transform::none;
+  Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]
+  double r0 = 1.0;                                          // agnesi, soft: of the pair at hand (for_pair)
+  double agnesi_q = 0.0, agnesi_p = 0.0, agnesi_a = 0.0;    // agnesi
+  double soft_alpha = 0.0;                                  // soft
+  double stretch = 1.0;                                     // x = stretch r without a transform
+
+  Cutoff cutoff_kind = Cutoff::polynomial;
+  double cutoff = 0.0;         // Angstrom
+  Matrix pair_cutoff;          // empty or [receiver, sender]
+  double p = 6.0;              // polynomial
+  double r_on = 0.0;           // xplor, Angstrom
+  bool apply_cutoff = true;    // false: b_n(x(r)) alone
+
+  int size() const;
+  // Whether there is a basis for each pair of species; then only what for_pair() returns can be evaluated.
+  bool depends_on_pair() const { return !pair_r0.data.empty() || !pair_cutoff.data.empty(); }
+  RadialBasis for_pair(int receiver, int sender) const;
   // Distances in (0, cutoff) at which a derivative below the third jumps (r_on of xplor): tables need a knot there.
   std::vector<double> kinks() const;
   // out [order+1][size()]: value and derivatives d^k/dr^k, order <= 3, 0 <= r <= cutoff. At a kink `side` chooses
   // the branch: -1 from below, +1 from above.
   void derivatives(double r, int order, int side, double *out) const;
+  // The cutoff function alone, out [order+1].
+  void cutoff_function(double r, int order, int side, double *out) const;
 };
 
-// All weights W_q[u](r) of one convolution: network on the basis, times r^r_power per column.
+// The radial weights of a convolution, or the density of a normalisation: a network on the basis and on rows of the two
+// species, then perhaps tanh(w^2), times the cutoff function, times r^r_power per column.
 struct RadialFunction {
+  enum class Output { weights, tanh_square };
+
   RadialBasis basis;
   Network network;
+  Matrix sender, receiver;    // empty, or [species, n]: further inputs of the network
+  Output output = Output::weights;
+  bool times_cutoff = false;
   std::vector<int> r_power;    // [num_outputs], or empty for all zero
 
   int num_outputs() const { return network.num_outputs(); }
+  bool depends_on_pair() const { return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty(); }
+  // The function of one pair of species, which depends on the distance alone: rows of the species become a bias.
+  RadialFunction for_pair(int receiver_species, int sender_species) const;
+  // Of a function that does not depend on the pair.
   void derivatives(double r, int order, int side, double *out) const;    // out [order+1][num_outputs()]
   // The same at `count` distances, out [count][order+1][num_outputs()]; faster than one by one.
   void derivatives(int count, const double *r, int order, int side, double *out) const;
