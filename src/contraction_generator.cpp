@@ -204,7 +204,7 @@ std::vector<std::string> common_contractions() {
   return {"3_0_3", "3_01_3", "3_012_3", "2_0_3", "2_01_3"};
 }
 
-ContractionSchedule contraction_of(const std::string &name) {
+ContractionProduct contraction_of(const std::string &name) {
   const size_t first = name.find('_'), second = name.find('_', first + 1);
   const bool is_digits = name.find_first_not_of("0123456789_") == std::string::npos;
   if (!is_digits || first != 1 || second == std::string::npos || second < 3 || second + 2 != name.size() ||
@@ -219,7 +219,7 @@ ContractionSchedule contraction_of(const std::string &name) {
   for (int b = 0; b < product.irreps_out.size(); ++b)
     for (int degree = 1; degree <= name.back() - '0'; ++degree)
       add_support(product.irreps_in, b, product.irreps_out[b].irrep, degree, product);
-  return make_contraction_schedule(product);
+  return product;
 }
 
 void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule) {

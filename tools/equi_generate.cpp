@@ -67,7 +67,8 @@ void write(const std::string &file, const std::string &text) {
 KernelNames kernels_of_build() {
   KernelNames names;
   for (const UnitShape &u : common_units()) names.units.push_back(u.key());
-  for (const std::string &name : common_contractions()) names.contractions.push_back(contraction_of(name).key());
+  for (const std::string &name : common_contractions())
+    names.contractions.push_back(make_contraction_schedule(contraction_of(name)).key());
   return names;
 }
 
@@ -210,7 +211,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "index" && words.size() == 3) {
     write(words[2], generate_kernel_list(kernels_of_build(), target_of(words[1])));
   } else if (verb == "contraction" && words.size() == 4) {
-    write(words[3], generate_contraction(contraction_of(words[2]), target_of(words[1])));
+    write(words[3], generate_contraction(make_contraction_schedule(contraction_of(words[2])), target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
     write(words[4], library_of(words[2], read_model(words[3]), target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
