@@ -260,7 +260,7 @@ TEST(ModelFile, survives_random_damage) {
 
 TEST(ModelFile, refuses_a_bad_head) {
   expect_refused_value("/format", "other", {"format: expected \"equi\", found \"other\""});
-  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 2"});
+  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 3"});
   expect_refused_value("/format_version", 0, {"format_version"});
   expect_refused_value("/format_version", "1", {"format_version"});
   expect_refused_value("/framework", "sevenn", {"framework", "an object"});
@@ -284,7 +284,7 @@ TEST(ModelFile, refuses_a_bad_head) {
 }
 
 TEST(ModelFile, refuses_a_bad_radial_basis) {
-  expect_refused_value("/radial_basis/kind", "gaussian", {"radial_basis.kind", "\"bessel\"", "gaussian"});
+  expect_refused_value("/radial_basis/kind", "spline", {"radial_basis.kind", "\"bessel\"", "spline"});
   expect_refused_value("/radial_basis/wave_numbers", "nothing", {"radial_basis.wave_numbers", "nothing"});
   expect_refused_value("/radial_basis/wave_numbers", "embedding", {"radial_basis.wave_numbers", "[n]", "[3, 13]"});
   expect_refused_value("/radial_basis/cutoff_function/kind", "cosine", {"radial_basis.cutoff_function.kind", "cosine"});
@@ -292,7 +292,7 @@ TEST(ModelFile, refuses_a_bad_radial_basis) {
                        {"radial_basis.cutoff_function.r_on", "below the cutoff"});
   expect_refused_value("/radial_basis/cutoff_function", {{"kind", "polynomial"}, {"p", 1}},
                        {"radial_basis.cutoff_function.p"});
-  expect_refused_value("/radial_basis/transform", "agnesi", {"radial_basis", "\"transform\""});
+  expect_refused_value("/radial_basis/transform", "agnesi", {"radial_basis.transform", "an object"});
 }
 
 TEST(ModelFile, refuses_bad_tensors) {
