@@ -1,6 +1,7 @@
 #include "contraction_op.h"
 
 #include <cstdio>
+#include <stdexcept>
 
 namespace equi {
 

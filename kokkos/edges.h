@@ -16,7 +16,7 @@ template <class T, class G>
 class Edges {
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
-  Edges(int lmax, double cutoff, const Matrix &pair_cutoff)
+  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {})
       : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff) {}
 
   void set_neighborhood(const Neighborhood &n);
