@@ -360,7 +360,7 @@ def damaged(path, how):
         return b""
     header = json.loads(data[8 : 8 + length])
     document = json.loads(header["__metadata__"]["equi"])
-    document["format_version"] = 2
+    document["format_version"] = 3
     header["__metadata__"]["equi"] = json.dumps(document)
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + bytes(data[8 + length :])
