@@ -12,7 +12,7 @@ import numpy as np
 from .errors import EquiError
 
 FORMAT_NAME = "equi"
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
 MAX_HEADER_BYTES = 100_000_000
 
