@@ -131,7 +131,7 @@ def symmetrise(tensor, degree):
 def project(tensor, irreps, out, degree):
     """(matrix [size of the basis, paths], largest error): a coupling tensor in terms of symmetric_basis.
 
-    The error is relative to the tensor's largest symmetrised coefficient.
+    The error is relative to the tensor's largest entry.
     """
     pieces = symmetric_basis(irreps, out, degree)
     monomials, wanted = symmetrise(tensor, degree)
@@ -145,7 +145,7 @@ def project(tensor, irreps, out, degree):
         matrix = np.linalg.lstsq(vectors.T, target, rcond=None)[0]
         matrices.append(matrix)
         rest[:, places] -= (vectors.T @ matrix).reshape(wanted.shape[0], len(places), -1)
-    return np.concatenate(matrices), float(np.abs(rest).max() / max(np.abs(wanted).max(), 1e-300))
+    return np.concatenate(matrices), float(np.abs(rest).max() / np.abs(tensor).max())
 
 
 def expand(matrix, irreps, out, degree):

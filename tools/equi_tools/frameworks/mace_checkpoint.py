@@ -39,7 +39,7 @@ CHILDREN = {
     "readouts", "scale_shift", "pair_repulsion_fn",
 }  # fmt: skip
 
-# A coupling in float64 is exact to this, one in float32 to that; relative to its largest symmetrised coefficient.
+# A coupling in float64 is exact to this, one in float32 to that; relative to its largest entry.
 EXACT = 1e-12
 ROUNDED = 5e-6
 
@@ -251,7 +251,12 @@ def _exact_couplings(model):
                 matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
                 if not error < ROUNDED:
                     raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
-                found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded=error >= EXACT)
+                # Members of the basis that the coupling does not contain, but for rounding.
+                rounded = error >= EXACT
+                matrix[np.abs(matrix).max(axis=1) < (ROUNDED if rounded else EXACT)] = 0.0
+                # Without a part that is symmetric in its factors a coupling adds nothing.
+                if np.any(matrix):
+                    found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)
     return found
 
 

@@ -548,8 +548,7 @@ class _Converter:
 
     def contraction_term(self, name, coupling, weights):
         rows = symmetric_basis.rows(coupling.irreps, coupling.out, coupling.degree)
-        # Members of the basis that the model does not use.
-        kept = np.flatnonzero(np.abs(coupling.matrix).max(axis=1) > 1e-9)
+        kept = np.flatnonzero(coupling.matrix.any(axis=1))
         rows = rows[np.isin(rows[:, 1], kept)]
         rows[:, 1] = np.searchsorted(kept, rows[:, 1])
         return {
