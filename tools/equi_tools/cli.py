@@ -7,6 +7,7 @@ import warnings
 
 from . import __version__
 from .errors import EquiError
+from .frameworks import MissingFramework
 
 
 def _word_list(text):
@@ -44,8 +45,8 @@ def _convert(args):
     from .convert import convert
 
     convert(
-        args.source, args.output, modality=args.modality, elements=args.elements, ignore_keys=args.ignore_key,
-        licence=args.licence, citation=args.citation, quiet=args.quiet,
+        args.source, args.output, modality=args.modality, head=args.head, elements=args.elements,
+        ignore_keys=args.ignore_key, licence=args.licence, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     return 0
 
@@ -64,12 +65,14 @@ def _check(args):
 
 
 def _compare(args):
-    from . import compare, equi_file, structures
-    from .frameworks import sevenn_oracle
+    from . import compare, equi_file, frameworks, structures
+    from .convert import chosen as choice_of
 
     native = _native(args)
     document, _ = equi_file.read(args.file)
-    modality = args.modality or document["provenance"].get("modality")
+    framework = frameworks.require(args.source)
+    choice = choice_of(framework, {"modality": args.modality, "head": args.head})
+    choice = choice or document["provenance"].get(framework.choice)
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
@@ -81,10 +84,10 @@ def _compare(args):
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
         # The framework's own float32 is no sharper than our mixed precision.
-        calculator = sevenn_oracle.framework_calculator(args.source, modality)
+        calculator = framework.framework_calculator(args.source, choice)
         bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
     else:
-        calculator = sevenn_oracle.float64_calculator(args.source, modality)
+        calculator = framework.float64_calculator(args.source, choice)
         bars = compare.bars_for(args.precision, args.radial)
     return 1 if compare.compare(native, calculator, chosen, bars, args.quiet) else 0
 
@@ -128,13 +131,18 @@ def parser():
         "convert",
         _convert,
         "Convert a trained model into an .equi file, with reference values to check it by. "
-        "Checkpoints are Python pickles: convert only files that you trust; the .equi file is safe to pass on.",
+        "Trainers' files are Python pickles: convert only files that you trust; the .equi file is safe to pass on.",
     )
-    sub.add_argument("source", help="checkpoint (.pth), or a name: 7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0")
+    sub.add_argument(
+        "source",
+        help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
+        "MACE model (.model, -lammps.pt); NequIP model",
+    )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(
         "--modality", metavar="NAME", help="which data set a multi-modal model shall speak for (7net-mf-0: PBE, R2SCAN)"
     )
+    sub.add_argument("--head", metavar="NAME", help="which head a MACE model of several shall speak for")
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
     )
@@ -168,6 +176,7 @@ def parser():
     sub.add_argument("--calculator", choices=["float64", "framework"], default="float64",
                      help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
+    sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument(
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )
@@ -198,12 +207,38 @@ def parser():
     return top
 
 
+def _run_elsewhere(missing, argv):
+    """The same command in the environment of the framework that this interpreter lacks; None without one."""
+    import os
+    import subprocess
+    from pathlib import Path
+
+    framework = missing.framework
+    if framework.interpreter is None:
+        return None
+    # Without the variable, so that an environment that lacks the framework says so instead of starting another.
+    environment = {key: value for key, value in os.environ.items() if key != framework.variable}
+    package_folder = str(Path(__file__).resolve().parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [package_folder, environment.get("PYTHONPATH")]))
+    try:
+        return subprocess.run([framework.interpreter, "-m", "equi_tools", *argv], env=environment).returncode
+    except OSError as error:
+        raise EquiError(f"{framework.variable}: cannot run {framework.interpreter}: {error.strerror}") from error
+
+
 def main(argv=None):
+    argv = sys.argv[1:] if argv is None else list(argv)
     args = parser().parse_args(argv)
     # torch and e3nn announce their own plans in many lines; errors still come through.
     warnings.simplefilter("ignore")
     try:
-        return args.function(args)
+        try:
+            return args.function(args)
+        except MissingFramework as missing:
+            status = _run_elsewhere(missing, argv)
+            if status is None:
+                raise
+            return status
     except EquiError as error:
         print(f"equi: error: {' '.join(str(error).split())}", file=sys.stderr)
         return 1

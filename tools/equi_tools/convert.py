@@ -3,38 +3,44 @@
 import datetime
 from pathlib import Path
 
-from . import __version__, equi_file, self_check
+from . import __version__, equi_file, frameworks, self_check
 from .errors import EquiError
 from .progress import Steps
 
 
-def convert(source, output, modality=None, elements=None, ignore_keys=(), licence=None, citation=None, quiet=False):
-    """Writes `output` from a checkpoint (name or file); returns its document."""
+def chosen(framework, options):
+    """The user's choice among what the source offers; `options` maps modality, head, ... to a name or None."""
+    for kind, name in options.items():
+        if name is not None and kind != framework.choice:
+            raise EquiError(f"--{kind} {name}: {framework.title} models have no {kind}; leave it out")
+    return options.get(framework.choice)
+
+
+def convert(
+    source, output, modality=None, head=None, elements=None, ignore_keys=(), licence=None, citation=None, quiet=False
+):  # fmt: skip
+    """Writes `output` from a model of any framework (name or file); returns its document."""
     if not Path(output).absolute().parent.is_dir():
         raise EquiError(f"cannot write {output}: no such folder")
+    framework = frameworks.require(source)
+    choice = chosen(framework, {"modality": modality, "head": head})
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
-        from .frameworks import sevenn_checkpoint
-
-        checkpoint = sevenn_checkpoint.load(source, ignore_keys)
-        from .frameworks import sevenn_convert, sevenn_oracle
-
-        steps.next(
-            f"translating {checkpoint.config['num_convolution_layer']} layers, {len(checkpoint.elements)} elements"
-        )
+        checkpoint = framework.load(source, ignore_keys)
+        steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         try:
-            body, tensors = sevenn_convert.convert(checkpoint, modality, elements)
+            body, tensors = framework.convert(checkpoint, choice, elements)
         except EquiError as error:
             raise EquiError(str(error) if str(source) in str(error) else f"{source}: {error}") from error
-        steps.next("computing self-check values with sevenn in float64")
-        calculator = sevenn_oracle.float64_calculator(checkpoint, modality)
+        steps.next(f"computing self-check values with {framework.name} in float64")
+        calculator = framework.float64_calculator(checkpoint, choice)
         checks = self_check.entries(body["elements"], body["cutoff"], calculator)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
-            "framework": {"name": "sevenn", "version": sevenn_checkpoint.import_sevenn().__version__},
+            "framework": {"name": framework.name, "version": framework.installed_version()},
             **body,
-            "provenance": _provenance(checkpoint, modality, licence, citation),
+            "provenance": _provenance(framework, checkpoint, framework.chosen(checkpoint, choice), licence, citation),
             "units": {"energy": "eV", "length": "Angstrom"},
             "self_check": checks,
         }
@@ -43,7 +49,7 @@ def convert(source, output, modality=None, elements=None, ignore_keys=(), licenc
     return document
 
 
-def _provenance(checkpoint, modality, licence, citation):
+def _provenance(framework, checkpoint, choice, licence, citation):
     """All strings; file names without their folders, which mean nothing on another machine."""
     given = Path(checkpoint.source)
     entries = {
@@ -55,6 +61,6 @@ def _provenance(checkpoint, modality, licence, citation):
         "citation": citation or checkpoint.citation,
         "converter": f"equi-tools {__version__}",
     }
-    if modality is not None:
-        entries["modality"] = modality
+    if choice is not None:
+        entries[framework.choice] = choice
     return entries

@@ -110,26 +110,92 @@ class EquiEvaluator:
             if bias is not None:
                 h = h + bias["scale"] * self.tensors[bias["tensor"]]
             if n + 1 < len(net["weights"]):
+                norm = (net.get("norms") or [None] * len(net["weights"]))[n]
+                if norm is not None:
+                    mean = h.mean(dim=1, keepdim=True)
+                    variance = ((h - mean) ** 2).mean(dim=1, keepdim=True)
+                    h = (h - mean) / torch.sqrt(variance + norm["epsilon"])
+                    h = self.tensors[norm["weight"]] * h + self.tensors[norm["bias"]]
                 h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
-    def radial_basis(self, r):
-        basis, c = self.document["radial_basis"], self.document["cutoff"]
-        kind = basis["cutoff_function"]
+    def radial_network(self, net, basis, receivers, senders):
+        """Outputs [E, h_out] without the cutoff function of `times_cutoff`."""
+        inputs = [basis]
+        if "sender" in net:
+            inputs.append(self.tensors[net["sender"]][senders])
+        if "receiver" in net:
+            inputs.append(self.tensors[net["receiver"]][receivers])
+        return self.network(net, torch.cat(inputs, dim=1))
+
+    @staticmethod
+    def polynomial_cutoff(u, p):
+        return 1 - (p + 1) * (p + 2) / 2 * u**p + p * (p + 2) * u ** (p + 1) - p * (p + 1) / 2 * u ** (p + 2)
+
+    def cutoff_function(self, r):
+        kind, c = self.document["radial_basis"]["cutoff_function"], self.document["cutoff"]
         if kind["kind"] == "polynomial":
-            p, u = kind["p"], r / c
-            f = 1 - (p + 1) * (p + 2) / 2 * u**p + p * (p + 2) * u ** (p + 1) - p * (p + 1) / 2 * u ** (p + 2)
+            return self.polynomial_cutoff(r / c, kind["p"])
+        assert kind["kind"] == "xplor"
+        on = kind["r_on"]
+        f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
+        return torch.where(r < on, torch.ones_like(r), f)
+
+    def transformed(self, r, receivers, senders):
+        transform = self.document["radial_basis"].get("transform")
+        if transform is None:
+            return r
+        r0 = self.tensors[transform["r0"]][receivers, senders]
+        if transform["kind"] == "agnesi":
+            u, q, p = r / r0, transform["q"], transform["p"]
+            return 1 / (1 + transform["a"] * u**q / (1 + u ** (q - p)))
+        assert transform["kind"] == "soft"
+        p0, p1 = 0.75 * r0, 4 / 3 * r0
+        return p0 + (r - p0) * (1 + torch.tanh(transform["alpha"] / (p1 - p0) * (r - (p0 + p1) / 2))) / 2
+
+    def radial_basis(self, r, receivers, senders):
+        basis = self.document["radial_basis"]
+        x = self.transformed(r, receivers, senders)[:, None]
+        if basis["kind"] == "bessel":
+            values = basis["prefactor"] * torch.sin(x * self.tensors[basis["wave_numbers"]]) / x
+        elif basis["kind"] == "gaussian":
+            values = torch.exp(-((x - self.tensors[basis["centres"]]) ** 2) / (2 * basis["width"] ** 2))
         else:
-            on = kind["r_on"]
-            f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
-            f = torch.where(r < on, torch.ones_like(r), f)
-        k = self.tensors[basis["wave_numbers"]]
-        return basis["prefactor"] * torch.sin(r[:, None] * k) / r[:, None] * f[:, None]
+            assert basis["kind"] == "chebyshev"
+            polynomials = [torch.ones_like(x), x]
+            for _ in range(basis["size"] - 1):
+                polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
+            values = torch.cat(polynomials[1:], dim=1)
+        return values * self.cutoff_function(r)[:, None] if basis.get("apply_cutoff", True) else values
+
+    def contraction(self, layer, x, species, out):
+        """Polynomials of the components of each channel; x and out are lists of [N, mul, 2l+1]."""
+        components = torch.cat(x, dim=2)
+        for block in layer["blocks"]:
+            target = [torch.zeros_like(column) for column in out[block["out"]].unbind(2)]
+            for term in block["terms"]:
+                weight = self.tensors[term["weight"]]
+                for row in self.tensors[term["coupling"]].numpy():
+                    component, path, factors = int(row[0]), int(row[1]), [int(f) for f in row[2:-1]]
+                    assert len(factors) == term["degree"] and factors == sorted(factors)
+                    product = row[-1] * (weight[species, path] if layer["per_species"] else weight[path])
+                    for factor in factors:
+                        product = product * components[:, :, factor]
+                    target[component] = target[component] + product
+            out[block["out"]] = torch.stack(target, dim=2)
+        return out
+
+    def pair_repulsion(self, layer, num_atoms, species, i, j, r):
+        """Energies [N] of the receivers."""
+        prefactor, length, cutoff = (self.tensors[layer[k]][species[i], species[j]] for k in ("prefactor", "length", "cutoff"))
+        screening = sum(c * torch.exp(-b * r / length) for c, b in zip(layer["coefficients"], layer["exponents"]))
+        pair = prefactor / r * screening * self.polynomial_cutoff(r / cutoff, layer["p"])
+        return torch.zeros(num_atoms, dtype=torch.float64).index_add(0, i, torch.where(r < cutoff, pair, torch.zeros_like(r)))
 
     def atomic_energies(self, species, i, j, vec):
         doc, features = self.document, {}
         r = vec.norm(dim=1)
-        y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r)
+        y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r, species[i], species[j])
         num_atoms = len(species)
         energy = torch.zeros(num_atoms, dtype=torch.float64)
 
@@ -154,7 +220,9 @@ class EquiEvaluator:
                 features[layer["output"]] = out
             elif kind == "convolution":
                 x, out = features[layer["input"]], zeros(layer["irreps_out"])
-                weights, column = self.network(layer["radial"], basis), 0
+                weights, column = self.radial_network(layer["radial"], basis, species[i], species[j]), 0
+                if layer["radial"].get("times_cutoff", False):
+                    weights = weights * self.cutoff_function(r)[:, None]
                 for path in layer["paths"]:
                     xi, target = x[path["in"]], out[path["out"]]
                     mul, l1, l3 = target.shape[1], xi.shape[2] // 2, target.shape[2] // 2
@@ -165,6 +233,17 @@ class EquiEvaluator:
                     )  # fmt: skip
                     out[path["out"]] = target.index_add(0, i, message)
                 assert column == weights.shape[1]
+                features[layer["output"]] = out
+            elif kind == "density_normalization":
+                q = self.radial_network(layer["radial"], basis, species[i], species[j])[:, 0]
+                density = torch.tanh(q**2)
+                if layer["radial"].get("times_cutoff", False):
+                    density = density * self.cutoff_function(r)
+                density = torch.zeros(num_atoms, dtype=torch.float64).index_add(0, i, density)
+                divisor = (layer["offset"] + layer["factor"] * density)[:, None, None]
+                features[layer["output"]] = [block / divisor for block in features[layer["input"]]]
+            elif kind == "symmetric_contraction":
+                out = self.contraction(layer, features[layer["input"]], species, zeros(layer["irreps_out"]))
                 features[layer["output"]] = out
             elif kind == "gate":
                 z, out = features[layer["input"]], zeros(layer["irreps_out"])
@@ -181,6 +260,8 @@ class EquiEvaluator:
                 energy = (
                     energy + self.network(layer["network"], features[layer["input"]][layer["block"]][:, :, 0])[:, 0]
                 )
+            elif kind == "pair_repulsion":
+                energy = energy + self.pair_repulsion(layer, num_atoms, species, i, j, r)
             elif kind == "scale_shift":
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
             else:

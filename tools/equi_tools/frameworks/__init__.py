@@ -1,1 +1,237 @@
-"""The only code that knows the training frameworks: one converter and one float64 oracle for each."""
+"""The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
+
+A source is recognised by what is inside the file, without running it; the modules of a framework are imported only when
+one of its sources is at hand.
+"""
+
+import importlib.util
+import os
+import pickletools
+import zipfile
+from pathlib import Path
+
+from ..errors import EquiError
+
+
+class MissingFramework(EquiError):
+    """The framework of a source is not installed in this interpreter."""
+
+    def __init__(self, framework, source):
+        super().__init__(
+            f"{source} is a {framework.title} model, which needs the package {framework.requirement}: "
+            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}"
+        )
+        self.framework = framework
+
+
+class Framework:
+    """One training framework. `choice` names what a source may ask the user to choose: a modality, a head, nothing."""
+
+    name = ""
+    title = ""
+    package = ""  # what is imported
+    requirement = ""  # what is installed
+    choice = None
+
+    @property
+    def variable(self):
+        """Environment variable with the interpreter of the framework's own environment."""
+        return f"EQUI_PYTHON_{self.name.upper()}"
+
+    @property
+    def interpreter(self):
+        return os.environ.get(self.variable) or None
+
+    def installed(self):
+        return importlib.util.find_spec(self.package) is not None
+
+    def installed_version(self):
+        from importlib.metadata import version
+
+        return version(self.requirement)
+
+    def load(self, source, ignore_keys=()):
+        """The checkpoint: source, path, sha256, licence, citation, version, elements."""
+        raise NotImplementedError
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        """(architecture part of the document, tensors)."""
+        raise NotImplementedError
+
+    def chosen(self, checkpoint, choice):
+        """What the file shall state as chosen, None where there is no choice."""
+        return choice
+
+    def float64_calculator(self, checkpoint, choice=None):
+        """ASE calculator of a loaded checkpoint or a source in float64 with exact couplings."""
+        raise NotImplementedError
+
+    def framework_calculator(self, source, choice=None):
+        """ASE calculator as the framework's users run it."""
+        raise NotImplementedError
+
+
+class SevenNet(Framework):
+    name = "sevenn"
+    title = "SevenNet"
+    package = "sevenn"
+    requirement = "sevenn"
+    choice = "modality"
+
+    def installed(self):
+        return True  # its reader says itself what is missing, and knows names that are no files
+
+    def load(self, source, ignore_keys=()):
+        from . import sevenn_checkpoint
+
+        return sevenn_checkpoint.load(source, ignore_keys)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import sevenn_convert
+
+        return sevenn_convert.convert(checkpoint, choice, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import sevenn_oracle
+
+        return sevenn_oracle.float64_calculator(checkpoint, choice)
+
+    def framework_calculator(self, source, choice=None):
+        from . import sevenn_oracle
+
+        return sevenn_oracle.framework_calculator(source, choice)
+
+
+class Mace(Framework):
+    name = "mace"
+    title = "MACE"
+    package = "mace"
+    requirement = "mace-torch"
+    choice = "head"
+
+    def load(self, source, ignore_keys=()):
+        from . import mace_checkpoint
+
+        return mace_checkpoint.load(source)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import mace_convert
+
+        return mace_convert.convert(checkpoint, choice, elements)
+
+    def chosen(self, checkpoint, choice):
+        return checkpoint.heads[checkpoint.head_index(choice)] if len(checkpoint.heads) > 1 else None
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import mace_oracle
+
+        return mace_oracle.float64_calculator(checkpoint, choice)
+
+    def framework_calculator(self, source, choice=None):
+        from . import mace_oracle
+
+        return mace_oracle.framework_calculator(source, choice)
+
+
+class NequIP(Framework):
+    name = "nequip"
+    title = "NequIP"
+    package = "nequip"
+    requirement = "nequip"
+
+    def load(self, source, ignore_keys=()):
+        from . import nequip_checkpoint
+
+        return nequip_checkpoint.load(source)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import nequip_convert
+
+        return nequip_convert.convert(checkpoint, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import nequip_oracle
+
+        return nequip_oracle.float64_calculator(checkpoint)
+
+    def framework_calculator(self, source, choice=None):
+        from . import nequip_oracle
+
+        return nequip_oracle.framework_calculator(source)
+
+
+SEVENN, MACE, NEQUIP = SevenNet(), Mace(), NequIP()
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP)}
+
+# Names of tensors that only one framework has, for files that hold nothing but tensors.
+TENSOR_NAMES = {".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP}
+
+
+def _names_in_pickle(data):
+    """Modules of the classes and functions that a pickle would import, and its strings; nothing is executed."""
+    modules, strings = [], []
+    try:
+        for opcode, argument, _ in pickletools.genops(data):
+            if opcode.name == "GLOBAL":
+                modules.append(argument.split(" ")[0])
+            elif opcode.name == "STACK_GLOBAL" and len(strings) >= 2:
+                modules.append(strings[-2])
+            elif isinstance(argument, str):
+                strings.append(argument)
+    except Exception:
+        # A damaged pickle: what was found so far decides, and the framework's reader explains the rest.
+        pass
+    return modules, strings
+
+
+def _in_archive(archive):
+    """The framework that a zip file of torch speaks of, or None."""
+    names = archive.namelist()
+    for name in names:
+        # Sources of TorchScript and of torch.package.
+        parts = name.split("/")
+        for framework in FRAMEWORKS.values():
+            if framework.package in parts[:-1] or f"{framework.package}.py" == parts[-1]:
+                return framework
+    if any("aotinductor" in name for name in names):
+        return NEQUIP
+    for name in names:
+        if not name.endswith((".pkl", "/data.pkl")):
+            continue
+        modules, strings = _names_in_pickle(archive.read(name))
+        for module in modules:
+            for framework in FRAMEWORKS.values():
+                if module.split(".")[0] == framework.package:
+                    return framework
+        for text in strings:
+            for part, framework in TENSOR_NAMES.items():
+                if part in text:
+                    return framework
+            if text.startswith("nequip."):
+                return NEQUIP
+    return None
+
+
+def detect(source):
+    """The framework of a source; SevenNet's where nothing tells another one, names that are no files included."""
+    path = Path(source)
+    if path.is_file() and zipfile.is_zipfile(path):
+        with zipfile.ZipFile(path) as archive:
+            return _in_archive(archive) or SEVENN
+    return SEVENN
+
+
+def of_document(document):
+    """The framework that a converted file names."""
+    name = document["framework"]["name"]
+    if name not in FRAMEWORKS:
+        raise EquiError(f"framework '{name}' is not known, only {', '.join(FRAMEWORKS)}")
+    return FRAMEWORKS[name]
+
+
+def require(source):
+    """The framework of a source, installed in this interpreter; else raises MissingFramework."""
+    framework = detect(source)
+    if not framework.installed():
+        raise MissingFramework(framework, source)
+    return framework

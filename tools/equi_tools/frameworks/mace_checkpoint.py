@@ -1,0 +1,306 @@
+"""Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
+
+Both are trees of modules with the same attributes, so that one converter serves them.  `load` refuses what it does not
+know by name and makes the couplings exact: a float32 file holds them rounded.
+"""
+
+import hashlib
+import os
+import warnings
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .. import symmetric_basis
+from ..coupling import coupling
+from ..errors import EquiError
+
+MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
+INTERACTIONS = (
+    "RealAgnosticInteractionBlock",
+    "RealAgnosticResidualInteractionBlock",
+    "RealAgnosticDensityInteractionBlock",
+    "RealAgnosticDensityResidualInteractionBlock",
+    "RealAgnosticResidualNonLinearInteractionBlock",
+    "RealAgnosticAttResidualInteractionBlock",
+)
+READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadoutBlock")
+OTHER_MODELS = {
+    "AtomicDipolesMACE": "it predicts dipoles, not energies",
+    "EnergyDipolesMACE": "its dipoles have no place in a LAMMPS pair style; train or ask for a MACE model of energies",
+    "AtomicDielectricMACE": "it predicts dipoles and polarisabilities, not energies",
+    "PolarMACE": "its long-range electrostatics is not part of the .equi format",
+    "MACELES": "its latent Ewald summation is not part of the .equi format",
+}
+# Children of the model; anything else may change the energy.
+CHILDREN = {
+    "node_embedding", "radial_embedding", "spherical_harmonics", "atomic_energies_fn", "interactions", "products",
+    "readouts", "scale_shift", "pair_repulsion_fn",
+}  # fmt: skip
+
+# A coupling in float64 is exact to this, one in float32 to that; relative to its largest entry.
+EXACT = 1e-12
+ROUNDED = 5e-6
+
+
+@dataclass
+class Checkpoint:
+    source: str  # as the user named it
+    path: Path
+    sha256: str
+    licence: str
+    citation: str
+    version: str  # of the mace that trained it, which the file does not tell
+    model: object  # MACE, a module or its TorchScript
+    scripted: bool
+    elements: list  # chemical symbols by species index
+    heads: list
+    fixed_head: str  # the head of a -lammps.pt, else None
+    cutoff: float
+    couplings: dict = field(default_factory=dict)  # (layer, block, degree) -> Coupling
+
+    def head_index(self, name=None):
+        """Index of the named head, or of the one that MACE itself would choose; raises if the name does not fit."""
+        if name is None:
+            default = [head for head in self.heads if str(head).lower() == "default"]
+            if self.fixed_head is not None:
+                name = self.fixed_head
+            elif len(self.heads) == 1:
+                name = self.heads[0]
+            elif default:
+                name = default[0]
+            else:
+                raise EquiError(f"{self.source} has several heads, choose one: --head {' | '.join(self.heads)}")
+        if name not in self.heads:
+            raise EquiError(f"{self.source} has no head '{name}', only {', '.join(map(str, self.heads))}")
+        return self.heads.index(name)
+
+    def fresh_model(self):
+        """The model read again from its file; the one in `model` is not changed by whoever evaluates."""
+        return _read(self.source, self.path)[0]
+
+
+@dataclass(frozen=True)
+class Coupling:
+    """A symmetric coupling in terms of symmetric_basis: its paths are `matrix` [size of the basis, paths]."""
+
+    irreps: tuple
+    out: tuple
+    degree: int
+    matrix: np.ndarray
+    rounded: bool  # the file's is in float32
+
+
+def import_mace():
+    """The package, with its import noise silenced."""
+    import contextlib
+    import io
+    import logging
+
+    # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
+    os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            import mace
+            import mace.modules
+        except ImportError as error:
+            raise EquiError(f"MACE sources need the package mace-torch: pip install mace-torch ({error})") from error
+    return mace
+
+
+def class_name(module):
+    """The class of a module, or that of the module that was scripted."""
+    return getattr(module, "original_name", None) or type(module).__name__
+
+
+def child_names(module):
+    return [name for name, _ in module.named_children()]
+
+
+def child(sequence, n):
+    """Member of a ModuleList; scripted ones cannot be indexed."""
+    return getattr(sequence, str(n))
+
+
+def _read(source, path):
+    """(model, its TorchScript wrapper or None)."""
+    import_mace()
+    import zipfile
+
+    import torch
+
+    names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if any(name.endswith("/constants.pkl") for name in names):
+            try:
+                wrapper = torch.jit.load(str(path), map_location="cpu")
+            except Exception as error:
+                raise EquiError(f"{source}: torch cannot read it: {str(error).splitlines()[0]}") from error
+            if class_name(wrapper) in MODEL_CLASSES:
+                return wrapper, None
+            if class_name(wrapper) != "LAMMPS_MACE":
+                raise EquiError(
+                    f"{source}: TorchScript of {class_name(wrapper)}, not of LAMMPS_MACE: give the .model file"
+                )
+            return wrapper.model, wrapper
+        try:
+            model = torch.load(path, map_location="cpu", weights_only=False)
+        except ModuleNotFoundError as error:
+            hint = ""
+            if "cuequivariance" in str(error) or "openequivariance" in str(error):
+                hint = (
+                    "; the model is in the layout of an accelerator: convert it back with mace_convert_cueq_e3nn "
+                    "or mace_convert_oeq_e3nn, or give the .model file it was made from"
+                )
+            raise EquiError(f"{source}: cannot be read without the module '{error.name}'{hint}") from error
+        except Exception as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise EquiError(f"{source}: torch cannot read it: {first}") from error
+    if type(model).__name__.startswith("LAMMPS_ML"):
+        raise EquiError(f"{source} is made for pair_style mliap: give the .model file it was made from")
+    if isinstance(model, dict):
+        raise EquiError(
+            f"{source} is a training checkpoint (or only a state_dict) without the architecture: "
+            "give the .model file that mace_run_train wrote at the end"
+        )
+    if not isinstance(model, torch.nn.Module):
+        raise EquiError(f"{source} holds a {type(model).__name__}, not a MACE model")
+    return model, None
+
+
+def audit(model):
+    """Refuses, by name, whatever this converter does not represent exactly."""
+    kind = class_name(model)
+    if kind not in MODEL_CLASSES:
+        reason = OTHER_MODELS.get(kind, f"only {', '.join(MODEL_CLASSES)} are known")
+        raise EquiError(f"model class {kind} is not supported: {reason}")
+    if "joint_embedding" in child_names(model) or getattr(model, "embedding_specs", None):
+        specs = getattr(model, "embedding_specs", None) or {}
+        names = ", ".join(specs) if isinstance(specs, dict) else str(specs)
+        raise EquiError(
+            f"embedding_specs: the model takes further inputs ({names or 'joint_embedding'}), such as a total charge "
+            "or spin, that a LAMMPS pair style does not have; it cannot be converted"
+        )
+    for name in child_names(model):
+        if name not in CHILDREN:
+            raise EquiError(f"module {name} ({class_name(getattr(model, name))}) is not known, it may change the energy")
+    for name, module in model.named_modules():
+        config = getattr(module, "cueq_config", None)
+        if config is not None and getattr(config, "enabled", False):
+            raise EquiError(
+                f"{name}: cueq_config: the weights are in cuequivariance's layout: convert the model back with "
+                "mace_convert_cueq_e3nn, or give the .model file it was made from"
+            )
+        if getattr(module, "oeq_config", None) is not None and getattr(module.oeq_config, "enabled", False):
+            raise EquiError(
+                f"{name}: oeq_config: the weights are in openequivariance's layout: convert the model back with "
+                "mace_convert_oeq_e3nn, or give the .model file it was made from"
+            )
+        if "lora" in class_name(module).lower():
+            raise EquiError(f"{name}: {class_name(module)}: merge the adapters into the weights first (merge_lora_weights)")
+    for t, module in enumerate(model.interactions.children()):
+        if class_name(module) not in INTERACTIONS:
+            raise EquiError(f"interactions.{t}: block {class_name(module)} is not supported")
+        if class_name(module) == "RealAgnosticAttResidualInteractionBlock" and t > 0:
+            raise EquiError(
+                f"interactions.{t}: RealAgnosticAttResidualInteractionBlock: its radial weights depend on the atoms' "
+                "features, which the .equi format has for the first interaction only"
+            )
+    for t, module in enumerate(model.readouts.children()):
+        if class_name(module) not in READOUTS:
+            raise EquiError(f"readouts.{t}: block {class_name(module)} is not supported, only {', '.join(READOUTS)}")
+    sizes = [len(list(getattr(model, name).children())) for name in ("interactions", "products")]
+    if sizes[0] != sizes[1] or sizes[0] == 0:
+        raise EquiError(f"{sizes[0]} interactions with {sizes[1]} products")
+
+
+def irreps_pairs(irreps):
+    """((mul, (l, p)), ...) of e3nn's irreps, which are plain tuples in TorchScript."""
+    return tuple((int(mul), (int(ir[0]), int(ir[1]))) for mul, ir in irreps)
+
+
+def _exact_couplings(model):
+    found = {}
+    for t, product in enumerate(model.products.children()):
+        contraction = product.symmetric_contractions
+        if class_name(contraction) != "SymmetricContraction":
+            raise EquiError(f"products.{t}: {class_name(contraction)} is not supported")
+        irreps = tuple(ir for _, ir in irreps_pairs(contraction.irreps_in))
+        outs = irreps_pairs(contraction.irreps_out)
+        buffers = dict(product.named_buffers())
+        for b, (_, out) in enumerate(outs):
+            prefix = f"symmetric_contractions.contractions.{b}.U_matrix_"
+            degrees = sorted(int(name[len(prefix) :]) for name in buffers if name.startswith(prefix))
+            if degrees != list(range(1, len(degrees) + 1)):
+                raise EquiError(f"products.{t}: couplings of the degrees {degrees}")
+            for degree in degrees:
+                where = f"products.{t}.{prefix}{degree}"
+                tensor = buffers[f"{prefix}{degree}"].detach().double().cpu().numpy()
+                dim = sum(2 * l + 1 for l, _ in irreps)
+                if tensor.shape[-degree - 1 : -1] != (dim,) * degree:
+                    raise EquiError(f"{where}: shape {tensor.shape} does not fit {dim} components")
+                tensor = tensor.reshape(2 * out[0] + 1, *tensor.shape[-degree - 1 :])
+                if not np.any(tensor):
+                    continue
+                if degree > 4:
+                    raise EquiError(f"{where}: correlation {degree} is not supported, at most 4")
+                matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
+                if not error < ROUNDED:
+                    raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
+                # Members of the basis that the coupling does not contain, but for rounding.
+                rounded = error >= EXACT
+                matrix[np.abs(matrix).max(axis=1) < (ROUNDED if rounded else EXACT)] = 0.0
+                # Without a part that is symmetric in its factors a coupling adds nothing.
+                if np.any(matrix):
+                    found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)
+    return found
+
+
+def coupling_sign(stored, l1, l2, l3, where):
+    """+1 or -1: a stored coupling buffer against ours."""
+    exact = coupling(l1, l2, l3)
+    stored = stored.detach().double().cpu().numpy()
+    for sign in (1, -1):
+        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < 1e-5:
+            return sign
+    raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
+
+
+def load(source):
+    """The model in a file."""
+    import_mace()
+    path = Path(source)
+    if not path.is_file():
+        raise EquiError(f"cannot read {source}: no such file")
+    path = path.resolve()
+    model, wrapper = _read(source, path)
+    try:
+        audit(model)
+        couplings = _exact_couplings(model)
+    except EquiError as error:
+        raise EquiError(f"{source}: {error}") from error
+    from ase.data import chemical_symbols
+
+    heads = list(getattr(model, "heads", None) or ["Default"])
+    fixed = None
+    if wrapper is not None:
+        fixed = heads[int(wrapper.head[0])]
+    return Checkpoint(
+        source=str(source),
+        path=path,
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        licence="unknown",
+        citation="unknown",
+        version="unknown",
+        model=model,
+        scripted=class_name(model) != type(model).__name__,
+        elements=[chemical_symbols[int(z)] for z in model.atomic_numbers],
+        heads=heads,
+        fixed_head=fixed,
+        cutoff=float(model.r_max),
+        couplings=couplings,
+    )

@@ -1,0 +1,138 @@
+"""MACE's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
+
+import warnings
+
+import numpy as np
+from ase.calculators.calculator import Calculator, all_changes
+
+from .. import symmetric_basis
+from ..coupling import coupling
+from ..errors import EquiError
+from . import mace_checkpoint
+
+
+def _make_exact(model, checkpoint):
+    """Replaces couplings that the file holds in float32; those of a float64 file stay as they are."""
+    import re
+
+    import torch
+
+    for name, buffer in model.named_buffers():
+        coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
+        contracted = re.search(r"products\.(\d+)\..*contractions\.(\d+)\.U_matrix_(\d+)$", name)
+        exact = None
+        if coupled:
+            ls = [int(l) for l in coupled.groups()]
+            exact = mace_checkpoint.coupling_sign(buffer, *ls, name) * coupling(*ls)
+            if np.abs(exact - buffer.numpy()).max() < mace_checkpoint.EXACT:
+                exact = None
+        elif contracted:
+            found = checkpoint.couplings.get(tuple(int(n) for n in contracted.groups()))
+            if found is not None and found.rounded:
+                exact = symmetric_basis.expand(found.matrix, found.irreps, found.out, found.degree)
+        if exact is not None:
+            with torch.no_grad():
+                buffer.copy_(torch.from_numpy(np.ascontiguousarray(exact)).reshape(buffer.shape))
+
+
+def _differentiable_chebyshev(model):
+    """torch has no derivative of its Chebyshev polynomials: the same polynomials by their recurrence."""
+    import types
+
+    import torch
+
+    basis = model.radial_embedding.bessel_fn
+    if type(basis).__name__ != "ChebychevBasis":
+        return
+
+    def forward(self, x):
+        polynomials = [torch.ones_like(x), x]
+        while len(polynomials) <= self.num_basis:
+            polynomials.append(2 * x * polynomials[-1] - polynomials[-2])
+        return torch.cat(polynomials[1:], dim=-1)
+
+    basis.forward = types.MethodType(forward, basis)
+
+
+class Float64Calculator(Calculator):
+    """The framework's modules in float64 with exact coupling coefficients, on a neighbour list of ASE."""
+
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+
+    def __init__(self, checkpoint, head=None):
+        super().__init__()
+        self.head = checkpoint.head_index(head)
+        self.elements = checkpoint.elements
+        self.cutoff = checkpoint.cutoff
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            model = checkpoint.fresh_model().double().eval()
+        for parameter in model.parameters():
+            parameter.requires_grad = False
+        _make_exact(model, checkpoint)
+        _differentiable_chebyshev(model)
+        self.model = model
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        import torch
+        from ase.neighborlist import neighbor_list
+        from mace.tools import torch_tools
+
+        atoms = self.atoms
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
+        if unknown:
+            raise EquiError(f"the model does not know {', '.join(unknown)}")
+        n = len(atoms)
+        receiver, sender, shift = neighbor_list("ijS", atoms, self.cutoff)
+        species = torch.tensor([self.elements.index(s) for s in atoms.get_chemical_symbols()])
+        double = torch.float64
+        # mace's vectors point from sender to receiver: r_i - (r_j + S).
+        data = {
+            "positions": torch.tensor(atoms.positions, dtype=double),
+            "cell": torch.tensor(atoms.cell.array, dtype=double),
+            "edge_index": torch.tensor(np.array([sender, receiver]), dtype=torch.long),
+            "unit_shifts": torch.tensor(-shift, dtype=double),
+            "shifts": torch.tensor(-shift @ atoms.cell.array, dtype=double),
+            "node_attrs": torch.nn.functional.one_hot(species, len(self.elements)).to(double),
+            "batch": torch.zeros(n, dtype=torch.long),
+            "ptr": torch.tensor([0, n]),
+            "head": torch.tensor([self.head]),
+        }
+        with torch_tools.default_dtype(double), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = self.model(data, compute_force=True, compute_virials=True)
+        energy = out["energy"].item()
+        self.results = {
+            "energy": energy,
+            "free_energy": energy,
+            "energies": out["node_energy"].detach().numpy().reshape(-1),
+            "forces": out["forces"].detach().numpy(),
+        }
+        volume = atoms.cell.volume
+        if volume > 1e-3:
+            # mace's virials are minus dE/dstrain; its own stress is that of a cell enlarged where it is not periodic.
+            stress = -out["virials"].detach().numpy().reshape(3, 3) / volume
+            self.results["stress"] = ((stress + stress.T) / 2)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+
+
+def float64_calculator(source, head=None):
+    """ASE calculator of a source (file or loaded Checkpoint) in float64 with exact coupling coefficients."""
+    if not isinstance(source, mace_checkpoint.Checkpoint):
+        source = mace_checkpoint.load(source)
+    return Float64Calculator(source, head)
+
+
+def framework_calculator(source, head=None):
+    """mace's own calculator in the dtype of the file, exactly as its users run it."""
+    mace_checkpoint.import_mace()
+    from mace.calculators import MACECalculator
+
+    checkpoint = mace_checkpoint.load(source)
+    if checkpoint.scripted:
+        raise EquiError(f"{source}: mace's calculator does not read TorchScript: give the .model file")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return MACECalculator(
+            models=[checkpoint.fresh_model()], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]
+        )
