@@ -113,12 +113,24 @@ class EquiEvaluator:
                 h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
-    def radial_basis(self, r):
+    @staticmethod
+    def polynomial_cutoff(u, p):
+        return 1 - (p + 1) * (p + 2) / 2 * u**p + p * (p + 2) * u ** (p + 1) - p * (p + 1) / 2 * u ** (p + 2)
+
+    def own_pairs(self, species, i, j, r):
+        """Which edges are shorter than the cutoff of their pair of species."""
+        basis = self.document["radial_basis"]
+        if "cutoffs" not in basis:
+            return torch.ones_like(r, dtype=torch.bool)
+        return r < self.tensors[basis["cutoffs"]][species[i], species[j]]
+
+    def radial_basis(self, r, receivers, senders):
         basis, c = self.document["radial_basis"], self.document["cutoff"]
         kind = basis["cutoff_function"]
+        if "cutoffs" in basis:
+            r = r * c / self.tensors[basis["cutoffs"]][receivers, senders]
         if kind["kind"] == "polynomial":
-            p, u = kind["p"], r / c
-            f = 1 - (p + 1) * (p + 2) / 2 * u**p + p * (p + 2) * u ** (p + 1) - p * (p + 1) / 2 * u ** (p + 2)
+            f = self.polynomial_cutoff(r / c, kind["p"])
         else:
             on = kind["r_on"]
             f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
@@ -128,8 +140,11 @@ class EquiEvaluator:
 
     def atomic_energies(self, species, i, j, vec):
         doc, features = self.document, {}
+        own = self.own_pairs(species, i, j, vec.norm(dim=1))
+        i, j, vec = i[own], j[own], vec[own]
         r = vec.norm(dim=1)
-        y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r)
+        y = harmonics(doc["lmax_edge"], vec / r[:, None])
+        basis = self.radial_basis(r, species[i], species[j])
         num_atoms = len(species)
         energy = torch.zeros(num_atoms, dtype=torch.float64)
 
@@ -181,6 +196,14 @@ class EquiEvaluator:
                 energy = (
                     energy + self.network(layer["network"], features[layer["input"]][layer["block"]][:, :, 0])[:, 0]
                 )
+            elif kind == "pair_repulsion":
+                pair = {k: self.tensors[layer[k]][species[i], species[j]] for k in ("prefactor", "length", "cutoff")}
+                screened = sum(
+                    c * torch.exp(-b * r / pair["length"]) for c, b in zip(layer["coefficients"], layer["exponents"])
+                )
+                f = self.polynomial_cutoff(r / pair["cutoff"], layer["p"])
+                f = torch.where(r < pair["cutoff"], f, torch.zeros_like(f))
+                energy = energy.index_add(0, i, pair["prefactor"] / r * screened * f)
             elif kind == "scale_shift":
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
             else:
