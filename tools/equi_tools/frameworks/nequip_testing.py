@@ -150,9 +150,9 @@ def _shake(model):
                 parameter.mul_(1 + 0.05 * torch.rand_like(parameter))
             # Atoms shall differ by electron volts, and distances shall matter in every layer.
             elif "edge_mlp.mlp.0." in name:
-                parameter.mul_(2.5)
+                parameter.mul_(6.0)
             elif "readout" in name and "mlp.0." in name:
-                parameter.mul_(3.0)
+                parameter.mul_(5.0)
 
 
 def make_model(path, seed=1, kind="package", types=None, **options):
