@@ -179,6 +179,19 @@ def convnets(model):
     return [module for name, module in energy_model(model).items() if name.endswith("_convnet")]
 
 
+def norm_constants(conv):
+    """1/sqrt(number of neighbours) of a convolution, one or one per type; nequip 0.7 to 0.16 kept a number or None."""
+    import torch
+
+    if hasattr(conv, "avg_num_neighbors_norm"):
+        return conv.avg_num_neighbors_norm.norm_const.detach().reshape(-1, 1)
+    if hasattr(conv, "scatter_norm_factor"):
+        factor = conv.scatter_norm_factor
+    else:
+        factor = None if conv.avg_num_neighbors is None else float(conv.avg_num_neighbors) ** -0.5
+    return torch.tensor([[1.0 if factor is None else float(factor)]], dtype=torch.float64)
+
+
 def mlp_layers(mlp):
     """([linear or its stand-in], [activation class]) of a ScalarMLPFunction; linears have weight and alpha."""
     if class_name(mlp.mlp) != "Sequential":
@@ -229,7 +242,7 @@ class _Audit:
             raise EquiError(f"module {class_name(output)} is not supported, only ForceStressOutput")
         self.stages = energy_model(model)
         self.model = model
-        self.metadata = dict(model._metadata)
+        self.type_names = list(model.type_names)
         for name, module in self.stages.items():
             expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
             found = class_name(module)
@@ -244,9 +257,10 @@ class _Audit:
             raise EquiError(f"modules {', '.join(missing) or 'layer0_convnet'} are missing: not a NequIP potential")
 
     def options(self):
-        type_names = self.metadata["type_names"].split(" ")
+        type_names = self.type_names
         edge_norm, bessel, embed = (self.stages[n] for n in ("edge_norm", "bessel_encode", "type_embed"))
-        if dict(embed.categorical_graph_field_embed_modules.named_children()):
+        fields = getattr(embed, "categorical_graph_field_embed_modules", None)
+        if fields is not None and dict(fields.named_children()):
             raise EquiError("categorical_graph_field_embed: inputs of the whole structure (charge, spin) are not supported")
         sphere = self.stages["spharm"].sh
         if sphere.normalization != "component" or not sphere.normalize:
@@ -291,7 +305,7 @@ class _Audit:
         return {a: {b: float(values[i, j]) for j, b in enumerate(type_names)} for i, a in enumerate(type_names)}
 
     def convnets(self, config):
-        use_sc, resnet, norms = [], [], []
+        use_sc, resnet = [], []
         activations = {}
         for t, layer in enumerate(self.layers):
             where, conv, gate = f"layer{t}_convnet", layer.conv, layer.equivariant_nonlin
@@ -315,9 +329,8 @@ class _Audit:
             self.check_alphas(f"{where}.conv.edge_mlp", linears)
             config["radial_mlp_depth"].append(len(linears) - 1)
             config["radial_mlp_width"].append(int(linears[0].weight.shape[1]))
-            use_sc.append(conv.sc is not None if not hasattr(conv, "use_sc") else bool(conv.use_sc))
+            use_sc.append(bool(conv.use_sc))
             resnet.append(bool(layer.resnet))
-            norms.append(conv.avg_num_neighbors_norm.norm_const)
         config["convnet_sc"] = any(use_sc)
         config["learnable_shift"] = use_sc[0]
         if any(resnet):
@@ -325,7 +338,8 @@ class _Audit:
         if any(use_sc[t] != use_sc[-1] for t in range(1, len(use_sc))):
             raise EquiError("convnet_sc: layers differ in their self-connection")
         # Any numbers of the right shape: the norms themselves are part of the state.
-        config["avg_num_neighbors"] = 1.0 if norms[0].numel() == 1 else {n: 1.0 for n in config["type_names"]}
+        per_type = norm_constants(self.layers[0].conv).numel() > 1
+        config["avg_num_neighbors"] = {name: 1.0 for name in config["type_names"]} if per_type else 1.0
         for kind in ("scalars", "gates"):
             config[f"convnet_nonlinearity_{kind}"] = {
                 "e": activations.get((kind, 1), "silu"), "o": activations.get((kind, -1), "tanh")
@@ -346,6 +360,8 @@ class _Audit:
         config["readout_mlp_nonlinearity"] = None
         if class_name(mlp.mlp) == "DeepLinearMLP":
             weights = [p for _, p in mlp.mlp.weights.named_parameters()]
+            if abs(float(mlp.mlp.alpha) * np.prod([w.shape[0] for w in weights]) ** 0.5 - 1) > 1e-6:
+                raise EquiError(f"per_atom_energy_readout: scale {float(mlp.mlp.alpha)} is not the one that nequip computes")
             config["readout_mlp_hidden_layers_depth"] = len(weights) - 1
             config["readout_mlp_hidden_layers_width"] = int(weights[0].shape[1])
             return
@@ -369,7 +385,8 @@ class _Audit:
             "_target_": "nequip.nn.pair_potential.ZBL",
             "units": "metal",
             "chemical_species": [chemical_symbols[int(z)] for z in module.atomic_numbers],
-            "polynomial_cutoff_p": self.power(module.cutoff),
+            # Before nequip 0.17 the pair potential had no cutoff function of its own.
+            "polynomial_cutoff_p": self.power((module if hasattr(module, "cutoff") else self.stages["bessel_encode"]).cutoff),
         }
 
 
@@ -391,9 +408,23 @@ def _named(model):
     return {**dict(model.named_parameters()), **dict(model.named_buffers())}
 
 
-def _state(model, original):
-    """Numbers of the original for every parameter and buffer of the model; all of them find their place."""
-    raw = {name: tensor for name, tensor in _named(original).items() if tensor.numel()}
+def _numbers(original):
+    """Parameters and buffers of the file under today's names."""
+    found = {}
+    for name, tensor in _named(original).items():
+        if tensor.numel():
+            found[re.sub(r"\.conv\.tp\.", ".conv.tp_scatter.tp.", name)] = tensor.detach().cpu()
+    for t, layer in enumerate(convnets(original)):
+        found[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norm_constants(layer.conv)
+    for name in ("scales", "shifts"):
+        name = f"model.func.per_type_energy_scale_shift.{name}"
+        if name in found:
+            found[name] = found[name].reshape(-1, 1)
+    return found
+
+
+def _state(model, raw):
+    """Numbers of the file for every parameter and buffer of the model; all of them find their place."""
     state = {}
     for name, tensor in _named(model).items():
         if re.search(CONSTANT, name) or tensor.numel() == 0:
@@ -402,15 +433,14 @@ def _state(model, original):
             raise EquiError(f"tensor {name} is missing")
         if raw[name].shape != tensor.shape:
             raise EquiError(f"tensor {name} has shape {tuple(raw[name].shape)}, expected {tuple(tensor.shape)}")
-        state[name] = raw[name].detach().cpu().clone()
+        state[name] = raw[name].clone()
     unknown = [name for name in raw if name not in state and not re.search(CONSTANT, name)]
     if unknown:
         raise EquiError(f"tensor {unknown[0]} is no part of the model that its modules describe")
     return state
 
 
-def _path_signs(model, original):
-    raw = dict(original.named_buffers())
+def _path_signs(model, raw):
     signs = []
     for t, layer in enumerate(convnets(model)):
         product, own = layer.conv.tp_scatter.tp, []
@@ -534,6 +564,7 @@ def _audited(source, path, kind, version, original, types):
     with nequip_state():
         config = _Audit(original).options()
     model = _build(config)
+    raw = _numbers(original)
     return Checkpoint(
         source=str(source),
         path=path,
@@ -545,7 +576,7 @@ def _audited(source, path, kind, version, original, types):
         type_names=config["type_names"],
         elements=_elements(config["type_names"], types, config.get("pair_potential")),
         config=config,
-        state=_state(model, original),
-        path_signs=_path_signs(model, original),
+        state=_state(model, raw),
+        path_signs=_path_signs(model, raw),
         original=original,
     )
