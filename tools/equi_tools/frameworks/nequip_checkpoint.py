@@ -55,6 +55,7 @@ class Checkpoint:
     state: dict  # name -> tensor in the trainer's dtype
     path_signs: list  # per layer: list of +1 or -1 per path in nequip's order, stored coupling against ours
     original: object  # the file's own modules, as its users run them
+    model: object  # nequip's modules in float64 with the numbers of the file and exact couplings of our signs
 
     framework = "nequip"
     modalities = {}
@@ -70,21 +71,6 @@ class Checkpoint:
     def modality_index(self, name):
         if name is not None:
             raise EquiError(f"{self.source} has no modalities: leave out '--modality {name}'")
-
-    def build(self):
-        """nequip's modules in float64, with the numbers of the file and exact couplings."""
-        import torch
-
-        model = _build(self.config)
-        with torch.no_grad():
-            for name, tensor in _named(model).items():
-                if name in self.state:
-                    tensor.copy_(self.state[name])
-            for layer, signs in zip(convnets(model), self.path_signs):
-                mul = [path.path_shape[0] for path in layer.conv.tp_scatter.tp.instructions]
-                columns = np.repeat(np.array(signs, float), mul)
-                last_matrix(layer.conv.edge_mlp).mul_(torch.from_numpy(columns))
-        return model.eval()
 
 
 def import_nequip():
@@ -440,6 +426,21 @@ def _state(model, raw):
     return state
 
 
+def _fill(model, state, path_signs):
+    """Puts the numbers of the file into the modules; a path trained with the other coupling has its sign on its weights."""
+    import torch
+
+    with torch.no_grad():
+        for name, tensor in _named(model).items():
+            if name in state:
+                tensor.copy_(state[name])
+        for layer, signs in zip(convnets(model), path_signs):
+            mul = [path.path_shape[0] for path in layer.conv.tp_scatter.tp.instructions]
+            columns = np.repeat(np.array(signs, float), mul)
+            last_matrix(layer.conv.edge_mlp).mul_(torch.from_numpy(columns))
+    return model.eval()
+
+
 def _path_signs(model, raw):
     signs = []
     for t, layer in enumerate(convnets(model)):
@@ -565,6 +566,7 @@ def _audited(source, path, kind, version, original, types):
         config = _Audit(original).options()
     model = _build(config)
     raw = _numbers(original)
+    state, path_signs = _state(model, raw), _path_signs(model, raw)
     return Checkpoint(
         source=str(source),
         path=path,
@@ -576,7 +578,8 @@ def _audited(source, path, kind, version, original, types):
         type_names=config["type_names"],
         elements=_elements(config["type_names"], types, config.get("pair_potential")),
         config=config,
-        state=_state(model, raw),
-        path_signs=_path_signs(model, raw),
+        state=state,
+        path_signs=path_signs,
         original=original,
+        model=_fill(model, state, path_signs),
     )

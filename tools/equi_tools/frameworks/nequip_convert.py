@@ -22,8 +22,7 @@ class _Converter:
     def __init__(self, checkpoint, modality, elements):
         checkpoint.modality_index(modality)
         self.checkpoint = checkpoint
-        self.model = checkpoint.build()
-        self.stages = nequip_checkpoint.energy_model(self.model)
+        self.stages = nequip_checkpoint.energy_model(checkpoint.model)
         self.state = {name.removeprefix("model.func."): t.numpy() for name, t in checkpoint.state.items()}
         self.elements = elements or list(checkpoint.elements)
         unknown = [e for e in self.elements if e not in checkpoint.elements]

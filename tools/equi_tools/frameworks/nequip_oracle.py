@@ -61,7 +61,7 @@ def float64_calculator(source, modality=None, types=None):
     if not isinstance(source, nequip_checkpoint.Checkpoint):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
-    calculator = NequIPModules(source.build(), source)
+    calculator = NequIPModules(source.model, source)
     _agree(calculator, NequIPModules(source.original, source), source.source)
     return calculator
 
