@@ -66,14 +66,13 @@ def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
     from nequip.integrations.ase import NequIPCalculator
 
     source, types = make_variant(name, folder)
-    exact = nequip_oracle.float64_calculator(source, types=types)
-    names = exact.elements if types is None else list(types)
-    symbols = dict(zip(exact.elements, nequip_checkpoint.load(source, types).type_names))
+    checkpoint = nequip_checkpoint.load(source, types)
+    exact = nequip_oracle.float64_calculator(checkpoint)
+    symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
     kind = VARIANTS[name].get("kind", "package")
     with nequip_checkpoint.nequip_state():
         load = NequIPCalculator.from_compiled_model if kind == "torchscript" else NequIPCalculator._from_saved_model
         users = load(source, device="cpu", chemical_species_to_atom_type_map=symbols)
-    assert len(names) == len(symbols)
     for _, atoms in self_check.structures(exact.elements, exact.cutoff):
         atoms.calc = exact
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
@@ -83,12 +82,14 @@ def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
             assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
 
 
-@pytest.mark.parametrize("name", ["zbl_cutoffs", "lmax3_parity", "readout", "type_neighbours"])
+# With parity, irreps of unnatural parity cannot reach the energy from the last layer but one.
+@pytest.mark.parametrize("name", ["zbl_cutoffs", "no_parity", "readout", "type_neighbours"])
 def test_every_layer_and_number_matters(name, folder):
-    """A change of 1e-3 in any tensor or constant of the file, and a flipped path, is noticed."""
+    """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
     source, types = make_variant(name, folder)
     write_equi(source, folder / "sound.equi", types)
     document, tensors = equi_file_read(folder / "sound.equi")
+    document["self_check"] = document["self_check"][:2]
     for changed in tensors:
         spoiled = {n: t * (1.001 if n == changed else 1.0) for n, t in tensors.items()}
         equi_file.write(folder / "spoiled.equi", document, spoiled)
@@ -383,7 +384,7 @@ training_module:
     num_features: 5
     radial_mlp_width: 8
     avg_num_neighbors: {Na: 6.0, Cl: 6.5}
-    per_type_energy_scales: 1.0
+    per_type_energy_scales: 20.0
     per_type_energy_shifts: {Na: -1.0, Cl: -2.0}
     per_type_energy_shifts_trainable: true
 """

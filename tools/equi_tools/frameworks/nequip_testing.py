@@ -39,7 +39,6 @@ VARIANTS = {
     "lmax3": dict(type_names=["Na", "O"], num_layers=3, l_max=3, parity=False, num_features=[33, 13, 5, 5]),
     "lmax4": dict(type_names=["Na", "Cl"], num_layers=2, l_max=4, parity=False, num_features=[5, 3, 3, 2, 1]),
     "five_layers": dict(type_names=["Cu", "Zr"], num_layers=5, l_max=1, parity=True, num_features=[5, 3]),
-    "wide": dict(type_names=["Na", "Cl"], num_layers=2, l_max=1, parity=True, num_features=33),
     "float64": dict(type_names=["Na", "Cl"], num_layers=2, l_max=2, num_features=5, model_dtype="float64"),
     "cutoffs": dict(
         type_names=["Na", "Cl", "O"], num_layers=2, l_max=1, num_features=5,
@@ -51,7 +50,7 @@ VARIANTS = {
         per_edge_type_cutoff={"a": {"b": 3.3}, "b": {"a": 3.3, "b": 2.9}},
     ),
     "type_neighbours": dict(
-        type_names=["Na", "Cl", "O"], num_layers=3, l_max=1, num_features=[5, 3],
+        type_names=["Na", "Cl", "O"], num_layers=3, l_max=1, num_features=[5, 3], parity=False,
         avg_num_neighbors={"Na": 7.5, "Cl": 21.0, "O": 3.25},
     ),
     "scale_only": dict(type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, shifts=None, scales=1.75),
