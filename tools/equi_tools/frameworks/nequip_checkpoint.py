@@ -115,7 +115,8 @@ def nequip_state():
 
 
 def detect(path):
-    """Kind of a NequIP (or Allegro) file: package, checkpoint, torchscript, aotinductor; None for others. Runs nothing."""
+    """Kind of a NequIP (or Allegro) file: package, checkpoint, torchscript, weights (of nequip 0.6 and older),
+    aotinductor; None for others. Runs nothing."""
     path = Path(path)
     if not zipfile.is_zipfile(path):
         return None
@@ -134,6 +135,8 @@ def detect(path):
             if {"pytorch-lightning_version", "hyper_parameters", "info_dict"} <= words:
                 if any(word.startswith(("nequip.", "allegro.")) for word in words):
                     return "checkpoint"
+            if any(word.endswith("radial_basis.basis.bessel_weights") for word in words):
+                return "weights"
     return None
 
 
@@ -150,6 +153,10 @@ def parse_types(text):
     if len({name for name, _ in pairs}) != len(pairs):
         raise EquiError("--types: a type is named twice")
     return dict(pairs)
+
+
+def digest(path):
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def class_name(module):
@@ -187,12 +194,17 @@ def mlp_layers(mlp):
     return linears, [class_name(m) for m in children if class_name(m) != "ScalarLinearLayer"]
 
 
+def tensor_product(conv):
+    """The product of features and harmonics of a convolution; nequip 0.7 and older kept it without its sum."""
+    return conv.tp_scatter.tp if hasattr(conv, "tp_scatter") else conv.tp
+
+
 def last_matrix(mlp):
     """Last matrix of a ScalarMLPFunction, also of one without activations."""
     return [p for _, p in mlp.named_parameters()][-1]
 
 
-def _irreps(stored):
+def irreps_of(stored):
     """e3nn's Irreps of this process from those of a package or of TorchScript."""
     from e3nn.o3 import Irreps
 
@@ -254,7 +266,7 @@ class _Audit:
         config = {
             "r_max": float(edge_norm.r_max),
             "type_names": type_names,
-            "irreps_edge_sh": str(_irreps(sphere.irreps_out)),
+            "irreps_edge_sh": str(irreps_of(sphere.irreps_out)),
             "type_embed_num_features": int(embed.embed_module.weight.shape[1]),
             "num_bessels": int(bessel.bessel_weights.numel()),
             "polynomial_cutoff_p": self.power(bessel.cutoff),
@@ -299,8 +311,8 @@ class _Audit:
                 raise EquiError(f"{where}: nonlinearity {class_name(gate)} is not supported, only Gate")
             if class_name(conv) != "InteractionBlock":
                 raise EquiError(f"{where}: convolution {class_name(conv)} is not supported, only InteractionBlock")
-            scalars, gated = _irreps(gate.irreps_scalars), _irreps(gate.irreps_gated)
-            gates = _irreps(gate.irreps_gates)
+            scalars, gated = irreps_of(gate.irreps_scalars), irreps_of(gate.irreps_gated)
+            gates = irreps_of(gate.irreps_gates)
             config["feature_irreps_hidden"].append(str(scalars + gated))
             for kind, irreps, acts in (("scalars", scalars, gate.act_scalars), ("gates", gates, gate.act_gates)):
                 functions = [f for _, f in acts.acts.named_children()] if len(irreps) else []
@@ -379,7 +391,7 @@ class _Audit:
 def _spherical(irreps):
     from e3nn.o3 import Irreps
 
-    return Irreps.spherical_harmonics(_irreps(irreps).lmax)
+    return Irreps.spherical_harmonics(irreps_of(irreps).lmax)
 
 
 def _build(config):
@@ -435,21 +447,23 @@ def _fill(model, state, path_signs):
             if name in state:
                 tensor.copy_(state[name])
         for layer, signs in zip(convnets(model), path_signs):
-            mul = [path.path_shape[0] for path in layer.conv.tp_scatter.tp.instructions]
+            product = tensor_product(layer.conv)
+            mul = [product.irreps_in1[path[0]].mul for path in product.instructions]
             columns = np.repeat(np.array(signs, float), mul)
             last_matrix(layer.conv.edge_mlp).mul_(torch.from_numpy(columns))
     return model.eval()
 
 
-def _path_signs(model, raw):
+def path_signs_of(layers, raw, prefix):
+    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths."""
     signs = []
-    for t, layer in enumerate(convnets(model)):
-        product, own = layer.conv.tp_scatter.tp, []
-        prefix = f"model.func.layer{t}_convnet.conv.tp_scatter.tp."
+    for t, layer in enumerate(layers):
+        product, own = tensor_product(layer.conv), []
+        irreps = [irreps_of(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out)]
         for path in product.instructions:
-            ls = [irreps[i].ir.l for irreps, i in zip((product.irreps_in1, product.irreps_in2, product.irreps_out), path)]
-            name = "_w3j_{}_{}_{}".format(*ls)
-            stored = [b for n, b in raw.items() if n.startswith(prefix) and n.endswith(name)]
+            ls = [blocks[i].ir.l for blocks, i in zip(irreps, path)]
+            begin, end = f"{prefix}layer{t}_convnet.conv.", "_w3j_{}_{}_{}".format(*ls)
+            stored = [b for n, b in raw.items() if n.startswith(begin) and n.endswith(end)]
             # Couplings with l = 0 are written out by e3nn and have one sign.
             special = 0 in ls or not stored
             own.append(1 if special else sign_of_coupling(stored[0], *ls, f"layer{t}_convnet"))
@@ -457,7 +471,7 @@ def _path_signs(model, raw):
     return signs
 
 
-def _elements(type_names, types, zbl):
+def elements_of(type_names, types, zbl):
     """Chemical symbol of each type: by `types`, by its name, or by the pair potential's species."""
     from ase.data import chemical_symbols
 
@@ -542,6 +556,11 @@ def load(source, types=None):
             f"{source} is compiled by AOTInductor (.nequip.pt2): its architecture cannot be read back; "
             "give the package (.nequip.zip) or the checkpoint (.ckpt) that it was compiled from"
         )
+    if kind == "weights":
+        raise EquiError(
+            f"{source} holds the weights of nequip 0.6 or older without their model: "
+            "run nequip-deploy of that version on its training and give the deployed .pth"
+        )
     if kind is None:
         raise EquiError(f"{source} is neither a NequIP package, a NequIP checkpoint nor a deployed NequIP model")
     try:
@@ -556,6 +575,11 @@ def load(source, types=None):
             f"{source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {str(error).splitlines()[0]}"
         ) from error
     try:
+        if kind == "torchscript":
+            from . import nequip_legacy
+
+            if nequip_legacy.is_legacy(original):
+                return nequip_legacy.checkpoint_of(source, path, version, original, types)
         return _audited(source, path, kind, version, original, types)
     except EquiError as error:
         raise EquiError(f"{source}: {error}") from error
@@ -566,17 +590,17 @@ def _audited(source, path, kind, version, original, types):
         config = _Audit(original).options()
     model = _build(config)
     raw = _numbers(original)
-    state, path_signs = _state(model, raw), _path_signs(model, raw)
+    state, path_signs = _state(model, raw), path_signs_of(convnets(model), raw, "model.func.")
     return Checkpoint(
         source=str(source),
         path=path,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=digest(path),
         licence="unknown",
         citation="unknown",
         version=version,
         kind=kind,
         type_names=config["type_names"],
-        elements=_elements(config["type_names"], types, config.get("pair_potential")),
+        elements=elements_of(config["type_names"], types, config.get("pair_potential")),
         config=config,
         state=state,
         path_signs=path_signs,

@@ -12,17 +12,18 @@ from e3nn.o3 import Irrep
 
 from ..errors import EquiError
 from . import nequip_checkpoint
+from .nequip_checkpoint import irreps_of
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
 
 # The couplings of src/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
 
 
-class _Converter:
+class Converter:
     def __init__(self, checkpoint, modality, elements):
         checkpoint.modality_index(modality)
         self.checkpoint = checkpoint
-        self.stages = nequip_checkpoint.energy_model(checkpoint.model)
+        self.stages = self.modules()
         self.state = {name.removeprefix("model.func."): t.numpy() for name, t in checkpoint.state.items()}
         self.elements = elements or list(checkpoint.elements)
         unknown = [e for e in self.elements if e not in checkpoint.elements]
@@ -31,18 +32,23 @@ class _Converter:
         if len(set(self.elements)) != len(self.elements):
             raise EquiError("--elements: an element is named twice")
         self.species = [checkpoint.elements.index(e) for e in self.elements]
-        self.embedding = self.state["type_embed.embed_module.weight"][self.species]
         self.table = TensorTable()
         self.layers = []
+
+    def modules(self):
+        return nequip_checkpoint.energy_model(self.checkpoint.model)
+
+    def conv(self, t):
+        return self.stages[f"layer{t}_convnet"].conv
 
     def linear_layer(self, source, irreps_in, target, irreps_out, blocks, per_species=False, accumulate=False):
         self.layers.append(
             {
                 "type": "linear",
                 "input": source,
-                "irreps_in": irreps_text(irreps_in),
+                "irreps_in": irreps_text(irreps_of(irreps_in)),
                 "output": target,
-                "irreps_out": irreps_text(irreps_out),
+                "irreps_out": irreps_text(irreps_of(irreps_out)),
                 "blocks": blocks,
                 "biases": [],
                 "per_species": per_species,
@@ -53,9 +59,9 @@ class _Converter:
     def matrices(self, name, module, width=None):
         """{(i, j): (matrix, scale)} of a Linear, or with the width of the second operand of a species product."""
         flat, offset, found = self.state[f"{name}.weight"], 0, {}
-        irreps_in = module.irreps_in if width is None else module.irreps_in1
+        irreps_in = irreps_of(module.irreps_in if width is None else module.irreps_in1)
         for i, (mul_in, ir_in) in enumerate(irreps_in):
-            for j, (mul_out, ir_out) in enumerate(module.irreps_out):
+            for j, (mul_out, ir_out) in enumerate(irreps_of(module.irreps_out)):
                 if ir_in != ir_out:
                     continue
                 shape = (mul_in, mul_out) if width is None else (mul_in, width, mul_out)
@@ -68,20 +74,23 @@ class _Converter:
         return found
 
     def self_connection(self, t, source, target):
-        """Product with the learned embedding of the type: a matrix per species."""
-        name = f"layer{t}_convnet.conv.sc"
-        module = self.stages[f"layer{t}_convnet"].conv.sc
+        """Product with the embedding of the type: a matrix per species."""
+        name, module = f"layer{t}_convnet.conv.sc", self.conv(t).sc
         blocks = []
-        for (i, j), (cube, scale) in self.matrices(name, module, self.embedding.shape[1]).items():
-            weight = np.einsum("uvw,sv->suw", cube.astype(np.float64), self.embedding.astype(np.float64))
+        for (i, j), (cube, scale) in self.matrices(name, module, irreps_of(module.irreps_in2).dim).items():
+            weight = self.per_species(cube)
             blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", weight), "scale": scale})
         self.linear_layer(source, module.irreps_in1, target, module.irreps_out, blocks, per_species=True)
 
+    def per_species(self, cube):
+        """Matrices [species, in, out] of a weight [in, embedding, out]."""
+        embedding = self.state["type_embed.embed_module.weight"][self.species]
+        return np.einsum("uvw,sv->suw", cube.astype(np.float64), embedding.astype(np.float64))
+
     def linear_1(self, t, source, target):
         """The first matrix and the factor 1/sqrt(neighbours), one number or one per type of the sender."""
-        name = f"layer{t}_convnet.conv.linear_1"
-        module = self.stages[f"layer{t}_convnet"].conv.linear_1
-        norms = self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
+        name, module = f"layer{t}_convnet.conv.linear_1", self.conv(t).linear_1
+        norms = self.neighbour_norms(t)
         per_species = norms.size > 1
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, module).items():
@@ -92,17 +101,19 @@ class _Converter:
             blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
         self.linear_layer(source, module.irreps_in, target, module.irreps_out, blocks, per_species)
 
+    def neighbour_norms(self, t):
+        return self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
+
     def linear_2(self, t, source, irreps_mid, target, accumulate):
-        name = f"layer{t}_convnet.conv.linear_2"
-        module = self.stages[f"layer{t}_convnet"].conv.linear_2
-        pieces = split_rows(name, module.irreps_in, irreps_mid)
+        name, module = f"layer{t}_convnet.conv.linear_2", self.conv(t).linear_2
+        pieces = split_rows(name, irreps_of(module.irreps_in), irreps_mid)
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, module).items():
             for k, begin, end in pieces[i]:
                 weight = self.table.add(f"{name}.{k}.{j}", matrix[begin:end])
                 blocks.append({"in": k, "out": j, "weight": weight, "scale": scale})
         self.linear_layer(source, irreps_mid, target, module.irreps_out, blocks, accumulate=accumulate)
-        return module.irreps_out
+        return irreps_of(module.irreps_out)
 
     def network(self, name, mlp, columns=None):
         """nequip's scalar MLP; columns: order of the outputs."""
@@ -127,20 +138,15 @@ class _Converter:
     def convolution(self, t, source, target):
         """Paths in the order of their outputs; nequip's weights come in the order of their creation."""
         where = f"layer{t}_convnet"
-        product = self.stages[where].conv.tp_scatter.tp
-        mid, begin, paths = product.irreps_out, 0, {}
-        for path, sign in zip(product.instructions, self.checkpoint.path_signs[t]):
-            mul, ir = mid[path.i_out]
-            if path.i_out in paths or mul != product.irreps_in1[path.i_in1].mul:
-                raise EquiError(f"internal: {where}: two paths lead to block {path.i_out}")
-            entry = {
-                "in": path.i_in1,
-                "l": product.irreps_in2[path.i_in2].ir.l,
-                "out": path.i_out,
-                "scale": sign * sqrt(ir.dim),
-                "r_power": 0,
-            }
-            paths[path.i_out] = entry, range(begin, begin + mul)
+        product = nequip_checkpoint.tensor_product(self.conv(t))
+        ins, edge, mid = (irreps_of(i) for i in (product.irreps_in1, product.irreps_in2, product.irreps_out))
+        begin, paths = 0, {}
+        for (i, j, k, *_), sign in zip(product.instructions, self.checkpoint.path_signs[t]):
+            mul, ir = mid[k]
+            if k in paths or mul != ins[i].mul or edge[j].mul != 1:
+                raise EquiError(f"internal: {where}: path {i},{j} does not have block {k} for itself")
+            entry = {"in": i, "l": edge[j].ir.l, "out": k, "scale": sign * sqrt(ir.dim), "r_power": 0}
+            paths[k] = entry, range(begin, begin + mul)
             begin += mul
         ordered = [paths[k] for k in range(len(mid))]
         columns = [c for _, own in ordered for c in own]
@@ -148,23 +154,29 @@ class _Converter:
             {
                 "type": "convolution",
                 "input": source,
-                "irreps_in": irreps_text(product.irreps_in1),
+                "irreps_in": irreps_text(ins),
                 "output": target,
                 "irreps_out": irreps_text(mid),
                 "paths": [entry for entry, _ in ordered],
-                "radial": self.network(f"{where}.conv.edge_mlp", self.stages[where].conv.edge_mlp, columns),
+                "radial": self.radial_network(t, columns),
             }
         )
         return mid
 
-    def gate(self, t, irreps_z, source, target):
+    def radial_network(self, t, columns):
+        return self.network(f"layer{t}_convnet.conv.edge_mlp", self.conv(t).edge_mlp, columns)
+
+    def gate(self, t, irreps_z, irreps_x, source, target):
+        """irreps_x: as declared behind the activations, which may change the parity of scalars."""
         module = self.stages[f"layer{t}_convnet"].equivariant_nonlin
-        irreps_x = module.irreps_out
-        gate_ir = module.irreps_gates[0].ir if len(module.irreps_gates) else Irrep("0e")
+        scalars, gates, gated = (irreps_of(i) for i in (module.irreps_scalars, module.irreps_gates, module.irreps_gated))
+        if [(m, ir.l) for m, ir in irreps_x] != [(m, ir.l) for m, ir in scalars + gated]:
+            raise EquiError(f"internal: layer{t}_convnet: {irreps_x} is not the output of its gate")
         acts = []
         for part in (module.act_scalars, module.act_gates):
-            acts.append([nequip_checkpoint.activation_of(f) for f in part.acts if f is not None])
-        terms = gate_terms(f"layer{t}_convnet.equivariant_nonlin", irreps_z, irreps_x, gate_ir, *acts)
+            acts.append([nequip_checkpoint.activation_of(f) for _, f in part.acts.named_children()])
+        gate_ir = gates[0].ir if len(gates) else Irrep("0e")
+        terms = gate_terms(f"layer{t}_convnet.equivariant_nonlin", irreps_z, scalars + gated, gate_ir, *acts)
         self.layers.append(
             {
                 "type": "gate",
@@ -175,7 +187,6 @@ class _Converter:
                 "terms": terms,
             }
         )
-        return irreps_x
 
     def scale_shift(self):
         layer = {"type": "scale_shift"}
@@ -212,11 +223,15 @@ class _Converter:
     def number(p):
         return int(p) if float(p).is_integer() else float(p)
 
+    def half_qqr(self):
+        return float(self.state["pair_potential._qqr2exesquare"])
+
+    def pair_cutoff_power(self):
+        return self.number(self.stages["pair_potential"].cutoff.p)
+
     def pair_repulsion(self):
         """The potential of Ziegler, Biersack and Littmark with the numbers of LAMMPS, half of it on each atom."""
-        module = self.stages["pair_potential"]
         z = self.state["pair_potential.atomic_numbers"].astype(np.float64)[self.species]
-        half_qqr = float(self.state["pair_potential._qqr2exesquare"])
         cutoffs = self.cutoffs()
         if cutoffs is None:
             cutoffs = np.full((len(z), len(z)), self.checkpoint.cutoff)
@@ -224,43 +239,60 @@ class _Converter:
         self.layers.append(
             {
                 "type": "pair_repulsion",
-                "prefactor": self.table.add("pair_potential.prefactor", half_qqr * z[:, None] * z[None, :]),
+                "prefactor": self.table.add("pair_potential.prefactor", self.half_qqr() * z[:, None] * z[None, :]),
                 "length": self.table.add("pair_potential.length", length),
                 "cutoff": self.table.add("pair_potential.cutoff", cutoffs),
-                "p": self.number(module.cutoff.p),
+                "p": self.pair_cutoff_power(),
                 "coefficients": [0.02817, 0.28022, 0.50986, 0.18175],
                 "exponents": [0.20162, 0.40290, 0.94229, 3.19980],
             }
         )
 
-    def document(self):
-        lmax = self.stages["spharm"].irreps_edge_sh.lmax
-        if lmax > LMAX_SUPPORTED:
-            raise EquiError(f"l_max: {lmax} is not supported, at most {LMAX_SUPPORTED}")
-        radial_basis = self.radial_basis()
-        irreps_x, x = self.stages["layer0_convnet"].conv.linear_1.irreps_in, "x0"
+    def species_embedding(self, target):
+        weight = self.state["type_embed.embed_module.weight"][self.species]
         self.layers.append(
             {
                 "type": "species_embedding",
-                "output": x,
-                "irreps": irreps_text(irreps_x),
-                "weight": self.table.add("type_embed.embed_module.weight", self.embedding),
+                "output": target,
+                "irreps": f"{weight.shape[1]}x0e",
+                "weight": self.table.add("type_embed.embed_module.weight", weight),
                 "scale": 1.0,
             }
         )
+
+    def readout(self, source, irreps_x):
+        network = self.network("per_atom_energy_readout.mlp_module", self.stages["per_atom_energy_readout"].mlp_module)
+        self.layers.append(
+            {"type": "readout", "input": source, "irreps_in": irreps_text(irreps_x), "block": 0, "network": network}
+        )
+
+    def output_irreps(self, t):
+        """What the next layer takes its input for."""
+        if t + 1 < self.checkpoint.num_layers:
+            return irreps_of(self.conv(t + 1).linear_1.irreps_in)
+        return irreps_of(self.stages[f"layer{t}_convnet"].equivariant_nonlin.irreps_out)
+
+    def harmonics(self):
+        return irreps_of(self.stages["spharm"].sh.irreps_out)
+
+    def document(self):
+        harmonics = self.harmonics()
+        if harmonics.lmax > LMAX_SUPPORTED:
+            raise EquiError(f"l_max: {harmonics.lmax} is not supported, at most {LMAX_SUPPORTED}")
+        radial_basis, x = self.radial_basis(), "x0"
+        self.species_embedding(x)
         for t in range(self.checkpoint.num_layers):
             z, y, m, x_next = f"z{t}", f"y{t}", f"m{t}", f"x{t + 1}"
-            connected = self.stages[f"layer{t}_convnet"].conv.sc is not None
+            connected = bool(self.conv(t).use_sc)
             if connected:
                 self.self_connection(t, x, z)
             self.linear_1(t, x, y)
             irreps_mid = self.convolution(t, y, m)
             irreps_z = self.linear_2(t, m, irreps_mid, z, accumulate=connected)
-            irreps_x, x = self.gate(t, irreps_z, z, x_next), x_next
-        readout = self.network("per_atom_energy_readout.mlp_module", self.stages["per_atom_energy_readout"].mlp_module)
-        self.layers.append(
-            {"type": "readout", "input": x, "irreps_in": irreps_text(irreps_x), "block": 0, "network": readout}
-        )
+            irreps_x = self.output_irreps(t)
+            self.gate(t, irreps_z, irreps_x, z, x_next)
+            x = x_next
+        self.readout(x, irreps_x)
         self.scale_shift()
         if "pair_potential" in self.stages:
             self.pair_repulsion()
@@ -268,8 +300,8 @@ class _Converter:
             "architecture": "NequIP",
             "elements": self.elements,
             "cutoff": self.checkpoint.cutoff,
-            "lmax_edge": lmax,
-            "edge_parity": True,
+            "lmax_edge": harmonics.lmax,
+            "edge_parity": all(ir.p == (-1) ** ir.l for _, ir in harmonics),
             "radial_basis": radial_basis,
             "layers": self.layers,
         }
@@ -277,7 +309,10 @@ class _Converter:
 
 def convert(checkpoint, modality=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
+    kind = Converter
+    if checkpoint.kind == "legacy":
+        from .nequip_legacy import LegacyConverter as kind
     with nequip_checkpoint.nequip_state():
-        converter = _Converter(checkpoint, modality, elements)
+        converter = kind(checkpoint, modality, elements)
         document = converter.document()
     return document, converter.table.tensors

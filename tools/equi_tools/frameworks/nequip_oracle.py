@@ -56,13 +56,21 @@ class NequIPModules(Calculator):
             self.results["stress"] = np.asarray(found["stress"])
 
 
+def _calculator(model, checkpoint):
+    if checkpoint.kind == "legacy":
+        from .nequip_legacy import LegacyModules
+
+        return LegacyModules(model, checkpoint)
+    return NequIPModules(model, checkpoint)
+
+
 def float64_calculator(source, modality=None, types=None):
     """ASE calculator of a source (file or loaded Checkpoint) in float64 with exact coupling coefficients."""
     if not isinstance(source, nequip_checkpoint.Checkpoint):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
-    calculator = NequIPModules(source.model, source)
-    _agree(calculator, NequIPModules(source.original, source), source.source)
+    calculator = _calculator(source.model, source)
+    _agree(calculator, _calculator(source.original, source), source.source)
     return calculator
 
 
@@ -71,7 +79,7 @@ def framework_calculator(source, modality=None, types=None):
     if not isinstance(source, nequip_checkpoint.Checkpoint):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
-    return NequIPModules(source.original, source)
+    return _calculator(source.original, source)
 
 
 def _agree(built, original, source):

@@ -79,7 +79,7 @@ VARIANTS = {
     "no_connection": dict(type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, convnet_sc=False),
     "learnable_shift": dict(type_names=["Na", "Cl"], num_layers=2, l_max=1, num_features=5, learnable_shift=True),
     "activations": dict(
-        type_names=["Na", "Cl"], num_layers=3, l_max=1, num_features=5, parity=True,
+        type_names=["Na", "Cl"], num_layers=4, l_max=1, num_features=5, parity=True,
         convnet_nonlinearity_scalars={"e": "ssp", "o": "abs"}, convnet_nonlinearity_gates={"e": "tanh", "o": "abs"},
     ),
     "type_names": dict(type_names=["a", "b"], types={"a": "Na", "b": "Cl"}, num_layers=2, l_max=1, num_features=5),
