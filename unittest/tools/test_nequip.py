@@ -3,9 +3,12 @@
 Runs in the environment of tools/requirements-nequip.txt.
 """
 
+import lzma
 import os
 import subprocess
 import sys
+import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -80,6 +83,53 @@ def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
         with nequip_checkpoint.nequip_state():
             assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
             assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+@pytest.fixture
+def legacy(folder):
+    """Paths of the models of unittest/golden, deployed by nequip 0.6 and older (made by make_nequip_legacy.py)."""
+
+    def unpacked(version):
+        packed = Path(__file__).resolve().parents[1] / "golden" / f"nequip-{version}.pth.xz"
+        path = folder / packed.stem
+        path.write_bytes(lzma.decompress(packed.read_bytes()))
+        return path
+
+    return unpacked
+
+
+@pytest.mark.parametrize("version, parity", [("0.6.2", True), ("0.5.6", False)])
+def test_models_deployed_years_ago_are_converted_exactly(version, parity, legacy, folder):
+    source = legacy(version)
+    assert nequip_checkpoint.detect(source) == "torchscript"
+    document = write_equi(source, folder / "legacy.equi")
+    assert_equal(folder / "legacy.equi")
+    assert document["provenance"]["framework_version"] == version
+    assert document["elements"] == ["Na", "Cl"] and document["edge_parity"] == parity
+    # Their couplings are those before e3nn 0.5.
+    assert any(p["scale"] < 0 for layer in document["layers"] for p in layer.get("paths", []))
+    some = write_equi(source, folder / "some.equi", elements=["Cl"])
+    assert_equal(folder / "some.equi")
+    assert_equal(folder / "legacy.equi", some["self_check"])
+
+
+def test_oracle_of_old_models_agrees_with_their_own_float32(legacy):
+    checkpoint = nequip_checkpoint.load(legacy("0.6.2"))
+    exact, rounded = nequip_oracle.float64_calculator(checkpoint), nequip_oracle.framework_calculator(checkpoint)
+    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
+        atoms.calc = exact
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        atoms.calc = rounded
+        assert 0 < abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
+        assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder):
+    state = torch.jit.load(str(legacy("0.5.6"))).state_dict()
+    torch.save(state, folder / "best_model.pth")
+    assert nequip_checkpoint.detect(folder / "best_model.pth") == "weights"
+    with pytest.raises(EquiError, match="nequip-deploy"):
+        nequip_checkpoint.load(folder / "best_model.pth")
 
 
 # With parity, irreps of unnatural parity cannot reach the energy from the last layer but one.
@@ -284,8 +334,6 @@ def test_other_files_are_not_ours(folder):
 
 def test_damaged_packages_are_one_line(folder):
     source, _ = make_variant("plain", folder)
-    import zipfile
-
     with zipfile.ZipFile(source) as whole, zipfile.ZipFile(folder / "cut.nequip.zip", "w") as cut:
         for name in whole.namelist():
             if not name.endswith("eager_model.pkl"):

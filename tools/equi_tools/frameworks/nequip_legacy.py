@@ -247,7 +247,10 @@ class LegacyConverter(Converter):
         return self.number(self.stages["radial_basis"].cutoff.p)
 
     def half_qqr(self):
-        return self.checkpoint.scale_by * super().half_qqr()
+        half_qqr = self.checkpoint.scale_by * super().half_qqr()
+        if abs(half_qqr / (0.5 * 14.399645) - 1) > 1e-5:
+            raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
+        return half_qqr
 
 
 class LegacyModules(Calculator):
@@ -275,7 +278,10 @@ class LegacyModules(Calculator):
             "cell": torch.tensor(cell, dtype=self.dtype),
             "atom_types": torch.tensor([[self.elements.index(s)] for s in atoms.get_chemical_symbols()]),
         }
-        found = {key: value.detach().double().numpy() for key, value in self.model(data).items() if key not in data}
+        # A handful of evaluations is not worth TorchScript's profiling.
+        with torch.jit.optimized_execution(False):
+            out = self.model(data)
+        found = {key: value.detach().double().numpy() for key, value in out.items() if key not in data}
         energy = float(found["total_energy"].reshape(()))
         self.results = {
             "energy": energy,

@@ -42,7 +42,10 @@ class NequIPModules(Calculator):
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
         if unknown:
             raise EquiError(f"the model does not know {', '.join(unknown)}")
-        with nequip_checkpoint.nequip_state():
+        import torch
+
+        # A handful of evaluations is not worth TorchScript's profiling.
+        with nequip_checkpoint.nequip_state(), torch.jit.optimized_execution(False):
             self.calculator.calculate(atoms)
         found = self.calculator.results
         energy = float(found["energy"])
