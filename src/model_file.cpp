@@ -518,7 +518,7 @@ class Reader {
     for (const char *key : {"irreps_in", "irreps_out"})
       for (const IrrepBlock &b : irreps(layer[key]))
         if (b.mul != product.mul() || b.mul < 1)
-          layer[key].fail("blocks of equally many channels, those of the first block of the input",
+          layer[key].fail("blocks of " + std::to_string(product.mul()) + " channels, as the first block of the input",
                           Irreps({b}).to_string());
 
     const JsonField blocks = layer["blocks"];

@@ -22,6 +22,14 @@ def _layer_line(layer):
         )
     if kind == "convolution":
         return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths"
+    if kind == "density_normalization":
+        return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
+    if kind == "symmetric_contraction":
+        degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
+        extra = ", per species" if layer["per_species"] else ""
+        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), products up to degree {degree}{extra}"
+    if kind == "pair_repulsion":
+        return f"{len(layer['coefficients'])} exponentials"
     if kind == "gate":
         acts = sorted({t["activation"] for t in layer["terms"]})
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), {', '.join(acts)}"
@@ -44,12 +52,22 @@ def summary(path):
     facts = {key: document[key] for key in ("format_version", "framework", "architecture", "elements", "cutoff",
                                             "lmax_edge", "edge_parity", "provenance", "units")}  # fmt: skip
     basis = document["radial_basis"]
+    functions = basis.get("wave_numbers") or basis.get("centres")
     facts["radial_basis"] = {
         "kind": basis["kind"],
-        "size": int(tensors[basis["wave_numbers"]].size),
+        "size": int(tensors[functions].size) if functions else basis["size"],
         "cutoff_function": basis["cutoff_function"],
+        "transform": basis["transform"]["kind"] if "transform" in basis else None,
     }
-    facts["num_parameters"] = int(sum(t.size for t in tensors.values()))
+    # Couplings of products are mathematics, not parameters.
+    couplings = {
+        term["coupling"]
+        for layer in document["layers"]
+        if layer["type"] == "symmetric_contraction"
+        for block in layer["blocks"]
+        for term in block["terms"]
+    }
+    facts["num_parameters"] = int(sum(t.size for name, t in tensors.items() if name not in couplings))
     facts["layers"] = [
         {"type": layer["type"], "text": _layer_line(layer)}
         | ({"paths": _paths(layer)} if layer["type"] == "convolution" else {})
@@ -81,15 +99,16 @@ def text(path):
     lines = [
         f"{path}: {f['architecture']}, read by {f['framework']['name']} {f['framework']['version']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
-        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function ({kind}), {basis['size']} {basis['kind']} functions",
+        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function ({kind}), {basis['size']} {basis['kind']} functions"
+        + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
         "",
         "layers",
     ]
     for layer in f["layers"]:
-        lines.append(f"  {layer['type']:<18} {layer['text']}")
+        lines.append(f"  {layer['type']:<22} {layer['text']}")
         if "paths" in layer:
-            lines.append(f"  {'':<18} {layer['paths']}")
+            lines.append(f"  {'':<22} {layer['paths']}")
     lines += ["", "provenance"]
     lines += [f"  {key:<18} {value}" for key, value in f["provenance"].items()]
     lines += ["", "self-check (float64 values of the framework)"]

@@ -10,10 +10,10 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib import metadata
 from pathlib import Path
 
 import numpy as np
@@ -173,9 +173,14 @@ def find_plugin(build_dir=None):
 
 def _preload_mpi():
     """Makes the MPI library of the `mpich` wheel known, which lies where the loader does not look."""
-    library = Path(sys.prefix) / "lib" / "libmpi.so.12"
-    if library.is_file():
-        ctypes.CDLL(str(library), mode=ctypes.RTLD_GLOBAL)
+    try:
+        # Asked of the wheel itself: this interpreter's environment may be an overlay on the one with the wheel.
+        files = metadata.files("mpich") or []
+    except metadata.PackageNotFoundError:
+        return
+    for file in files:
+        if file.name == "libmpi.so.12" and file.locate().is_file():
+            ctypes.CDLL(str(file.locate()), mode=ctypes.RTLD_GLOBAL)
 
 
 @contextmanager

@@ -31,10 +31,10 @@ VARIANTS = {
     "float32": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=3, correlation=3, dtype="float32"),
     "one_element": dict(elements=[14], hidden="5x0e", max_ell=1, correlation=2, num_interactions=1, gate="tanh"),
     "many_elements": dict(elements=MANY, hidden="5x0e+5x1o", max_ell=1, correlation=2),
-    "mace_class": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, scale_shift=False, zbl=True),
+    "mace_class": dict(elements=[11, 55], hidden="5x0e+5x1o", max_ell=2, correlation=2, scale_shift=False, zbl=True),
     "first_plain": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=3, first=PLAIN),
     "all_plain": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=PLAIN, blocks=PLAIN),
-    "density": dict(elements=[1, 8], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=DENSITY, blocks=DENSITY_RESIDUAL,
+    "density": dict(elements=[19, 37], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=DENSITY, blocks=DENSITY_RESIDUAL,
                     distance_transform="Agnesi", zbl=True),
     "density_no_cutoff": dict(elements=[1, 8], hidden="5x0e", max_ell=2, correlation=2, first=DENSITY_RESIDUAL,
                               blocks=DENSITY_RESIDUAL, apply_cutoff=False),
@@ -64,7 +64,7 @@ VARIANTS = {
     "gaussian_agnesi": dict(elements=[1, 8], hidden="5x0e", max_ell=1, correlation=2, radial_type="gaussian",
                             distance_transform="Agnesi"),
     "soft": dict(elements=[1, 8, 26], hidden="5x0e+5x1o", max_ell=2, correlation=2, distance_transform="Soft"),
-    "agnesi": dict(elements=[1, 8, 26], hidden="5x0e+5x1o", max_ell=2, correlation=2, distance_transform="Agnesi", zbl=True),
+    "agnesi": dict(elements=[1, 11, 55], hidden="5x0e+5x1o", max_ell=2, correlation=2, distance_transform="Agnesi", zbl=True),
     "no_cutoff": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=1, correlation=2, apply_cutoff=False, p=8),
     "heads": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, heads=["pbe", "r2scan", "ccsd"], mlp=4),
     "heads_bias": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=1, correlation=2, heads=["pbe", "Default"], mlp=4,
@@ -77,6 +77,10 @@ VARIANTS = {
     "radial_deep": dict(elements=[11, 17], hidden="5x0e", max_ell=1, correlation=2, radial_MLP=[6, 7, 8, 9]),
     "radial_linear": dict(elements=[11, 17], hidden="5x0e", max_ell=1, correlation=2, radial_MLP=[]),
     "reduced": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=3, reduced=True),
+    "reduced_float32": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=3, correlation=3, reduced=True, dtype="float32"),
+    "reduced_correlation4": dict(elements=[11, 17], hidden="5x0e", max_ell=2, correlation=4, reduced=True),
+    "reduced_so3": dict(elements=[6, 8], hidden="5x0e+5x1e", max_ell=2, correlation=3, use_so3=True, reduced=True),
+    "reduced_pseudoscalars": dict(elements=[11, 17], hidden="5x0e+5x0o+5x1o", max_ell=1, correlation=3, reduced=True),
 }  # fmt: skip
 
 # Shapes of published models; too large for a test of every option.
@@ -141,13 +145,14 @@ def make_model(
         MLP_irreps=o3.Irreps(f"{mlp}x0e"), atomic_energies=rng.uniform(-5, -1, (len(heads), len(elements))),
         avg_num_neighbors=float(rng.uniform(2, 6)), atomic_numbers=elements,
         correlation=correlation if isinstance(correlation, int) else list(correlation), gate=modules.gate_dict[gate],
-        pair_repulsion=zbl, apply_cutoff=apply_cutoff, use_reduced_cg=False, use_so3=use_so3,
+        pair_repulsion=zbl, apply_cutoff=apply_cutoff, use_reduced_cg=reduced, use_so3=use_so3,
         use_agnostic_product=agnostic, use_last_readout_only=last_readout_only,
         distance_transform=distance_transform, edge_irreps=None if edge_irreps is None else o3.Irreps(edge_irreps),
         use_edge_irreps_first=edge_irreps_first, radial_MLP=list(radial_MLP), radial_type=radial_type,
         heads=list(heads), readout_cls=modules.readout_classes[readout], keep_last_layer_irreps=keep_last_layer_irreps,
         **more,
     )  # fmt: skip
+    # Older files have no dimension of heads.
     if len(heads) == 1:
         options["atomic_energies"] = options["atomic_energies"][0]
     kind = modules.MACE
@@ -160,36 +165,8 @@ def make_model(
         warnings.simplefilter("ignore")
         model = kind(**options)
         _randomise(model, rng, elements, heads)
-        if reduced:
-            reduce_couplings(model, rng)
         torch.save(model, path)
     return str(path)
-
-
-def reduce_couplings(model, rng):
-    """Couplings and weights of the form that `use_reduced_cg` with cuequivariance gives: a basis of symmetric ones."""
-    import torch
-
-    from .. import symmetric_basis
-    from .mace_checkpoint import irreps_pairs
-
-    for product in model.products:
-        contraction = product.symmetric_contractions
-        irreps = tuple(ir for _, ir in irreps_pairs(contraction.irreps_in))
-        for (_, out), block in zip(irreps_pairs(contraction.irreps_out), contraction.contractions):
-            for degree in range(1, block.correlation + 1):
-                old = block.U_tensors(degree)
-                size = sum(len(piece.vectors) for piece in symmetric_basis.symmetric_basis(irreps, out, degree))
-                mixed = np.linalg.qr(rng.normal(size=(size, size)))[0]
-                tensor = symmetric_basis.expand(mixed, irreps, out, degree)
-                shape = old.shape[:-1] + (size,)
-                block.register_buffer(f"U_matrix_{degree}", torch.tensor(tensor, dtype=old.dtype).reshape(shape))
-                weight = torch.tensor(rng.normal(size=(block.weights_max.shape[0], size, block.weights_max.shape[2])))
-                parameter = torch.nn.Parameter(weight.to(old.dtype))
-                if degree == block.correlation:
-                    block.weights_max = parameter
-                else:
-                    block.weights[block.correlation - 1 - degree] = parameter
 
 
 def to_torchscript(model_path, head=None):

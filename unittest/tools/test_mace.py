@@ -1,0 +1,499 @@
+"""`equi convert` of MACE models: the file against mace itself, through a second reader of the file (equi_evaluator).
+
+Runs in the Python environment of MACE (tools/requirements-mace.txt).
+"""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+from ase import Atoms
+from equi_evaluator import EquiEvaluator
+from equi_tools import compare, equi_file, frameworks, self_check
+from equi_tools.cli import main
+from equi_tools.convert import convert
+from equi_tools.errors import EquiError
+from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
+from equi_tools.lammps_runner import Result
+
+mace_checkpoint.import_mace()
+import torch  # noqa: E402
+from mace.tools import torch_tools  # noqa: E402
+
+# Two routes in float64 through at most four layers of sums over some hundred channels.
+ENERGY_TOLERANCE = 1e-10  # eV/atom
+FORCE_TOLERANCE = 1e-9  # eV/A
+STRESS_TOLERANCE = 1e-9  # eV/A^3
+# mace's own evaluation in the float64 of the file: the same modules on another neighbour list.
+FRAMEWORK_TOLERANCE = 1e-11
+# mace's own float32 evaluation against its float64 one, relative.
+FLOAT32_TOLERANCE = 2e-5
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.fixture(scope="module")
+def model(folder):
+    """Path of a variant's .model file; each is made once."""
+    return lru_cache(maxsize=None)(lambda name: mace_testing.make_variant(name, folder))
+
+
+def last_head(name):
+    heads = mace_testing.VARIANTS[name].get("heads", [])
+    return heads[-1] if len(heads) > 1 else None
+
+
+def close_contacts(elements):
+    """Distances down to 0.9 A, where a pair repulsion rules."""
+    symbols = self_check.pick_elements(sorted(elements), 4)
+    return Atoms(symbols, positions=[[0, 0, 0], [0.9, 0.1, 0], [0.3, 1.2, 0.2], [-0.8, 0.7, 1.1]])
+
+
+def evaluate(evaluator, atoms):
+    cell = atoms.cell.array if atoms.pbc.any() else None
+    return evaluator.evaluate(atoms.get_chemical_symbols(), atoms.positions, cell, atoms.pbc)
+
+
+def differences(path, calculator, structures):
+    """Largest differences (energy per atom, force, stress), forces and stresses relative where they exceed one."""
+    evaluator = EquiEvaluator(path)
+    worst = np.zeros(3)
+    for atoms in structures:
+        energy, forces, stress, energies = evaluate(evaluator, atoms)
+        atoms = atoms.copy()
+        atoms.calc = calculator
+        expected = atoms.get_forces()
+        found = [
+            abs(energy - atoms.get_potential_energy()) / len(atoms),
+            np.abs(forces - expected).max() / max(1.0, np.abs(expected).max()),
+            0.0,
+        ]
+        assert np.abs(energies - atoms.get_potential_energies()).max() < 10 * ENERGY_TOLERANCE
+        if stress is not None:
+            expected = atoms.get_stress()
+            found[2] = np.abs(stress - expected).max() / max(1.0, np.abs(expected).max())
+        assert np.all(np.isfinite(found))
+        worst = np.maximum(worst, found)
+    return worst
+
+
+def all_structures(elements, cutoff):
+    return [atoms for _, atoms in self_check.structures(elements, cutoff)] + [close_contacts(elements)]
+
+
+def assert_same_function(path, calculator):
+    document, _ = equi_file.read(path)
+    energy, force, stress = differences(path, calculator, all_structures(document["elements"], document["cutoff"]))
+    assert energy < ENERGY_TOLERANCE and force < FORCE_TOLERANCE and stress < STRESS_TOLERANCE
+
+
+@pytest.mark.parametrize("name", mace_testing.VARIANTS)
+def test_every_option_is_converted_exactly(name, folder, model):
+    target = folder / f"{name}.equi"
+    document = convert(model(name), target, head=last_head(name), quiet=True)
+    assert document["framework"]["name"] == "mace" and document["architecture"] == "MACE"
+    assert max(abs(c) for s in document["self_check"] for f in s["forces"] for c in f) > 1e-3
+    assert_same_function(target, mace_oracle.float64_calculator(model(name), last_head(name)))
+
+
+@pytest.mark.parametrize("name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32"])
+def test_oracle_is_the_framework_as_its_users_run_it(name, model):
+    exact = mace_oracle.float64_calculator(model(name), last_head(name))
+    users = mace_oracle.framework_calculator(model(name), last_head(name))
+    single = "float32" in name
+    for atoms in all_structures(exact.elements, exact.cutoff):
+        atoms.calc = users
+        # Constants of mace's pair repulsion take torch's default dtype, whatever the model's.
+        with torch_tools.default_dtype("float32" if single else "float64"):
+            energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+            stress = atoms.get_stress() if atoms.pbc.all() else None
+        atoms.calc = exact
+        bar = FLOAT32_TOLERANCE if single else FRAMEWORK_TOLERANCE
+        assert abs(atoms.get_potential_energy() - energy) < bar * max(1, abs(energy))
+        assert np.abs(atoms.get_forces() - forces).max() < bar * max(1, np.abs(forces).max())
+        if stress is not None:
+            assert np.abs(atoms.get_stress() - stress).max() < bar * max(1, np.abs(stress).max())
+
+
+def test_rounded_couplings_are_made_exact(model):
+    """A float32 file: the oracle with exact couplings differs from its modules in float64 by the couplings' rounding."""
+    checkpoint = mace_checkpoint.load(model("float32"))
+    assert all(coupling.rounded for coupling in checkpoint.couplings.values() if coupling.degree > 1)
+    exact = mace_oracle.Float64Calculator(checkpoint)
+    rounded = mace_oracle.Float64Calculator(checkpoint)
+    rounded.model = checkpoint.fresh_model().double().eval()
+    largest = 0.0
+    for atoms in all_structures(exact.elements, exact.cutoff):
+        energies = []
+        for calculator in (exact, rounded):
+            atoms.calc = calculator
+            energies.append(atoms.get_potential_energy())
+        largest = max(largest, abs(energies[0] - energies[1]))
+    assert 1e-12 < largest < 1e-6
+
+
+SCRIPTED = ["plain", "density_no_cutoff", "agnesi", "heads_bias", "edge_irreps", "so3_float32", "gate_none", "gate_abs"]
+
+
+@pytest.mark.parametrize("name", SCRIPTED)
+def test_torchscript_for_lammps_gives_the_same_file(name, folder, model):
+    head = last_head(name)
+    scripted = mace_testing.to_torchscript(model(name), head)
+    one = convert(model(name), folder / "one.equi", head=head, quiet=True)
+    two = convert(scripted, folder / "two.equi", quiet=True)
+    assert one["layers"] == two["layers"] and one["radial_basis"] == two["radial_basis"]
+    (_, first), (_, second) = equi_file.read(folder / "one.equi"), equi_file.read(folder / "two.equi")
+    assert list(first) == list(second)
+    for key in first:
+        assert np.array_equal(first[key], second[key]), key
+    # Its own oracle is the scripted model itself.
+    assert_same_function(folder / "two.equi", mace_oracle.float64_calculator(scripted))
+
+
+def test_the_head_of_a_lammps_file_is_the_default(folder, model):
+    scripted = mace_testing.to_torchscript(model("heads"), "r2scan")
+    assert convert(scripted, folder / "fixed.equi", quiet=True)["provenance"]["head"] == "r2scan"
+    assert_same_function(folder / "fixed.equi", mace_oracle.float64_calculator(model("heads"), "r2scan"))
+    assert convert(scripted, folder / "other.equi", head="pbe", quiet=True)["provenance"]["head"] == "pbe"
+    assert_same_function(folder / "other.equi", mace_oracle.float64_calculator(model("heads"), "pbe"))
+
+
+@pytest.mark.parametrize("name", ["heads", "heads_bias"])
+def test_each_head_is_another_function(name, folder, model):
+    energies = []
+    for head in mace_testing.VARIANTS[name]["heads"]:
+        document = convert(model(name), folder / "head.equi", head=head, quiet=True)
+        assert document["provenance"]["head"] == head
+        assert_same_function(folder / "head.equi", mace_oracle.float64_calculator(model(name), head))
+        energies.append(document["self_check"][0]["energy"])
+    assert len({round(energy, 4) for energy in energies}) == len(energies)
+
+
+def test_a_head_named_default_is_the_default_as_in_mace(folder, model):
+    assert convert(model("heads_bias"), folder / "head.equi", quiet=True)["provenance"]["head"] == "Default"
+
+
+@pytest.mark.parametrize(
+    "name, kept",
+    [("nonlinear_transform", ["Ba", "O"]), ("agnesi", ["Cs", "H"]), ("many_elements", ["U", "H", "Si"]), ("heads", ["Cl"])],
+)
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
+    document = convert(model(name), folder / "some.equi", head=last_head(name), elements=kept, quiet=True)
+    assert document["elements"] == kept
+    assert_same_function(folder / "some.equi", mace_oracle.float64_calculator(model(name), last_head(name)))
+
+
+@pytest.mark.parametrize("name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention"])
+def test_every_number_of_a_file_matters(name, folder, model):
+    """The comparison has teeth: a change of one part in a thousand in any one tensor is far above its tolerance."""
+    convert(model(name), folder / "whole.equi", head=last_head(name), quiet=True)
+    document, tensors = equi_file.read(folder / "whole.equi")
+    # Small enough for many evaluations, and with all pairs of elements; one per element would do for most.
+    atoms = close_contacts(document["elements"])
+    evaluator = EquiEvaluator(folder / "whole.equi")
+    energy, forces, _, _ = evaluate(evaluator, atoms)
+    for key in tensors:
+        whole = evaluator.tensors[key]
+        changed = whole.clone()
+        if key.endswith(".coupling"):
+            changed[:, -1] *= 1.001
+        else:
+            changed *= 1.001
+            if not whole.any():
+                changed += 0.001
+        evaluator.tensors[key] = changed
+        other, other_forces, _, _ = evaluate(evaluator, atoms)
+        evaluator.tensors[key] = whole
+        change = max(abs(other - energy), np.abs(other_forces - forces).max())
+        assert change > 100 * FORCE_TOLERANCE, f"{key} does not matter"
+
+
+@pytest.mark.parametrize("what", ["path", "coupling"])
+def test_a_wrong_sign_is_noticed(what, folder, model):
+    convert(model("ell3"), folder / "good.equi", quiet=True)
+    document, tensors = equi_file.read(folder / "good.equi")
+    if what == "path":
+        layer = [layer for layer in document["layers"] if layer["type"] == "convolution"][1]
+        assert len({path["scale"] > 0 for path in layer["paths"]}) == 2
+        layer["paths"][3]["scale"] *= -1
+    else:
+        name = next(key for key in tensors if key.startswith("products.1.") and key.endswith("degree3.coupling"))
+        changed = tensors[name].copy()
+        changed[7, -1] *= -1
+        tensors = dict(tensors, **{name: changed})
+    equi_file.write(folder / "flipped.equi", document, tensors)
+    calculator = mace_oracle.float64_calculator(model("ell3"))
+    found = differences(folder / "flipped.equi", calculator, all_structures(document["elements"], document["cutoff"]))
+    assert found.max() > 1e3 * FORCE_TOLERANCE
+
+
+def test_numbers_keep_the_dtype_of_the_file(folder, model):
+    convert(model("float32"), folder / "float32.equi", quiet=True)
+    _, tensors = equi_file.read(folder / "float32.equi")
+    state = dict(torch.load(model("float32"), weights_only=False).named_parameters())
+    key = "interactions.1.conv_tp_weights.layer0.weight"
+    stored = tensors["interactions.1.radial.layer0"]
+    assert stored.dtype == np.float32 and np.array_equal(stored, state[key].detach().numpy())
+    doubles = {name for name, tensor in tensors.items() if tensor.dtype == np.float64}
+    assert all(name.startswith(("products.", "scale_shift.")) and ".linear." not in name for name in doubles)
+
+
+class Evaluated:
+    """Stands where compare.Native stands and answers by the Python evaluator."""
+
+    precision, radial = "double", "exact"
+
+    def __init__(self, model_file):
+        self.evaluator = EquiEvaluator(model_file)
+
+    def __call__(self, atoms):
+        cell = None
+        if atoms.pbc.any():
+            cell = atoms.cell.complete().array
+        energy, forces, stress, energies = self.evaluator.evaluate(
+            atoms.get_chemical_symbols(), atoms.positions, cell, atoms.pbc
+        )
+        return Result(energy, forces, stress if atoms.cell.rank == 3 else None, energies)
+
+
+def test_compare_asks_the_oracle(folder, model, monkeypatch, capsys):
+    """`equi compare FILE SOURCE --builtin`: surfaces, wires, molecules, single atoms and sheared cells."""
+    monkeypatch.setattr(compare, "Native", lambda file, *options: Evaluated(file))
+    convert(model("many_elements"), folder / "many.equi", quiet=True)
+    arguments = ["compare", "-q", str(folder / "many.equi"), model("many_elements"), "--builtin"]
+    assert main(arguments + ["--radial", "exact"]) == 0
+    text = capsys.readouterr().out
+    assert "Cu_O_slab" in text and "C_wire" in text and "isolated_Au" in text and "left out" not in text
+
+
+def test_compare_takes_the_head_of_the_file(folder, model, monkeypatch):
+    monkeypatch.setattr(compare, "Native", lambda file, *options: Evaluated(file))
+    convert(model("heads"), folder / "heads.equi", head="pbe", quiet=True)
+    arguments = ["compare", "-q", str(folder / "heads.equi"), model("heads"), "--builtin", "--radial", "exact"]
+    assert main(arguments) == 0
+    assert main(arguments + ["--head", "ccsd"]) == 1
+
+
+def test_info_names_what_is_inside(folder, model, capsys):
+    convert(model("agnesi"), folder / "agnesi.equi", quiet=True)
+    assert main(["info", str(folder / "agnesi.equi")]) == 0
+    text = capsys.readouterr().out
+    for word in ("MACE", "H Na Cs", "agnesi", "symmetric_contraction", "pair_repulsion", "agnesi.model", "triclinic"):
+        assert word in text
+    for name in ("gaussian", "chebyshev", "nonlinear"):
+        convert(model(name), folder / "x.equi", quiet=True)
+        assert main(["info", "--json", str(folder / "x.equi")]) == 0
+        assert json.loads(capsys.readouterr().out)["radial_basis"]["size"] in (6, 7)
+
+
+def changed_model(folder, model, change, name="plain"):
+    module = torch.load(model(name), weights_only=False)
+    result = change(module)
+    torch.save(module if result is None else result, folder / "changed.model")
+    return str(folder / "changed.model")
+
+
+def other_model(**options):
+    """A refused model that is made, not changed."""
+
+    def make(folder, model):
+        return mace_testing.make_model(folder / "changed.model", elements=[11, 17], max_ell=1, correlation=1, **options)
+
+    return make
+
+
+def edited(change, name="first_plain"):
+    return lambda folder, model: changed_model(folder, model, change, name)
+
+
+def add_module(module):
+    module.les = torch.nn.Linear(3, 1)
+
+
+def add_parameter(module):
+    module.interactions[1].extra = torch.nn.Parameter(torch.ones(3))
+
+
+def spoil_coupling(module):
+    buffer = module.products[1].symmetric_contractions.contractions[0].U_matrix_2
+    buffer += 1e-3 * torch.rand_like(buffer)
+
+
+def spoil_w3j(module):
+    next(b for name, b in module.interactions[1].named_buffers() if "_w3j_" in name).mul_(1.1)
+
+
+def set_power(module):
+    module.radial_embedding.cutoff_fn.p.fill_(1)
+
+
+def spoil_number(module):
+    with torch.no_grad():
+        module.interactions[0].linear_up.weight[0] = float("nan")
+
+
+def other_readout(module):
+    from mace.modules import blocks
+
+    module.readouts[1].__class__ = blocks.GeneralNonLinearBiasReadoutBlock
+
+
+def other_interaction(module):
+    kind = type(module.interactions[1])
+    module.interactions[1].__class__ = type("RealAgnosticNewInteractionBlock", (kind,), {"__module__": "builtins"})
+
+
+def other_activation(module):
+    module.readouts[1].non_linearity.acts[0].f = torch.nn.functional.elu
+
+
+def add_adapters(module):
+    from mace.modules.lora import inject_lora
+
+    inject_lora(module)
+
+
+def cueq_layout(module):
+    from mace.cli.convert_e3nn_cueq import run
+
+    return run(module, device="cpu")
+
+
+def dipole_class(module):
+    from mace.modules import EnergyDipolesMACE
+
+    module.__class__ = EnergyDipolesMACE
+
+
+def no_scalars(module):
+    module.readouts[1].hidden_irreps = type(module.readouts[1].hidden_irreps)("6x0o")
+
+
+CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
+ATTENTION = dict(first=mace_testing.ATTENTION, blocks=mace_testing.ATTENTION)
+REFUSED = {
+    "attention": (other_model(**ATTENTION), "interactions.1: RealAgnosticAttResidualInteractionBlock: its radial weights"),
+    "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
+    "dipoles": (edited(dipole_class), "EnergyDipolesMACE"),
+    "unknown module": (edited(add_module), "module les (Linear)"),
+    "unknown tensor": (edited(add_parameter), "interactions.1.extra"),
+    "spoiled product": (edited(spoil_coupling), "U_matrix_2: not an equivariant coupling"),
+    "spoiled path": (edited(spoil_w3j), "interactions.1.conv_tp: coupling buffer"),
+    "cutoff power": (edited(set_power), "cutoff_fn.p: 1"),
+    "not finite": (edited(spoil_number), "not finite"),
+    "readout": (edited(other_readout), "readouts.1: block GeneralNonLinearBiasReadoutBlock"),
+    "activation": (edited(other_activation), "readouts.1: activation is not supported"),
+    "hidden irreps": (edited(no_scalars), "readouts.1: hidden irreps 6x0o"),
+    "adapters": (edited(add_adapters), "lora"),
+    "accelerator": (edited(cueq_layout), "mace_convert_cueq_e3nn"),
+    "checkpoint": (edited(lambda module: {"model": module.state_dict(), "epoch": 3}), "without the architecture"),
+    "state": (edited(lambda module: module.state_dict()), "without the architecture"),
+    "part": (edited(lambda module: module.products), "model class ModuleList"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, model, capsys):
+    make, expected = REFUSED[case]
+    source = make(folder, model)
+    target = folder / "refused.equi"
+    capsys.readouterr()
+    assert main(["convert", "-q", source, "-o", str(target)]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1
+    assert expected in message and "changed.model" in message or "not finite" in message
+    assert not target.exists()
+
+
+def test_a_block_that_a_file_brings_along_is_refused(folder, model, capsys):
+    """A class that mace does not know cannot even be unpickled: still one line."""
+    source = edited(other_interaction)
+    with pytest.raises(Exception, match="RealAgnosticNewInteractionBlock"):
+        source(folder, model)  # pickle itself refuses to write it
+    module = torch.load(model("first_plain"), weights_only=False)
+    other_interaction(module)
+    with pytest.raises(EquiError, match="interactions.1: block RealAgnosticNewInteractionBlock is not supported"):
+        mace_checkpoint.audit(module)
+
+
+@pytest.mark.parametrize("name, arguments, expected", [
+    ("heads", [], "has several heads, choose one: --head pbe | r2scan | ccsd"),
+    ("heads", ["--head", "lda"], "has no head 'lda'"),
+    ("plain", ["--head", "lda"], "has no head 'lda', only Default"),
+    ("plain", ["--modality", "PBE"], "--modality PBE: MACE models have no modality"),
+    ("plain", ["--elements", "Na,Xx"], "does not know Xx"),
+    ("plain", ["--elements", "Na,Na"], "twice"),
+])  # fmt: skip
+def test_wrong_arguments_are_one_line(name, arguments, expected, tmp_path, model, capsys):
+    assert main(["convert", "-q", model(name), *arguments, "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
+
+
+def test_a_truncated_file_is_one_line(folder, model, capsys):
+    broken = folder / "broken.model"
+    broken.write_bytes(Path(model("plain")).read_bytes()[:-5000])
+    assert main(["convert", "-q", str(broken), "-o", str(folder / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1 and "broken.model" in message
+
+
+def test_files_are_recognised_without_running_them(folder, model, monkeypatch):
+    scripted = mace_testing.to_torchscript(model("gate_abs"))
+    state = changed_model(folder, model, lambda module: module.state_dict(), "gate_abs")
+    monkeypatch.setattr(torch, "load", None)
+    monkeypatch.setattr(torch.jit, "load", None)
+    for source in (model("gate_abs"), scripted, state):
+        assert frameworks.detect(source) is frameworks.MACE
+
+
+def test_the_model_is_not_changed_by_the_oracle(model):
+    checkpoint = mace_checkpoint.load(model("float32"))
+    before = {key: value.clone() for key, value in checkpoint.model.state_dict().items()}
+    mace_oracle.Float64Calculator(checkpoint)
+    for key, value in checkpoint.model.state_dict().items():
+        assert value.dtype == before[key].dtype and torch.equal(value, before[key])
+    assert torch.get_default_dtype() == torch.float32
+
+
+@pytest.mark.slow
+def test_cost_of_a_large_model(folder):
+    """The shape of a published medium model of 89 elements: two minutes, 4 GB, a file as large as its weights."""
+    source = mace_testing.make_variant("medium_89", folder)
+    target = folder / "medium_89.equi"
+    begin = time.time()
+    command = [sys.executable, "-m", "equi_tools", "convert", "-q", source, "-o", str(target)]
+    subprocess.run(command, check=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+    elapsed = time.time() - begin
+    memory = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+    parameters = sum(p.numel() for p in torch.load(source, weights_only=False).parameters())
+    print(f"{elapsed:.1f} s, {memory / 1e9:.2f} GB, {target.stat().st_size / 4 / parameters:.3f} of the weights")
+    assert elapsed < 120 and memory < 4e9
+    assert target.stat().st_size < 1.2 * 4 * parameters
+    assert_same_function(target, mace_oracle.float64_calculator(source))
+
+
+@pytest.mark.slow
+def test_every_variant_is_the_framework_as_its_users_run_it(folder, model):
+    """All variants in float64 against mace's own calculator, not our graph around its modules."""
+    for name, options in mace_testing.VARIANTS.items():
+        if options.get("dtype") == "float32" or options.get("radial_type") == "chebyshev":
+            continue  # rounded couplings; torch has no derivative of its Chebyshev polynomials
+        convert(model(name), folder / "x.equi", head=last_head(name), quiet=True)
+        users = mace_oracle.framework_calculator(model(name), last_head(name))
+        document, _ = equi_file.read(folder / "x.equi")
+        with torch_tools.default_dtype("float64"):
+            worst = differences(
+                folder / "x.equi", users, all_structures(document["elements"], document["cutoff"])
+            )
+        assert worst[0] < ENERGY_TOLERANCE and worst[1] < FORCE_TOLERANCE and worst[2] < STRESS_TOLERANCE, name
