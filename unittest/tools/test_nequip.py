@@ -15,9 +15,10 @@ import pytest
 import torch
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
+from equi_tools.convert import convert, parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
-from equi_tools.frameworks.nequip_testing import VARIANTS, make_model, make_variant, write_equi
+from equi_tools.frameworks.nequip_testing import VARIANTS, make_model, make_variant
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10
@@ -57,7 +58,7 @@ def folder(tmp_path_factory):
 def test_every_option_is_converted_exactly(name, folder):
     source, types = make_variant(name, folder)
     assert nequip_checkpoint.detect(source) == VARIANTS[name].get("kind", "package")
-    write_equi(source, folder / f"{name}.equi", types)
+    convert(source, folder / f"{name}.equi", types=types, quiet=True)
     assert_equal(folder / f"{name}.equi")
 
 
@@ -102,13 +103,13 @@ def legacy(folder):
 def test_models_deployed_years_ago_are_converted_exactly(version, parity, legacy, folder):
     source = legacy(version)
     assert nequip_checkpoint.detect(source) == "torchscript"
-    document = write_equi(source, folder / "legacy.equi")
+    document = convert(source, folder / "legacy.equi", quiet=True)
     assert_equal(folder / "legacy.equi")
     assert document["provenance"]["framework_version"] == version
     assert document["elements"] == ["Na", "Cl"] and document["edge_parity"] == parity
     # Their couplings are those before e3nn 0.5.
     assert any(p["scale"] < 0 for layer in document["layers"] for p in layer.get("paths", []))
-    some = write_equi(source, folder / "some.equi", elements=["Cl"])
+    some = convert(source, folder / "some.equi", elements=["Cl"], quiet=True)
     assert_equal(folder / "some.equi")
     assert_equal(folder / "legacy.equi", some["self_check"])
 
@@ -137,7 +138,7 @@ def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder)
 def test_every_layer_and_number_matters(name, folder):
     """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
     source, types = make_variant(name, folder)
-    write_equi(source, folder / "sound.equi", types)
+    convert(source, folder / "sound.equi", types=types, quiet=True)
     document, tensors = equi_file_read(folder / "sound.equi")
     document["self_check"] = document["self_check"][:2]
     for changed in tensors:
@@ -160,7 +161,7 @@ def equi_file_read(path):
 
 def test_cutoffs_are_those_of_receiver_and_sender(folder):
     source, _ = make_variant("cutoffs", folder)
-    document = write_equi(source, folder / "cutoffs.equi")
+    document = convert(source, folder / "cutoffs.equi", quiet=True)
     _, tensors = equi_file_read(folder / "cutoffs.equi")
     stored = tensors[document["radial_basis"]["cutoffs"]]
     assert document["elements"] == ["Na", "Cl", "O"]
@@ -187,8 +188,8 @@ def test_numbers_are_kept(folder):
                                         ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder):
     source, types = make_variant(name, folder)
-    write_equi(source, folder / "all.equi", types)
-    document = write_equi(source, folder / "some.equi", types, elements=kept)
+    convert(source, folder / "all.equi", types=types, quiet=True)
+    document = convert(source, folder / "some.equi", types=types, elements=kept, quiet=True)
     assert document["elements"] == kept
     assert_equal(folder / "some.equi")
     assert_equal(folder / "all.equi", document["self_check"])
@@ -205,14 +206,14 @@ def test_names_of_types_are_mapped_to_elements(folder):
     source, types = make_variant("type_names", folder)
     with pytest.raises(EquiError, match="type a is no chemical symbol.*--types a=ELEMENT"):
         nequip_checkpoint.load(source)
-    document = write_equi(source, folder / "mapped.equi", types)
+    document = convert(source, folder / "mapped.equi", types=types, quiet=True)
     assert document["elements"] == ["Na", "Cl"]
     named = dict(VARIANTS["type_names"], type_names=["Na", "Cl"], types=None)
     # The same random numbers under the names of elements.
     scales = nequip_checkpoint.load(source, types).config
     options = {k: dict(zip(["Na", "Cl"], scales[f"per_type_energy_{k}"].values())) for k in ("scales", "shifts")}
     other = make_model(folder / "named.nequip.zip", **{**named, **options})
-    write_equi(other, folder / "named.equi")
+    convert(other, folder / "named.equi", quiet=True)
     assert_equal(folder / "named.equi", document["self_check"])
 
 
@@ -237,10 +238,10 @@ def test_wrong_mappings_are_refused(types, expected, folder):
 
 
 def test_mappings_are_read_from_text():
-    assert nequip_checkpoint.parse_types("a=Na,b=Cl") == {"a": "Na", "b": "Cl"}
+    assert parse_types("a=Na,b=Cl") == {"a": "Na", "b": "Cl"}
     for text in ("", "a", "a=", "a=Na,a=Cl", "a=b=c"):
         with pytest.raises(EquiError, match="--types"):
-            nequip_checkpoint.parse_types(text)
+            parse_types(text)
 
 
 PLAIN = VARIANTS["plain"]
@@ -354,7 +355,7 @@ def test_global_settings_are_left_alone(folder):
 
     before = torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist()
     source, _ = make_variant("plain", folder)
-    write_equi(source, folder / "plain.equi")
+    convert(source, folder / "plain.equi", quiet=True)
     assert before == (torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist())
 
 
@@ -384,7 +385,7 @@ def test_a_model_trained_by_the_nequip_command(folder):
         assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
     documents = []
     for name in ("last.ckpt", "model.nequip.zip"):
-        documents.append(write_equi(work / name, folder / "trained.equi"))
+        documents.append(convert(work / name, folder / "trained.equi", quiet=True))
         assert_equal(folder / "trained.equi")
         assert documents[-1]["provenance"]["framework_version"] == "0.19.1"
     assert documents[0]["elements"] == ["Na", "Cl"]

@@ -145,16 +145,6 @@ def _pickle_strings(data):
     return {argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str)}
 
 
-def parse_types(text):
-    """'a=Na,b=Cl' as a dict from the model's type names to chemical symbols."""
-    pairs = [pair.split("=") for pair in text.replace(",", " ").split()]
-    if not pairs or any(len(pair) != 2 or not all(pair) for pair in pairs):
-        raise EquiError(f"--types: expected TYPE=ELEMENT,..., found '{text}'")
-    if len({name for name, _ in pairs}) != len(pairs):
-        raise EquiError("--types: a type is named twice")
-    return dict(pairs)
-
-
 def digest(path):
     return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 

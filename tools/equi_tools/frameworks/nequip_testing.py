@@ -5,14 +5,12 @@ DIR/NAME.equi for the named variants (all by default).
 """
 
 import argparse
-import datetime
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from .. import __version__, equi_file, self_check
 from ..errors import EquiError
 from . import nequip_checkpoint
 
@@ -232,35 +230,9 @@ def make_variant(name, directory, seed=1):
     return make_model(path, seed=seed, **options), options.get("types")
 
 
-def write_equi(source, output, types=None, elements=None):
-    """Converts a file with self-check values by its own modules; returns the document."""
-    from . import nequip_convert, nequip_oracle
-
-    checkpoint = nequip_checkpoint.load(source, types)
-    body, tensors = nequip_convert.convert(checkpoint, elements=elements)
-    calculator = nequip_oracle.float64_calculator(checkpoint)
-    document = {
-        "format": equi_file.FORMAT_NAME,
-        "format_version": equi_file.FORMAT_VERSION,
-        "framework": {"name": "nequip", "version": nequip_checkpoint.import_nequip().__version__},
-        **body,
-        "provenance": {
-            "source": checkpoint.path.name,
-            "sha256": checkpoint.sha256,
-            "framework_version": checkpoint.version,
-            "licence": "MIT",
-            "date": datetime.date.today().isoformat(),
-            "citation": "none: random numbers",
-            "converter": f"equi-tools {__version__}",
-        },
-        "units": {"energy": "eV", "length": "Angstrom"},
-        "self_check": self_check.entries(body["elements"], body["cutoff"], calculator),
-    }
-    equi_file.write(output, document, tensors)
-    return document
-
-
 def main(argv=None):
+    from ..convert import convert
+
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("directory", type=Path)
     parser.add_argument("names", nargs="*", default=[])
@@ -271,9 +243,10 @@ def main(argv=None):
     unknown = [n for n in args.names if n not in known]
     if unknown:
         raise EquiError(f"no variant {', '.join(unknown)}; known: {', '.join(known)}")
-    for name in args.names or known:
+    for name in args.names or VARIANTS:
         path, types = make_variant(name, args.directory, args.seed)
-        write_equi(path, args.directory / f"{name}.equi", types)
+        target = args.directory / f"{name}.equi"
+        convert(path, target, types=types, licence="MIT", citation="none: random numbers", quiet=True)
         print(args.directory / f"{name}.equi")
 
 
