@@ -291,29 +291,32 @@ TEST(ModelFile, refuses_damaged_containers) {
 
 // Random damage anywhere: refused or read, never anything else (run under a sanitizer for the full meaning).
 TEST(ModelFile, survives_random_damage) {
-  TinyModelOptions o;
-  o.hidden = {"2x0e+2x1e", "2x0e"};
-  const ModelDocument d = make_tiny_model(o);
-  const std::string good = d.bytes();
-  const size_t header_end = good.size() - d.data().size();
-  std::mt19937 random(2);
-  int num_refused = 0;
-  for (int k = 0; k < 3000; ++k) {
-    std::string bad = good;
-    for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
-      const size_t where = random() % header_end;
-      if (random() % 2)
-        bad[where] = "0123456789-.eE[]{},:\"abz"[random() % 24];
-      else
-        bad[where] = static_cast<char>(random() % 256);
+  TinyModelOptions plain, family = family_options();
+  plain.hidden = {"2x0e+2x1e", "2x0e"};
+  family.hidden = {"2x0e+2x1o", "2x0e"};
+  for (const TinyModelOptions &o : {plain, family}) {
+    const ModelDocument d = make_tiny_model(o);
+    const std::string good = d.bytes();
+    const size_t header_end = good.size() - d.data().size();
+    std::mt19937 random(2);
+    int num_refused = 0;
+    for (int k = 0; k < 3000; ++k) {
+      std::string bad = good;
+      for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
+        const size_t where = random() % header_end;
+        if (random() % 2)
+          bad[where] = "0123456789-.eE[]{},:\"abz"[random() % 24];
+        else
+          bad[where] = static_cast<char>(random() % 256);
+      }
+      try {
+        parse_model(bad, "damaged.equi");
+      } catch (const ModelFileError &) {
+        ++num_refused;
+      }
     }
-    try {
-      parse_model(bad, "damaged.equi");
-    } catch (const ModelFileError &) {
-      ++num_refused;
-    }
+    EXPECT_GT(num_refused, 1500);
   }
-  EXPECT_GT(num_refused, 1500);
 }
 
 TEST(ModelFile, refuses_a_bad_head) {
