@@ -5,12 +5,13 @@ import os
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, self_check, testing
+from equi_tools import equi_file, frameworks, self_check, testing
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.coupling import coupling
@@ -320,6 +321,59 @@ def test_wrong_arguments_are_one_line(arguments, expected, tmp_path, capsys):
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
 
 
+def foreign_file(folder, name, module="mace.modules.models", kind="ScaleShiftMACE"):
+    """An archive as torch.save makes it, whose pickle would import a class of another framework."""
+    import zipfile
+
+    with zipfile.ZipFile(folder / name, "w") as archive:
+        archive.writestr(f"{name}/data.pkl", b"\x80\x02c" + f"{module}\n{kind}\n".encode() + b"q\x00.")
+    return str(folder / name)
+
+
+def test_a_source_of_another_framework_says_what_to_install(tmp_path, monkeypatch, capsys):
+    monkeypatch.delenv("EQUI_PYTHON_MACE", raising=False)
+    monkeypatch.setattr(frameworks.MACE, "installed", lambda: False)
+    source = foreign_file(tmp_path, "a.model")
+    assert frameworks.detect(source) is frameworks.MACE
+    assert main(["convert", "-q", source, "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1
+    assert "pip install mace-torch" in message and "EQUI_PYTHON_MACE" in message
+
+
+@pytest.mark.parametrize("status", [0, 7])
+def test_a_source_of_another_framework_is_converted_in_its_environment(status, tmp_path, monkeypatch):
+    other = tmp_path / "python"
+    other.write_text(
+        f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho \"$EQUI_PYTHON_MACE $PYTHONPATH\" > {tmp_path}/seen\n"
+        f"exit {status}\n"
+    )
+    other.chmod(0o755)
+    monkeypatch.setenv("EQUI_PYTHON_MACE", str(other))
+    monkeypatch.setattr(frameworks.MACE, "installed", lambda: False)
+    arguments = ["convert", "-q", foreign_file(tmp_path, "a.model"), "-o", str(tmp_path / "x.equi")]
+    assert main(arguments) == status
+    assert (tmp_path / "arguments").read_text().split() == ["-m", "equi_tools", *arguments]
+    # The other interpreter must not start a third one, and finds this package.
+    seen = (tmp_path / "seen").read_text()
+    assert str(other) not in seen and str(Path(frameworks.__file__).parents[2]) in seen
+
+
+def test_an_interpreter_that_does_not_exist_is_one_line(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("EQUI_PYTHON_NEQUIP", "/nowhere/python")
+    monkeypatch.setattr(frameworks.NEQUIP, "installed", lambda: False)
+    source = foreign_file(tmp_path, "a.nequip.zip", "nequip.model", "X")
+    assert main(["convert", "-q", source, "-o", str(tmp_path / "x.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: EQUI_PYTHON_NEQUIP: ") and message.count("\n") == 1
+
+
+def test_sevennet_models_have_no_head(folder, capsys):
+    source, _ = testing.make_variant("plain", folder)
+    assert main(["convert", "-q", source, "--head", "pbe", "-o", str(folder / "x.equi")]) == 1
+    assert "--head pbe: SevenNet models have no head" in capsys.readouterr().err
+
+
 def test_a_key_that_the_user_vouches_for_is_ignored(folder):
     source = changed_checkpoint(folder, set_config(my_note="hello"))
     assert main(["convert", "-q", source, "--ignore-key", "my_note", "-o", str(folder / "note.equi")]) == 0
@@ -360,7 +414,7 @@ def damaged(path, how):
         return b""
     header = json.loads(data[8 : 8 + length])
     document = json.loads(header["__metadata__"]["equi"])
-    document["format_version"] = 3
+    document["format_version"] = equi_file.FORMAT_VERSION + 1
     header["__metadata__"]["equi"] = json.dumps(document)
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + bytes(data[8 + length :])

@@ -217,9 +217,16 @@ def _in_archive(archive):
 def detect(source):
     """The framework of a source; SevenNet's where nothing tells another one, names that are no files included."""
     path = Path(source)
-    if path.is_file() and zipfile.is_zipfile(path):
+    if not path.is_file():
+        return SEVENN
+    if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:
             return _in_archive(archive) or SEVENN
+    # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
+    data = path.read_bytes()
+    for framework in (MACE, NEQUIP):
+        if b"c" + framework.package.encode() + b"." in data:
+            return framework
     return SEVENN
 
 

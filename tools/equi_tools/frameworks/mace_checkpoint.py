@@ -7,6 +7,7 @@ know by name and makes the couplings exact: a float32 file holds them rounded.
 import hashlib
 import os
 import warnings
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -109,6 +110,19 @@ def import_mace():
         except ImportError as error:
             raise EquiError(f"MACE sources need the package mace-torch: pip install mace-torch ({error})") from error
     return mace
+
+
+@contextmanager
+def default_dtype(dtype):
+    """torch's default dtype for a while; mace's own switch does not return after an exception."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
 
 
 def class_name(module):

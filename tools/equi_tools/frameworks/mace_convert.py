@@ -94,7 +94,7 @@ class _Converter:
         flat = self.take(f"{name}.weight").reshape(-1)
         bias = self.take(f"{name}.bias").reshape(-1) if f"{name}.bias" in self.state else np.zeros(0)
         matrices, biases, offset, bias_offset = [], {}, 0, 0
-        for i, j, shape, scale in module.instructions:
+        for i, j, shape, scale in self.linear_instructions(module, irreps_in, irreps_out, bias.size):
             size = int(np.prod(shape))
             if i == -1:
                 if irreps_out[j][1] != SCALAR:
@@ -107,6 +107,23 @@ class _Converter:
         if offset != flat.size or bias_offset != bias.size:
             raise EquiError(f"tensor {name}.weight has {flat.size} numbers, its irreps ask for {offset}")
         return irreps_in, irreps_out, matrices, biases
+
+    @staticmethod
+    def linear_instructions(module, irreps_in, irreps_out, num_biases):
+        """(input block or -1 for a bias, output block, shape, constant), in the order of the flat weights."""
+        if hasattr(module, "instructions"):
+            return module.instructions
+        # TorchScript does not keep a list with biases in it; this is e3nn's rule.
+        fan_in = [sum(mul for mul, ir in irreps_in if ir == ir_out) for _, ir_out in irreps_out]
+        found = [
+            (i, j, (mul_in, mul_out), fan_in[j] ** -0.5)
+            for i, (mul_in, ir_in) in enumerate(irreps_in)
+            for j, (mul_out, ir_out) in enumerate(irreps_out)
+            if ir_in == ir_out
+        ]
+        if num_biases:
+            found += [(-1, j, (mul,), 1.0) for j, (mul, ir) in enumerate(irreps_out) if ir == SCALAR]
+        return found
 
     def add_linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
         self.layers.append(

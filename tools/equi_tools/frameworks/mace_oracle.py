@@ -77,7 +77,6 @@ class Float64Calculator(Calculator):
         super().calculate(atoms, properties, system_changes)
         import torch
         from ase.neighborlist import neighbor_list
-        from mace.tools import torch_tools
 
         atoms = self.atoms
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
@@ -99,7 +98,7 @@ class Float64Calculator(Calculator):
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
         }
-        with torch_tools.default_dtype(double), warnings.catch_warnings():
+        with mace_checkpoint.default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = self.model(data, compute_force=True, compute_virials=True)
         energy = out["energy"].item()

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from ..errors import EquiError
-from .mace_checkpoint import import_mace
+from .mace_checkpoint import default_dtype, import_mace
 
 RESIDUAL = "RealAgnosticResidualInteractionBlock"
 PLAIN = "RealAgnosticInteractionBlock"
@@ -42,7 +42,7 @@ VARIANTS = {
                       apply_cutoff=False, readout="NonLinearBiasReadoutBlock"),
     "nonlinear_transform": dict(elements=[8, 22, 56], hidden="5x0e+5x1o+5x2e", max_ell=2, correlation=2, first=NONLINEAR,
                                 blocks=NONLINEAR, distance_transform="Agnesi", num_interactions=3,
-                                edge_irreps="7x0e+7x1o", radial_MLP=[11, 9, 8], zbl=True, agnostic=True),
+                                edge_irreps="7x0e+7x1o+7x2e", radial_MLP=[11, 9, 8], zbl=True, agnostic=True),
     "attention": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=ATTENTION),
     "four_layers": dict(elements=[29, 40], hidden="4x0e+4x1o", max_ell=1, correlation=2, num_interactions=4),
     "ell3": dict(elements=[11, 17], hidden="5x0e+5x1o+5x2e", max_ell=3, correlation=3),
@@ -132,7 +132,6 @@ def make_model(
     import torch
     from e3nn import o3
     from mace import modules
-    from mace.tools import torch_tools
 
     rng = np.random.default_rng(seed)
     torch.manual_seed(seed)
@@ -143,7 +142,7 @@ def make_model(
         interaction_cls_first=modules.interaction_classes[first or blocks],
         num_interactions=num_interactions, num_elements=len(elements), hidden_irreps=o3.Irreps(hidden),
         MLP_irreps=o3.Irreps(f"{mlp}x0e"), atomic_energies=rng.uniform(-5, -1, (len(heads), len(elements))),
-        avg_num_neighbors=float(rng.uniform(2, 6)), atomic_numbers=elements,
+        avg_num_neighbors=float(rng.uniform(0.5, 1)), atomic_numbers=elements,
         correlation=correlation if isinstance(correlation, int) else list(correlation), gate=modules.gate_dict[gate],
         pair_repulsion=zbl, apply_cutoff=apply_cutoff, use_reduced_cg=reduced, use_so3=use_so3,
         use_agnostic_product=agnostic, use_last_readout_only=last_readout_only,
@@ -161,7 +160,7 @@ def make_model(
         several = len(heads) > 1
         options["atomic_inter_scale"] = rng.uniform(0.7, 1.3, len(heads)) if several else rng.uniform(0.7, 1.3)
         options["atomic_inter_shift"] = rng.uniform(-1, 1, len(heads)) if several else rng.uniform(-1, 1)
-    with torch_tools.default_dtype(dtype), warnings.catch_warnings():
+    with default_dtype(getattr(torch, dtype)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind(**options)
         _randomise(model, rng, elements, heads)
@@ -175,14 +174,13 @@ def to_torchscript(model_path, head=None):
     import torch
     from e3nn.util import jit
     from mace.calculators import LAMMPS_MACE
-    from mace.tools import torch_tools
 
     path = f"{model_path}-lammps.pt"
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = torch.load(model_path, map_location="cpu", weights_only=False)
         dtype = next(model.parameters()).dtype
-        with torch_tools.default_dtype(dtype):
+        with default_dtype(dtype):
             wrapped = LAMMPS_MACE(model) if head is None else LAMMPS_MACE(model, head=head)
             jit.compile(wrapped).save(path)
     return path

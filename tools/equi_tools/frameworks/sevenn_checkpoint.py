@@ -107,7 +107,7 @@ def import_sevenn():
             import sevenn
             import sevenn.checkpoint
             import sevenn.model_build
-        except ImportError as error:
+        except (ImportError, ValueError) as error:  # sevenn raises the latter where e3nn is too old
             raise EquiError(f"SevenNet sources need the package sevenn: pip install sevenn ({error})") from error
     return sevenn
 
