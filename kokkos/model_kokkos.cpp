@@ -569,7 +569,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       const size_t size = static_cast<size_t>(count) * layout.row_size();
       T *x_adj = thread.slab.reserve(size);
       std::fill_n(x_adj, size, T(0));    // blocks that start no path keep this
-      const T *out_adj = stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset;
+      const T *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
       kernels_->backward_gather(op.plan(), edges, out_adj, num_owned(), x_adj, count, 0, thread.kernel.data());
       for (int g = 0; g < layout.num_groups(); g++) {
         const FeatureGroup &group = layout.group(g);

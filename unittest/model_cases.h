@@ -185,6 +185,12 @@ inline std::vector<TinyCase> family_cases() {
   return cases;
 }
 
+inline std::vector<TinyCase> all_cases() {
+  std::vector<TinyCase> cases = tiny_cases();
+  for (const TinyCase &c : family_cases()) cases.push_back(c);
+  return cases;
+}
+
 inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {
   const ImageStructure images = s.images(cutoff);
   evaluator.set_neighborhood(images.neighborhood);

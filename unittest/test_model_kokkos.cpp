@@ -50,7 +50,7 @@ TEST_P(ModelKokkosTest, deterministic_agrees_with_the_default) {
                 {10 * ROUNDING.absolute}, exact ? "exact" : "table");
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, ModelKokkosTest, ::testing::ValuesIn(tiny_cases()),
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelKokkosTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 // ---- shapes of models that the builder does not make
@@ -161,7 +161,7 @@ std::vector<EvaluatorKind> evaluator_kinds() {
 }
 
 std::vector<TinyCase> evaluator_law_cases() {
-  return tiny_cases();
+  return all_cases();
 }
 
 }    // namespace testing

@@ -60,7 +60,7 @@ TEST_P(ModelTorch, agrees_with_autograd) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(tiny_cases()),
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 }    // namespace

@@ -22,12 +22,6 @@ std::unique_ptr<Evaluator> make(const Model &model, Precision p = Precision::dou
   return std::make_unique<TorchModel>(model, precision(p));
 }
 
-std::vector<TinyCase> all_cases() {
-  std::vector<TinyCase> cases = tiny_cases();
-  for (const TinyCase &c : family_cases()) cases.push_back(c);
-  return cases;
-}
-
 class TorchModelTest : public ::testing::TestWithParam<TinyCase> {
  protected:
   TorchModelTest() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.cutoff)) {}
