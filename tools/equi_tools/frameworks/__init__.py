@@ -188,10 +188,10 @@ def _in_archive(archive):
     """The framework that a zip file of torch speaks of, or None."""
     names = archive.namelist()
     for name in names:
-        # Sources of TorchScript and of torch.package.
-        parts = name.split("/")
+        # Sources of TorchScript and of torch.package; the first folder has the name of the file.
+        parts = name.split("/")[1:]
         for framework in FRAMEWORKS.values():
-            if framework.package in parts[:-1] or f"{framework.package}.py" == parts[-1]:
+            if framework.package in parts[:-1]:
                 return framework
     if any("aotinductor" in name for name in names):
         return NEQUIP
