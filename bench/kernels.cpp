@@ -126,7 +126,7 @@ class Case {
       : convolution_(make_convolution(problem)),
         in_(convolution_.product.irreps_in),
         out_(convolution_.product.irreps_out),
-        op_(convolution_, in_, out_, table_options<T>()),
+        op_(convolution_, in_, out_, 1, table_options<T>()),
         kernels_(host_kernels<T>(settings().set)) {
     std::mt19937 random(2);
     make_edges(random);
@@ -212,7 +212,8 @@ class Case {
     return n;
   }
   std::string table() const {
-    return (op_.rows_per_bin() == 4 ? "cubic " : "quintic ") + std::to_string(op_.table().num_knots) + " knots";
+    return (op_.rows_per_bin() == 4 ? "cubic " : "quintic ") + std::to_string(op_.radial_set().table(0).num_knots) +
+           " knots";
   }
 
  private:
@@ -267,8 +268,8 @@ class Case {
     int *table_row = thread.table_row.reserve(n);
     T *fraction = thread.fraction.reserve(n), *bins_per_length = thread.bins_per_length.reserve(n);
     const RadialRows<T> rows =
-        op_.radial(distance_.data() + begin, n, 0, n, thread.radial.reserve(n * op_.scratch_per_edge()), table_row,
-                   fraction, bins_per_length);
+        op_.radial(distance_.data() + begin, nullptr, n, 0, n, thread.radial.reserve(n * op_.scratch_per_edge()),
+                   table_row, fraction, bins_per_length);
     const ConvEdges<T> edges{count,           edge_begin_.data() + first,
                              sender_.data(),  y_.data(),
                              rows.table,      rows.rows,

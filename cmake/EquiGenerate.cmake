@@ -26,6 +26,9 @@ set(equi_units
     1_01_10_12_21_32
     2_02_11_20_22_31)
 
+# The contractions of contraction_generator.cpp, likewise.
+set(equi_contractions 3_0_3 3_01_3 3_012_3 2_0_3 2_01_3)
+
 add_executable(equi_generate tools/equi_generate.cpp)
 target_include_directories(equi_generate PRIVATE kokkos)
 target_link_libraries(equi_generate PRIVATE equi_core)
@@ -37,7 +40,7 @@ foreach(target avx2 avx512)
   target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"-std=c++17 ${options} ${flags}\"")
 endforeach()
 # What the text of a kernel includes, for `equi compile`.
-foreach(header host_simd.h unit_kernel.h)
+foreach(header contraction_kernel.h host_simd.h unit_kernel.h)
   configure_file(kokkos/${header} ${PROJECT_BINARY_DIR}/include/equi/${header} COPYONLY)
 endforeach()
 
@@ -45,16 +48,18 @@ set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
 foreach(target avx2 avx512)
   set(sources "")
-  foreach(unit ${equi_units})
-    set(file ${folder}/unit_${target}_${unit}.cpp)
-    add_custom_command(
-      OUTPUT ${file}
-      COMMAND equi_generate unit ${target} ${unit} ${file}
-      DEPENDS equi_generate
-      COMMENT "Generating kernels ${unit} for ${target}")
-    list(APPEND sources ${file})
+  foreach(kind unit contraction)
+    foreach(name ${equi_${kind}s})
+      set(file ${folder}/${kind}_${target}_${name}.cpp)
+      add_custom_command(
+        OUTPUT ${file}
+        COMMAND equi_generate ${kind} ${target} ${name} ${file}
+        DEPENDS equi_generate
+        COMMENT "Generating ${kind} kernels ${name} for ${target}")
+      list(APPEND sources ${file})
+    endforeach()
   endforeach()
-  set(index ${folder}/units_${target}.cpp)
+  set(index ${folder}/kernels_${target}.cpp)
   add_custom_command(OUTPUT ${index} COMMAND equi_generate index ${target} ${index} DEPENDS equi_generate
                      COMMENT "Listing kernels for ${target}")
   list(APPEND sources ${index} kokkos/host_kernels_${target}.cpp)

@@ -1,15 +1,18 @@
-# Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny the small
-# random ones that the tests use. The target `demo` runs the demonstration.
+# Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
+# nequip the small random ones that the tests use. The target `demo` runs the demonstration.
 
 set(models ${PROJECT_BINARY_DIR}/models)
 file(MAKE_DIRECTORY ${models})
 set(tool ${PROJECT_BINARY_DIR}/bin/equi)
-# The sources that decide what a converted file contains.
-set(converter "")
-foreach(module __init__ convert coupling equi_file self_check structures frameworks/__init__ frameworks/sevenn_checkpoint
-               frameworks/sevenn_convert frameworks/sevenn_oracle)
-  list(APPEND converter ${PROJECT_SOURCE_DIR}/tools/equi_tools/${module}.py)
-endforeach()
+# The sources that decide what a file contains that is converted from a framework.
+function(equi_converter_sources framework result)
+  set(modules __init__ convert coupling equi_file self_check structures frameworks/__init__ frameworks/e3nn_layers)
+  list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/tools/equi_tools/)
+  list(TRANSFORM modules APPEND .py)
+  file(GLOB own CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/frameworks/${framework}_*.py)
+  set(${result} ${modules} ${own} PARENT_SCOPE)
+endfunction()
+equi_converter_sources(sevenn converter)
 
 # equi_convert(SOURCE NAME): build/models/NAME.equi from a checkpoint that sevenn ships.
 function(equi_convert source name)
@@ -34,8 +37,28 @@ add_custom_command(
   COMMENT "Making small models for the tests"
   VERBATIM)
 
+# build/models/FRAMEWORK: a random model of every variant of FRAMEWORK_testing, and the file converted from it.
+set(random_models "")
+foreach(framework mace nequip)
+  string(TOUPPER ${framework} name)
+  if(EQUI_PYTHON_${name}_EXECUTABLE)
+    equi_converter_sources(${framework} sources)
+    add_custom_command(
+      OUTPUT ${models}/${framework}.stamp
+      COMMAND ${CMAKE_COMMAND} -E rm -rf ${models}/${framework}
+      COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
+              ${EQUI_PYTHON_${name}_EXECUTABLE} -m equi_tools.frameworks.${framework}_testing ${models}/${framework}
+      COMMAND ${CMAKE_COMMAND} -E touch ${models}/${framework}.stamp
+      DEPENDS ${sources}
+      COMMENT "Making small ${framework} models for the tests"
+      VERBATIM)
+    list(APPEND random_models ${models}/${framework}.stamp)
+  endif()
+endforeach()
+
 if(EQUI_TESTS)
-  add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi)
+  add_custom_target(test_models ALL DEPENDS ${models}/tiny.stamp ${models}/sevennet-0.equi ${models}/sevennet-l3i5.equi
+                                            ${random_models})
 endif()
 
 add_custom_target(

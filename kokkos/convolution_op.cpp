@@ -1,7 +1,5 @@
 #include "convolution_op.h"
 
-#include "hermite.h"
-
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -10,8 +8,8 @@ namespace equi {
 
 template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                                const EvaluatorOptions &options)
-    : exact_(options.radial_exact), function_(convolution.radial), plan_{} {
+                                int num_species, const EvaluatorOptions &options)
+    : set_(convolution.radial, num_species, options), first_row_{0}, plan_{} {
   const TensorProduct &product = convolution.product;
   column_.resize(product.num_weights());
   for (int block = 0; block < product.irreps_in.size(); block++) {
@@ -74,33 +72,19 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   plan_.num_paths = static_cast<int>(paths_.size());
   plan_.num_y = (product.lmax_edge + 1) * (product.lmax_edge + 1);
 
-  if (exact_) return;
-  // Both degrees reach the tolerance; the smaller table wins, for its rows are what the kernels read most.
-  const double tolerance = options.radial_tolerance > 0.0            ? options.radial_tolerance
-                           : options.precision == Precision::double_ ? 1e-10
-                                                                     : 1e-6;
-  table_ = RadialTable::build(function_, 5, tolerance);
-  if (tolerance >= 1e-7) {
-    RadialTable cubic = RadialTable::build(function_, 3, tolerance);
-    if (4 * cubic.num_bins() < 6 * table_.num_bins()) table_ = std::move(cubic);
-  }
-  const int64_t num_rows = this->num_rows();
-  T *rows = rows_.reserve(num_rows * columns_);
-  std::fill(rows, rows + num_rows * columns_, T(0));
-  int64_t row = 0;
-  for (const RadialTable::Piece &piece : table_.pieces)
-    for (int bin = piece.first_knot; bin < piece.first_knot + piece.num_bins; bin++, row += rows_per_bin())
-      for (int c = 0; c < table_.num_columns; c++) {
-        double of_bin[6], powers[6];
-        for (int k = 0; k < rows_per_bin(); k++)
-          of_bin[k] = table_.rows[static_cast<size_t>(bin * table_.rows_per_knot() + k) * table_.num_columns + c];
-        hermite_powers(table_.degree, of_bin, powers);
-        const Column &to = column_[c];
-        for (int k = 0; k < rows_per_bin(); k++)
-          rows[num_rows * to.first + (row + k) * to.stride + to.lane] = static_cast<T>(to.scale * powers[k]);
-      }
-  table_.rows.clear();
-  table_.rows.shrink_to_fit();
+  if (exact()) return;
+  for (int k = 0; k < set_.num_functions(); k++)
+    first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_.table(k).num_bins()) * rows_per_bin());
+  T *rows = rows_.reserve(num_rows() * columns_);
+  std::fill(rows, rows + num_rows() * columns_, T(0));
+  for (int k = 0; k < set_.num_functions(); k++)
+    set_.for_polynomials(k, [&](int bin, int c, const double *powers) {
+      const Column &to = column_[c];
+      T *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
+      for (int n = 0; n < rows_per_bin(); n++)
+        first[static_cast<int64_t>(n) * to.stride] = static_cast<T>(to.scale * powers[n]);
+    });
+  set_.drop_rows();
 }
 
 template <class T>
@@ -115,29 +99,30 @@ template <class T>
 int ConvolutionOp<T>::num_generic_units() const {
   int n = 0;
   for (const ConvUnit<T> &unit : units_)
-    if (exact_ || !unit.kernel) n++;
+    if (exact() || !unit.kernel) n++;
   return n;
 }
 
 template <class T>
 template <class G>
-RadialRows<T> ConvolutionOp<T>::radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row,
-                                       T *fraction, T *bins_per_length) const {
-  if (exact_) {
-    std::vector<double> w(2 * function_.num_outputs());
+RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
+                                       T *scratch, int *table_row, T *fraction, T *bins_per_length) const {
+  if (exact()) {
+    const int num_outputs = set_.num_outputs();
+    std::vector<double> w(2 * num_outputs);
     for (int64_t e = 0; e < n; e++) {
-      function_.derivatives(r[e], 1, -1, w.data());
+      set_.function(function ? function[e] : 0).derivatives(r[e], 1, -1, w.data());
       const int64_t row = 2 * (first + e);
       for (const ConvUnit<T> &unit : units_) {
         const int64_t stride = unit.num_paths * CHANNEL_PAD;
         for (int64_t slab = 0; slab < stride * unit.channels / CHANNEL_PAD; slab += stride)
           std::fill_n(scratch + 2 * total * (unit.first_column + slab) + row * stride, 2 * stride, T(0));
       }
-      for (int c = 0; c < function_.num_outputs(); c++) {
+      for (int c = 0; c < num_outputs; c++) {
         const Column &to = column_[c];
         T *f = scratch + 2 * total * to.first + row * to.stride + to.lane;
         f[0] = static_cast<T>(to.scale * w[c]);
-        f[to.stride] = static_cast<T>(to.scale * w[function_.num_outputs() + c]);
+        f[to.stride] = static_cast<T>(to.scale * w[num_outputs + c]);
       }
       table_row[e] = static_cast<int>(row);
       // A bin of its own, at whose beginning the distance lies.
@@ -147,8 +132,9 @@ RadialRows<T> ConvolutionOp<T>::radial(const G *r, int64_t n, int64_t first, int
     return {scratch, 2 * total};
   }
   for (int64_t e = 0; e < n; e++) {
-    const RadialTable::Place place = table_.place(r[e]);
-    table_row[e] = place.bin * rows_per_bin();
+    const int k = function ? function[e] : 0;
+    const RadialTable::Place place = set_.table(k).place(r[e]);
+    table_row[e] = static_cast<int>(first_row_[k]) + place.bin * rows_per_bin();
     fraction[e] = static_cast<T>(place.fraction);
     bins_per_length[e] = static_cast<T>(1.0 / place.spacing);
   }
@@ -157,24 +143,20 @@ RadialRows<T> ConvolutionOp<T>::radial(const G *r, int64_t n, int64_t first, int
 
 template <class T>
 std::string ConvolutionOp<T>::describe() const {
-  char text[200];
-  if (exact_)
-    std::snprintf(text, sizeof text, "%d weights, exact", function_.num_outputs());
-  else
-    std::snprintf(text, sizeof text,
-                  "%d weights, %s table with %d knots, error %.1e (value), %.1e (derivative), %.1f MB",
-                  function_.num_outputs(), table_.degree == 3 ? "cubic" : "quintic", table_.num_knots,
-                  table_.value_error, table_.derivative_error, rows_.bytes() * 1e-6);
-  return text;
+  std::string text = std::to_string(set_.num_outputs()) + " weights, " + set_.describe();
+  if (exact()) return text;
+  char size[30];
+  std::snprintf(size, sizeof size, ", %.1f MB", rows_.bytes() * 1e-6);
+  return text + size;
 }
 
 template class ConvolutionOp<float>;
 template class ConvolutionOp<double>;
-template RadialRows<float> ConvolutionOp<float>::radial(const float *, int64_t, int64_t, int64_t, float *, int *,
-                                                        float *, float *) const;
-template RadialRows<float> ConvolutionOp<float>::radial(const double *, int64_t, int64_t, int64_t, float *, int *,
-                                                        float *, float *) const;
-template RadialRows<double> ConvolutionOp<double>::radial(const double *, int64_t, int64_t, int64_t, double *, int *,
-                                                          double *, double *) const;
+template RadialRows<float> ConvolutionOp<float>::radial(const float *, const int *, int64_t, int64_t, int64_t, float *,
+                                                        int *, float *, float *) const;
+template RadialRows<float> ConvolutionOp<float>::radial(const double *, const int *, int64_t, int64_t, int64_t, float *,
+                                                        int *, float *, float *) const;
+template RadialRows<double> ConvolutionOp<double>::radial(const double *, const int *, int64_t, int64_t, int64_t,
+                                                          double *, int *, double *, double *) const;
 
 }    // namespace equi

@@ -7,6 +7,7 @@
 #include "feature_layout.h"
 #include "host_kernels.h"
 #include "kernel_schedule.h"
+#include "radial_set.h"
 
 #include <deque>
 #include <functional>
@@ -26,7 +27,7 @@ struct RadialRows {
 template <class T>
 class ConvolutionOp {
  public:
-  ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
+  ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                 const EvaluatorOptions &options);
 
   // Takes for each unit what find(key) gives, a kernel or null for the generic one. Until then all are generic.
@@ -35,23 +36,24 @@ class ConvolutionOp {
   const ConvPlan<T> &plan() const { return plan_; }
   const std::vector<UnitSchedule> &schedules() const { return schedules_; }
   int64_t columns() const { return columns_; }    // padded weights
-  int rows_per_bin() const { return exact_ ? 2 : table_.degree + 1; }
-  bool exact() const { return exact_; }
-  // Without its rows: table_rows() has the polynomials of all bins, num_rows() per slab.
-  const RadialTable &table() const { return table_; }
-  int64_t num_rows() const { return static_cast<int64_t>(table_.num_bins()) * rows_per_bin(); }
+  int rows_per_bin() const { return exact() ? 2 : set_.num_coefficients(); }
+  bool exact() const { return set_.exact(); }
+  // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
+  const RadialSet &radial_set() const { return set_; }
+  int64_t num_rows() const { return first_row_.back(); }
   const T *table_rows() const { return rows_.data(); }
   std::size_t bytes() const { return rows_.bytes(); }
 
   // Numbers of T that radial() needs as scratch per edge.
-  int64_t scratch_per_edge() const { return exact_ ? 2 * columns_ : 0; }
+  int64_t scratch_per_edge() const { return exact() ? 2 * columns_ : 0; }
 
-  // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n): sets table_row, value and
-  // derivative of ConvEdges for these edges (the arrays begin with edge `first`). scratch holds total *
-  // scratch_per_edge() numbers, is the same for all edges and must live as long as the result is used.
+  // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
+  // of radial_set() (null if there is one for all): sets table_row, value and derivative of ConvEdges for these edges
+  // (the arrays begin with edge `first`). scratch holds total * scratch_per_edge() numbers, is the same for all edges
+  // and must live as long as the result is used.
   template <class G>
-  RadialRows<T> radial(const G *r, int64_t n, int64_t first, int64_t total, T *scratch, int *table_row, T *fraction,
-                       T *bins_per_length) const;
+  RadialRows<T> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, T *scratch,
+                       int *table_row, T *fraction, T *bins_per_length) const;
 
   // Units without a generated kernel for the table at hand.
   int num_generic_units() const;
@@ -67,9 +69,8 @@ class ConvolutionOp {
     double scale;    // constants of the path
   };
 
-  bool exact_;
-  RadialFunction function_;
-  RadialTable table_;    // without its rows
+  RadialSet set_;
+  std::vector<int64_t> first_row_;    // per table, and the number of all
   Buffer<T> rows_;
   int64_t columns_ = 0;
   std::vector<Column> column_;             // of the model's weights

@@ -319,7 +319,9 @@ struct TermLists {
 template <class Exec, class T>
 DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
                                               const FeatureLayout &out, const EvaluatorOptions &options)
-    : op_(convolution, in, out, options) {
+    : op_(convolution, in, out, 1, options) {
+  if (convolution.radial.depends_on_pair())
+    throw std::invalid_argument("radial functions of pairs of species are not on the device yet");
   const ConvPlan<T> &plan = op_.plan();
   num_y_ = plan.num_y;
   num_paths_ = plan.num_paths;
@@ -388,8 +390,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   assign(exec, sum_begin_, sum_begin);
   assign(exec, sum_parts_, sum_parts);
   if (op_.exact()) return;
-  const RadialTable &table = op_.table();
-  assign(exec, pieces_, table.pieces);
+  assign(exec, pieces_, op_.radial_set().table(0).pieces);
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
@@ -408,8 +409,8 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
   if (!op_.exact()) {
     Kokkos::parallel_for("equi:radial_coefficients", DeviceRange<Exec>(exec, 0, n),
                          RadialKernel<Exec, T, G>{chunk.edge, chunk.first, distance, pieces_.data(),
-                                                  static_cast<int>(op_.table().pieces.size()), op_.table().degree,
-                                                  table_row, coefficients});
+                                                  static_cast<int>(op_.radial_set().table(0).pieces.size()),
+                                                  op_.rows_per_bin() - 1, table_row, coefficients});
   } else if (n > 0) {
     // The network is evaluated on the host: this mode is for checking.
     double *r = scratch.distance.reserve(n);
@@ -429,7 +430,7 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
         "equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
           const int64_t c0 = block * BLOCK, count = std::min(BLOCK, n - c0);
           T fraction[BLOCK], bins_per_length[BLOCK];
-          op_.radial(scratch.host_distance.data() + c0, count, c0, n, scratch.host_rows.data(),
+          op_.radial(scratch.host_distance.data() + c0, nullptr, count, c0, n, scratch.host_rows.data(),
                      scratch.host_table_row.data() + c0, fraction, bins_per_length);
           for (int64_t c = c0; c < c0 + count; c++) {    // the two rows of an edge are its weight and the derivative
             const T coefficients[4] = {1, 0, 0, 1};

@@ -39,6 +39,9 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
       const LinearOp<T> host(*l, layout(l->input), layout(l->output), model.num_species());
       op = std::make_unique<DeviceLinear<Exec, T>>(exec_, host, model.num_species());
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      if (c->radial.depends_on_pair())
+        throw std::invalid_argument(model.file +
+                                    ": the device evaluation does not know radial functions for pairs of species yet");
       op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output), options);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       op = std::make_unique<DeviceGate<Exec, T>>(GateOp<T>(*g, layout(g->input), layout(g->output)));
@@ -50,6 +53,8 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
           new ReadoutOp{DeviceReadout<Exec, T>(exec_, network, layout(r->input).group(b.group), b.channel), {}});
     } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
       scale_shift_ = *s;
+    } else if (!std::holds_alternative<SpeciesEmbedding>(layer)) {
+      throw std::invalid_argument(model.file + ": the device evaluation does not know one of its kinds of layers yet");
     }
     ops_.push_back(std::move(op));
   }

@@ -50,18 +50,20 @@ template <class T, class G>
 void Edges<T, G>::build(const double (*x)[3]) {
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers;
-  const double cutoff2 = cutoff_ * cutoff_;
   int64_t *begin = begin_.reserve(N + 1);
   int64_t *candidate_edge = candidate_edge_.reserve(n.first[N]);
 
   begin[0] = 0;
   parallel("equi:count", N, [&](int64_t i) {
     const double *xi = x[n.receiver[i]];
+    const double *of_pair =
+        pair_cutoff_.data.empty() ? nullptr : &pair_cutoff_.data[n.row_species[i] * pair_cutoff_.cols];
     int64_t count = 0;
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
       const double *xj = x[n.sender_atom[c]];
+      const double cutoff = of_pair ? of_pair[n.row_species[n.sender_row[c]]] : cutoff_;
       const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
-      const bool inside = !(dx * dx + dy * dy + dz * dz >= cutoff2);    // NaN is kept, to be reported
+      const bool inside = !(dx * dx + dy * dy + dz * dz >= cutoff * cutoff);    // NaN is kept, to be reported
       candidate_edge[c] = inside ? count : -1;
       count += inside;
     }

@@ -15,7 +15,9 @@ namespace equi {
 template <class T, class G>
 class Edges {
  public:
-  Edges(int lmax, double cutoff) : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff) {}
+  // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
+  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {})
+      : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff) {}
 
   void set_neighborhood(const Neighborhood &n);
 
@@ -49,6 +51,7 @@ class Edges {
  private:
   int lmax_, num_y_;
   double cutoff_;
+  Matrix pair_cutoff_;
   const Neighborhood *neighborhood_ = nullptr;
   int64_t size_ = 0;
   Collision collision_;

@@ -17,7 +17,10 @@ Ports ports(const Layer &layer) {
     Ports operator()(const Linear &l) const { return {l.input, l.output}; }
     Ports operator()(const Convolution &l) const { return {l.input, l.output}; }
     Ports operator()(const Gate &l) const { return {l.input, l.output}; }
+    Ports operator()(const DensityNormalization &l) const { return {l.input, l.output}; }
+    Ports operator()(const SymmetricContraction &l) const { return {l.input, l.output}; }
     Ports operator()(const Readout &l) const { return {l.input, -1}; }
+    Ports operator()(const PairRepulsion &) const { return {}; }
     Ports operator()(const ScaleShift &) const { return {}; }
   };
   return std::visit(Visitor{}, layer);
@@ -26,6 +29,11 @@ Ports ports(const Layer &layer) {
 template <class L>
 bool is(const Layer &layer) {
   return std::holds_alternative<L>(layer);
+}
+
+// Whether the backward pass needs the layer's input. It replaces it by its adjoint.
+bool needs_input(const Layer &layer) {
+  return is<Gate>(layer) || is<DensityNormalization>(layer) || is<SymmetricContraction>(layer);
 }
 
 }    // namespace
@@ -44,21 +52,24 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
     for (const Layer &layer : model.layers) {
       const Ports p = ports(layer);
       if (p.output < 0 || !fixed[p.output]) continue;
-      if (is<Convolution>(layer) || (p.input >= 0 && !fixed[p.input])) {
+      if (is<Convolution>(layer) || is<DensityNormalization>(layer) || (p.input >= 0 && !fixed[p.input])) {
         fixed[p.output] = false;
         changed = true;
       }
     }
   }
 
-  std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), gate_readers(num_features, 0);
-  std::vector<bool> kept_output(num_features, false);
+  std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), readers(num_features, 0);
+  std::vector<bool> kept_output(num_features, false), needed_input(num_features, false);
   plan.stages.emplace_back();
   for (size_t k = 0; k < model.layers.size(); k++) {
     const Layer &layer = model.layers[k];
     const Ports p = ports(layer);
-    if (is<ScaleShift>(layer)) continue;
+    if (is<ScaleShift>(layer) || is<PairRepulsion>(layer)) continue;    // no features
     if (p.output >= 0 && fixed[p.output]) {
+      if (is<SymmetricContraction>(layer))
+        throw std::invalid_argument("feature " + model.feature_names[p.input] +
+                                    " depends on the species alone and is contracted");
       plan.fixed_layers.push_back(static_cast<int>(k));
       continue;
     }
@@ -71,17 +82,17 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
       plan.features[p.input].consumer = static_cast<int>(plan.stages.size()) - 1;
       kept_output[p.output] = gather_senders;
     }
-    if (is<Gate>(layer) && ++gate_readers[p.input] > 1)
-      throw std::invalid_argument("feature " + model.feature_names[p.input] + " is read by two gates");
+    if (p.input >= 0) readers[p.input]++;
+    if (needs_input(layer)) needed_input[p.input] = true;
     Step step;
     step.layer = static_cast<int>(k);
     step.fixed_input = p.input >= 0 && fixed[p.input];
     if (step.fixed_input && is<Readout>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and is read out");
-    if (step.fixed_input && is<Gate>(layer))
+    if (step.fixed_input && needs_input(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.output] +
-                                  " mixes a gate of a fixed feature with others");
+                                  " mixes a gate, a normalisation or a contraction of a fixed feature with others");
     plan.stages.back().steps.push_back(step);
     const int stage = static_cast<int>(plan.stages.size()) - 1;
     for (int f : {p.input, p.output}) {
@@ -97,8 +108,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
       feature.storage = Storage::rows;
-    else if (gate_readers[f] > 0 || first_stage[f] != last_stage[f])
-      feature.storage = Storage::owned;    // a gate's backward pass needs its input
+    else if (needed_input[f] || first_stage[f] != last_stage[f])
+      feature.storage = Storage::owned;
     else if (first_stage[f] >= 0) {
       Stage &stage = plan.stages[first_stage[f]];
       feature.storage = kept_output[f] ? Storage::stage : Storage::tile;
@@ -106,8 +117,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
       feature.offset = used;
       used += feature.layout.row_size();
     }
-    if (feature.consumer >= 0 && gate_readers[f] > 0)
-      throw std::invalid_argument("feature " + model.feature_names[f] + " is read by a gate and by a convolution");
+    if (needed_input[f] && readers[f] > 1)
+      throw std::invalid_argument("feature " + model.feature_names[f] +
+                                  " is read by a gate, a normalisation or a contraction and by another layer");
   }
 
   // The first layer that writes an adjoint in the backward order overwrites it. A layer whose output has no adjoint

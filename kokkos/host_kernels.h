@@ -10,6 +10,7 @@
 #define EQUI_HOST_KERNELS_H
 
 #include "activation.h"
+#include "contraction_node.h"
 #include "unit_kernel.h"
 
 #include <cstddef>
@@ -99,6 +100,17 @@ struct GateCall {
   int padding;    // channels after mul that forward sets to 0
 };
 
+// The tree of a symmetric contraction (contraction_schedule.h) and the features that it reads and writes.
+template <class T>
+struct ContractionPlan {
+  const ContractionNode *nodes;
+  const int *outputs;    // per entry
+  int num_nodes;
+  const int *in_dim, *out_dim;    // components of each block
+  int num_in, num_out;            // blocks
+  int num_inputs, num_outputs;    // components of all blocks
+};
+
 template <class T>
 struct HostKernels {
   const char *name;
@@ -127,6 +139,12 @@ struct HostKernels {
   void (*gate_forward)(const GateCall<T> &call);
   // x is the adjoint; z and gate are replaced by theirs.
   void (*gate_backward)(const GateCall<T> &call);
+
+  // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
+  // to 64 bytes.
+  std::size_t (*contraction_scratch_bytes)(const ContractionPlan<T> &plan);
+  void (*contraction_forward)(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch);
+  void (*contraction_backward)(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch);
 };
 
 enum class InstructionSet { generic, avx2, avx512 };

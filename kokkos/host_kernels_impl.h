@@ -3,6 +3,7 @@
 #include "host_kernels.h"
 #include "host_simd.h"
 
+#include "host_contraction_impl.h"
 #include "host_gate_impl.h"
 
 #include <type_traits>
@@ -353,12 +354,13 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
 // Declared in host_kernels.cpp.
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
-const HostKernels<float> FLOAT_KERNELS = {EQUI_ISA_NAME,       scratch_bytes<float>,   forward<float>,
-                                          backward<float>,     backward_gather<float>, gate_forward<float>,
-                                          gate_backward<float>};
-const HostKernels<double> DOUBLE_KERNELS = {EQUI_ISA_NAME,        scratch_bytes<double>,   forward<double>,
-                                            backward<double>,     backward_gather<double>, gate_forward<double>,
-                                            gate_backward<double>};
+template <class T>
+constexpr HostKernels<T> KERNELS = {
+    EQUI_ISA_NAME,          scratch_bytes<T>,       forward<T>,       backward<T>,
+    backward_gather<T>,     gate_forward<T>,        gate_backward<T>, contraction_scratch_bytes<T>,
+    contraction_forward<T>, contraction_backward<T>};
+const HostKernels<float> FLOAT_KERNELS = KERNELS<float>;
+const HostKernels<double> DOUBLE_KERNELS = KERNELS<double>;
 
 }    // namespace EQUI_ISA
 }    // namespace equi

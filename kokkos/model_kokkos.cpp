@@ -29,27 +29,41 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       set_(set),
       kernels_(&host_kernels<T>(set)),
       plan_(make_evaluation_plan(model, options.deterministic)),
-      edges_(model.lmax_edge, model.cutoff) {
+      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff) {
   start_dense();
   scale_shift_.scale.assign(model.num_species(), 1.0);
   scale_shift_.shift.assign(model.num_species(), 0.0);
   auto layout = [&](int f) -> const FeatureLayout & { return plan_.features[f].layout; };
+  bool is_scaled = true;
   for (const Layer &layer : model_.layers) {
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer))
       op = LinearOp<T>(*l, layout(l->input), layout(l->output), model.num_species());
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
-      auto convolution = std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), options);
+      auto convolution =
+          std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
       convolution->select_kernels([set](const std::string &key) { return find_unit_kernel<T>(set, key); });
       op = std::move(convolution);
     } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));
+    else if (const auto *d = std::get_if<DensityNormalization>(&layer))
+      op = std::unique_ptr<NormalizationOp>(
+          new NormalizationOp{DensityOp<T>(*d, layout(d->input), model.num_species(), options), {}});
+    else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+      auto contraction =
+          std::make_unique<ContractionOp<T>>(*s, layout(s->input), layout(s->output), model.num_species());
+      contraction->select_kernel([set](const std::string &key) { return find_contraction_kernel<T>(set, key); });
+      op = std::move(contraction);
+    } else if (const auto *p = std::get_if<PairRepulsion>(&layer))
+      repulsions_.push_back({*p, is_scaled});
     else if (const auto *r = std::get_if<Readout>(&layer)) {
       const FeatureBlock &b = layout(r->input).block(r->block);
       op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<T>>()};
       std::get<ReadoutOp>(op).network.simplify();
-    } else if (const auto *s = std::get_if<ScaleShift>(&layer))
+    } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
       scale_shift_ = *s;
+      is_scaled = false;
+    }
     ops_.push_back(std::move(op));
   }
   for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<T>>());
@@ -116,17 +130,25 @@ std::string ModelKokkos<T, G>::describe() const {
   std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", names[static_cast<int>(options_.precision)],
                 kokkos_backend().c_str(), kernels_->name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text;
-  int layer = 0, generic = 0;
+  int layer = 0, generic = 0, generic_contractions = 0;
   for (const Op &op : ops_)
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) {
       std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->plan().num_paths);
       lines += text + (*c)->describe() + "\n";
       generic += (*c)->num_generic_units();
+    } else if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) {
+      lines += "  density normalisation: " + (*n)->density.radial_set().describe() + "\n";
+    } else if (const auto *s = std::get_if<std::unique_ptr<ContractionOp<T>>>(&op)) {
+      lines += "  symmetric contraction: " + (*s)->describe() + "\n";
+      generic_contractions += (*s)->is_generic();
     }
-  if (generic > 0 && !options_.radial_exact && set_ != InstructionSet::generic) {
-    std::snprintf(text, sizeof text,
-                  "  %d input blocks have no generated kernels and take slower ones; 'equi compile' makes them\n",
-                  generic);
+  if (options_.radial_exact) generic = 0;
+  if (generic + generic_contractions > 0 && set_ != InstructionSet::generic) {
+    std::snprintf(
+        text, sizeof text,
+        "  %d input blocks and %d contractions have no generated kernels and take slower ones; 'equi compile' "
+        "makes them\n",
+        generic, generic_contractions);
     lines += text;
   }
   return lines;
@@ -227,8 +249,10 @@ void ModelKokkos<T, G>::reserve() {
   for (size_t s = 0; s < plan_.stages.size(); s++)
     if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
   energy_.reserve(owned);
-  for (Op &op : ops_)
+  for (Op &op : ops_) {
     if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * r->mul);
+    if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) (*n)->norm.reserve(owned);
+  }
 }
 
 template <class T, class G>
@@ -284,6 +308,33 @@ SpeciesOrder ModelKokkos<T, G>::sort_by_species(Thread &thread, const Tile &tile
 // ---- forward
 // ----------------------------------------------------------------------------------------------------------------
 
+template <class T, class G>
+const int *ModelKokkos<T, G>::tile_functions(Thread &thread, const RadialSet &set, const Tile &tile) {
+  if (set.one_for_all()) return nullptr;
+  const int64_t *begin = edges_.begin() + tile.first;
+  int *function = thread.function.reserve(begin[tile.count] - begin[0]);
+  for (int a = 0; a < tile.count; a++)
+    for (int64_t e = begin[a]; e < begin[a + 1]; e++)
+      function[e - begin[0]] = set.of_pair(receiver_species_[tile.first + a], edges_.sender_species()[e]);
+  return function;
+}
+
+template <class T, class G>
+DensityEdges<G> ModelKokkos<T, G>::density_edges(Thread &thread, const RadialSet &set, const Tile &tile) {
+  const int64_t *begin = edges_.begin() + tile.first;
+  return {begin, edges_.distance() + begin[0], tile_functions(thread, set, tile)};
+}
+
+template <class T, class G>
+SpeciesOrder ModelKokkos<T, G>::contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile) {
+  if (op.per_species()) return sort_by_species(thread, tile);
+  int *begin = thread.order.reserve(2 + tile.count), *order = begin + 2;
+  begin[0] = 0;
+  begin[1] = tile.count;
+  for (int a = 0; a < tile.count; a++) order[a] = a;
+  return {order, begin};
+}
+
 // The edges of a tile with their radial weights. Everything in it lives in the thread's scratch or in edges_.
 template <class T, class G>
 ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile,
@@ -293,8 +344,8 @@ ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T
   int *table_row = thread.table_row.reserve(count);
   T *fraction = thread.fraction.reserve(2 * count), *bins_per_length = fraction + count;
   const RadialRows<T> radial =
-      op.radial(edges_.distance() + begin[0], count, 0, count, thread.radial.reserve(count * op.scratch_per_edge()),
-                table_row, fraction, bins_per_length);
+      op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), tile), count, 0, count,
+                thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
   const ConvEdges<T> edges{
       tile.count,         begin,        fixed_input ? edges_.sender_species() : edges_.sender_row(),
       edges_.harmonics(), radial.table, radial.rows,
@@ -340,6 +391,14 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
                                         rows_of(thread, tile, g->output, false));
+      } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
+        NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
+        n.density.forward(tile.count, rows_of(thread, tile, d->input, false), rows_of(thread, tile, d->output, false),
+                          density_edges(thread, n.density.radial_set(), tile), n.norm.data() + tile.first);
+      } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+        const ContractionOp<T> &c = *std::get<std::unique_ptr<ContractionOp<T>>>(op);
+        c.forward(*kernels_, rows_of(thread, tile, s->input, false), rows_of(thread, tile, s->output, false),
+                  contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)));
       } else if (std::get_if<Readout>(&layer)) {
         ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureGroup &group = plan_.features[r.feature].layout.group(r.group);
@@ -407,6 +466,16 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).backward(*kernels_, tile.count, rows_of(thread, tile, g->output, true),
                                          rows_of(thread, tile, g->input, true));
+      } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
+        const NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
+        const DensityEdges<G> edges = density_edges(thread, n.density.radial_set(), tile);
+        n.density.backward(tile.count, rows_of(thread, tile, d->input, true), rows_of(thread, tile, d->output, true),
+                           edges, n.norm.data() + tile.first, edges_.adjoint() + edges.edge_begin[0] * edges_.num_y(),
+                           edges_.num_y());
+      } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+        const ContractionOp<T> &c = *std::get<std::unique_ptr<ContractionOp<T>>>(op);
+        c.backward(*kernels_, rows_of(thread, tile, s->input, true), rows_of(thread, tile, s->output, true),
+                   contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)));
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureLayout &layout = plan_.features[r.feature].layout;
@@ -472,6 +541,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       const int64_t most = transposed[first + count] - transposed[first];
       int64_t *begin = thread.gather_begin.reserve(count + 1);
       int *receiver = thread.receiver_row.reserve(most);
+      int *function = thread.function.reserve(most);
       G *distance = thread.gather_distance.reserve(most);
       T *y = thread.gather_y.reserve(most * num_y);
       int64_t n = 0;
@@ -482,6 +552,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
           if (e < 0) continue;
           receiver[n] = edges_.transposed_receiver(k);
           distance[n] = edges_.distance()[e];
+          function[n] = op.radial_set().of_pair(receiver_species_[receiver[n]], neighborhood_->row_species[first + a]);
           std::copy_n(edges_.harmonics() + e * num_y, num_y, y + n * num_y);
           n++;
         }
@@ -489,8 +560,9 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       }
       int *table_row = thread.table_row.reserve(n);
       T *fraction = thread.fraction.reserve(2 * n), *bins_per_length = fraction + n;
-      const RadialRows<T> radial = op.radial(distance, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
-                                             table_row, fraction, bins_per_length);
+      const RadialRows<T> radial =
+          op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()), table_row, fraction,
+                    bins_per_length);
       const ConvEdges<T> edges{count,    begin,           receiver,         y, radial.table, radial.rows, table_row,
                                fraction, bins_per_length, op.rows_per_bin()};
       thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
@@ -513,6 +585,22 @@ void ModelKokkos<T, G>::gather_senders(int s) {
   });
 }
 
+// Energies of pairs, and their derivatives by the distances.
+template <class T, class G>
+void ModelKokkos<T, G>::add_repulsion() {
+  for (const Repulsion &r : repulsions_)
+    Kokkos::parallel_for("equi:repulsion", Kokkos::RangePolicy<HostExec>(0, num_owned()), [&](int i) {
+      const int species = receiver_species_[i];
+      const double scale = r.is_scaled ? scale_shift_.scale[species] : 1.0;
+      for (int64_t e = edges_.begin()[i]; e < edges_.begin()[i + 1]; e++) {
+        double derivative;
+        energy_.data()[i] +=
+            scale * r.pair.energy(species, edges_.sender_species()[e], edges_.distance()[e], &derivative);
+        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * derivative);
+      }
+    });
+}
+
 // ---- a step
 // -----------------------------------------------------------------------------------------------------------------
 
@@ -524,6 +612,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
   reserve();
   if (!options_.deterministic) find_slab_rows();
   std::fill_n(energy_.data(), num_owned(), 0.0);
+  add_repulsion();
 
   const int num_stages = static_cast<int>(plan_.stages.size());
   for (int s = 0; s < num_stages; s++) {
@@ -565,6 +654,8 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
   for (const auto &f : feature_) bytes += f->bytes();
   for (const Op &op : ops_) {
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) bytes += (*c)->bytes();
+    if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) bytes += (*n)->norm.bytes();
+    if (const auto *s = std::get_if<std::unique_ptr<ContractionOp<T>>>(&op)) bytes += (*s)->bytes();
     if (const auto *r = std::get_if<ReadoutOp>(&op)) bytes += r->adjoint->bytes();
   }
   for (const auto &t : threads_)

@@ -13,7 +13,9 @@
 #define EQUI_MODEL_KOKKOS_H
 
 #include "buffer.h"
+#include "contraction_op.h"
 #include "convolution_op.h"
+#include "density_op.h"
 #include "edges.h"
 #include "evaluation_plan.h"
 #include "evaluator.h"
@@ -46,7 +48,7 @@ class ModelKokkos : public Evaluator {
     std::vector<int> slab_rows;           // row of each slab row
     Buffer<T> slab, features, radial, y_adj, linear;
     Buffer<char> kernel;
-    Buffer<int> table_row, order, receiver_row;
+    Buffer<int> table_row, order, receiver_row, function;
     Buffer<int64_t> gather_begin;
     Buffer<G> gather_distance;
     Buffer<T> gather_y, fraction;
@@ -56,7 +58,12 @@ class ModelKokkos : public Evaluator {
     Network network;
     std::unique_ptr<Buffer<T>> adjoint;    // [N][mul] of the input, for an energy of one
   };
-  using Op = std::variant<std::monostate, LinearOp<T>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>, ReadoutOp>;
+  struct NormalizationOp {
+    DensityOp<T> density;
+    Buffer<double> norm;    // [N]
+  };
+  using Op = std::variant<std::monostate, LinearOp<T>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>,
+                          std::unique_ptr<NormalizationOp>, std::unique_ptr<ContractionOp<T>>, ReadoutOp>;
 
   void evaluate_fixed_features();
   void divide_tiles();
@@ -70,6 +77,11 @@ class ModelKokkos : public Evaluator {
   SpeciesOrder sort_by_species(Thread &thread, const Tile &tile);
   void forward_stage(Thread &thread, const Stage &stage);
   void backward_stage(Thread &thread, const Stage &stage);
+  // Per edge of a tile, null if there is one function for all.
+  const int *tile_functions(Thread &thread, const RadialSet &set, const Tile &tile);
+  DensityEdges<G> density_edges(Thread &thread, const RadialSet &set, const Tile &tile);
+  SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
+  void add_repulsion();
   ConvEdges<T> tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile, bool fixed_input);
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);
@@ -85,6 +97,11 @@ class ModelKokkos : public Evaluator {
   EvaluationPlan plan_;
   std::vector<Op> ops_;    // per layer of the model
   ScaleShift scale_shift_;
+  struct Repulsion {
+    PairRepulsion pair;
+    bool is_scaled;
+  };
+  std::vector<Repulsion> repulsions_;
 
   const Neighborhood *neighborhood_ = nullptr;
   Edges<T, G> edges_;

@@ -1,4 +1,5 @@
 // What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit.
+// Kernels of symmetric contractions (contraction_kernel.h) travel in the same libraries.
 //
 // Generated kernels come from the build or from a library that a user made with `equi compile`; this header is all that
 // such a library shares with the plugin. Plain data, no Kokkos, no standard containers: its users are compiled for
@@ -7,11 +8,13 @@
 #ifndef EQUI_UNIT_KERNEL_H
 #define EQUI_UNIT_KERNEL_H
 
+#include "contraction_kernel.h"
+
 #include <cstdint>
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 2;
+constexpr int UNIT_KERNEL_ABI = 3;
 
 // Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
 constexpr int CHANNEL_PAD = 16;
@@ -66,13 +69,20 @@ struct UnitKernel {
   void (*gather[2])(const UnitCall<T> &);
 };
 
-// What a library of kernels exports as equi_unit_kernels.
-struct UnitKernelLibrary {
+template <class K>
+struct KernelList {
+  int count;
+  const K *const *kernels;
+};
+
+// What a library of kernels exports as equi_kernels.
+struct KernelLibrary {
   int abi;            // UNIT_KERNEL_ABI
   const char *isa;    // HostKernels::name
-  int num_float, num_double;
-  const UnitKernel<float> *const *float_kernels;
-  const UnitKernel<double> *const *double_kernels;
+  KernelList<UnitKernel<float>> float_units;
+  KernelList<UnitKernel<double>> double_units;
+  KernelList<ContractionKernel<float>> float_contractions;
+  KernelList<ContractionKernel<double>> double_contractions;
 };
 
 }    // namespace equi

@@ -5,73 +5,88 @@
 #include <cstring>
 #include <map>
 #include <mutex>
-#include <type_traits>
 #include <utility>
 
 namespace equi {
 
 #ifdef EQUI_HAS_UNIT_KERNELS
 namespace isa_avx2 {
-extern const UnitKernelLibrary UNIT_LIBRARY;
+extern const KernelLibrary KERNEL_LIBRARY;
 }
 namespace isa_avx512 {
-extern const UnitKernelLibrary UNIT_LIBRARY;
+extern const KernelLibrary KERNEL_LIBRARY;
 }
 #endif
 
 namespace {
 
-const UnitKernelLibrary *library_of_build(InstructionSet set) {
+const KernelLibrary *library_of_build(InstructionSet set) {
 #ifdef EQUI_HAS_UNIT_KERNELS
-  if (set == InstructionSet::avx512) return &isa_avx512::UNIT_LIBRARY;
-  if (set == InstructionSet::avx2) return &isa_avx2::UNIT_LIBRARY;
+  if (set == InstructionSet::avx512) return &isa_avx512::KERNEL_LIBRARY;
+  if (set == InstructionSet::avx2) return &isa_avx2::KERNEL_LIBRARY;
 #endif
   (void)set;
   return nullptr;
 }
 
 // A user's library, or null. It stays loaded: its kernels are used until the process ends.
-const UnitKernelLibrary *library_of_user(InstructionSet set, const std::string &key) {
+const KernelLibrary *library_of_user(InstructionSet set, const std::string &key) {
   static std::mutex mutex;
-  static std::map<std::pair<InstructionSet, std::string>, const UnitKernelLibrary *> loaded;
+  static std::map<std::pair<InstructionSet, std::string>, const KernelLibrary *> loaded;
   const std::lock_guard<std::mutex> lock(mutex);
   auto [it, is_new] = loaded.try_emplace({set, key}, nullptr);
   if (!is_new) return it->second;
   const std::string file = unit_library_file(instruction_set_name(set), key);
   void *handle = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return nullptr;
-  const auto *library = static_cast<const UnitKernelLibrary *>(dlsym(handle, "equi_unit_kernels"));
+  const auto *library = static_cast<const KernelLibrary *>(dlsym(handle, "equi_kernels"));
   if (library && library->abi == UNIT_KERNEL_ABI && std::strcmp(library->isa, instruction_set_name(set)) == 0)
     it->second = library;
   return it->second;
 }
 
-template <class T>
-const UnitKernel<T> *find_in(const UnitKernelLibrary *library, const std::string &key) {
-  if (!library) return nullptr;
-  const UnitKernel<T> *const *kernels;
-  int count;
-  if constexpr (std::is_same_v<T, float>) {
-    kernels = library->float_kernels;
-    count = library->num_float;
-  } else {
-    kernels = library->double_kernels;
-    count = library->num_double;
-  }
-  for (int k = 0; k < count; k++)
-    if (key == kernels[k]->key) return kernels[k];
-  return nullptr;
+const KernelList<UnitKernel<float>> &list_of(const KernelLibrary &library, const UnitKernel<float> *) {
+  return library.float_units;
+}
+const KernelList<UnitKernel<double>> &list_of(const KernelLibrary &library, const UnitKernel<double> *) {
+  return library.double_units;
+}
+const KernelList<ContractionKernel<float>> &list_of(const KernelLibrary &library, const ContractionKernel<float> *) {
+  return library.float_contractions;
+}
+const KernelList<ContractionKernel<double>> &list_of(const KernelLibrary &library, const ContractionKernel<double> *) {
+  return library.double_contractions;
+}
+
+// The kernel of kind K with this key, or null.
+template <class K>
+const K *find(InstructionSet set, const std::string &key) {
+  const auto find_in = [&](const KernelLibrary *library) -> const K * {
+    if (!library) return nullptr;
+    const KernelList<K> &list = list_of(*library, static_cast<const K *>(nullptr));
+    for (int k = 0; k < list.count; k++)
+      if (key == list.kernels[k]->key) return list.kernels[k];
+    return nullptr;
+  };
+  if (const K *kernel = find_in(library_of_build(set))) return kernel;
+  return find_in(library_of_user(set, key));
 }
 
 }    // namespace
 
 template <class T>
 const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key) {
-  if (const UnitKernel<T> *kernel = find_in<T>(library_of_build(set), key)) return kernel;
-  return find_in<T>(library_of_user(set, key), key);
+  return find<UnitKernel<T>>(set, key);
+}
+
+template <class T>
+const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key) {
+  return find<ContractionKernel<T>>(set, key);
 }
 
 template const UnitKernel<float> *find_unit_kernel<float>(InstructionSet, const std::string &);
 template const UnitKernel<double> *find_unit_kernel<double>(InstructionSet, const std::string &);
+template const ContractionKernel<float> *find_contraction_kernel<float>(InstructionSet, const std::string &);
+template const ContractionKernel<double> *find_contraction_kernel<double>(InstructionSet, const std::string &);
 
 }    // namespace equi

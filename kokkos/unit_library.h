@@ -1,5 +1,5 @@
-// Where the generated kernel of a unit comes from: those of the build, else a library that the user made for it with
-// `equi compile`.
+// Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
+// compile`.
 #ifndef EQUI_UNIT_LIBRARY_H
 #define EQUI_UNIT_LIBRARY_H
 
@@ -14,6 +14,9 @@ namespace equi {
 // ends.
 template <class T>
 const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key);
+// The same for a symmetric contraction (ContractionSchedule::key).
+template <class T>
+const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key);
 
 // The file of a user's kernel: equi/kernels in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), named by
 // version of the interface, instruction set and key. Empty if there is no such folder.
@@ -26,7 +29,7 @@ inline std::string unit_library_file(const std::string &instruction_set, const s
     folder = std::string(home) + "/.cache";
   else
     return "";
-  return folder + "/equi/kernels/unit-" + std::to_string(UNIT_KERNEL_ABI) + "-" + instruction_set + "-" + key + ".so";
+  return folder + "/equi/kernels/kernel-" + std::to_string(UNIT_KERNEL_ABI) + "-" + instruction_set + "-" + key + ".so";
 }
 
 }    // namespace equi

@@ -1,32 +1,18 @@
 #include "kernel_generator.h"
 
+#include "contraction_generator.h"
+#include "generated_text.h"
+
 #include <algorithm>
-#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 namespace equi {
 
 namespace {
 
-// Text with lines added in the manner of printf.
-class Text {
- public:
-  __attribute__((format(printf, 2, 3))) void line(const char *format, ...) {
-    char buffer[400];
-    va_list arguments;
-    va_start(arguments, format);
-    std::vsnprintf(buffer, sizeof buffer, format, arguments);
-    va_end(arguments);
-    text_ += buffer;
-    text_ += '\n';
-  }
-  void add(const std::string &more) { text_ += more; }
-  const std::string &str() const { return text_; }
-
- private:
-  std::string text_;
-};
+using Text = GeneratedText;
 
 std::string text_of(const char *format, int a, int b = 0) {
   char buffer[100];
@@ -338,13 +324,38 @@ void generate_unit_namespace(Text &text, const UnitSchedule &u) {
   text.line("}    // namespace unit_%s", key.c_str());
 }
 
-void list_units(Text &text, const std::vector<UnitShape> &units) {
-  for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
-    text.line("const UnitKernel<%s> *const %s_UNITS[] = {", type, name);
-    for (const UnitShape &u : units) text.line("  &unit_%s::%s_KERNEL,", u.key().c_str(), name);
-    text.line("};");
-  }
+// The arrays of kernels, and `definition` as the library of them.
+void list_kernels(Text &text, const KernelNames &names, const KernelTarget &target, const char *definition) {
+  const std::pair<const char *, const std::vector<std::string> *> kinds[] = {{"Unit", &names.units},
+                                                                             {"Contraction", &names.contractions}};
+  for (const auto &[kind, keys] : kinds)
+    for (const char *type : {"float", "double"}) {
+      const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+      // One more than there are, for an array may not be empty.
+      text.line("const %sKernel<%s> *const %s_%s[] = {", kind, type, name, kind[0] == 'U' ? "UNITS" : "CONTRACTIONS");
+      for (const std::string &key : *keys)
+        text.line("  &%s_%s::%s_KERNEL,", kind[0] == 'U' ? "unit" : "contraction", key.c_str(), name);
+      text.line("  nullptr};");
+    }
+  const int num_units = static_cast<int>(names.units.size()),
+            num_contractions = static_cast<int>(names.contractions.size());
+  text.line("%s = {UNIT_KERNEL_ABI, \"%s\",", definition, target.name);
+  text.line("  {%d, FLOAT_UNITS}, {%d, DOUBLE_UNITS},", num_units, num_units);
+  text.line("  {%d, FLOAT_CONTRACTIONS}, {%d, DOUBLE_CONTRACTIONS}};", num_contractions, num_contractions);
+}
+
+// A file whose kernels `content` writes.
+template <class F>
+std::string file_of_kernels(const KernelTarget &target, const char *header, const F &content) {
+  Text text;
+  begin_file(text, target);
+  text.line("#include \"%s\"", header);
+  text.line("namespace equi {");
+  text.line("namespace EQUI_ISA {");
+  content(text);
+  text.line("}    // namespace EQUI_ISA");
+  text.line("}    // namespace equi");
+  return text.str();
 }
 
 }    // namespace
@@ -376,51 +387,35 @@ std::vector<UnitShape> common_units() {
 }
 
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
-  Text text;
-  begin_file(text, target);
-  text.line("#include \"host_simd.h\"");
-  text.line("namespace equi {");
-  text.line("namespace EQUI_ISA {");
-  generate_unit_namespace(text, unit);
-  text.line("}    // namespace EQUI_ISA");
-  text.line("}    // namespace equi");
-  return text.str();
+  return file_of_kernels(target, "host_simd.h", [&](Text &text) { generate_unit_namespace(text, unit); });
 }
 
-std::string generate_unit_list(const std::vector<UnitShape> &units, const KernelTarget &target) {
-  Text text;
-  begin_file(text, target);
-  text.line("#include \"unit_kernel.h\"");
-  text.line("namespace equi {");
-  text.line("namespace EQUI_ISA {");
-  for (const UnitShape &u : units)
-    text.line(
-        "namespace unit_%s { extern const UnitKernel<float> FLOAT_KERNEL; extern const UnitKernel<double> "
-        "DOUBLE_KERNEL; }",
-        u.key().c_str());
-  list_units(text, units);
-  text.line("extern const UnitKernelLibrary UNIT_LIBRARY;");
-  text.line("const UnitKernelLibrary UNIT_LIBRARY = {UNIT_KERNEL_ABI, \"%s\", %d, %d, FLOAT_UNITS, DOUBLE_UNITS};",
-            target.name, static_cast<int>(units.size()), static_cast<int>(units.size()));
-  text.line("}    // namespace EQUI_ISA");
-  text.line("}    // namespace equi");
-  return text.str();
+std::string generate_contraction(const ContractionSchedule &contraction, const KernelTarget &target) {
+  return file_of_kernels(target, "host_simd.h", [&](Text &text) { generate_contraction_namespace(text, contraction); });
 }
 
-std::string generate_unit_library(const std::vector<UnitShape> &units, const KernelTarget &target) {
+std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target) {
+  return file_of_kernels(target, "unit_kernel.h", [&](Text &text) {
+    const auto declare = [&](const char *kind, const char *kernel, const std::string &key) {
+      text.line("namespace %s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }", kind,
+                key.c_str(), kernel, kernel);
+    };
+    for (const std::string &key : names.units) declare("unit", "UnitKernel", key);
+    for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key);
+    text.line("extern const KernelLibrary KERNEL_LIBRARY;");
+    list_kernels(text, names, target, "const KernelLibrary KERNEL_LIBRARY");
+  });
+}
+
+std::string as_library(const std::string &file, const KernelNames &names, const KernelTarget &target) {
   Text text;
-  begin_file(text, target);
-  text.line("#include \"host_simd.h\"");
+  text.add(file);
   text.line("namespace equi {");
   text.line("namespace EQUI_ISA {");
-  for (const UnitShape &u : units) generate_unit_namespace(text, make_unit_schedule(u, target));
-  list_units(text, units);
+  text.line("extern \"C\" __attribute__((visibility(\"default\"))) const KernelLibrary equi_kernels;");
+  list_kernels(text, names, target, "const KernelLibrary equi_kernels");
   text.line("}    // namespace EQUI_ISA");
   text.line("}    // namespace equi");
-  text.line("extern \"C\" __attribute__((visibility(\"default\"))) const equi::UnitKernelLibrary equi_unit_kernels;");
-  text.line("const equi::UnitKernelLibrary equi_unit_kernels = {equi::UNIT_KERNEL_ABI, \"%s\", %d, %d,", target.name,
-            static_cast<int>(units.size()), static_cast<int>(units.size()));
-  text.line("  equi::EQUI_ISA::FLOAT_UNITS, equi::EQUI_ISA::DOUBLE_UNITS};");
   return text.str();
 }
 

@@ -4,6 +4,7 @@
 #ifndef EQUI_KERNEL_GENERATOR_H
 #define EQUI_KERNEL_GENERATOR_H
 
+#include "contraction_schedule.h"
 #include "kernel_schedule.h"
 
 #include <string>
@@ -14,14 +15,21 @@ namespace equi {
 // The tensor products whose kernels every build has: the units of common models.
 std::vector<UnitShape> common_units();
 
-// Kernels of one unit in a namespace of their own, with its UnitKernel<float> and UnitKernel<double>.
+// Keys of units and of contractions.
+struct KernelNames {
+  std::vector<std::string> units, contractions;
+};
+
+// A file with the kernels of one unit in a namespace of their own, with its UnitKernel<float> and UnitKernel<double>.
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target);
+// The same for a symmetric contraction, with its ContractionKernels.
+std::string generate_contraction(const ContractionSchedule &contraction, const KernelTarget &target);
 
-// The arrays FLOAT_UNITS and DOUBLE_UNITS over units that other files define.
-std::string generate_unit_list(const std::vector<UnitShape> &units, const KernelTarget &target);
+// KERNEL_LIBRARY, the kernels of other files by key.
+std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target);
 
-// One file for all units, with the exported function by which a library of kernels is found.
-std::string generate_unit_library(const std::vector<UnitShape> &units, const KernelTarget &target);
+// Such a file with the exported object by which a library of its kernels is found.
+std::string as_library(const std::string &file, const KernelNames &names, const KernelTarget &target);
 
 }    // namespace equi
 

@@ -18,6 +18,9 @@ namespace {
 
 constexpr int LMAX_SUPPORTED = 8;    // up to here the couplings are accurate (coupling.h)
 constexpr int MAX_POWER = 16;
+constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
+constexpr int MAX_EXPONENTIALS = 64;
+constexpr double MAX_TRANSFORM_POWER = 32.0;
 // Bounds of what a small file can make the reader allocate, through tensors used many times or products of matrices.
 constexpr size_t MAX_NUMBERS = size_t(1) << 28;
 
@@ -47,7 +50,8 @@ class Reader {
     const JsonField layers = document["layers"];
     if (layers.size() == 0) layers.fail("at least one layer");
     for (size_t i = 0; i < layers.size(); ++i) {
-      if (has_scale_shift_) layers[i].fail("no layer after scale_shift", "another layer");
+      if (has_scale_shift_ && layers[i]["type"].text() != "pair_repulsion")
+        layers[i].fail("no layer but pair_repulsion after scale_shift", layers[i]["type"].describe());
       read_layer(layers[i]);
     }
     if (!has_readout_) layers.fail("a readout layer", "none");
@@ -108,22 +112,49 @@ class Reader {
   }
 
   void read_radial_basis(const JsonField &b) {
-    b.only_keys({"kind", "wave_numbers", "prefactor", "cutoff_function"});
-    if (b["kind"].text() != "bessel") b["kind"].fail("\"bessel\"");
-    const JsonField waves = b["wave_numbers"];
-    basis_.wave_numbers = tensor(waves, {-1}, 1.0);
-    if (basis_.wave_numbers.empty()) waves.fail("at least one wave number", "none");
-    basis_.prefactor = b["prefactor"].number();
+    const std::string &kind = b["kind"].text();
+    const auto several = [&](const char *key, std::vector<double> &values) {
+      values = tensor(b[key], {-1}, 1.0);
+      if (values.empty()) b[key].fail("at least one number", "none");
+    };
+    if (kind == "bessel") {
+      b.only_keys({"kind", "wave_numbers", "prefactor", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+      basis_.kind = RadialBasis::Kind::bessel;
+      several("wave_numbers", basis_.wave_numbers);
+      basis_.prefactor = b["prefactor"].number();
+    } else if (kind == "gaussian") {
+      b.only_keys({"kind", "centres", "width", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+      basis_.kind = RadialBasis::Kind::gaussian;
+      several("centres", basis_.centres);
+      basis_.width = positive(b["width"]);
+    } else if (kind == "chebyshev") {
+      b.only_keys({"kind", "size", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+      basis_.kind = RadialBasis::Kind::chebyshev;
+      basis_.num_polynomials = b["size"].integer(1, MAX_POLYNOMIALS);
+    } else {
+      b["kind"].fail("\"bessel\", \"gaussian\" or \"chebyshev\"");
+    }
     basis_.cutoff = model_.cutoff;
+    basis_.apply_cutoff = !b.has("apply_cutoff") || b["apply_cutoff"].boolean();
+    read_cutoff_function(b["cutoff_function"]);
+    if (b.has("transform")) read_transform(b["transform"]);
+    if (!b.has("cutoffs")) return;
+    const JsonField cutoffs = b["cutoffs"];
+    if (b.has("transform")) cutoffs.fail("no cutoffs of pairs together with a transform", "both");
+    if (basis_.cutoff_kind == RadialBasis::Cutoff::xplor)
+      cutoffs.fail("no cutoffs of pairs together with xplor", "both");
+    basis_.pair_cutoff = positive_pairs(cutoffs);
+    for (double c : basis_.pair_cutoff.data)
+      if (c > model_.cutoff) cutoffs.fail("cutoffs of at most " + std::to_string(model_.cutoff), std::to_string(c));
+    model_.pair_cutoff = basis_.pair_cutoff;
+  }
 
-    const JsonField f = b["cutoff_function"];
+  void read_cutoff_function(const JsonField &f) {
     const std::string &kind = f["kind"].text();
     if (kind == "polynomial") {
       f.only_keys({"kind", "p"});
       basis_.cutoff_kind = RadialBasis::Cutoff::polynomial;
-      basis_.p = f["p"].number();
-      // Below 2 the second derivative is infinite at r = 0, far above it the cutoff function is a step.
-      if (!(basis_.p >= 2.0 && basis_.p <= 1000.0)) f["p"].fail("a number from 2 to 1000");
+      basis_.p = cutoff_power(f["p"]);
     } else if (kind == "xplor") {
       f.only_keys({"kind", "r_on"});
       basis_.cutoff_kind = RadialBasis::Cutoff::xplor;
@@ -132,6 +163,53 @@ class Reader {
     } else {
       f["kind"].fail("\"polynomial\" or \"xplor\"");
     }
+  }
+
+  void read_transform(const JsonField &t) {
+    const std::string &kind = t["kind"].text();
+    if (kind == "agnesi") {
+      t.only_keys({"kind", "r0", "q", "p", "a"});
+      basis_.transform = RadialBasis::Transform::agnesi;
+      basis_.agnesi_q = transform_power(t["q"]);
+      basis_.agnesi_p = transform_power(t["p"]);
+      basis_.agnesi_a = positive(t["a"]);
+    } else if (kind == "soft") {
+      t.only_keys({"kind", "r0", "alpha"});
+      basis_.transform = RadialBasis::Transform::soft;
+      basis_.soft_alpha = t["alpha"].number();
+    } else {
+      t["kind"].fail("\"agnesi\" or \"soft\"");
+    }
+    basis_.pair_r0 = positive_pairs(t["r0"]);
+  }
+
+  // ---- numbers ----
+
+  static double positive(const JsonField &field) {
+    const double v = field.number();
+    if (!(v > 0.0)) field.fail("a positive number");
+    return v;
+  }
+
+  static double cutoff_power(const JsonField &field) {
+    const double p = field.number();
+    // Below 2 the second derivative is infinite at r = 0, far above it the cutoff function is a step.
+    if (!(p >= 2.0 && p <= 1000.0)) field.fail("a number from 2 to 1000");
+    return p;
+  }
+
+  static double transform_power(const JsonField &field) {
+    const double v = positive(field);
+    if (v > MAX_TRANSFORM_POWER) field.fail("at most " + std::to_string(MAX_TRANSFORM_POWER));
+    return v;
+  }
+
+  static std::vector<double> numbers(const JsonField &field) {
+    const size_t num = field.size();
+    if (num < 1 || num > MAX_EXPONENTIALS) field.fail("an array of 1 to " + std::to_string(MAX_EXPONENTIALS));
+    std::vector<double> values;
+    for (size_t k = 0; k < num; ++k) values.push_back(field[k].number());
+    return values;
   }
 
   // ---- tensors ----
@@ -164,6 +242,16 @@ class Reader {
 
   Matrix matrix(const JsonField &field, int rows, int cols, double scale) {
     return Matrix{rows, cols, tensor(field, {rows, cols}, scale)};
+  }
+
+  // [species of the receiver, species of the sender].
+  Matrix pairs(const JsonField &field) { return matrix(field, model_.num_species(), model_.num_species(), 1.0); }
+
+  Matrix positive_pairs(const JsonField &field) {
+    Matrix m = pairs(field);
+    for (double v : m.data)
+      if (!(v > 0.0)) field.fail("positive numbers in tensor " + field.text(), std::to_string(v));
+    return m;
   }
 
   // ---- features ----
@@ -233,12 +321,20 @@ class Reader {
       read_convolution(layer);
     else if (type == "gate")
       read_gate(layer);
+    else if (type == "density_normalization")
+      read_density_normalization(layer);
+    else if (type == "symmetric_contraction")
+      read_symmetric_contraction(layer);
     else if (type == "readout")
       read_readout(layer);
+    else if (type == "pair_repulsion")
+      read_pair_repulsion(layer);
     else if (type == "scale_shift")
       read_scale_shift(layer);
     else
-      layer["type"].fail("species_embedding, linear, convolution, gate, readout or scale_shift");
+      layer["type"].fail(
+          "species_embedding, linear, convolution, gate, density_normalization, symmetric_contraction, readout, "
+          "pair_repulsion or scale_shift");
   }
 
   void read_species_embedding(const JsonField &layer) {
@@ -336,8 +432,7 @@ class Reader {
       paths.refuse(e.what());
     }
 
-    c.radial.basis = basis_;
-    c.radial.network = network(layer["radial"], basis_.size(), tp.num_weights());
+    c.radial = radial_function(layer["radial"], tp.num_weights());
     if (has_power)
       for (size_t q = 0; q < powers.size(); ++q)
         c.radial.r_power.insert(c.radial.r_power.end(), tp.irreps_in[tp.paths[q].in].mul, powers[q]);
@@ -396,6 +491,104 @@ class Reader {
     return offset;
   }
 
+  void read_density_normalization(const JsonField &layer) {
+    layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "radial", "offset", "factor"});
+    DensityNormalization d;
+    d.input = input_feature(layer);
+    d.output = output_feature(layer, "irreps_out");
+    check_irreps(layer["irreps_out"], d.input);
+    d.density = radial_function(layer["radial"], 1);
+    d.density.output = RadialFunction::Output::tanh_square;
+    d.offset = layer["offset"].number();
+    // An atom without neighbours would be divided by zero.
+    if (d.offset == 0.0) layer["offset"].fail("a number other than zero");
+    d.factor = layer["factor"].number();
+    model_.layers.emplace_back(std::move(d));
+  }
+
+  void read_symmetric_contraction(const JsonField &layer) {
+    layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "per_species", "blocks"});
+    SymmetricContraction c;
+    c.input = input_feature(layer);
+    c.output = output_feature(layer, "irreps_out");
+    ContractionProduct &product = c.product;
+    product.irreps_in = model_.features[c.input];
+    product.irreps_out = model_.features[c.output];
+    product.per_species = layer["per_species"].boolean();
+    for (const char *key : {"irreps_in", "irreps_out"})
+      for (const IrrepBlock &b : irreps(layer[key]))
+        if (b.mul != product.mul() || b.mul < 1)
+          layer[key].fail("blocks of " + std::to_string(product.mul()) + " channels, as the first block of the input",
+                          Irreps({b}).to_string());
+
+    const JsonField blocks = layer["blocks"];
+    std::vector<bool> is_written(product.irreps_out.size(), false);
+    for (size_t k = 0; k < blocks.size(); ++k) {
+      blocks[k].only_keys({"out", "terms"});
+      const int out = blocks[k]["out"].integer(0, product.irreps_out.size() - 1);
+      if (is_written[out]) blocks[k]["out"].fail("one entry per output block", "a second one");
+      is_written[out] = true;
+      const JsonField terms = blocks[k]["terms"];
+      for (size_t t = 0; t < terms.size(); ++t) product.terms.push_back(contraction_term(terms[t], product, out));
+    }
+    try {
+      product.validate();
+    } catch (const std::invalid_argument &e) {
+      blocks.refuse(e.what());
+    }
+    model_.layers.emplace_back(std::move(c));
+  }
+
+  ContractionTerm contraction_term(const JsonField &field, const ContractionProduct &product, int out) {
+    field.only_keys({"degree", "weight", "coupling"});
+    ContractionTerm term;
+    term.out = out;
+    term.degree = field["degree"].integer(1, MAX_CONTRACTION_DEGREE);
+    const JsonField weight = field["weight"], coupling = field["coupling"];
+
+    const int num_species = model_.num_species(), mul = product.mul();
+    const std::vector<double> all =
+        product.per_species ? tensor(weight, {num_species, -1, mul}, 1.0) : tensor(weight, {-1, mul}, 1.0);
+    const int num_matrices = product.per_species ? num_species : 1;
+    term.num_paths = static_cast<int>(container_.tensors.at(weight.text()).shape[product.per_species ? 1 : 0]);
+    if (term.num_paths == 0) weight.fail("at least one path", "none");
+    const size_t size = static_cast<size_t>(term.num_paths) * mul;
+    for (int s = 0; s < num_matrices; ++s)
+      term.weight.push_back(Matrix{term.num_paths, mul, {all.begin() + s * size, all.begin() + (s + 1) * size}});
+
+    std::vector<int> parity;    // of the components of one channel of the input
+    for (const IrrepBlock &b : product.irreps_in) parity.insert(parity.end(), b.irrep.dim(), b.irrep.p);
+    const IrrepBlock &block = product.irreps_out[out];
+    const int columns = term.degree + 3;
+    const std::vector<double> rows = tensor(coupling, {-1, columns}, 1.0);
+    for (size_t first = 0; first < rows.size(); first += columns) {
+      const std::string where = "in row " + std::to_string(first / columns) + " of tensor " + coupling.text();
+      const auto index = [&](int column, const char *what, int num) {
+        const double v = rows[first + column];
+        if (!(v >= 0.0 && v < num && v == std::floor(v)))
+          coupling.fail(std::string(what) + ", a whole number from 0 to " + std::to_string(num - 1) + ", " + where,
+                        std::to_string(v));
+        return static_cast<int>(v);
+      };
+      ContractionEntry e;
+      e.component = index(0, "a component", block.irrep.dim());
+      e.path = index(1, "a path", term.num_paths);
+      e.coefficient = rows[first + columns - 1];
+      int sign = 1;
+      for (int n = 0; n < term.degree; ++n) {
+        e.factor[n] = index(2 + n, "a factor", product.num_components());
+        if (n > 0 && e.factor[n] < e.factor[n - 1])
+          coupling.fail("factors in ascending order " + where, "another order");
+        sign *= parity[e.factor[n]];
+      }
+      if (e.coefficient != 0.0 && sign != block.irrep.p)
+        coupling.fail(std::string("factors of total parity ") + (block.irrep.p > 0 ? "e " : "o ") + where,
+                      sign > 0 ? "e" : "o");
+      term.entries.push_back(e);
+    }
+    return term;
+  }
+
   void read_readout(const JsonField &layer) {
     layer.only_keys({"type", "input", "irreps_in", "block", "network"});
     Readout r;
@@ -403,8 +596,23 @@ class Reader {
     const Irreps in = model_.features[r.input];
     r.block = layer["block"].integer(0, in.size() - 1);
     if (in[r.block].irrep != Irrep{0, 1}) layer["block"].fail("a 0e block", Irreps({in[r.block]}).to_string());
-    r.network = network(layer["network"], in[r.block].mul, 1);
+    r.network = readout_network(layer["network"], in[r.block].mul);
     has_readout_ = true;
+    model_.layers.emplace_back(std::move(r));
+  }
+
+  void read_pair_repulsion(const JsonField &layer) {
+    layer.only_keys({"type", "prefactor", "length", "cutoff", "p", "coefficients", "exponents"});
+    PairRepulsion r;
+    r.prefactor = pairs(layer["prefactor"]);
+    r.length = positive_pairs(layer["length"]);
+    r.cutoff = positive_pairs(layer["cutoff"]);
+    r.p = cutoff_power(layer["p"]);
+    r.coefficients = numbers(layer["coefficients"]);
+    r.exponents = numbers(layer["exponents"]);
+    layer["exponents"].size(r.coefficients.size(), "exponents, one per coefficient");
+    for (size_t k = 0; k < r.exponents.size(); ++k)
+      if (r.exponents[k] < 0.0) layer["exponents"][k].fail("a number that is not negative");
     model_.layers.emplace_back(std::move(r));
   }
 
@@ -427,14 +635,42 @@ class Reader {
     }
   }
 
-  Network network(const JsonField &n, int num_inputs, int num_outputs) {
+  // A network on the radial basis and perhaps on rows of the two species.
+  RadialFunction radial_function(const JsonField &n, int num_outputs) {
+    n.only_keys({"weights", "scales", "biases", "activation", "activation_scale", "sender", "receiver", "norms",
+                 "times_cutoff"});
+    RadialFunction f;
+    f.basis = basis_;
+    int num_inputs = basis_.size();
+    const auto read_rows = [&](const char *key, Matrix &rows) {
+      if (!n.has(key)) return;
+      rows.data = tensor(n[key], {model_.num_species(), -1}, 1.0);
+      if (rows.data.empty()) n[key].fail("at least one number per species", "none");
+      rows.rows = model_.num_species();
+      rows.cols = static_cast<int>(rows.data.size()) / rows.rows;
+      num_inputs += rows.cols;
+    };
+    read_rows("sender", f.sender);
+    read_rows("receiver", f.receiver);
+    f.times_cutoff = n.has("times_cutoff") && n["times_cutoff"].boolean();
+    f.network = network(n, num_inputs, num_outputs);
+    return f;
+  }
+
+  Network readout_network(const JsonField &n, int num_inputs) {
     n.only_keys({"weights", "scales", "biases", "activation", "activation_scale"});
+    return network(n, num_inputs, 1);
+  }
+
+  // The keys that both kinds of networks have, and norms.
+  Network network(const JsonField &n, int num_inputs, int num_outputs) {
     Network net;
     const JsonField weights = n["weights"], scales = n["scales"];
     const size_t num = weights.size();
     if (num == 0) weights.fail("at least one weight");
     scales.size(num, "scales, one per weight");
     if (n.has("biases")) n["biases"].size(num, "biases, one per weight");
+    if (n.has("norms")) n["norms"].size(num, "norms, one per weight");
     net.biases.resize(num);
     int width = num_inputs;
     for (size_t k = 0; k < num; ++k) {
@@ -445,10 +681,19 @@ class Reader {
       if (size_t(num_inputs) * cols > MAX_NUMBERS) weights[k].fail("a network of moderate width", std::to_string(cols));
       net.weights.push_back(Matrix{width, cols, values});
       width = cols;
-      if (!n.has("biases") || n["biases"][k].is_null()) continue;
-      const JsonField bias = n["biases"][k];
-      bias.only_keys({"tensor", "scale"});
-      net.biases[k] = tensor(bias["tensor"], {cols}, bias["scale"].number());
+      if (n.has("biases") && !n["biases"][k].is_null()) {
+        const JsonField bias = n["biases"][k];
+        bias.only_keys({"tensor", "scale"});
+        net.biases[k] = tensor(bias["tensor"], {cols}, bias["scale"].number());
+      }
+      if (n.has("norms") && !n["norms"][k].is_null()) {
+        const JsonField norm = n["norms"][k];
+        if (is_last) norm.fail("null for the last weight");
+        norm.only_keys({"weight", "bias", "epsilon"});
+        net.norms.resize(num);
+        net.norms[k] = {tensor(norm["weight"], {cols}, 1.0), tensor(norm["bias"], {cols}, 1.0),
+                        positive(norm["epsilon"])};
+      }
     }
     net.activation = activation(n["activation"]);
     net.activation_scale = n["activation_scale"].number();

@@ -16,7 +16,7 @@ class ModelFileError : public std::runtime_error {
 };
 
 // The largest format_version this reader knows.
-constexpr int MODEL_FORMAT_VERSION = 1;
+constexpr int MODEL_FORMAT_VERSION = 2;
 
 // Reads and validates a file, or its bytes (rank 0 reads, the others receive the bytes). Refuses truncated files, other
 // formats, newer versions, missing or superfluous tensors, wrong shapes, and numbers that are not finite.

@@ -1,5 +1,7 @@
 #include "network.h"
 
+#include "jet.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -72,19 +74,35 @@ void multiply(int rows, int inner, int cols, const double *in, const double *wei
   }
 }
 
-// rows [count][order+1][n]: derivatives of z become those of scale * a(z), by Faa di Bruno's formula.
+// rows [count][order+1][n]: derivatives of z become those of scale * a(z).
 void apply_activation(Activation a, double scale, int count, int order, int n, double *rows) {
   for (int p = 0; p < count; ++p) {
-    double *z = rows + static_cast<size_t>(p) * (order + 1) * n;
+    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
     for (int j = 0; j < n; ++j) {
-      double d[4] = {};
-      activation_derivatives(a, z[j], order, d);
-      const double z1 = order > 0 ? z[n + j] : 0.0, z2 = order > 1 ? z[2 * n + j] : 0.0;
-      z[j] = scale * d[0];
-      if (order > 0) z[n + j] = scale * d[1] * z1;
-      if (order > 1) z[2 * n + j] = scale * (d[2] * z1 * z1 + d[1] * z2);
-      if (order > 2) z[3 * n + j] = scale * (d[3] * z1 * z1 * z1 + 3.0 * d[2] * z1 * z2 + d[1] * z[3 * n + j]);
+      double d[Jet::MAX_ORDER + 1] = {};
+      activation_derivatives(a, row[j], order, d);
+      for (double &v : d) v *= scale;
+      compose(d, Jet::load(row + j, order, n)).store(row + j, order, n);
     }
+  }
+}
+
+// rows [count][order+1][n]: derivatives of z become those of its normalised components.
+void apply_norm(const LayerNorm &norm, int count, int order, int n, double *rows) {
+  if (norm.weight.empty()) return;
+  for (int p = 0; p < count; ++p) {
+    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
+    Jet mean, variance;
+    for (int j = 0; j < n; ++j) mean = mean + Jet::load(row + j, order, n);
+    mean = 1.0 / n * mean;
+    for (int j = 0; j < n; ++j) {
+      const Jet centred = Jet::load(row + j, order, n) - mean;
+      variance = variance + centred * centred;
+      centred.store(row + j, order, n);
+    }
+    const Jet factor = inverse_sqrt(1.0 / n * variance + norm.epsilon);
+    for (int j = 0; j < n; ++j)
+      (norm.weight[j] * (Jet::load(row + j, order, n) * factor) + norm.bias[j]).store(row + j, order, n);
   }
 }
 
@@ -157,7 +175,9 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
 }
 
 void Network::simplify() {
-  if (activation != Activation::identity || weights.size() < 2) return;
+  const bool has_norms =
+      std::any_of(norms.begin(), norms.end(), [](const LayerNorm &norm) { return !norm.weight.empty(); });
+  if (activation != Activation::identity || has_norms || weights.size() < 2) return;
   Matrix product = std::move(weights[0]);
   std::vector<double> bias = biases.empty() ? std::vector<double>() : std::move(biases[0]);
   for (size_t k = 1; k < weights.size(); ++k) {
@@ -177,6 +197,7 @@ void Network::simplify() {
   }
   weights.assign(1, std::move(product));
   biases.assign(1, std::move(bias));
+  norms.clear();
 }
 
 void Network::derivatives(int order, const double *in, double *out) const {
@@ -199,7 +220,10 @@ void Network::derivatives(int count, int order, const double *in, double *out) c
     if (k < biases.size() && !biases[k].empty())
       for (int p = 0; p < count; ++p)
         for (int j = 0; j < w.cols; ++j) z[static_cast<size_t>(p) * (order + 1) * w.cols + j] += biases[k][j];
-    if (!is_last) apply_activation(activation, activation_scale, count, order, w.cols, z);
+    if (!is_last) {
+      if (k < norms.size()) apply_norm(norms[k], count, order, w.cols, z);
+      apply_activation(activation, activation_scale, count, order, w.cols, z);
+    }
     h = z;
   }
 }

@@ -40,7 +40,7 @@ struct Network {
   int num_inputs() const { return weights.front().rows; }
   int num_outputs() const { return weights.back().cols; }
 
-  // Multiplies matrices that no activation separates into one.
+  // Multiplies matrices that neither activation nor norm separates into one.
   void simplify();
 
   // Propagates Taylor coefficients along one variable. in [order+1][num_inputs()]: value, first, ... derivative of the
@@ -49,7 +49,8 @@ struct Network {
   // The same for `count` points, with in and out [count][order+1][...]; faster than one by one.
   void derivatives(int count, int order, const double *in, double *out) const;
 
-  // Value of a network with one output and its gradient with respect to the inputs (grad may be null).
+  // Value of a network with one output and without norms, and its gradient with respect to the inputs (grad may be
+  // null).
   double value_and_gradient(const double *in, double *grad) const {
     std::vector<double> scratch(scratch_size());
     return value_and_gradient(in, grad, scratch.data());

@@ -1,18 +1,21 @@
 #include "radial_function.h"
 
+#include "cutoff_function.h"
+#include "jet.h"
+
 #include <algorithm>
 #include <cmath>
+#include <stdexcept>
 
 namespace equi {
 
 namespace {
 
-constexpr int MAX_ORDER = 3;
-constexpr double BINOMIAL[4][4] = {{1, 0, 0, 0}, {1, 1, 0, 0}, {1, 2, 1, 0}, {1, 3, 3, 1}};
-
-// s[q] = q-th derivative of sin(x)/x.
-void sinc_derivatives(double x, int order, double *s) {
-  if (std::fabs(x) < 1.0) {
+// Derivatives of sin(x)/x; above `order` zeros.
+Jet sinc(const Jet &x, int order) {
+  double s[Jet::MAX_ORDER + 1] = {};
+  const double v = x.value();
+  if (std::fabs(v) < 1.0) {
     // sum (-1)^k x^2k / (2k+1)!, differentiated term by term; ten terms reach 1e-19 at x = 1. The recurrence below
     // would lose digits like 1/x^q.
     for (int q = 0; q <= order; ++q) {
@@ -23,77 +26,143 @@ void sinc_derivatives(double x, int order, double *s) {
         if (power < 0) continue;
         double term = 1.0 / factorial;
         for (int i = 0; i < q; ++i) term *= 2 * k - i;
-        for (int i = 0; i < power; ++i) term *= x;
+        for (int i = 0; i < power; ++i) term *= v;
         sum += term;
       }
       s[q] = sum;
     }
-    return;
+  } else {
+    // x s = sin x, differentiated q times: x s^(q) + q s^(q-1) = sin^(q) x
+    const double sine = std::sin(v), cosine = std::cos(v);
+    const double rhs[4] = {sine, cosine, -sine, -cosine};
+    s[0] = sine / v;
+    for (int q = 1; q <= order; ++q) s[q] = (rhs[q] - q * s[q - 1]) / v;
   }
-  // x s = sin x, differentiated q times: x s^(q) + q s^(q-1) = sin^(q) x
-  const double sine = std::sin(x), cosine = std::cos(x);
-  const double rhs[4] = {sine, cosine, -sine, -cosine};
-  s[0] = sine / x;
-  for (int q = 1; q <= order; ++q) s[q] = (rhs[q] - q * s[q - 1]) / x;
+  return compose(s, x);
 }
 
-// coefficient d^q/du^q u^power, without 0 * infinity at u = 0
-double power_derivative(double coefficient, double power, int q, double u) {
-  for (int i = 0; i < q; ++i) coefficient *= power - i;
-  if (coefficient == 0.0) return 0.0;
-  const double exponent = power - q;
-  if (exponent < 0.0) u = std::max(u, 1e-12);    // only for p < 3, at distances that no run reaches
-  return coefficient * std::pow(u, exponent);
+Jet tanh(const Jet &x) {
+  double f[Jet::MAX_ORDER + 1];
+  activation_derivatives(Activation::tanh, x.value(), Jet::MAX_ORDER, f);
+  return compose(f, x);
 }
 
-void cutoff_derivatives(const RadialBasis &b, double r, int order, int side, double *f) {
-  const double c = b.cutoff;
-  if (b.cutoff_kind == RadialBasis::Cutoff::polynomial) {
-    const double p = b.p, u = r / c;
-    double unit = 1.0;    // c^-q
-    for (int q = 0; q <= order; ++q, unit /= c)
-      f[q] = unit *
-             ((q == 0 ? 1.0 : 0.0) + power_derivative(-0.5 * (p + 1.0) * (p + 2.0), p, q, u) +
-              power_derivative(p * (p + 2.0), p + 1.0, q, u) + power_derivative(-0.5 * p * (p + 1.0), p + 2.0, q, u));
-    return;
+// What the basis functions are functions of.
+Jet transformed(const RadialBasis &b, const Jet &r) {
+  switch (b.transform) {
+    case RadialBasis::Transform::agnesi: {
+      // u^q / (1 + u^(q-p)), multiplied out so that no power of u is negative.
+      const Jet u = 1.0 / b.r0 * r;
+      const double q = b.agnesi_q, p = b.agnesi_p;
+      return 1.0 / (1.0 + b.agnesi_a * (pow(u, std::max(q, p)) / (1.0 + pow(u, std::fabs(q - p)))));
+    }
+    case RadialBasis::Transform::soft: {
+      const double p0 = 0.75 * b.r0, p1 = 4.0 / 3.0 * b.r0;
+      return p0 + 0.5 * ((r - p0) * (1.0 + tanh(b.soft_alpha / (p1 - p0) * (r - 0.5 * (p0 + p1)))));
+    }
+    case RadialBasis::Transform::none:
+      break;
   }
-  double d[4] = {1.0, 0.0, 0.0, 0.0};
-  if (r > b.r_on || (r == b.r_on && side > 0)) {
-    // F(s) with s = r^2, and its derivatives with respect to s
-    const double s = r * r, on = b.r_on * b.r_on, a = c * c - s, width = c * c - on, cube = width * width * width;
-    const double f0 = a * a * (c * c + 2.0 * s - 3.0 * on) / cube, f1 = -6.0 * a * (s - on) / cube;
-    const double f2 = -6.0 * (c * c + on - 2.0 * s) / cube, f3 = 12.0 / cube;
-    d[0] = f0;
-    d[1] = 2.0 * r * f1;
-    d[2] = 2.0 * f1 + 4.0 * s * f2;
-    d[3] = 12.0 * r * f2 + 8.0 * s * r * f3;
-  }
-  std::copy(d, d + order + 1, f);
+  return b.stretch * r;
+}
+
+Jet cutoff_at(const RadialBasis &b, double r, int side) {
+  if (b.cutoff_kind == RadialBasis::Cutoff::polynomial)
+    return polynomial_cutoff(1.0 / b.cutoff * Jet::variable(r), b.p);
+  const bool is_beyond = r > b.r_on || (r == b.r_on && side > 0);
+  return is_beyond ? xplor_cutoff(Jet::variable(r), b.r_on, b.cutoff) : Jet(1.0);
+}
+
+void require_one_pair(bool depends_on_pair) {
+  if (depends_on_pair)
+    throw std::logic_error("a radial function that depends on the species was evaluated without for_pair()");
 }
 
 }    // namespace
+
+int RadialBasis::size() const {
+  switch (kind) {
+    case Kind::gaussian:
+      return static_cast<int>(centres.size());
+    case Kind::chebyshev:
+      return num_polynomials;
+    case Kind::bessel:
+      break;
+  }
+  return static_cast<int>(wave_numbers.size());
+}
+
+RadialBasis RadialBasis::for_pair(int receiver, int sender) const {
+  RadialBasis b = *this;
+  if (!pair_r0.data.empty()) b.r0 = pair_r0(receiver, sender);
+  if (!pair_cutoff.data.empty()) {
+    b.cutoff = pair_cutoff(receiver, sender);
+    b.stretch = cutoff / b.cutoff;
+  }
+  b.pair_r0 = b.pair_cutoff = Matrix();
+  return b;
+}
 
 std::vector<double> RadialBasis::kinks() const {
   if (cutoff_kind == Cutoff::xplor && r_on > 0.0 && r_on < cutoff) return {r_on};
   return {};
 }
 
+void RadialBasis::cutoff_function(double r, int order, int side, double *out) const {
+  require_one_pair(depends_on_pair());
+  cutoff_at(*this, r, side).store(out, order, 1);
+}
+
 void RadialBasis::derivatives(double r, int order, int side, double *out) const {
-  double f[MAX_ORDER + 1], s[MAX_ORDER + 1];
-  cutoff_derivatives(*this, r, order, side, f);
+  require_one_pair(depends_on_pair());
+  const Jet f = apply_cutoff ? cutoff_at(*this, r, side) : Jet(1.0);
+  const Jet x = transformed(*this, Jet::variable(r));
   const int n = size();
+  Jet before = 1.0, polynomial = x;    // T_i and T_{i+1}
   for (int i = 0; i < n; ++i) {
-    // sin(kr)/r = k sinc(kr)
-    const double k = wave_numbers[i];
-    sinc_derivatives(k * r, order, s);
-    double unit = prefactor * k;
-    for (int q = 0; q <= order; ++q, unit *= k) s[q] *= unit;
-    for (int q = 0; q <= order; ++q) {
-      double sum = 0.0;
-      for (int a = 0; a <= q; ++a) sum += BINOMIAL[q][a] * s[a] * f[q - a];
-      out[q * n + i] = sum;
+    Jet b;
+    switch (kind) {
+      case Kind::bessel:
+        // sin(kx)/x = k sinc(kx)
+        b = prefactor * wave_numbers[i] * sinc(wave_numbers[i] * x, order);
+        break;
+      case Kind::gaussian: {
+        const Jet distance = x - centres[i];
+        b = exp(-0.5 / (width * width) * (distance * distance));
+        break;
+      }
+      case Kind::chebyshev: {
+        b = polynomial;
+        const Jet next = 2.0 * (x * polynomial) - before;
+        before = polynomial;
+        polynomial = next;
+        break;
+      }
     }
+    (b * f).store(out + i, order, n);
   }
+}
+
+RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species) const {
+  RadialFunction f = *this;
+  f.basis = basis.for_pair(receiver_species, sender_species);
+  f.sender = f.receiver = Matrix();
+  Matrix &first = f.network.weights.front();
+  const Matrix &all = network.weights.front();
+  f.network.biases.resize(network.weights.size());
+  std::vector<double> &bias = f.network.biases.front();
+  int row = basis.size();
+  const auto fold = [&](const Matrix &inputs, int species) {
+    if (inputs.data.empty()) return;
+    bias.resize(all.cols, 0.0);
+    for (int k = 0; k < inputs.cols; ++k, ++row)
+      for (int j = 0; j < all.cols; ++j) bias[j] += inputs(species, k) * all(row, j);
+  };
+  fold(sender, sender_species);
+  fold(receiver, receiver_species);
+  first.rows = basis.size();
+  first.data.resize(static_cast<size_t>(first.rows) * first.cols);
+  return f;
 }
 
 void RadialFunction::derivatives(double r, int order, int side, double *out) const {
@@ -101,24 +170,22 @@ void RadialFunction::derivatives(double r, int order, int side, double *out) con
 }
 
 void RadialFunction::derivatives(int count, const double *r, int order, int side, double *out) const {
+  require_one_pair(depends_on_pair());
   const size_t n_in = static_cast<size_t>(order + 1) * basis.size(), n = num_outputs();
   std::vector<double> in(count * n_in);
   for (int p = 0; p < count; ++p) basis.derivatives(r[p], order, side, in.data() + p * n_in);
   network.derivatives(count, order, in.data(), out);
-  if (r_power.empty()) return;
+  if (output == Output::weights && !times_cutoff && r_power.empty()) return;
 
-  // Leibniz' rule with r^p, highest derivative first because it overwrites in place.
   for (int p = 0; p < count; ++p) {
+    const Jet cutoff = times_cutoff ? cutoff_at(basis, r[p], side) : Jet(1.0);
     double *row = out + p * (order + 1) * n;
     for (size_t j = 0; j < n; ++j) {
-      if (r_power[j] == 0) continue;
-      double power[MAX_ORDER + 1];
-      for (int q = 0; q <= order; ++q) power[q] = power_derivative(1.0, r_power[j], q, r[p]);
-      for (int q = order; q >= 0; --q) {
-        double sum = 0.0;
-        for (int a = 0; a <= q; ++a) sum += BINOMIAL[q][a] * row[a * n + j] * power[q - a];
-        row[q * n + j] = sum;
-      }
+      Jet w = Jet::load(row + j, order, n);
+      if (output == Output::tanh_square) w = tanh(w * w);
+      if (times_cutoff) w = w * cutoff;
+      if (!r_power.empty() && r_power[j] != 0) w = w * pow(Jet::variable(r[p]), r_power[j]);
+      w.store(row + j, order, n);
     }
   }
 }

@@ -14,6 +14,7 @@
 #include <map>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -103,7 +104,9 @@ inline Tensor harmonics(const Tensor &unit, int lmax) {
 }
 
 struct TorchNetwork {
-  std::vector<Tensor> weights, biases;    // an undefined bias is none
+  std::vector<Tensor> weights, biases;              // an undefined bias is none
+  std::vector<Tensor> norm_weights, norm_biases;    // undefined: no norm
+  std::vector<double> norm_epsilons;
   Activation activation;
   double scale;
 
@@ -112,6 +115,10 @@ struct TorchNetwork {
       weights.push_back(to_tensor(n.weights[k], type));
       const bool has_bias = k < n.biases.size() && !n.biases[k].empty();
       biases.push_back(has_bias ? to_tensor(n.biases[k], type) : Tensor());
+      const bool has_norm = k < n.norms.size() && !n.norms[k].weight.empty();
+      norm_weights.push_back(has_norm ? to_tensor(n.norms[k].weight, type) : Tensor());
+      norm_biases.push_back(has_norm ? to_tensor(n.norms[k].bias, type) : Tensor());
+      norm_epsilons.push_back(has_norm ? n.norms[k].epsilon : 0.0);
     }
   }
 
@@ -119,39 +126,74 @@ struct TorchNetwork {
     for (size_t k = 0; k < weights.size(); ++k) {
       h = at::matmul(h, weights[k]);
       if (biases[k].defined()) h = h + biases[k];
-      if (k + 1 < weights.size()) h = scale * activate(activation, h);
+      if (k + 1 == weights.size()) break;
+      if (norm_weights[k].defined())
+        h = at::layer_norm(h, {h.size(1)}, norm_weights[k], norm_biases[k], norm_epsilons[k]);
+      h = scale * activate(activation, h);
     }
     return h;
   }
 
-  // Numbers per row that autograd keeps: the hidden layers with their activations.
+  // Numbers per row that autograd keeps: the inputs and the hidden layers with their activations.
   double kept() const {
-    double sum = 0.0;
-    for (const Tensor &w : weights) sum += 4.0 * w.size(1);
+    double sum = static_cast<double>(weights.front().size(0));
+    for (const Tensor &w : weights) sum += 5.0 * w.size(1);
     return sum;
   }
 };
 
-// Radial functions of one convolution: r [E] in float64 to weights [E, columns].
+// What a sum over edges is made of.
+struct EdgeRows {
+  Tensor vec;                                 // [E, 3] float64
+  Tensor receiver_species, sender_species;    // [E] int64
+
+  int64_t size() const { return vec.size(0); }
+  Tensor distance() const { return vec.square().sum(1).sqrt(); }    // [E]
+  // The numbers of a matrix [receiver species, sender species] as [E, 1].
+  Tensor of_pair(const Tensor &matrix) const {
+    return matrix.flatten().index_select(0, receiver_species * matrix.size(1) + sender_species).unsqueeze(1);
+  }
+};
+
+inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
+  return 1.0 - (p + 1) * (p + 2) / 2 * at::pow(u, p) + p * (p + 2) * at::pow(u, p + 1) -
+         p * (p + 1) / 2 * at::pow(u, p + 2);
+}
+
+// Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, power;    // power [columns]: undefined if all are zero
+  Tensor wave_numbers, centres;    // of the kinds that have them
+  Tensor power;                    // [columns]: undefined if all are zero
+  Tensor cutoff, r0;               // a number, or [species, species]
+  Tensor sender, receiver;         // [species, n], or undefined
   RadialBasis basis;
   TorchNetwork network;
+  RadialFunction::Output output;
+  bool times_cutoff;
   at::ScalarType type;
 
-  TorchRadial(const RadialFunction &f, at::ScalarType type) : basis(f.basis), network(f.network, type), type(type) {
-    wave_numbers = to_tensor(f.basis.wave_numbers, at::kDouble);
+  TorchRadial(const RadialFunction &f, at::ScalarType type)
+      : basis(f.basis), network(f.network, type), output(f.output), times_cutoff(f.times_cutoff), type(type) {
+    const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
+    wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
+    centres = to_tensor(basis.centres, at::kDouble);
+    cutoff = matrix(basis.pair_cutoff, at::kDouble);
+    r0 = matrix(basis.pair_r0, at::kDouble);
+    sender = matrix(f.sender, type);
+    receiver = matrix(f.receiver, type);
     if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
       power = to_tensor(f.r_power).to(at::kDouble);
   }
 
-  Tensor cutoff_function(const Tensor &r) const {
-    const double c = basis.cutoff, p = basis.p;
-    if (basis.cutoff_kind == RadialBasis::Cutoff::polynomial) {
-      const Tensor u = r / c;
-      return 1.0 - (p + 1) * (p + 2) / 2 * at::pow(u, p) + p * (p + 2) * at::pow(u, p + 1) -
-             p * (p + 1) / 2 * at::pow(u, p + 2);
-    }
+  // The cutoff of each edge as [E, 1], or one for all.
+  Tensor cutoff_of(const EdgeRows &edges) const {
+    return cutoff.defined() ? edges.of_pair(cutoff) : at::full({1, 1}, basis.cutoff, at::kDouble);
+  }
+
+  Tensor cutoff_function(const Tensor &r, const EdgeRows &edges) const {
+    if (basis.cutoff_kind == RadialBasis::Cutoff::polynomial)
+      return polynomial_cutoff_of(r / cutoff_of(edges), basis.p);
+    const double c = basis.cutoff;
     // No switching range: the quotient below would be infinite, and where() would pass its derivative on as NaN.
     if (basis.r_on >= c) return at::ones_like(r);
     const Tensor rr = r * r;
@@ -160,25 +202,87 @@ struct TorchRadial {
     return at::where(r < basis.r_on, at::ones_like(r), outer);
   }
 
-  Tensor operator()(const Tensor &r) const {
-    const Tensor column = r.unsqueeze(1);
-    const Tensor b = basis.prefactor * at::sin(column * wave_numbers) / column * cutoff_function(column);
-    Tensor w = network(b.to(type));
-    if (power.defined()) w = w * at::pow(column, power).to(type);
+  Tensor transformed(const Tensor &r, const EdgeRows &edges) const {
+    if (basis.transform == RadialBasis::Transform::none) return r * (basis.cutoff / cutoff_of(edges));
+    const Tensor own = edges.of_pair(r0);
+    if (basis.transform == RadialBasis::Transform::agnesi) {
+      const Tensor u = r / own;
+      const double q = basis.agnesi_q, p = basis.agnesi_p;
+      return 1.0 / (1.0 + basis.agnesi_a * at::pow(u, q) / (1.0 + at::pow(u, q - p)));
+    }
+    const Tensor p0 = 3.0 / 4.0 * own, p1 = 4.0 / 3.0 * own;
+    return p0 + (r - p0) * (1.0 + at::tanh(basis.soft_alpha / (p1 - p0) * (r - (p0 + p1) / 2.0))) / 2.0;
+  }
+
+  // [E, functions], without the cutoff function.
+  Tensor functions(const Tensor &x) const {
+    switch (basis.kind) {
+      case RadialBasis::Kind::gaussian:
+        return at::exp(-0.5 * ((x - centres) / basis.width).square());
+      case RadialBasis::Kind::chebyshev: {
+        std::vector<Tensor> t = {at::ones_like(x), x};
+        while (static_cast<int>(t.size()) <= basis.num_polynomials)
+          t.push_back(2.0 * x * t[t.size() - 1] - t[t.size() - 2]);
+        t.erase(t.begin());
+        return at::cat(t, 1);
+      }
+      case RadialBasis::Kind::bessel:
+        break;
+    }
+    return basis.prefactor * at::sin(x * wave_numbers) / x;
+  }
+
+  Tensor operator()(const Tensor &r, const EdgeRows &edges) const {
+    const Tensor f = cutoff_function(r, edges);
+    Tensor b = functions(transformed(r, edges));
+    if (basis.apply_cutoff) b = b * f;
+    std::vector<Tensor> inputs = {b.to(type)};
+    if (sender.defined()) inputs.push_back(sender.index_select(0, edges.sender_species));
+    if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
+    Tensor w = network(at::cat(inputs, 1));
+    if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
+    if (times_cutoff) w = w * f.to(type);
+    if (power.defined()) w = w * at::pow(r, power).to(type);
     return w;
   }
 };
 
-struct TorchConvolution {
+// Work on many rows, done in chunks of them whose intermediates take about chunk_bytes.
+struct Chunked {
+  bool is_over_edges;    // else over atoms
+  int64_t chunk = 1;
+  double bytes_per_row = 0.0;
+
+  explicit Chunked(bool is_over_edges) : is_over_edges(is_over_edges) {}
+  void set_numbers_per_row(double numbers, at::ScalarType type, double chunk_bytes) {
+    bytes_per_row = numbers * static_cast<double>(c10::elementSize(type));
+    chunk = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / bytes_per_row));
+  }
+};
+
+// Something that each receiver sums over its edges.
+struct EdgeSum : Chunked {
+  int columns;
+  at::ScalarType type;
+
+  EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
+  virtual ~EdgeSum() = default;
+  // Terms [E, columns] of edges; x [E, dim] of the senders, undefined for sums that read no feature.
+  virtual Tensor terms(const Tensor &x, const EdgeRows &edges) const = 0;
+};
+
+struct TorchConvolution : EdgeSum {
   int input, output;
   TensorProduct product;
   TorchRadial radial;
   std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1]
-  int64_t chunk;                    // edges
-  double bytes_per_edge;
 
   TorchConvolution(const Convolution &c, at::ScalarType type, double chunk_bytes)
-      : input(c.input), output(c.output), product(c.product), radial(c.radial, type) {
+      : EdgeSum(c.product.irreps_out.dim(), type),
+        input(c.input),
+        output(c.output),
+        product(c.product),
+        radial(c.radial, type) {
     product.validate();
     if (c.radial.num_outputs() != product.num_weights())
       throw std::invalid_argument("TorchModel: a radial network has " + std::to_string(c.radial.num_outputs()) +
@@ -190,16 +294,13 @@ struct TorchConvolution {
       couplings.push_back(to_tensor(w.data(), {2 * l1 + 1, 2 * p.l2 + 1, 2 * l3 + 1}, type));
       kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].dim();
     }
-    bytes_per_edge = kept * static_cast<double>(c10::elementSize(type));
-    chunk = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / bytes_per_edge));
+    set_numbers_per_row(kept, type, chunk_bytes);
   }
 
-  // Messages of edges, before the sum over neighbours: x [E, dim_in] of the senders, vec [E, 3] in float64 -> [E,
-  // dim_out].
-  Tensor messages(const Tensor &x, const Tensor &vec) const {
-    const Tensor r = vec.square().sum(1).sqrt();
-    const Tensor y = harmonics(vec / r.unsqueeze(1), product.lmax_edge).to(x.scalar_type());
-    const Tensor weights = radial(r);
+  Tensor terms(const Tensor &x, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    const Tensor y = harmonics(edges.vec / r, product.lmax_edge).to(x.scalar_type());
+    const Tensor weights = radial(r, edges);
     std::vector<Tensor> blocks(product.irreps_out.size());
     for (size_t q = 0; q < product.paths.size(); ++q) {
       const TensorProductPath &p = product.paths[q];
@@ -214,6 +315,119 @@ struct TorchConvolution {
       if (!blocks[b].defined()) blocks[b] = at::zeros({x.size(0), product.irreps_out[b].dim()}, x.options());
     if (blocks.empty()) return at::zeros({x.size(0), 0}, x.options());
     return at::cat(blocks, 1);
+  }
+};
+
+// The sum of a DensityNormalization.
+struct TorchDensity : EdgeSum {
+  int input, output;
+  TorchRadial radial;
+  double offset, factor;
+
+  TorchDensity(const DensityNormalization &d, const Model &model, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(1, type),
+        input(d.input),
+        output(d.output),
+        radial(d.density, type),
+        offset(d.offset),
+        factor(d.factor) {
+    if (d.density.num_outputs() != 1 || model.features[input] != model.features[output])
+      throw std::invalid_argument("TorchModel: a density normalisation needs one density and equal irreps");
+    set_numbers_per_row(radial.network.kept(), type, chunk_bytes);
+  }
+
+  Tensor terms(const Tensor &, const EdgeRows &edges) const override {
+    return radial(edges.distance().unsqueeze(1), edges);
+  }
+};
+
+// Energies of edges, in float64.
+struct TorchRepulsion : EdgeSum {
+  Tensor prefactor, length, cutoff;    // [species, species]
+  Tensor coefficients, exponents;
+  double p;
+
+  TorchRepulsion(const PairRepulsion &r, double chunk_bytes)
+      : EdgeSum(1, at::kDouble),
+        prefactor(to_tensor(r.prefactor, at::kDouble)),
+        length(to_tensor(r.length, at::kDouble)),
+        cutoff(to_tensor(r.cutoff, at::kDouble)),
+        coefficients(to_tensor(r.coefficients, at::kDouble)),
+        exponents(to_tensor(r.exponents, at::kDouble)),
+        p(r.p) {
+    set_numbers_per_row(20.0 + 4.0 * static_cast<double>(r.coefficients.size()), type, chunk_bytes);
+  }
+
+  Tensor terms(const Tensor &, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1), u = at::clamp_max(r / edges.of_pair(cutoff), 1.0);
+    const Tensor screening = at::matmul(at::exp(-r / edges.of_pair(length) * exponents), coefficients).unsqueeze(1);
+    const Tensor f = at::where(u < 1.0, polynomial_cutoff_of(u, p), at::zeros_like(u));
+    return edges.of_pair(prefactor) / r * screening * f;
+  }
+};
+
+struct TorchContraction : Chunked {
+  struct Term {
+    int out, degree, dim;
+    std::vector<Tensor> factors;    // [degree] of [entries]
+    Tensor component, path, coefficient;
+    Tensor weight;    // [species or 1, paths, mul]
+  };
+  int input, output;
+  bool per_species;
+  Irreps irreps_in, irreps_out;
+  std::vector<Term> terms;
+
+  TorchContraction(const SymmetricContraction &c, const Model &model, at::ScalarType type, double chunk_bytes)
+      : Chunked(false),
+        input(c.input),
+        output(c.output),
+        per_species(c.product.per_species),
+        irreps_in(c.product.irreps_in),
+        irreps_out(c.product.irreps_out) {
+    c.product.validate();
+    if (irreps_in != model.features[input] || irreps_out != model.features[output])
+      throw std::invalid_argument("TorchModel: a symmetric contraction does not fit its features");
+    double kept = 2.0 * irreps_in.dim() + 2.0 * irreps_out.dim();
+    for (const ContractionTerm &t : c.product.terms) {
+      Term term{t.out, t.degree, irreps_out[t.out].irrep.dim(), {}, {}, {}, {}, {}};
+      std::vector<int> component, path;
+      std::vector<std::vector<int>> factors(t.degree);
+      std::vector<double> coefficient;
+      for (const ContractionEntry &e : t.entries) {
+        component.push_back(e.component);
+        path.push_back(e.path);
+        coefficient.push_back(e.coefficient);
+        for (int n = 0; n < t.degree; ++n) factors[n].push_back(e.factor[n]);
+      }
+      term.component = to_tensor(component);
+      term.path = to_tensor(path);
+      term.coefficient = to_tensor(coefficient, type).unsqueeze(1);
+      for (const std::vector<int> &f : factors) term.factors.push_back(to_tensor(f));
+      std::vector<Tensor> weight;
+      for (const Matrix &w : t.weight) weight.push_back(to_tensor(w, type));
+      term.weight = at::stack(weight);
+      kept += static_cast<double>(t.entries.size()) * irreps_in[0].mul * (2.0 * t.degree + 3.0);
+      terms.push_back(std::move(term));
+    }
+    set_numbers_per_row(kept, type, chunk_bytes);
+  }
+
+  // x [rows, dim] and the species of its rows.
+  Tensor operator()(const Tensor &x, const Tensor &species) const {
+    const int64_t rows = x.size(0), mul = irreps_in[0].mul;
+    std::vector<Tensor> components, out;
+    for (int b = 0; b < irreps_in.size(); ++b) components.push_back(block_of(x, irreps_in, b).transpose(1, 2));
+    const Tensor a = at::cat(components, 1);    // [rows, components of one channel, mul]
+    for (const IrrepBlock &b : irreps_out) out.push_back(at::zeros({rows, b.irrep.dim(), mul}, x.options()));
+    for (const Term &t : terms) {
+      const Tensor weight = t.weight.index_select(0, per_species ? species : at::zeros_like(species));
+      Tensor product = t.coefficient * weight.index_select(1, t.path);    // [rows, entries, mul]
+      for (const Tensor &f : t.factors) product = product * a.index_select(1, f);
+      out[t.out] = at::index_add(out[t.out], 1, t.component, product);
+    }
+    for (Tensor &t : out) t = t.transpose(1, 2).flatten(1);
+    return at::cat(out, 1);
   }
 };
 
@@ -314,8 +528,20 @@ struct TorchScaleShift {
   Tensor scale, shift;
 };
 
-using TorchLayer =
-    std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchReadout, TorchScaleShift>;
+using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity,
+                                TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
+
+// The part of a layer that is worked on in chunks, or null.
+inline const Chunked *chunked_part(const TorchLayer &layer) {
+  return std::visit(
+      [](const auto &l) -> const Chunked * {
+        if constexpr (std::is_base_of_v<Chunked, std::decay_t<decltype(l)>>)
+          return &l;
+        else
+          return nullptr;
+      },
+      layer);
+}
 
 struct LayerBuilder {
   const Model &model;
@@ -326,6 +552,9 @@ struct LayerBuilder {
   TorchLayer operator()(const Linear &l) const { return TorchLinear(l, model, type); }
   TorchLayer operator()(const Convolution &l) const { return TorchConvolution(l, type, chunk_bytes); }
   TorchLayer operator()(const Gate &l) const { return TorchGate(l, model); }
+  TorchLayer operator()(const DensityNormalization &l) const { return TorchDensity(l, model, type, chunk_bytes); }
+  TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
+  TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }
   TorchLayer operator()(const Readout &l) const {
     return TorchReadout{l.input, l.block, model.features[l.input], TorchNetwork(l.network, type)};
   }

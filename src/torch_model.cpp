@@ -22,15 +22,20 @@ namespace {
 
 using namespace torch_layers;
 
-// Key of the atoms' energies among the numbered features: they are carried through the stages like a feature.
-constexpr int ENERGY = -1;
+// Keys among the numbered features: the atoms' energies, and a sum over edges on its way into the layer that asked for
+// it. They are carried through the stages like features.
+constexpr int ENERGY = -1, EDGE_SUM = -2;
 
 // The edges of one evaluation.
 struct Edges {
   std::vector<int> receiver_atom, sender_atom;    // [E]
   Tensor receiver_row, sender_row;                // [E] int64
-  Tensor vec;                                     // [E, 3] float64
+  EdgeRows rows;
   int64_t size() const { return static_cast<int64_t>(receiver_atom.size()); }
+  EdgeRows narrow(int64_t first, int64_t num) const {
+    return {rows.vec.narrow(0, first, num), rows.receiver_species.narrow(0, first, num),
+            rows.sender_species.narrow(0, first, num)};
+  }
 };
 
 // Remembers the first thing that went wrong, to be thrown once no other rank waits for this one.
@@ -51,9 +56,11 @@ struct Failure {
   }
 };
 
-Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cutoff, Failure &failure) {
+// pair_cutoff: empty, or the cutoffs of pairs of species, which then count in place of `cutoff`.
+Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cutoff, const Matrix &pair_cutoff,
+                 Failure &failure) {
   Edges edges;
-  std::vector<int> receiver_row, sender_row;
+  std::vector<int> receiver_row, sender_row, receiver_species, sender_species;
   std::vector<double> vec;
   for (int i = 0; i < n.num_receivers; ++i)
     for (int64_t c = n.first[i]; c < n.first[i + 1]; ++c) {
@@ -68,31 +75,38 @@ Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cut
       if (!(r >= MIN_DISTANCE))
         failure.record(std::isfinite(r) ? "two atoms are on top of each other" : "a position is not finite", atom_i,
                        atom_j, r);
-      if (!(r < cutoff)) continue;
+      const int species_i = n.row_species[i], species_j = n.row_species[n.sender_row[c]];
+      if (!(r < (pair_cutoff.data.empty() ? cutoff : pair_cutoff(species_i, species_j)))) continue;
       edges.receiver_atom.push_back(atom_i);
       edges.sender_atom.push_back(atom_j);
       receiver_row.push_back(i);
       sender_row.push_back(n.sender_row[c]);
+      receiver_species.push_back(species_i);
+      sender_species.push_back(species_j);
       vec.insert(vec.end(), d, d + 3);
     }
   edges.receiver_row = to_tensor(receiver_row);
   edges.sender_row = to_tensor(sender_row);
-  edges.vec = to_tensor(vec.data(), {edges.size(), 3}, at::kDouble);
+  edges.rows = {to_tensor(vec.data(), {edges.size(), 3}, at::kDouble), to_tensor(receiver_species),
+                to_tensor(sender_species)};
   return edges;
 }
 
 using Features = std::map<int, Tensor>;
 
-// What lies between two convolutions is differentiated as one stage: inputs are leaves, outputs hang on their graph.
+// What lies between two records is differentiated as one stage: inputs are leaves, outputs hang on their graph.
 struct Stage {
   Features inputs, outputs;
 };
 
-// A convolution is not kept as a graph but evaluated again in the backward pass, chunk by chunk.
-struct ConvolutionRecord {
-  const TorchConvolution *layer;
-  Tensor x;          // [A, dim]
-  bool exchanged;    // whether x depends on positions, so that its adjoint has to travel
+// What would keep too much for autograd is not part of a stage's graph but evaluated again in the backward pass, chunk
+// by chunk: a sum over edges or, where `contraction` is not null, a contraction.
+struct Record {
+  const EdgeSum *sum;
+  const TorchContraction *contraction;
+  int input, output;    // features; input -1: none
+  Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
+  bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
 };
 
 }    // namespace
@@ -100,6 +114,7 @@ struct ConvolutionRecord {
 struct TorchModel::Impl {
   at::ScalarType type;
   double chunk_bytes, cutoff;
+  Matrix pair_cutoff;
   std::vector<TorchLayer> layers;
   std::vector<int64_t> feature_dims;
   const Neighborhood *neighborhood = nullptr;
@@ -110,7 +125,7 @@ struct TorchModel::Impl {
   struct Run;
 };
 
-// The forward pass leaves stages and convolutions; the backward pass consumes them from the end.
+// The forward pass leaves stages and records; the backward pass consumes them from the end.
 struct TorchModel::Impl::Run {
   const Impl &model;
   GhostExchange &exchange;
@@ -122,7 +137,7 @@ struct TorchModel::Impl::Run {
   std::map<int, bool> geometric;    // whether the feature depends on positions
   Stage stage;
   std::vector<Stage> stages;
-  std::vector<ConvolutionRecord> convolutions;
+  std::vector<Record> records;
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &edges, bool want_gradient)
       : model(model),
@@ -191,55 +206,91 @@ struct TorchModel::Impl::Run {
     }
   }
 
-  // m_i = sum of messages over the edges of receiver i.
-  void convolution_forward(const TorchConvolution &layer) {
-    Tensor x = read(layer.input).detach();
-    const bool exchanged = geometric.at(layer.input);
-    end_stage();
-    if (exchanged) {
-      Tensor all = at::zeros({num_rows, x.size(1)}, x.options());
-      all.narrow(0, 0, num_owned).copy_(x);
-      send(exchange, all, false);
-      x = all;
-    }
-    Tensor m = at::zeros({num_owned, layer.product.irreps_out.dim()}, x.options());
-    {
-      at::NoGradGuard no_grad;
-      for (int64_t e = 0; e < edges.size(); e += layer.chunk) {
-        const int64_t n = std::min(layer.chunk, edges.size() - e);
-        const Tensor x_edge = x.index_select(0, edges.sender_row.narrow(0, e, n));
-        m.index_add_(0, edges.receiver_row.narrow(0, e, n), layer.messages(x_edge, edges.vec.narrow(0, e, n)));
-      }
-    }
-    convolutions.push_back({&layer, x, exchanged});
-    live[layer.output] = m;
-    geometric[layer.output] = true;
+  // The rows of receivers.
+  Tensor owned(const Tensor &x) const { return x.narrow(0, 0, num_owned); }
+
+  // Ends the stage with a result that no graph leads to, and begins the next.
+  void record(const Record &r, const Tensor &result) {
+    records.push_back(r);
+    live[r.output] = result;
+    geometric[r.output] = true;
     begin_stage();
   }
 
-  void convolution_backward(const ConvolutionRecord &record, Features &adjoint, Tensor &vec_adj) {
-    const TorchConvolution &layer = *record.layer;
-    Tensor x_adj = at::zeros_like(record.x);
-    const auto it = adjoint.find(layer.output);
-    const Tensor m_adj = it == adjoint.end() ? Tensor() : it->second;
-    if (it != adjoint.end()) adjoint.erase(it);
-    if (m_adj.defined())
-      for (int64_t e = 0; e < edges.size(); e += layer.chunk) {
-        const int64_t n = std::min(layer.chunk, edges.size() - e);
-        const Tensor sender = edges.sender_row.narrow(0, e, n);
-        const Tensor x_edge = record.x.index_select(0, sender).requires_grad_(true);
-        const Tensor vec = edges.vec.narrow(0, e, n).detach().requires_grad_(true);
-        const auto grads = torch::autograd::grad({layer.messages(x_edge, vec)}, {x_edge, vec},
-                                                 {m_adj.index_select(0, edges.receiver_row.narrow(0, e, n))},
-                                                 /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
-        if (grads[1].defined()) vec_adj.narrow(0, e, n).add_(grads[1]);
-        if (record.exchanged && grads[0].defined()) x_adj.index_add_(0, sender, grads[0]);
+  // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
+  void sum_forward(const EdgeSum &sum, int input, int output) {
+    Tensor x;
+    bool exchanged = false;
+    if (input >= 0) {
+      x = read(input).detach();
+      exchanged = geometric.at(input);
+    }
+    end_stage();
+    if (exchanged) {
+      Tensor all = at::zeros({num_rows, x.size(1)}, x.options());
+      owned(all).copy_(x);
+      send(exchange, all, false);
+      x = all;
+    }
+    Tensor m = at::zeros({num_owned, sum.columns}, sum.type);
+    {
+      at::NoGradGuard no_grad;
+      for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
+        const int64_t n = std::min(sum.chunk, edges.size() - e);
+        const Tensor x_edge = x.defined() ? x.index_select(0, edges.sender_row.narrow(0, e, n)) : Tensor();
+        m.index_add_(0, edges.receiver_row.narrow(0, e, n), sum.terms(x_edge, edges.narrow(e, n)));
       }
-    if (!record.exchanged) return;
+    }
+    record({&sum, nullptr, input, output, x, exchanged}, m);
+  }
+
+  void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, Tensor &vec_adj) {
+    Tensor x_adj = r.exchanged ? at::zeros_like(r.x) : Tensor();
+    for (int64_t e = 0; m_adj.defined() && e < edges.size(); e += r.sum->chunk) {
+      const int64_t n = std::min(r.sum->chunk, edges.size() - e);
+      const Tensor sender = edges.sender_row.narrow(0, e, n);
+      EdgeRows rows = edges.narrow(e, n);
+      rows.vec = rows.vec.detach().requires_grad_(true);
+      std::vector<Tensor> leaves = {rows.vec};
+      if (r.x.defined()) leaves.push_back(r.x.index_select(0, sender).requires_grad_(true));
+      const auto grads = torch::autograd::grad({r.sum->terms(r.x.defined() ? leaves[1] : Tensor(), rows)}, leaves,
+                                               {m_adj.index_select(0, edges.receiver_row.narrow(0, e, n))},
+                                               /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+      if (grads[0].defined()) vec_adj.narrow(0, e, n).add_(grads[0]);
+      if (r.exchanged && grads[1].defined()) x_adj.index_add_(0, sender, grads[1]);
+    }
+    if (!r.exchanged) return;
     send(exchange, x_adj, true);
-    const Tensor owned = x_adj.narrow(0, 0, num_owned);
-    const auto input = adjoint.find(layer.input);
-    adjoint[layer.input] = input == adjoint.end() ? owned : input->second + owned;
+    add(adjoint, r.input, owned(x_adj));
+  }
+
+  void contraction_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
+    if (!y_adj.defined()) return;
+    Tensor x_adj = at::zeros_like(r.x);
+    for (int64_t first = 0; first < num_owned; first += r.contraction->chunk) {
+      const int64_t n = std::min(r.contraction->chunk, num_owned - first);
+      const Tensor x = r.x.narrow(0, first, n).detach().requires_grad_(true);
+      const auto grads = torch::autograd::grad({(*r.contraction)(x, model.species.narrow(0, first, n))}, {x},
+                                               {y_adj.narrow(0, first, n)}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
+      if (grads[0].defined()) x_adj.narrow(0, first, n).copy_(grads[0]);
+    }
+    add(adjoint, r.input, x_adj);
+  }
+
+  static void add(Features &adjoint, int feature, const Tensor &t) {
+    const auto it = adjoint.find(feature);
+    adjoint[feature] = it == adjoint.end() ? t : it->second + t;
+  }
+
+  void record_backward(const Record &r, Features &adjoint, Tensor &vec_adj) {
+    const auto it = adjoint.find(r.output);
+    const Tensor out_adj = it == adjoint.end() ? Tensor() : it->second;
+    if (it != adjoint.end()) adjoint.erase(it);
+    if (r.contraction)
+      contraction_backward(r, out_adj, adjoint);
+    else
+      sum_backward(r, out_adj, adjoint, vec_adj);
   }
 
   void operator()(const TorchEmbedding &layer) {
@@ -255,8 +306,8 @@ struct TorchModel::Impl::Run {
       Tensor before = read(layer.output);
       from_positions = from_positions || geometric.at(layer.output);
       if (from_positions) {
-        y = y.narrow(0, 0, num_owned);
-        before = before.narrow(0, 0, num_owned);
+        y = owned(y);
+        before = owned(before);
       }
       y = before + y;
     }
@@ -264,20 +315,59 @@ struct TorchModel::Impl::Run {
     geometric[layer.output] = from_positions;
   }
 
-  void operator()(const TorchConvolution &layer) { convolution_forward(layer); }
+  void operator()(const TorchConvolution &layer) { sum_forward(layer, layer.input, layer.output); }
 
   void operator()(const TorchGate &layer) {
     live[layer.output] = layer(read(layer.input));
     geometric[layer.output] = geometric.at(layer.input);
   }
 
+  // A sum over edges that no feature takes part in, [N, 1] on the graph of the stage that begins with it.
+  Tensor sum_of(const EdgeSum &sum) {
+    sum_forward(sum, -1, EDGE_SUM);
+    const Tensor t = live.at(EDGE_SUM);
+    live.erase(EDGE_SUM);
+    return t;
+  }
+
+  void operator()(const TorchDensity &layer) {
+    const Tensor sum = sum_of(layer);
+    live[layer.output] = owned(read(layer.input)) / (layer.offset + layer.factor * sum);
+    geometric[layer.output] = true;
+  }
+
+  void operator()(const TorchContraction &layer) {
+    const bool from_positions = geometric.at(layer.input);
+    const Tensor x = read(layer.input).detach();
+    if (from_positions) end_stage();
+    Tensor y = at::zeros({x.size(0), layer.irreps_out.dim()}, x.options());
+    {
+      at::NoGradGuard no_grad;
+      for (int64_t first = 0; first < x.size(0); first += layer.chunk) {
+        const int64_t n = std::min(layer.chunk, x.size(0) - first);
+        y.narrow(0, first, n).copy_(layer(x.narrow(0, first, n), model.species.narrow(0, first, n)));
+      }
+    }
+    if (from_positions) {
+      record({nullptr, &layer, layer.input, layer.output, x, false}, y);
+    } else {
+      live[layer.output] = y;
+      geometric[layer.output] = false;
+    }
+  }
+
+  void operator()(const TorchRepulsion &layer) {
+    const Tensor sum = sum_of(layer);
+    live[ENERGY] = live[ENERGY] + sum.select(1, 0);
+  }
+
   void operator()(const TorchReadout &layer) {
-    const Tensor x = block_of(read(layer.input), layer.irreps, layer.block).flatten(1).narrow(0, 0, num_owned);
+    const Tensor x = owned(block_of(read(layer.input), layer.irreps, layer.block).flatten(1));
     live[ENERGY] = live[ENERGY] + layer.network(x).select(1, 0).to(at::kDouble);
   }
 
   void operator()(const TorchScaleShift &layer) {
-    const Tensor s = model.species.narrow(0, 0, num_owned);
+    const Tensor s = owned(model.species);
     live[ENERGY] = live[ENERGY] * layer.scale.index_select(0, s) + layer.shift.index_select(0, s);
   }
 
@@ -291,15 +381,15 @@ struct TorchModel::Impl::Run {
 
   // dE/dvec [E, 3].
   Tensor backward() {
-    Tensor vec_adj = at::zeros_like(edges.vec);
+    Tensor vec_adj = at::zeros_like(edges.rows.vec);
     Features adjoint = {{ENERGY, at::ones({num_owned}, at::kDouble)}};
     live.clear();
     while (!stages.empty()) {
       stage_backward(stages.back(), adjoint);
       stages.pop_back();
-      if (convolutions.empty()) continue;
-      convolution_backward(convolutions.back(), adjoint, vec_adj);
-      convolutions.pop_back();
+      if (records.empty()) continue;
+      record_backward(records.back(), adjoint, vec_adj);
+      records.pop_back();
     }
     return vec_adj;
   }
@@ -313,6 +403,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
   m.chunk_bytes = chunk_bytes;
   m.cutoff = model.cutoff;
+  m.pair_cutoff = model.pair_cutoff;
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   const LayerBuilder build{model, m.type, chunk_bytes};
   for (const Layer &layer : model.layers) m.layers.push_back(std::visit(build, layer));
@@ -323,7 +414,7 @@ TorchModel::~TorchModel() = default;
 std::string TorchModel::describe() const {
   int64_t chunk = std::numeric_limits<int64_t>::max();
   for (const TorchLayer &layer : impl_->layers)
-    if (const auto *c = std::get_if<TorchConvolution>(&layer)) chunk = std::min(chunk, c->chunk);
+    if (const Chunked *part = chunked_part(layer); part && part->is_over_edges) chunk = std::min(chunk, part->chunk);
   std::ostringstream out;
   out << "reference evaluation: LibTorch " << TORCH_VERSION << ", autograd, CPU, " << at::get_num_threads()
       << " threads\n"
@@ -352,8 +443,10 @@ std::size_t TorchModel::memory_bytes() const {
   double rows = 0.0, work = 0.0;
   for (const int64_t d : impl_->feature_dims) rows += 2.0 * number * d;
   for (const TorchLayer &layer : impl_->layers)
-    if (const auto *c = std::get_if<TorchConvolution>(&layer))
-      work = std::max(work, c->bytes_per_edge * std::min(c->chunk, num_edges));
+    if (const Chunked *part = chunked_part(layer)) {
+      const int64_t num = part->is_over_edges ? num_edges : impl_->neighborhood->num_rows;
+      work = std::max(work, part->bytes_per_row * std::min(part->chunk, num));
+    }
   return static_cast<std::size_t>(rows * impl_->neighborhood->num_rows + work + 80.0 * num_edges);
 }
 
@@ -365,17 +458,17 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   const at::AutoGradMode grad_mode(true);
 
   Failure failure;
-  const Edges edges = find_edges(n, request.positions, impl_->cutoff, failure);
+  const Edges edges = find_edges(n, request.positions, impl_->cutoff, impl_->pair_cutoff, failure);
   impl_->last_num_edges = edges.size();
   const bool want_gradient = request.forces || request.virial || request.atom_virial;
   Impl::Run run(*impl_, exchange, edges, want_gradient);
   const Tensor energies = run.forward().contiguous();
-  const Tensor gradient = want_gradient ? run.backward().contiguous() : at::zeros_like(edges.vec);
+  const Tensor gradient = want_gradient ? run.backward().contiguous() : at::zeros_like(edges.rows.vec);
 
   // All exchanges are over: now an error may stop this rank.
   EvaluationResult result;
   result.num_edges = edges.size();
-  const double *energy = energies.data_ptr<double>(), *vec = edges.vec.data_ptr<double>(),
+  const double *energy = energies.data_ptr<double>(), *vec = edges.rows.vec.data_ptr<double>(),
                *g = gradient.data_ptr<double>();
   for (int i = 0; i < n.num_receivers; ++i) {
     if (!std::isfinite(energy[i])) failure.record("the energy of an atom is not finite", n.receiver[i], -1, 0.0);

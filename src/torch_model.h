@@ -18,8 +18,8 @@ namespace equi {
 // harmonics, radial basis, energies, forces and sums in float64. Runs on the CPU with Torch's own number of threads.
 class TorchModel : public Evaluator {
  public:
-  // Copies what it needs from the model. Throws std::invalid_argument if layers do not fit together. Convolutions work
-  // on chunks of edges whose intermediates take about chunk_bytes.
+  // Copies what it needs from the model. Throws std::invalid_argument if layers do not fit together. Sums over edges
+  // and contractions work on chunks of edges or atoms whose intermediates take about chunk_bytes.
   TorchModel(const Model &model, const EvaluatorOptions &options, double chunk_bytes = 256e6);
   ~TorchModel() override;
   std::string describe() const override;

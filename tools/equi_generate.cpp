@@ -2,14 +2,17 @@
 //
 //   equi_generate list                          keys of the units that every build has
 //   equi_generate unit TARGET KEY FILE          kernels of one unit
-//   equi_generate index TARGET FILE             the list of the build's units
-//   equi_generate library TARGET KEY FILE       kernels of one unit as a library of its own
-//   equi_generate missing FILE.equi             keys that a model needs beyond those of the build
+//   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction
+//   equi_generate index TARGET FILE             the list of the build's kernels
+//   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
+//   equi_generate library TARGET KEY FILE.equi FILE  one of them as a library of its own
 //   equi_generate place TARGET KEY              the file in which the plugin looks for such a library
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512. KEY: l1, then l2 and l3 of each path, as in 1_01_10_11.
+// TARGET: avx2 or avx512. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a contraction:
+// ContractionSchedule::key. NAME: as contraction_of() takes it.
+#include "contraction_generator.h"
 #include "kernel_generator.h"
 #include "model_file.h"
 #include "unit_library.h"
@@ -61,10 +64,28 @@ void write(const std::string &file, const std::string &text) {
   if (!stream) throw std::runtime_error("cannot write " + file);
 }
 
+KernelNames kernels_of_build() {
+  KernelNames names;
+  for (const UnitShape &u : common_units()) names.units.push_back(u.key());
+  for (const std::string &name : common_contractions())
+    names.contractions.push_back(make_contraction_schedule(contraction_of(name)).key());
+  return names;
+}
+
 std::set<std::string> keys_of_build() {
-  std::set<std::string> keys;
-  for (const UnitShape &u : common_units()) keys.insert(u.key());
+  const KernelNames names = kernels_of_build();
+  std::set<std::string> keys(names.units.begin(), names.units.end());
+  keys.insert(names.contractions.begin(), names.contractions.end());
   return keys;
+}
+
+// f(contraction number, contraction, its schedule)
+template <class F>
+void for_contractions(const Model &model, const F &f) {
+  int number = 0;
+  for (const Layer &layer : model.layers)
+    if (const auto *c = std::get_if<SymmetricContraction>(&layer))
+      f(number++, *c, make_contraction_schedule(c->product));
 }
 
 // f(convolution number, convolution, input block, shape, order of its paths)
@@ -88,7 +109,25 @@ void print_missing(const Model &model) {
   for_units(model, [&](int, const Convolution &, int, const UnitShape &shape, const std::vector<int> &) {
     if (!shape.key().empty() && !have.count(shape.key())) keys.insert(shape.key());
   });
+  for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
+    if (!have.count(schedule.key())) keys.insert(schedule.key());
+  });
   for (const std::string &key : keys) std::printf("%s\n", key.c_str());
+}
+
+// The kernel of a model that has this key, as a library.
+std::string library_of(const std::string &key, const Model &model, const KernelTarget &target) {
+  std::string text;
+  for_units(model, [&](int, const Convolution &, int, const UnitShape &shape, const std::vector<int> &) {
+    if (shape.key() == key && text.empty())
+      text = as_library(generate_unit(make_unit_schedule(shape, target), target), {{key}, {}}, target);
+  });
+  for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
+    if (schedule.key() == key && text.empty())
+      text = as_library(generate_contraction(schedule, target), {{}, {key}}, target);
+  });
+  if (text.empty()) throw std::invalid_argument(model.file + " has no kernel " + key);
+  return text;
 }
 
 void print_schedule(const Model &model, const KernelTarget &target) {
@@ -148,6 +187,18 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     layer_bytes += bytes;
   });
   end_layer();
+  for_contractions(model, [&](int n, const SymmetricContraction &c, const ContractionSchedule &s) {
+    const int forward = s.forward_products(), backward = s.backward_products(), mul = c.product.mul();
+    std::printf("contraction %d: %s to %s, degree %d, %s\n", n, c.product.irreps_in.to_string().c_str(),
+                c.product.irreps_out.to_string().c_str(), s.degree,
+                have.count(s.key()) ? "kernel of the build" : "'equi compile' makes its kernel");
+    std::printf("    %d coefficients in %zu products of components per channel and species\n", s.num_entries(),
+                s.nodes.size());
+    std::printf("    per channel: multiply-adds %d forward, %d backward; loads of coefficients %d bytes\n", forward,
+                backward, 4 * s.num_entries());
+    std::printf("    bound by multiply-adds at two per cycle: %.0f cycles per atom forward, %.0f backward\n",
+                0.5 * forward * mul / target.lanes, 0.5 * backward * mul / target.lanes);
+  });
 }
 
 void run(const std::vector<std::string> &words) {
@@ -158,21 +209,23 @@ void run(const std::vector<std::string> &words) {
     const KernelTarget &target = target_of(words[1]);
     write(words[3], generate_unit(make_unit_schedule(shape_of(words[2]), target), target));
   } else if (verb == "index" && words.size() == 3) {
-    write(words[2], generate_unit_list(common_units(), target_of(words[1])));
-  } else if (verb == "library" && words.size() == 4) {
-    write(words[3], generate_unit_library({shape_of(words[2])}, target_of(words[1])));
+    write(words[2], generate_kernel_list(kernels_of_build(), target_of(words[1])));
+  } else if (verb == "contraction" && words.size() == 4) {
+    write(words[3], generate_contraction(make_contraction_schedule(contraction_of(words[2])), target_of(words[1])));
+  } else if (verb == "library" && words.size() == 5) {
+    write(words[4], library_of(words[2], read_model(words[3]), target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
   } else if (verb == "place" && words.size() == 3) {
-    std::printf("%s\n", unit_library_file(target_of(words[1]).name, shape_of(words[2]).key()).c_str());
+    std::printf("%s\n", unit_library_file(target_of(words[1]).name, words[2]).c_str());
   } else if (verb == "flags" && words.size() == 2) {
     std::printf("%s\n", target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_model(words[2]), target_of(words[1]));
   } else {
     throw std::invalid_argument(
-        "usage: equi_generate list | unit TARGET KEY FILE | index TARGET FILE | library TARGET KEY FILE | missing "
-        "FILE.equi | place TARGET KEY | flags TARGET | schedule TARGET FILE.equi");
+        "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | missing "
+        "FILE.equi | library TARGET KEY FILE.equi FILE | place TARGET KEY | flags TARGET | schedule TARGET FILE.equi");
   }
 }
 

@@ -321,7 +321,7 @@ class KernelCase {
     if (!op) {
       const KernelProblem &p = kernel_problems()[problem];
       op = std::make_unique<ConvolutionOp<T>>(p.convolution, FeatureLayout(p.product().irreps_in),
-                                              FeatureLayout(p.product().irreps_out), kernel_options(rows_per_bin));
+                                              FeatureLayout(p.product().irreps_out), 1, kernel_options(rows_per_bin));
       EXPECT_EQ(op->rows_per_bin(), rows_per_bin) << p.name;
     }
     return *op;
@@ -338,7 +338,7 @@ class KernelCase {
     rows.resize(n);
     fraction = bins = nan_vector<T>(n);
     RadialRows<T> found =
-        op.radial(r.data(), n, 0, n, scratch.data() + MARGIN, rows.data(), fraction.data(), bins.data());
+        op.radial(r.data(), nullptr, n, 0, n, scratch.data() + MARGIN, rows.data(), fraction.data(), bins.data());
     if (!op.exact() && !is_copied) std::copy_n(op.table_rows(), size, scratch.data() + MARGIN);
     found.table = scratch.data() + MARGIN;
     return found;

@@ -9,6 +9,7 @@
 #ifndef EQUI_TEST_MODEL_BUILDER_H
 #define EQUI_TEST_MODEL_BUILDER_H
 
+#include "contraction_builder.h"
 #include "irreps.h"
 #include "model_file.h"
 
@@ -92,6 +93,19 @@ struct TinyModelOptions {
   std::vector<int> radial_hidden = {8, 8};
   std::vector<int> readout_hidden = {};    // empty: one matrix
   bool r_power = false;                    // weights times r^l2
+  std::string basis = "bessel";            // or gaussian, chebyshev
+  std::string transform = "";              // or agnesi, soft
+  bool pair_cutoffs = false;               // not with a transform or xplor
+  bool late_cutoff = false;                // on the radial weights, not on the basis
+  int sender_columns = 0;                  // rows of the species as further inputs of the radial networks
+  int receiver_columns = 0;
+  bool norms = false;            // in the radial networks
+  bool density = false;          // a density normalisation behind each convolution
+  int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
+  int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
+  bool contraction_per_species = true;
+  bool repulsion_inside = false;    // before scale_shift
+  bool repulsion_outside = false;
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -104,7 +118,7 @@ class TinyModelMaker {
   ModelDocument make() {
     Json &doc = d_.document;
     doc["format"] = "equi";
-    doc["format_version"] = 1;
+    doc["format_version"] = MODEL_FORMAT_VERSION;
     doc["framework"] = {{"name", "test"}, {"version", "1"}};
     doc["architecture"] = "SevenNet";
     doc["elements"] = o_.elements;
@@ -115,15 +129,7 @@ class TinyModelMaker {
     doc["units"] = {{"energy", "eV"}, {"length", "Angstrom"}};
     doc["self_check"] = Json::array();
 
-    DocumentTensor waves{{o_.num_basis}, {}, o_.is_double};
-    for (int n = 1; n <= o_.num_basis; ++n) waves.values.push_back(n * 3.14159265358979 / o_.cutoff);
-    d_.tensors["wave_numbers"] = waves;
-    Json cutoff_function = {{"kind", "polynomial"}, {"p", o_.p}};
-    if (o_.xplor) cutoff_function = {{"kind", "xplor"}, {"r_on", o_.r_on}};
-    doc["radial_basis"] = {{"kind", "bessel"},
-                           {"wave_numbers", "wave_numbers"},
-                           {"prefactor", 2.0 / o_.cutoff},
-                           {"cutoff_function", cutoff_function}};
+    doc["radial_basis"] = radial_basis();
 
     doc["layers"] = Json::array();
     Irreps x(std::vector<IrrepBlock>{{o_.embedding_channels, {0, 1}}});
@@ -148,9 +154,11 @@ class TinyModelMaker {
          {"irreps_in", x.to_string()},
          {"block", block},
          {"network", network("readout", widths)}});
+    if (o_.repulsion_inside) repulsion("inside");
     add({{"type", "scale_shift"},
          {"scale", tensor("scale", {num_species()}, 1.0)},
          {"shift", tensor("shift", {num_species()}, 1.0)}});
+    if (o_.repulsion_outside) repulsion("outside");
     return d_;
   }
 
@@ -174,6 +182,109 @@ class TinyModelMaker {
   }
   std::string tensor(const std::string &name, std::initializer_list<int> shape, double width) {
     return tensor(name, std::vector<int64_t>(shape.begin(), shape.end()), width);
+  }
+
+  // The same for numbers that are evenly spread between two bounds.
+  std::string uniform(const std::string &name, const std::vector<int64_t> &shape, double low, double high) {
+    tensor(name, shape, 1.0);
+    std::uniform_real_distribution<double> between(low, high);
+    for (double &v : d_.tensors[name].values) v = static_cast<float>(between(random_));
+    return name;
+  }
+  std::string pairs(const std::string &name, double low, double high) {
+    return uniform(name, {num_species(), num_species()}, low, high);
+  }
+
+  Json radial_basis() {
+    Json basis = {{"kind", o_.basis}};
+    DocumentTensor grid{{o_.num_basis}, {}, o_.is_double};
+    if (o_.basis == "bessel") {
+      for (int n = 1; n <= o_.num_basis; ++n) grid.values.push_back(n * 3.14159265358979 / o_.cutoff);
+      d_.tensors["wave_numbers"] = grid;
+      basis.update({{"wave_numbers", "wave_numbers"}, {"prefactor", 2.0 / o_.cutoff}});
+    } else if (o_.basis == "gaussian") {
+      const double longest = o_.transform == "agnesi" ? 1.0 : o_.cutoff, step = longest / (o_.num_basis - 1);
+      for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back(n * step);
+      d_.tensors["centres"] = grid;
+      basis.update({{"centres", "centres"}, {"width", step}});
+    } else {
+      basis["size"] = o_.num_basis;
+    }
+    basis["cutoff_function"] = {{"kind", "polynomial"}, {"p", o_.p}};
+    if (o_.xplor) basis["cutoff_function"] = {{"kind", "xplor"}, {"r_on", o_.r_on}};
+    if (o_.late_cutoff) basis["apply_cutoff"] = false;
+    if (o_.transform == "agnesi")
+      basis["transform"] = {
+          {"kind", "agnesi"}, {"r0", pairs("r0", 1.2, 2.4)}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
+    if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs("r0", 1.2, 2.4)}, {"alpha", 4.0}};
+    if (o_.pair_cutoffs) basis["cutoffs"] = pairs("cutoffs", 0.7 * o_.cutoff, o_.cutoff);
+    return basis;
+  }
+
+  // Of a length that atoms some Angstrom apart feel.
+  void repulsion(const std::string &name) {
+    add({{"type", "pair_repulsion"},
+         {"prefactor", pairs(name + ".prefactor", 5.0, 15.0)},
+         {"length", pairs(name + ".length", 0.6, 1.2)},
+         {"cutoff", pairs(name + ".cutoff", 0.5 * o_.cutoff, o_.cutoff)},
+         {"p", o_.p},
+         {"coefficients", {0.18, 0.51, 0.28, 0.03}},
+         {"exponents", {3.2, 0.94, 0.4, 0.2}}});
+  }
+
+  // From feature `input` to feature `output` of equal irreps.
+  void contraction(const std::string &name, const std::string &input, const std::string &output, const Irreps &irreps) {
+    const int num = o_.contraction_per_species ? num_species() : 0;
+    const ContractionProduct product =
+        random_contraction(irreps, irreps, o_.contraction_degree, o_.contraction_paths, num, random_);
+    std::vector<Json> terms(irreps.size(), Json::array());
+    for (const ContractionTerm &t : product.terms) {
+      const std::string n = name + "." + std::to_string(t.out) + "." + std::to_string(t.degree);
+      DocumentTensor coupling{{static_cast<int64_t>(t.entries.size()), t.degree + 3}, {}, true};
+      for (const ContractionEntry &e : t.entries) {
+        coupling.values.insert(coupling.values.end(), {double(e.component), double(e.path)});
+        coupling.values.insert(coupling.values.end(), e.factor.begin(), e.factor.begin() + t.degree);
+        coupling.values.push_back(e.coefficient);
+      }
+      d_.tensors[n + ".coupling"] = coupling;
+      std::vector<int64_t> shape = {t.num_paths, irreps[t.out].mul};
+      if (num > 0) shape.insert(shape.begin(), num);
+      // Components of features are a few at the most: their powers stay of order one.
+      terms[t.out].push_back({{"degree", t.degree},
+                              {"weight", tensor(n + ".weight", shape, 0.5 * std::pow(0.4, t.degree - 1))},
+                              {"coupling", n + ".coupling"}});
+    }
+    Json blocks = Json::array();
+    for (int b = 0; b < irreps.size(); ++b) blocks.push_back({{"out", b}, {"terms", terms[b]}});
+    add({{"type", "symmetric_contraction"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"per_species", o_.contraction_per_species},
+         {"blocks", blocks}});
+  }
+
+  // A network on the radial basis with the options of such networks.
+  Json radial_network(const std::string &name, int num_outputs) {
+    std::vector<int> widths = {o_.num_basis + o_.sender_columns + o_.receiver_columns};
+    widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
+    widths.push_back(num_outputs);
+    Json n = network(name, widths);
+    if (o_.sender_columns > 0) n["sender"] = tensor(name + ".sender", {num_species(), o_.sender_columns}, 1.0);
+    if (o_.receiver_columns > 0) n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
+    if (o_.late_cutoff) n["times_cutoff"] = true;
+    if (o_.norms) {
+      n["norms"] = Json::array();
+      for (size_t k = 0; k < o_.radial_hidden.size(); ++k) {
+        const std::string norm = name + ".norm" + std::to_string(k);
+        n["norms"].push_back({{"weight", uniform(norm + ".weight", {o_.radial_hidden[k]}, 0.5, 1.5)},
+                              {"bias", tensor(norm + ".bias", {o_.radial_hidden[k]}, 0.3)},
+                              {"epsilon", 1e-5}});
+      }
+      n["norms"].push_back(nullptr);
+    }
+    return n;
   }
 
   Json network(const std::string &name, const std::vector<int> &widths) {
@@ -274,10 +385,6 @@ class TinyModelMaker {
       num_weights += p.out.mul;
     }
 
-    std::vector<int> widths = {o_.num_basis};
-    widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
-    widths.push_back(num_weights);
-
     add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
     add(linear("lin1_" + n, x_name, x, "y" + n, x, false, false));
     add({{"type", "convolution"},
@@ -286,8 +393,20 @@ class TinyModelMaker {
          {"output", "m" + n},
          {"irreps_out", Irreps(mid).to_string()},
          {"paths", path_list},
-         {"radial", network("radial" + n, widths)}});
-    add(linear("lin2_" + n, "m" + n, Irreps(mid), "z" + n, z, false, true));
+         {"radial", radial_network("radial" + n, num_weights)}});
+    std::string messages = "m" + n;
+    if (o_.density) {
+      add({{"type", "density_normalization"},
+           {"input", messages},
+           {"irreps_in", Irreps(mid).to_string()},
+           {"output", "d" + n},
+           {"irreps_out", Irreps(mid).to_string()},
+           {"radial", radial_network("density" + n, 1)},
+           {"offset", 0.8},
+           {"factor", 0.3}});
+      messages = "d" + n;
+    }
+    add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, true));
 
     Json terms = Json::array();
     int even_at = 0, odd_at = 0, gate_at = even, gated_at = first_gated;
@@ -306,12 +425,15 @@ class TinyModelMaker {
       }
       terms.push_back(term);
     }
+    const std::string next_name = "x" + std::to_string(t + 1);
+    const bool is_contracted = o_.contraction_degree > 0;
     add({{"type", "gate"},
          {"input", "z" + n},
          {"irreps_in", z.to_string()},
-         {"output", "x" + std::to_string(t + 1)},
+         {"output", is_contracted ? "a" + n : next_name},
          {"irreps_out", next.to_string()},
          {"terms", terms}});
+    if (is_contracted) contraction("contraction" + n, "a" + n, next_name, next);
   }
 };
 

@@ -124,6 +124,67 @@ inline std::vector<TinyCase> tiny_cases() {
   return cases;
 }
 
+// What MACE and NequIP need beyond tiny_cases().
+inline std::vector<TinyCase> family_cases() {
+  std::vector<TinyCase> cases(4);
+  cases[0].name = "contraction_agnesi_density";
+  TinyModelOptions &mace = cases[0].options;
+  mace.elements = {"O", "H", "Si"};
+  mace.parity = true;
+  mace.lmax_edge = 3;
+  mace.hidden = {"5x0e+5x1o+5x2e", "13x0e"};
+  mace.xplor = false;
+  mace.p = 5.0;
+  mace.transform = "agnesi";
+  mace.density = true;
+  mace.contraction_degree = 3;
+  mace.repulsion_inside = true;
+  mace.readout_hidden = {4};
+  cases[0].keeps_parity = true;
+  cases[1].name = "rows_of_species_norms_late_cutoff";
+  TinyModelOptions &late = cases[1].options;
+  late.hidden = {"3x0e+3x1e+3x2e", "3x0e+3x1e", "5x0e"};
+  late.basis = "gaussian";
+  late.transform = "soft";
+  late.late_cutoff = true;
+  late.sender_columns = 3;
+  late.receiver_columns = 2;
+  late.norms = true;
+  late.biases = true;
+  late.density = true;
+  late.contraction_degree = 2;
+  late.contraction_per_species = false;
+  late.repulsion_outside = true;
+  late.seed = 5;
+  cases[2].name = "cutoffs_of_pairs";
+  TinyModelOptions &pairs = cases[2].options;
+  pairs.elements = {"O", "H", "Si"};
+  pairs.parity = true;
+  pairs.hidden = {"13x0e+5x1o+3x1e", "33x0e"};
+  pairs.xplor = false;
+  pairs.pair_cutoffs = true;
+  pairs.density = true;
+  pairs.repulsion_inside = pairs.repulsion_outside = true;
+  pairs.denominator = 0.5;
+  pairs.seed = 6;
+  cases[2].keeps_parity = true;
+  cases[3].name = "fourth_degree_chebyshev";
+  TinyModelOptions &fourth = cases[3].options;
+  fourth.parity = true;
+  fourth.lmax_edge = 1;
+  fourth.hidden = {"1x0e+1x1o", "33x0e"};
+  fourth.xplor = false;
+  fourth.basis = "chebyshev";
+  fourth.transform = "agnesi";
+  fourth.sender_columns = 1;
+  fourth.radial_hidden = {5};
+  fourth.contraction_degree = 4;
+  fourth.is_double = false;
+  fourth.seed = 7;
+  cases[3].keeps_parity = true;
+  return cases;
+}
+
 inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {
   const ImageStructure images = s.images(cutoff);
   evaluator.set_neighborhood(images.neighborhood);

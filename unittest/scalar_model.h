@@ -1,5 +1,6 @@
 // The energy of a model by plain loops over the core's scalar references (TensorProduct::forward, spherical_harmonics,
-// RadialFunction, Network): slow, in float64, one rank. A second route for tests of an Evaluator.
+// RadialFunction, ContractionProduct::forward, PairRepulsion::energy, Network): slow, in float64, one rank. A second
+// route for tests of an Evaluator.
 #ifndef EQUI_TEST_SCALAR_MODEL_H
 #define EQUI_TEST_SCALAR_MODEL_H
 
@@ -15,6 +16,14 @@
 namespace equi {
 namespace testing {
 
+// The functions of all pairs of species, [receiver * num_species + sender].
+inline std::vector<RadialFunction> functions_of_pairs(const RadialFunction &f, int num_species) {
+  std::vector<RadialFunction> all;
+  for (int i = 0; i < num_species; ++i)
+    for (int j = 0; j < num_species; ++j) all.push_back(f.for_pair(i, j));
+  return all;
+}
+
 // Energies per receiver. Every row must be owned.
 inline std::vector<double> scalar_energies(const Model &model, const ImageStructure &s) {
   const Neighborhood &g = s.neighborhood;
@@ -22,6 +31,17 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
   using Feature = std::vector<std::vector<double>>;    // [atom][component]
   std::map<int, Feature> features;
   std::vector<double> energy(num_atoms, 0.0);
+
+  // Calls f(candidate, vec, r, species of receiver and sender) for all neighbours of receiver i.
+  const auto for_neighbours = [&](int i, const auto &f) {
+    for (int64_t c = g.first[i]; c < g.first[i + 1]; ++c) {
+      double vec[3];
+      for (int k = 0; k < 3; ++k) vec[k] = s.positions[g.sender_atom[c]][k] - s.positions[g.receiver[i]][k];
+      const double r = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]);
+      const int a = g.row_species[i], b = g.row_species[g.sender_row[c]];
+      if (r < (model.pair_cutoff.data.empty() ? model.cutoff : model.pair_cutoff(a, b))) f(c, vec, r, a, b);
+    }
+  };
 
   for (const Layer &layer : model.layers) {
     if (const auto *embedding = std::get_if<SpeciesEmbedding>(&layer)) {
@@ -53,16 +73,13 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       const TensorProduct &product = convolution->product;
       Feature m(num_atoms, std::vector<double>(product.irreps_out.dim(), 0.0));
       std::vector<double> y((product.lmax_edge + 1) * (product.lmax_edge + 1)), w(product.num_weights());
+      const std::vector<RadialFunction> radial = functions_of_pairs(convolution->radial, model.num_species());
       for (int i = 0; i < num_atoms; ++i)
-        for (int64_t c = g.first[i]; c < g.first[i + 1]; ++c) {
-          double vec[3];
-          for (int k = 0; k < 3; ++k) vec[k] = s.positions[g.sender_atom[c]][k] - s.positions[g.receiver[i]][k];
-          const double r = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]);
-          if (!(r < model.cutoff)) continue;
+        for_neighbours(i, [&](int64_t c, const double *vec, double r, int a, int b) {
           spherical_harmonics(product.lmax_edge, vec, y.data(), nullptr);
-          convolution->radial.derivatives(r, 0, 1, w.data());
+          radial[a * model.num_species() + b].derivatives(r, 0, 1, w.data());
           product.forward(x[g.sender_row[c]].data(), y.data(), w.data(), m[i].data());
-        }
+        });
       features[convolution->output] = m;
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {
       const Irreps &in = model.features[gate->input], &out = model.features[gate->output];
@@ -81,6 +98,29 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
           }
         }
       features[gate->output] = x;
+    } else if (const auto *normalization = std::get_if<DensityNormalization>(&layer)) {
+      const std::vector<RadialFunction> density = functions_of_pairs(normalization->density, model.num_species());
+      Feature x = features.at(normalization->input);
+      for (int i = 0; i < num_atoms; ++i) {
+        double sum = 0.0;
+        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+          double one;
+          density[a * model.num_species() + b].derivatives(r, 0, 1, &one);
+          sum += one;
+        });
+        for (double &v : x[i]) v /= normalization->offset + normalization->factor * sum;
+      }
+      features[normalization->output] = x;
+    } else if (const auto *contraction = std::get_if<SymmetricContraction>(&layer)) {
+      Feature y(num_atoms, std::vector<double>(model.features[contraction->output].dim(), 0.0));
+      for (int i = 0; i < num_atoms; ++i)
+        contraction->product.forward(g.row_species[i], features.at(contraction->input)[i].data(), y[i].data());
+      features[contraction->output] = y;
+    } else if (const auto *repulsion = std::get_if<PairRepulsion>(&layer)) {
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+          energy[i] += repulsion->energy(a, b, r, nullptr);
+        });
     } else if (const auto *readout = std::get_if<Readout>(&layer)) {
       const int offset = model.features[readout->input].offset(readout->block);
       for (int i = 0; i < num_atoms; ++i)

@@ -3,11 +3,13 @@
 #include "model_file.h"
 
 #include <gtest/gtest.h>
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <functional>
 #include <limits>
 #include <random>
+#include <stdexcept>
 
 using namespace equi;
 using namespace equi::testing;
@@ -35,6 +37,41 @@ Json &layer(ModelDocument &d, int i) {
   return d.document["layers"][i];
 }
 
+// What MACE and NequIP need.
+TinyModelOptions family_options() {
+  TinyModelOptions o;
+  o.elements = {"O", "Si", "Al"};
+  o.parity = true;
+  o.hidden = {"5x0e+5x1o", "13x0e"};
+  o.xplor = false;
+  o.transform = "agnesi";
+  o.late_cutoff = true;
+  o.sender_columns = 2;
+  o.receiver_columns = 3;
+  o.norms = true;
+  o.density = true;
+  o.contraction_degree = 3;
+  o.repulsion_inside = o.repulsion_outside = true;
+  return o;
+}
+
+// The first layer of a type.
+int find_layer(const ModelDocument &d, const std::string &type) {
+  const Json &layers = d.document["layers"];
+  for (size_t k = 0; k < layers.size(); ++k)
+    if (layers[k]["type"] == type) return static_cast<int>(k);
+  throw std::logic_error("the model has no layer " + type);
+}
+
+template <class L>
+const L &first_layer(const Model &m) {
+  for (const Layer &l : m.layers)
+    if (const L *found = std::get_if<L>(&l)) return *found;
+  throw std::logic_error("the model has no such layer");
+}
+template <class L>
+const L &first_layer(Model &&) = delete;    // would not outlive the model
+
 // That the bytes are refused by a ModelFileError whose text holds the file and all parts.
 void expect_refusal(const std::string &bytes, const std::vector<std::string> &parts) {
   try {
@@ -57,6 +94,27 @@ void expect_refusal(const std::function<void(ModelDocument &)> &damage, const st
 // The same for the JSON value at a path of the document.
 void expect_refused_value(const std::string &pointer, const Json &value, const std::vector<std::string> &parts) {
   expect_refusal([&](ModelDocument &d) { d.document[Json::json_pointer(pointer)] = value; }, parts);
+}
+
+void expect_refusal(const TinyModelOptions &options, const std::function<void(ModelDocument &)> &damage,
+                    const std::vector<std::string> &parts) {
+  ModelDocument d = make_tiny_model(options);
+  d.model();
+  damage(d);
+  expect_refusal(d.bytes(), parts);
+}
+
+// A value within the first layer of a type of family_options(), refused with a message about that field.
+void expect_refused_in(const std::string &type, const std::string &pointer, const Json &value,
+                       std::vector<std::string> parts) {
+  expect_refusal(
+      family_options(),
+      [&](ModelDocument &d) {
+        const int k = find_layer(d, type);
+        d.document["layers"][k][Json::json_pointer(pointer)] = value;
+        parts.push_back("layers[" + std::to_string(k) + "]");
+      },
+      parts);
 }
 
 std::string at(int i) {
@@ -233,34 +291,37 @@ TEST(ModelFile, refuses_damaged_containers) {
 
 // Random damage anywhere: refused or read, never anything else (run under a sanitizer for the full meaning).
 TEST(ModelFile, survives_random_damage) {
-  TinyModelOptions o;
-  o.hidden = {"2x0e+2x1e", "2x0e"};
-  const ModelDocument d = make_tiny_model(o);
-  const std::string good = d.bytes();
-  const size_t header_end = good.size() - d.data().size();
-  std::mt19937 random(2);
-  int num_refused = 0;
-  for (int k = 0; k < 3000; ++k) {
-    std::string bad = good;
-    for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
-      const size_t where = random() % header_end;
-      if (random() % 2)
-        bad[where] = "0123456789-.eE[]{},:\"abz"[random() % 24];
-      else
-        bad[where] = static_cast<char>(random() % 256);
+  TinyModelOptions plain, family = family_options();
+  plain.hidden = {"2x0e+2x1e", "2x0e"};
+  family.hidden = {"2x0e+2x1o", "2x0e"};
+  for (const TinyModelOptions &o : {plain, family}) {
+    const ModelDocument d = make_tiny_model(o);
+    const std::string good = d.bytes();
+    const size_t header_end = good.size() - d.data().size();
+    std::mt19937 random(2);
+    int num_refused = 0;
+    for (int k = 0; k < 3000; ++k) {
+      std::string bad = good;
+      for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
+        const size_t where = random() % header_end;
+        if (random() % 2)
+          bad[where] = "0123456789-.eE[]{},:\"abz"[random() % 24];
+        else
+          bad[where] = static_cast<char>(random() % 256);
+      }
+      try {
+        parse_model(bad, "damaged.equi");
+      } catch (const ModelFileError &) {
+        ++num_refused;
+      }
     }
-    try {
-      parse_model(bad, "damaged.equi");
-    } catch (const ModelFileError &) {
-      ++num_refused;
-    }
+    EXPECT_GT(num_refused, 1500);
   }
-  EXPECT_GT(num_refused, 1500);
 }
 
 TEST(ModelFile, refuses_a_bad_head) {
   expect_refused_value("/format", "other", {"format: expected \"equi\", found \"other\""});
-  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 2"});
+  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 3"});
   expect_refused_value("/format_version", 0, {"format_version"});
   expect_refused_value("/format_version", "1", {"format_version"});
   expect_refused_value("/framework", "sevenn", {"framework", "an object"});
@@ -284,7 +345,7 @@ TEST(ModelFile, refuses_a_bad_head) {
 }
 
 TEST(ModelFile, refuses_a_bad_radial_basis) {
-  expect_refused_value("/radial_basis/kind", "gaussian", {"radial_basis.kind", "\"bessel\"", "gaussian"});
+  expect_refused_value("/radial_basis/kind", "spline", {"radial_basis.kind", "\"bessel\"", "spline"});
   expect_refused_value("/radial_basis/wave_numbers", "nothing", {"radial_basis.wave_numbers", "nothing"});
   expect_refused_value("/radial_basis/wave_numbers", "embedding", {"radial_basis.wave_numbers", "[n]", "[3, 13]"});
   expect_refused_value("/radial_basis/cutoff_function/kind", "cosine", {"radial_basis.cutoff_function.kind", "cosine"});
@@ -292,7 +353,221 @@ TEST(ModelFile, refuses_a_bad_radial_basis) {
                        {"radial_basis.cutoff_function.r_on", "below the cutoff"});
   expect_refused_value("/radial_basis/cutoff_function", {{"kind", "polynomial"}, {"p", 1}},
                        {"radial_basis.cutoff_function.p"});
-  expect_refused_value("/radial_basis/transform", "agnesi", {"radial_basis", "\"transform\""});
+  expect_refused_value("/radial_basis/transform", "agnesi", {"radial_basis.transform", "an object"});
+  expect_refused_value("/radial_basis/apply_cutof", false, {"radial_basis", "apply_cutof"});
+  expect_refused_value("/radial_basis/centres", "wave_numbers", {"radial_basis", "centres"});
+  expect_refused_value("/radial_basis/apply_cutoff", 1, {"radial_basis.apply_cutoff", "true or false"});
+
+  TinyModelOptions o;
+  o.basis = "gaussian";
+  const auto expect = [&](const std::string &pointer, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { d.document["radial_basis"][Json::json_pointer(pointer)] = value; }, parts);
+  };
+  expect("/width", 0.0, {"radial_basis.width", "positive"});
+  expect("/centres", "scale_", {"radial_basis.centres"});
+  expect("/prefactor", 1.0, {"radial_basis", "\"prefactor\""});
+  o.basis = "chebyshev";
+  expect("/size", 0, {"radial_basis.size", "1 to 64"});
+  expect("/size", 65, {"radial_basis.size", "1 to 64"});
+  o.transform = "agnesi";
+  o.xplor = false;
+  expect("/transform/kind", "tanh", {"radial_basis.transform.kind", "\"agnesi\" or \"soft\""});
+  expect("/transform/q", 0.0, {"radial_basis.transform.q", "positive"});
+  expect("/transform/p", 33.0, {"radial_basis.transform.p", "at most 32"});
+  expect("/transform/a", -1.0, {"radial_basis.transform.a", "positive"});
+  expect("/transform/alpha", 4.0, {"radial_basis.transform", "\"alpha\""});
+  expect("/transform/r0", "scale", {"radial_basis.transform.r0", "[2, 2]", "[2]"});
+  expect("/cutoffs", "r0", {"radial_basis.cutoffs", "transform"});
+  expect_refusal(o, [](ModelDocument &d) { d.tensors["r0"].values[3] = 0.0; },
+                 {"radial_basis.transform.r0", "positive"});
+  o.transform = "soft";
+  expect("/transform/alpha", nullptr, {"radial_basis.transform.alpha", "a number"});
+  expect("/transform/q", 1.0, {"radial_basis.transform", "\"q\""});
+  o.transform = "";
+  o.pair_cutoffs = true;
+  expect("/cutoffs", "scale", {"radial_basis.cutoffs", "[2, 2]", "[2]"});
+  expect("/cutoff_function", {{"kind", "xplor"}, {"r_on", 3.5}}, {"radial_basis.cutoffs", "xplor"});
+  for (double bad : {0.0, -1.0, 4.001})
+    expect_refusal(o, [&](ModelDocument &d) { d.tensors["cutoffs"].values[2] = bad; }, {"radial_basis.cutoffs"});
+}
+
+TEST(ModelFile, reads_radial_bases_of_all_kinds) {
+  TinyModelOptions o = family_options();
+  ModelDocument d = make_tiny_model(o);
+  const Model agnesi = d.model();
+  const RadialFunction &f = first_layer<Convolution>(agnesi).radial;
+  EXPECT_EQ(f.basis.kind, RadialBasis::Kind::bessel);
+  EXPECT_EQ(f.basis.transform, RadialBasis::Transform::agnesi);
+  EXPECT_EQ(f.basis.agnesi_q, 0.9183);
+  EXPECT_EQ(f.basis.agnesi_p, 4.5791);
+  EXPECT_EQ(f.basis.agnesi_a, 1.0805);
+  EXPECT_EQ(f.basis.pair_r0.data, d.tensors["r0"].values);
+  EXPECT_FALSE(f.basis.apply_cutoff);
+  EXPECT_TRUE(f.times_cutoff);
+  EXPECT_EQ(f.network.num_inputs(), 4 + 2 + 3);
+  EXPECT_EQ(f.sender.cols, 2);
+  EXPECT_EQ(f.receiver.data, d.tensors["radial0.receiver"].values);
+  ASSERT_EQ(f.network.norms.size(), 3u);
+  EXPECT_EQ(f.network.norms[1].weight, d.tensors["radial0.norm1.weight"].values);
+  EXPECT_EQ(f.network.norms[1].epsilon, 1e-5);
+  EXPECT_TRUE(f.network.norms[2].weight.empty());
+  EXPECT_EQ(f.output, RadialFunction::Output::weights);
+
+  o = TinyModelOptions();
+  o.basis = "gaussian";
+  o.transform = "soft";
+  const Model soft = make_tiny_model(o).model();
+  const RadialBasis &gaussian = first_layer<Convolution>(soft).radial.basis;
+  EXPECT_EQ(gaussian.kind, RadialBasis::Kind::gaussian);
+  EXPECT_EQ(gaussian.size(), 4);
+  EXPECT_EQ(gaussian.soft_alpha, 4.0);
+  EXPECT_TRUE(gaussian.apply_cutoff);
+  o = TinyModelOptions();
+  o.basis = "chebyshev";
+  o.xplor = false;
+  o.pair_cutoffs = true;
+  d = make_tiny_model(o);
+  const Model m = d.model();
+  EXPECT_EQ(first_layer<Convolution>(m).radial.basis.size(), 4);
+  EXPECT_EQ(m.pair_cutoff.data, d.tensors["cutoffs"].values);
+  EXPECT_EQ(m.pair_cutoff.rows, 2);
+  EXPECT_EQ(first_layer<Convolution>(m).radial.basis.pair_cutoff.data, m.pair_cutoff.data);
+  EXPECT_TRUE(make_tiny_model().model().pair_cutoff.data.empty());
+}
+
+TEST(ModelFile, reads_the_layers_of_mace) {
+  ModelDocument d = make_tiny_model(family_options());
+  const Model m = d.model();
+  const auto &density = first_layer<DensityNormalization>(m);
+  EXPECT_EQ(density.offset, 0.8);
+  EXPECT_EQ(density.factor, 0.3);
+  EXPECT_EQ(density.density.output, RadialFunction::Output::tanh_square);
+  EXPECT_EQ(density.density.num_outputs(), 1);
+  EXPECT_TRUE(density.density.times_cutoff);
+
+  const ContractionProduct &product = first_layer<SymmetricContraction>(m).product;
+  EXPECT_TRUE(product.per_species);
+  const Json &term = layer(d, find_layer(d, "symmetric_contraction"))["blocks"][1]["terms"][2];
+  const auto found = std::find_if(product.terms.begin(), product.terms.end(),
+                                  [](const ContractionTerm &t) { return t.out == 1 && t.degree == 3; });
+  ASSERT_NE(found, product.terms.end());
+  const DocumentTensor &coupling = d.tensors.at(term["coupling"]), &weight = d.tensors.at(term["weight"]);
+  ASSERT_EQ(found->entries.size(), static_cast<size_t>(coupling.shape[0]));
+  EXPECT_EQ(found->entries[4].component, coupling.values[4 * 6]);
+  EXPECT_EQ(found->entries[4].path, coupling.values[4 * 6 + 1]);
+  for (int n = 0; n < 3; ++n) EXPECT_EQ(found->entries[4].factor[n], coupling.values[4 * 6 + 2 + n]);
+  EXPECT_EQ(found->entries[4].coefficient, coupling.values[4 * 6 + 5]);
+  ASSERT_EQ(found->weight.size(), 3u);
+  EXPECT_EQ(found->num_paths, weight.shape[1]);
+  EXPECT_EQ(found->weight[2](0, 3), weight.values[2 * weight.shape[1] * weight.shape[2] + 3]);
+
+  int before = 0, after = 0;
+  bool is_after = false;
+  for (const Layer &l : m.layers) {
+    is_after = is_after || std::holds_alternative<ScaleShift>(l);
+    if (std::holds_alternative<PairRepulsion>(l)) ++(is_after ? after : before);
+  }
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 1);
+  const auto &repulsion = first_layer<PairRepulsion>(m);
+  EXPECT_EQ(repulsion.length.data, d.tensors["inside.length"].values);
+  EXPECT_EQ(repulsion.exponents, (std::vector<double>{3.2, 0.94, 0.4, 0.2}));
+}
+
+TEST(ModelFile, reads_files_of_the_first_version) {
+  ModelDocument d = make_tiny_model(rich_options());
+  d.document["format_version"] = 1;
+  EXPECT_EQ(d.model().num_convolutions(), 3);
+}
+
+TEST(ModelFile, refuses_bad_radial_networks) {
+  const std::string net = "/radial";
+  expect_refused_in("convolution", net + "/sender", "scale", {"radial.sender", "[3, n]", "[3]"});
+  expect_refused_in("convolution", net + "/receiver", "radial0.sender", {"radial.weights[0]", "[8, n]", "[9, 8]"});
+  expect_refused_in("convolution", net + "/norms", Json::array(), {"radial.norms", "3 norms"});
+  expect_refused_in("convolution", net + "/norms/0/weight", "radial0.sender", {"radial.norms[0].weight", "[8]"});
+  expect_refused_in("convolution", net + "/norms/0/epsilon", 0.0, {"radial.norms[0].epsilon", "positive"});
+  expect_refused_in("convolution", net + "/norms/0/mean", 0.0, {"radial.norms[0]", "\"mean\""});
+  expect_refused_in("convolution", net + "/norms/2",
+                    {{"weight", "radial0.norm0.weight"}, {"bias", "radial0.norm0.bias"}, {"epsilon", 1e-5}},
+                    {"radial.norms[2]", "null for the last weight"});
+  expect_refused_in("convolution", net + "/times_cutoff", 1, {"radial.times_cutoff", "true or false"});
+  // Readouts have no pair of species and no norms.
+  for (const char *key : {"sender", "receiver", "norms", "times_cutoff"})
+    expect_refused_in("readout", std::string("/network/") + key, Json::array(), {"network", key});
+}
+
+TEST(ModelFile, refuses_bad_density_normalizations) {
+  expect_refused_in("density_normalization", "/irreps_out", "5x0e", {"irreps_out"});
+  expect_refused_in("density_normalization", "/offset", 0.0, {"offset", "other than zero"});
+  expect_refused_in("density_normalization", "/factor", "b", {"factor", "a number"});
+  expect_refused_in("density_normalization", "/radial/weights/2", "radial0.w2", {"radial.weights[2]", "[8, 1]"});
+  expect_refused_in("density_normalization", "/power", 2, {"\"power\""});
+}
+
+TEST(ModelFile, refuses_bad_symmetric_contractions) {
+  const std::string type = "symmetric_contraction", term = "/blocks/1/terms/2";
+  expect_refused_in(type, "/irreps_out", "5x0e+4x1o", {"irreps_out", "5 channels", "4x1o"});
+  expect_refused_in(type, "/per_species", false, {"weight", "[n, 5]"});
+  expect_refused_in(type, "/blocks/1/out", 0, {"blocks[1].out", "one entry per output block"});
+  expect_refused_in(type, "/blocks/1/out", 2, {"blocks[1].out", "0 to 1"});
+  expect_refused_in(type, "/blocks/1/weight", "w", {"blocks[1]", "\"weight\""});
+  expect_refused_in(type, term + "/degree", 5, {"blocks[1].terms[2].degree", "1 to 4"});
+  expect_refused_in(type, term + "/degree", 2, {"blocks[1].terms[2].coupling", "[n, 5]"});
+  expect_refused_in(type, term + "/scale", 2, {"blocks[1].terms[2]", "\"scale\""});
+  expect_refused_in(type, "/blocks/0/terms/1", Json::object(), {"blocks[0].terms[1].degree"});
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   Json &terms = layer(d, find_layer(d, "symmetric_contraction"))["blocks"][1]["terms"];
+                   terms.push_back(terms[2]);
+                 },
+                 {"blocks", "output block and degree belong to an earlier term"});
+
+  // Numbers of the third row of a coupling of the third degree into 1o: component, path, three factors, coefficient.
+  const auto expect = [](int column, double value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        family_options(), [&](ModelDocument &d) { d.tensors["contraction0.1.3.coupling"].values[12 + column] = value; },
+        parts);
+  };
+  for (double bad : {3.0, -1.0, 0.5, 1e300}) expect(0, bad, {"coupling", "a component", "0 to 2", "row 2"});
+  for (double bad : {3.0, -1.0, 0.5}) expect(1, bad, {"coupling", "a path", "0 to 2", "row 2"});
+  for (double bad : {4.0, -1.0, 1.5}) expect(3, bad, {"coupling", "a factor", "0 to 3", "row 2"});
+  expect(5, std::nan(""), {"coupling", "finite"});
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   std::vector<double> &v = d.tensors["contraction0.1.3.coupling"].values;
+                   std::copy_n(std::vector<double>{0, 0, 3, 0, 0}.begin(), 5, v.begin());
+                 },
+                 {"coupling", "ascending order", "row 0"});
+  // Parity: three scalars are no vector, unless nothing comes of it.
+  const auto with_scalars = [](double coefficient) {
+    ModelDocument d = make_tiny_model(family_options());
+    std::vector<double> &v = d.tensors["contraction0.1.3.coupling"].values;
+    std::copy_n(std::vector<double>{0, 0, 0, 0, 0, coefficient}.begin(), 6, v.begin());
+    return d;
+  };
+  expect_refusal(with_scalars(1.0).bytes(), {"coupling", "factors of total parity o in row 0"});
+  EXPECT_EQ(with_scalars(0.0).model().num_convolutions(), 2);
+}
+
+TEST(ModelFile, refuses_bad_pair_repulsions) {
+  expect_refused_in("pair_repulsion", "/prefactor", "scale", {"prefactor", "[3, 3]", "[3]"});
+  expect_refused_in("pair_repulsion", "/p", 1.0, {".p", "2 to 1000"});
+  expect_refused_in("pair_repulsion", "/coefficients", Json::array(), {"coefficients", "1 to 64"});
+  expect_refused_in("pair_repulsion", "/coefficients", {1.0}, {"exponents", "1 exponents"});
+  expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "not negative"});
+  expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
+  expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
+  for (const char *name : {"inside.length", "inside.cutoff"})
+    expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; }, {"positive", name});
+  // Nothing else follows scale_shift.
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.push_back(layers[find_layer(d, "scale_shift")]);
+                 },
+                 {"after scale_shift"});
 }
 
 TEST(ModelFile, refuses_bad_tensors) {
@@ -470,6 +745,51 @@ TEST(Model, restriction_keeps_the_rows_of_its_elements) {
   } catch (const std::invalid_argument &e) {
     EXPECT_NE(std::string(e.what()).find("no element Na; the model knows: O Si Al"), std::string::npos) << e.what();
   }
+}
+
+// What is left answers for each pair of the kept species as before.
+TEST(Model, restriction_keeps_what_belongs_to_pairs) {
+  TinyModelOptions cutoffs = family_options();
+  cutoffs.transform = "";
+  cutoffs.pair_cutoffs = true;
+  for (const TinyModelOptions &o : {family_options(), cutoffs}) {
+    const Model m = make_tiny_model(o).model(), r = m.restricted_to({"Al", "O"});
+    const int before[2] = {2, 0};
+    const auto expect_same = [&](const RadialFunction &f, const RadialFunction &old) {
+      std::vector<double> a(f.num_outputs()), b(f.num_outputs());
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) {
+          f.for_pair(i, j).derivatives(1.9, 0, 1, a.data());
+          old.for_pair(before[i], before[j]).derivatives(1.9, 0, 1, b.data());
+          EXPECT_EQ(a, b) << i << j;
+        }
+      EXPECT_EQ(f.sender.rows, 2);
+    };
+    expect_same(first_layer<Convolution>(r).radial, first_layer<Convolution>(m).radial);
+    expect_same(first_layer<DensityNormalization>(r).density, first_layer<DensityNormalization>(m).density);
+    if (o.pair_cutoffs) {
+      EXPECT_EQ(r.pair_cutoff.rows, 2);
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) EXPECT_EQ(r.pair_cutoff(i, j), m.pair_cutoff(before[i], before[j]));
+    } else {
+      EXPECT_TRUE(r.pair_cutoff.data.empty());
+    }
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j)
+        EXPECT_EQ(first_layer<PairRepulsion>(r).energy(i, j, 1.9, nullptr),
+                  first_layer<PairRepulsion>(m).energy(before[i], before[j], 1.9, nullptr));
+    const ContractionProduct &after = first_layer<SymmetricContraction>(r).product,
+                             &old = first_layer<SymmetricContraction>(m).product;
+    ASSERT_EQ(after.terms.size(), old.terms.size());
+    for (size_t t = 0; t < after.terms.size(); ++t) {
+      ASSERT_EQ(after.terms[t].weight.size(), 2u);
+      for (int s = 0; s < 2; ++s) EXPECT_EQ(after.terms[t].weight[s].data, old.terms[t].weight[before[s]].data);
+    }
+  }
+  TinyModelOptions common = family_options();
+  common.contraction_per_species = false;
+  const Model m = make_tiny_model(common).model().restricted_to({"Si"});
+  EXPECT_EQ(first_layer<SymmetricContraction>(m).product.terms[0].weight.size(), 1u);
 }
 
 TEST(ModelBuilder, makes_readable_models_of_many_kinds) {

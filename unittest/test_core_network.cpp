@@ -33,6 +33,21 @@ Network random_network(const std::vector<int> &widths, Activation a, bool has_bi
   return n;
 }
 
+Network with_norms(Network n, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  n.norms.resize(n.weights.size());
+  for (size_t k = 0; k + 1 < n.weights.size(); ++k) {
+    if (k == 1) continue;    // one layer without
+    for (int j = 0; j < n.weights[k].cols; ++j) {
+      n.norms[k].weight.push_back(1.0 + 0.3 * normal(random));
+      n.norms[k].bias.push_back(0.3 * normal(random));
+    }
+    n.norms[k].epsilon = 0.05;    // large enough to be seen
+  }
+  return n;
+}
+
 // The definition, written out a second time.
 std::vector<double> plain_value(const Network &n, std::vector<double> h) {
   for (size_t k = 0; k < n.weights.size(); ++k) {
@@ -40,10 +55,24 @@ std::vector<double> plain_value(const Network &n, std::vector<double> h) {
     for (int j = 0; j < n.weights[k].cols; ++j) {
       for (int i = 0; i < n.weights[k].rows; ++i) z[j] += h[i] * n.weights[k](i, j);
       if (!n.biases[k].empty()) z[j] += n.biases[k][j];
-      double d;
-      activation_derivatives(n.activation, z[j], 0, &d);
-      if (k + 1 < n.weights.size()) z[j] = n.activation_scale * d;
     }
+    if (k < n.norms.size() && !n.norms[k].weight.empty()) {
+      // The variance by another formula, mean of squares minus square of the mean.
+      double sum = 0.0, squares = 0.0;
+      for (double v : z) {
+        sum += v;
+        squares += v * v;
+      }
+      const double mean = sum / z.size(), variance = squares / z.size() - mean * mean;
+      for (size_t j = 0; j < z.size(); ++j)
+        z[j] = n.norms[k].weight[j] * (z[j] - mean) / std::sqrt(variance + n.norms[k].epsilon) + n.norms[k].bias[j];
+    }
+    if (k + 1 < n.weights.size())
+      for (double &v : z) {
+        double d;
+        activation_derivatives(n.activation, v, 0, &d);
+        v = n.activation_scale * d;
+      }
     h = z;
   }
   return h;
@@ -60,6 +89,27 @@ std::vector<double> curve_inputs(int num, double t, int order) {
   for (int q = 0; q <= order; ++q)
     for (int i = 0; i < num; ++i) in.push_back(curve(i, t, q));
   return in;
+}
+
+// Two steps of central differences against derivatives(), for a network of four inputs.
+void expect_limits_of_differences(const Network &n) {
+  const int m = n.num_outputs();
+  const auto at = [&](double t) {
+    std::vector<double> out(4 * m);
+    n.derivatives(3, curve_inputs(4, t, 3).data(), out.data());
+    return out;
+  };
+  const double t = 0.3;
+  const std::vector<double> exact = at(t);
+  double error[2] = {};
+  const double steps[2] = {2e-2, 2e-3};
+  for (int s = 0; s < 2; ++s) {
+    const auto high = at(t + steps[s]), low = at(t - steps[s]);
+    for (int k = 0; k < 3 * m; ++k)
+      error[s] = std::fmax(error[s], std::fabs((high[k] - low[k]) / (2 * steps[s]) - exact[k + m]));
+  }
+  EXPECT_LT(error[1], 1e-4) << activation_name(n.activation);
+  EXPECT_NEAR(error[0] / error[1], 100.0, 10.0) << activation_name(n.activation);
 }
 
 }    // namespace
@@ -119,8 +169,9 @@ TEST(Network, value_is_the_definition) {
   // Widths off and on the blocks of eight columns and four rows of the fast product.
   for (const std::vector<int> &widths :
        {std::vector<int>{4, 3}, {4, 8, 16}, {3, 13, 9, 33}, {1, 7, 1}, {8, 64, 64, 21}})
-    for (bool has_biases : {false, true}) {
-      const Network n = random_network(widths, Activation::silu, has_biases, 5);
+    for (bool has_extras : {false, true}) {
+      Network n = random_network(widths, Activation::silu, has_extras, 5);
+      if (has_extras) n = with_norms(n, 6);
       const std::vector<double> in = curve_inputs(n.num_inputs(), 0.4, 0), expected = plain_value(n, in);
       std::vector<double> out(n.num_outputs());
       n.derivatives(0, in.data(), out.data());
@@ -129,26 +180,42 @@ TEST(Network, value_is_the_definition) {
 }
 
 TEST(Network, derivatives_are_limits_of_differences) {
-  for (Activation a : {Activation::silu, Activation::tanh, Activation::ssp}) {
-    const Network n = random_network({4, 9, 6, 11}, a, true, 6);
-    const int m = n.num_outputs();
-    const auto at = [&](double t) {
-      std::vector<double> out(4 * m);
-      n.derivatives(3, curve_inputs(4, t, 3).data(), out.data());
-      return out;
-    };
-    const double t = 0.3;
-    const std::vector<double> exact = at(t);
-    double error[2] = {};
-    const double steps[2] = {2e-2, 2e-3};
-    for (int s = 0; s < 2; ++s) {
-      const auto high = at(t + steps[s]), low = at(t - steps[s]);
-      for (int k = 0; k < 3 * m; ++k)
-        error[s] = std::fmax(error[s], std::fabs((high[k] - low[k]) / (2 * steps[s]) - exact[k + m]));
-    }
-    EXPECT_LT(error[1], 1e-4) << activation_name(a);
-    EXPECT_NEAR(error[0] / error[1], 100.0, 10.0) << activation_name(a);
-  }
+  for (Activation a : {Activation::silu, Activation::tanh, Activation::ssp})
+    expect_limits_of_differences(random_network({4, 9, 6, 11}, a, true, 6));
+}
+
+TEST(Network, derivatives_with_norms_are_limits_of_differences) {
+  expect_limits_of_differences(with_norms(random_network({4, 9, 6, 11}, Activation::silu, true, 6), 7));
+  expect_limits_of_differences(with_norms(random_network({4, 33, 5, 13, 3}, Activation::tanh, false, 8), 9));
+}
+
+// Whatever is added to all components in common, and the width of their spread, do not matter.
+TEST(Network, norms_forget_mean_and_spread) {
+  Network n = random_network({3, 13, 2}, Activation::silu, true, 10);
+  n = with_norms(n, 11);
+  n.norms[0].epsilon = 0.0;
+  Network other = n;
+  for (double &v : other.weights[0].data) v *= 7.0;
+  for (double &v : other.biases[0]) v = 7.0 * v - 5.0;
+  const std::vector<double> in = curve_inputs(3, 0.4, 0);
+  double a[2], b[2];
+  n.derivatives(0, in.data(), a);
+  other.derivatives(0, in.data(), b);
+  for (int j = 0; j < 2; ++j) EXPECT_NEAR(a[j], b[j], 1e-13);
+  n.norms.clear();
+  n.derivatives(0, in.data(), b);
+  EXPECT_GT(std::fabs(a[0] - b[0]), 1e-3);
+}
+
+TEST(Network, simplify_keeps_layers_with_norms) {
+  const Network n = with_norms(random_network({6, 9, 5, 3}, Activation::identity, true, 9), 12);
+  Network simple = n;
+  simple.simplify();
+  EXPECT_EQ(simple.weights.size(), 3u);
+  // Norms of no layer are none.
+  simple.norms.assign(3, {});
+  simple.simplify();
+  EXPECT_EQ(simple.weights.size(), 1u);
 }
 
 TEST(Network, batches_and_lower_orders_agree_with_single_points) {

@@ -56,6 +56,81 @@ double difference_error(const std::function<void(double, double *)> &f, int n, d
   return error;
 }
 
+// ---- bases of other kinds, and of pairs of species ----
+
+constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian,
+                                             RadialBasis::Kind::chebyshev};
+constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
+                                                 RadialBasis::Transform::soft};
+
+// Of six functions, with the constants of MACE.
+RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform) {
+  RadialBasis b = basis(RadialBasis::Cutoff::polynomial);
+  b.kind = kind;
+  for (int n = 0; n < 6; ++n) b.centres.push_back(n * 0.9);
+  b.width = 0.9;
+  b.num_polynomials = 6;
+  b.transform = transform;
+  b.r0 = 1.7;
+  b.agnesi_q = 0.9183;
+  b.agnesi_p = 4.5791;
+  b.agnesi_a = 1.0805;
+  b.soft_alpha = 4.0;
+  return b;
+}
+
+double expected_transform(const RadialBasis &b, double r) {
+  if (b.transform == RadialBasis::Transform::none) return b.stretch * r;
+  if (b.transform == RadialBasis::Transform::agnesi) {
+    const double u = r / b.r0;
+    return 1 / (1 + b.agnesi_a * std::pow(u, b.agnesi_q) / (1 + std::pow(u, b.agnesi_q - b.agnesi_p)));
+  }
+  const double p0 = 3 * b.r0 / 4, p1 = 4 * b.r0 / 3;
+  return p0 + (r - p0) * (1 + std::tanh(b.soft_alpha / (p1 - p0) * (r - (p0 + p1) / 2))) / 2;
+}
+
+double expected_cutoff(double u, double p) {
+  return 1 - (p + 1) * (p + 2) / 2 * std::pow(u, p) + p * (p + 2) * std::pow(u, p + 1) -
+         p * (p + 1) / 2 * std::pow(u, p + 2);
+}
+
+double expected_function(const RadialBasis &b, int n, double x) {
+  if (b.kind == RadialBasis::Kind::bessel) return b.prefactor * std::sin(b.wave_numbers[n] * x) / x;
+  if (b.kind == RadialBasis::Kind::gaussian) return std::exp(-std::pow((x - b.centres[n]) / b.width, 2) / 2);
+  return x <= 1 ? std::cos((n + 1) * std::acos(x)) : std::cosh((n + 1) * std::acosh(x));
+}
+
+Matrix random_matrix(int rows, int cols, unsigned seed, double low, double high) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> between(low, high);
+  Matrix m{rows, cols, {}};
+  for (int k = 0; k < rows * cols; ++k) m.data.push_back(between(random));
+  return m;
+}
+
+// A function of pairs of three species: rows of two and three numbers behind the basis.
+RadialFunction function_of_pairs(bool has_biases, bool has_norms) {
+  RadialFunction f = random_function(RadialBasis::Cutoff::polynomial);
+  f.sender = random_matrix(3, 2, 21, -1.0, 1.0);
+  f.receiver = random_matrix(3, 3, 22, -1.0, 1.0);
+  f.network.weights.front() = random_matrix(11, 12, 23, -0.6, 0.6);
+  if (has_biases)
+    for (const Matrix &w : f.network.weights) f.network.biases.push_back(random_matrix(1, w.cols, 24, -0.3, 0.3).data);
+  if (has_norms) {
+    f.network.norms.resize(3);
+    f.network.norms[0] = {random_matrix(1, 12, 25, 0.5, 1.5).data, random_matrix(1, 12, 26, -0.3, 0.3).data, 1e-3};
+  }
+  return f;
+}
+
+void expect_limits_of_differences(const RadialFunction &f, double r) {
+  const auto all = [&](double at, double *out) { f.derivatives(at, 3, 1, out); };
+  const double coarse = difference_error(all, f.num_outputs(), r, 2e-3),
+               fine = difference_error(all, f.num_outputs(), r, 2e-4);
+  EXPECT_LT(fine, 1e-3) << r;
+  EXPECT_NEAR(coarse / fine, 100.0, 10.0) << r;
+}
+
 struct TableErrors {
   double value = 0.0, derivative = 0.0;
 };
@@ -158,18 +233,182 @@ TEST(RadialBasis, side_chooses_the_branch_at_a_kink) {
   EXPECT_GT(std::fabs(below[12] - above[12]), 0.1);
 }
 
+TEST(RadialBasis, of_each_kind_and_transform_is_its_formula) {
+  for (RadialBasis::Kind kind : BASIS_KINDS)
+    for (RadialBasis::Transform transform : TRANSFORMS)
+      for (bool apply_cutoff : {true, false}) {
+        RadialBasis b = other_basis(kind, transform);
+        b.apply_cutoff = apply_cutoff;
+        b.stretch = 1.2;
+        ASSERT_EQ(b.size(), 6);
+        for (double r : {0.05, 0.9, 1.7, 3.3, 4.8}) {
+          double out[6];
+          b.derivatives(r, 0, 1, out);
+          const double x = expected_transform(b, r), f = apply_cutoff ? expected_cutoff(r / 5.0, 6.0) : 1.0;
+          for (int n = 0; n < 6; ++n) {
+            const double expected = expected_function(b, n, x) * f;
+            EXPECT_NEAR(out[n], expected, 1e-13 * std::fmax(1.0, std::fabs(expected))) << r << " " << n;
+          }
+        }
+      }
+}
+
+TEST(RadialBasis, derivatives_of_each_kind_and_transform_are_limits_of_differences) {
+  for (RadialBasis::Kind kind : BASIS_KINDS)
+    for (RadialBasis::Transform transform : TRANSFORMS) {
+      RadialBasis b = other_basis(kind, transform);
+      b.stretch = 0.2;    // polynomials of numbers up to one
+      const auto f = [&](double r, double *out) { b.derivatives(r, 3, 1, out); };
+      for (double r : {0.4, 1.3, 1.8, 3.1, 4.9}) {
+        const double coarse = difference_error(f, 6, r, 2e-3), fine = difference_error(f, 6, r, 2e-4);
+        double exact[24], largest = 1.0;
+        f(r, exact);
+        for (double v : exact) largest = std::fmax(largest, std::fabs(v));
+        EXPECT_LT(fine, 1e-5 * largest) << r;
+        EXPECT_NEAR(coarse / fine, 100.0, 15.0) << r;
+      }
+    }
+}
+
+// Tables begin there. Whichever of the two powers is larger, and if they are equal.
+TEST(RadialBasis, transforms_are_finite_at_zero) {
+  for (RadialBasis::Kind kind : BASIS_KINDS)
+    for (RadialBasis::Transform transform : TRANSFORMS)
+      for (double p : {4.5791, 0.5, 0.9183}) {
+        RadialBasis b = other_basis(kind, transform);
+        b.agnesi_p = p;
+        double out[24], near[6];
+        for (double r : {0.0, 1e-300, 1e-12}) {
+          b.derivatives(r, 3, 1, out);
+          for (double v : out) EXPECT_TRUE(std::isfinite(v)) << r;
+        }
+        b.derivatives(0.0, 0, 1, out);
+        b.derivatives(1e-15, 0, 1, near);
+        for (int n = 0; n < 6; ++n) EXPECT_NEAR(out[n], near[n], 1e-6);
+      }
+}
+
+TEST(RadialBasis, cutoff_function_stands_alone) {
+  for (RadialBasis::Cutoff kind : KINDS) {
+    const RadialBasis b = basis(kind);
+    const auto f = [&](double r, double *out) { b.cutoff_function(r, 3, 1, out); };
+    for (double r : {0.7, 3.1, 4.7}) EXPECT_LT(difference_error(f, 1, r, 1e-4), 1e-4) << r;
+    double end[4];
+    b.cutoff_function(5.0, 3, -1, end);
+    for (int q = 0; q < 2; ++q) EXPECT_NEAR(end[q], 0.0, 1e-13) << q;
+  }
+  double one;
+  basis(KINDS[0]).cutoff_function(3.0, 0, 1, &one);
+  EXPECT_NEAR(one, expected_cutoff(0.6, 6.0), 1e-14);
+}
+
+TEST(RadialBasis, of_a_pair_takes_its_cutoff) {
+  RadialBasis all = other_basis(RadialBasis::Kind::bessel, RadialBasis::Transform::none);
+  all.pair_cutoff = random_matrix(3, 3, 31, 3.0, 5.0);
+  EXPECT_TRUE(all.depends_on_pair());
+  const RadialBasis b = all.for_pair(2, 1);
+  EXPECT_FALSE(b.depends_on_pair());
+  EXPECT_EQ(b.cutoff, all.pair_cutoff(2, 1));
+  double out[6];
+  for (double u : {0.1, 0.5, 0.9}) {
+    b.derivatives(u * b.cutoff, 0, 1, out);
+    // A function of r / cutoffs.
+    for (int n = 0; n < 6; ++n)
+      EXPECT_NEAR(out[n], expected_function(all, n, 5.0 * u) * expected_cutoff(u, 6.0), 1e-14);
+  }
+  EXPECT_THROW(all.derivatives(1.0, 0, 1, out), std::logic_error);
+  EXPECT_THROW(all.cutoff_function(1.0, 0, 1, out), std::logic_error);
+}
+
+TEST(RadialBasis, of_a_pair_takes_its_transform) {
+  RadialBasis all = other_basis(RadialBasis::Kind::gaussian, RadialBasis::Transform::soft);
+  all.pair_r0 = random_matrix(3, 3, 32, 1.0, 2.5);
+  const RadialBasis b = all.for_pair(2, 1);
+  EXPECT_FALSE(b.depends_on_pair());
+  EXPECT_EQ(b.r0, all.pair_r0(2, 1));
+  EXPECT_EQ(b.cutoff, 5.0);
+  double out[6];
+  EXPECT_THROW(all.derivatives(1.0, 0, 1, out), std::logic_error);
+}
+
+TEST(RadialFunction, of_a_pair_is_its_network_on_all_inputs) {
+  for (bool has_biases : {false, true})
+    for (bool has_norms : {false, true}) {
+      const RadialFunction all = function_of_pairs(has_biases, has_norms);
+      EXPECT_TRUE(all.depends_on_pair());
+      for (int i = 0; i < 3; ++i)
+        for (int j = 0; j < 3; ++j) {
+          const RadialFunction f = all.for_pair(i, j);
+          EXPECT_FALSE(f.depends_on_pair());
+          std::vector<double> in(11), expected(21), out(21);
+          all.basis.derivatives(1.9, 0, 1, in.data());
+          for (int k = 0; k < 2; ++k) in[6 + k] = all.sender(j, k);
+          for (int k = 0; k < 3; ++k) in[8 + k] = all.receiver(i, k);
+          all.network.derivatives(0, in.data(), expected.data());
+          f.derivatives(1.9, 0, 1, out.data());
+          for (int c = 0; c < 21; ++c) EXPECT_NEAR(out[c], expected[c], 1e-13) << i << j;
+          expect_limits_of_differences(f, 1.9);
+        }
+      EXPECT_THROW(all.derivatives(1.9, 0, 1, std::vector<double>(21).data()), std::logic_error);
+    }
+  RadialFunction only_sender = function_of_pairs(true, false), only_receiver = only_sender;
+  only_sender.receiver = only_receiver.sender = Matrix();
+  EXPECT_TRUE(only_sender.depends_on_pair());
+  EXPECT_TRUE(only_receiver.depends_on_pair());
+}
+
+TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
+  std::vector<int> powers(21, 0);
+  powers[3] = 2;
+  for (RadialBasis::Cutoff kind : KINDS) {
+    const RadialFunction plain = random_function(kind);
+    RadialFunction f = random_function(kind, powers);
+    f.output = RadialFunction::Output::tanh_square;
+    f.times_cutoff = true;
+    for (double r : {0.8, 2.3, 4.7}) {
+      double w[21], out[21], cutoff;
+      plain.derivatives(r, 0, 1, w);
+      f.derivatives(r, 0, 1, out);
+      f.basis.cutoff_function(r, 0, 1, &cutoff);
+      for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], std::tanh(w[j] * w[j]) * cutoff * (j == 3 ? r * r : 1.0), 1e-13);
+      expect_limits_of_differences(f, r);
+    }
+  }
+}
+
+TEST(RadialTable, of_a_pair_ends_at_its_cutoff) {
+  RadialFunction f = function_of_pairs(true, true);
+  f.basis.kind = RadialBasis::Kind::gaussian;
+  f.basis.centres = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0};
+  f.basis.pair_cutoff = random_matrix(3, 3, 33, 3.0, 5.0);
+  EXPECT_THROW(RadialTable::build(f, 3, 1e-6), std::logic_error);
+  const RadialFunction pair = f.for_pair(1, 0);
+  const RadialTable t = RadialTable::build(pair, 5, 1e-8);
+  EXPECT_EQ(t.pieces.back().r_end, f.basis.pair_cutoff(1, 0));
+  const TableErrors error = sampled_errors(t, pair, 0.0, pair.basis.cutoff);
+  EXPECT_LT(error.value, 2e-8);
+  EXPECT_LT(error.derivative, 2e-8);
+}
+
+TEST(RadialTable, of_a_density_behind_a_transform) {
+  RadialFunction f = random_function(KINDS[0]);
+  f.basis = other_basis(RadialBasis::Kind::bessel, RadialBasis::Transform::agnesi);
+  f.basis.apply_cutoff = false;
+  f.output = RadialFunction::Output::tanh_square;
+  f.times_cutoff = true;
+  const RadialTable t = RadialTable::build(f, 5, 1e-8);
+  const TableErrors error = sampled_errors(t, f, 0.0, 5.0);
+  EXPECT_LT(error.value, 2e-8);
+  EXPECT_LT(error.derivative, 2e-8);
+}
+
 TEST(RadialFunction, derivatives_are_limits_of_differences) {
   std::vector<int> powers(21, 0);
   for (int j = 7; j < 21; ++j) powers[j] = j / 7;
   for (RadialBasis::Cutoff kind : KINDS)
     for (const std::vector<int> &p : {std::vector<int>(), powers}) {
       const RadialFunction f = random_function(kind, p);
-      const auto all = [&](double r, double *out) { f.derivatives(r, 3, 1, out); };
-      for (double r : {0.7, 2.2, 4.8}) {
-        const double coarse = difference_error(all, 21, r, 2e-3), fine = difference_error(all, 21, r, 2e-4);
-        EXPECT_LT(fine, 1e-3) << r;
-        EXPECT_NEAR(coarse / fine, 100.0, 10.0) << r;
-      }
+      for (double r : {0.7, 2.2, 4.8}) expect_limits_of_differences(f, r);
     }
 }
 

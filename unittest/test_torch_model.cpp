@@ -22,6 +22,12 @@ std::unique_ptr<Evaluator> make(const Model &model, Precision p = Precision::dou
   return std::make_unique<TorchModel>(model, precision(p));
 }
 
+std::vector<TinyCase> all_cases() {
+  std::vector<TinyCase> cases = tiny_cases();
+  for (const TinyCase &c : family_cases()) cases.push_back(c);
+  return cases;
+}
+
 class TorchModelTest : public ::testing::TestWithParam<TinyCase> {
  protected:
   TorchModelTest() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.cutoff)) {}
@@ -42,7 +48,7 @@ TEST_P(TorchModelTest, chunks_of_edges_change_only_rounding) {
   EXPECT_LT(chunked.memory_bytes(), make(model)->memory_bytes() + (1 << 20));
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, TorchModelTest, ::testing::ValuesIn(tiny_cases()),
+INSTANTIATE_TEST_SUITE_P(TinyModels, TorchModelTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 TEST(TorchEntry, reports_a_model_that_does_not_fit_together) {
@@ -71,7 +77,7 @@ std::vector<EvaluatorKind> evaluator_kinds() {
 }
 
 std::vector<TinyCase> evaluator_law_cases() {
-  return tiny_cases();
+  return all_cases();
 }
 
 }    // namespace testing

@@ -14,6 +14,12 @@ def _word_list(text):
     return [word for word in text.replace(",", " ").split() if word]
 
 
+def _types(text):
+    from .convert import parse_types
+
+    return parse_types(text)
+
+
 def _add_native_options(parser, precision):
     parser.add_argument(
         "--precision", choices=["double", "mixed", "single"], default=precision, help="default: %(default)s"
@@ -45,7 +51,7 @@ def _convert(args):
     from .convert import convert
 
     convert(
-        args.source, args.output, modality=args.modality, head=args.head, elements=args.elements,
+        args.source, args.output, modality=args.modality, head=args.head, types=args.types, elements=args.elements,
         ignore_keys=args.ignore_key, licence=args.licence, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     return 0
@@ -66,6 +72,7 @@ def _check(args):
 
 def _compare(args):
     from . import compare, equi_file, frameworks, structures
+    from .convert import check_types, parse_types
     from .convert import chosen as choice_of
 
     native = _native(args)
@@ -73,6 +80,11 @@ def _compare(args):
     framework = frameworks.require(args.source)
     choice = choice_of(framework, {"modality": args.modality, "head": args.head})
     choice = choice or document["provenance"].get(framework.choice)
+    types = args.types
+    if types is None and "types" in document["provenance"]:
+        types = parse_types(document["provenance"]["types"])
+    check_types(framework, types)
+    source = args.source if types is None else framework.load(args.source, types=types)
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
@@ -84,10 +96,10 @@ def _compare(args):
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
         # The framework's own float32 is no sharper than our mixed precision.
-        calculator = framework.framework_calculator(args.source, choice)
+        calculator = framework.framework_calculator(source, choice)
         bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
     else:
-        calculator = framework.float64_calculator(args.source, choice)
+        calculator = framework.float64_calculator(source, choice)
         bars = compare.bars_for(args.precision, args.radial)
     return 1 if compare.compare(native, calculator, chosen, bars, args.quiet) else 0
 
@@ -136,13 +148,16 @@ def parser():
     sub.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
-        "MACE model (.model, -lammps.pt); NequIP model",
+        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth)",
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(
         "--modality", metavar="NAME", help="which data set a multi-modal model shall speak for (7net-mf-0: PBE, R2SCAN)"
     )
     sub.add_argument("--head", metavar="NAME", help="which head a MACE model of several shall speak for")
+    sub.add_argument(
+        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where these are no chemical symbols"
+    )
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
     )
@@ -177,6 +192,7 @@ def parser():
                      help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
+    sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument(
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )
@@ -228,10 +244,10 @@ def _run_elsewhere(missing, argv):
 
 def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
-    args = parser().parse_args(argv)
     # torch and e3nn announce their own plans in many lines; errors still come through.
     warnings.simplefilter("ignore")
     try:
+        args = parser().parse_args(argv)
         try:
             return args.function(args)
         except MissingFramework as missing:

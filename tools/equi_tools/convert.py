@@ -16,17 +16,34 @@ def chosen(framework, options):
     return options.get(framework.choice)
 
 
+def parse_types(text):
+    """'a=Na,b=Cl' as a dict from a model's type names to chemical symbols."""
+    pairs = [pair.split("=") for pair in text.replace(",", " ").split()]
+    if not pairs or any(len(pair) != 2 or not all(pair) for pair in pairs):
+        raise EquiError(f"--types: expected TYPE=ELEMENT,..., found '{text}'")
+    if len({name for name, _ in pairs}) != len(pairs):
+        raise EquiError("--types: a type is named twice")
+    return dict(pairs)
+
+
+def check_types(framework, types):
+    if types is not None and not framework.has_types:
+        raise EquiError(f"--types: the atoms of {framework.title} models have no types but elements; leave it out")
+
+
 def convert(
-    source, output, modality=None, head=None, elements=None, ignore_keys=(), licence=None, citation=None, quiet=False
+    source, output, modality=None, head=None, types=None, elements=None, ignore_keys=(), licence=None, citation=None,
+    quiet=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name or file); returns its document."""
     if not Path(output).absolute().parent.is_dir():
         raise EquiError(f"cannot write {output}: no such folder")
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
+    check_types(framework, types)
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
-        checkpoint = framework.load(source, ignore_keys)
+        checkpoint = framework.load(source, ignore_keys, types)
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         try:
             body, tensors = framework.convert(checkpoint, choice, elements)
@@ -40,7 +57,9 @@ def convert(
             "format_version": equi_file.FORMAT_VERSION,
             "framework": {"name": framework.name, "version": framework.installed_version()},
             **body,
-            "provenance": _provenance(framework, checkpoint, framework.chosen(checkpoint, choice), licence, citation),
+            "provenance": _provenance(
+                framework, checkpoint, framework.chosen(checkpoint, choice), types, licence, citation
+            ),
             "units": {"energy": "eV", "length": "Angstrom"},
             "self_check": checks,
         }
@@ -49,7 +68,7 @@ def convert(
     return document
 
 
-def _provenance(framework, checkpoint, choice, licence, citation):
+def _provenance(framework, checkpoint, choice, types, licence, citation):
     """All strings; file names without their folders, which mean nothing on another machine."""
     given = Path(checkpoint.source)
     entries = {
@@ -63,4 +82,6 @@ def _provenance(framework, checkpoint, choice, licence, citation):
     }
     if choice is not None:
         entries[framework.choice] = choice
+    if types is not None:
+        entries["types"] = ",".join(f"{name}={symbol}" for name, symbol in types.items())
     return entries

@@ -42,7 +42,7 @@ def _compiler():
 
 
 def compile_missing(file, target=None, force=False, quiet=False):
-    """Makes the libraries of the units that `file` needs beyond those of the build; returns lines that tell of them."""
+    """Makes the libraries of the kernels that `file` needs beyond those of the build; returns lines that tell of them."""
     keys = _generate("missing", file).split()
     if not keys:
         return ["the build has all kernels of this model"]
@@ -59,8 +59,8 @@ def compile_missing(file, target=None, force=False, quiet=False):
             if place.is_file() and not force:
                 lines.append(f"{place} is there already")
                 continue
-            source, library = Path(folder) / "unit.cpp", Path(folder) / "unit.so"
-            _generate("library", t, key, source)
+            source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+            _generate("library", t, key, file, source)
             command = [*compiler, *_generate("flags", t).split(), "-fPIC", "-shared", "-fvisibility=hidden"]
             command += ["-I", str(_build_dir() / "include" / "equi"), str(source), "-o", str(library)]
             done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -62,7 +62,7 @@ class Lammps:
         self.lmp = self.build_dir / "bin" / "lmp"
 
     def model(self, name):
-        """Path of a model: `sevennet-0`, or the name of a tiny one."""
+        """Path of a model: `sevennet-0`, `mace/plain`, or the name of a tiny one."""
         tiny = self.models / "tiny" / f"{name}.equi"
         path = tiny if tiny.exists() else self.models / f"{name}.equi"
         assert path.is_file(), f"no model {path}"

@@ -126,8 +126,8 @@ def test_other_format(script, ranks, kind):
 
 @RANKS
 def test_newer_format_version(script, ranks):
-    script.file = damaged(script.lammps, lambda document: document.update(format_version=2))
-    script.refused(ranks, r"damaged\.equi", "format_version", "at most 1", "found 2|2")
+    script.file = damaged(script.lammps, lambda document: document.update(format_version=3))
+    script.refused(ranks, r"damaged\.equi", "format_version", "at most 2", "found 3|3")
 
 
 @RANKS

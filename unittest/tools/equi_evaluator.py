@@ -141,6 +141,21 @@ class EquiEvaluator:
         f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
         return torch.where(r < on, torch.ones_like(r), f)
 
+    def own_pairs(self, species, i, j, r):
+        """Which edges are shorter than the cutoff of their pair of species."""
+        basis = self.document["radial_basis"]
+        if "cutoffs" not in basis:
+            return torch.ones_like(r, dtype=torch.bool)
+        return r < self.tensors[basis["cutoffs"]][species[i], species[j]]
+
+    def stretched(self, r, receivers, senders):
+        """Distances in units of the cutoff of their pair of species, times the model's cutoff."""
+        basis = self.document["radial_basis"]
+        if "cutoffs" not in basis:
+            return r
+        assert "transform" not in basis
+        return r * self.document["cutoff"] / self.tensors[basis["cutoffs"]][receivers, senders]
+
     def transformed(self, r, receivers, senders):
         transform = self.document["radial_basis"].get("transform")
         if transform is None:
@@ -155,6 +170,7 @@ class EquiEvaluator:
 
     def radial_basis(self, r, receivers, senders):
         basis = self.document["radial_basis"]
+        r = self.stretched(r, receivers, senders)
         x = self.transformed(r, receivers, senders)[:, None]
         if basis["kind"] == "bessel":
             values = basis["prefactor"] * torch.sin(x * self.tensors[basis["wave_numbers"]]) / x
@@ -194,6 +210,8 @@ class EquiEvaluator:
 
     def atomic_energies(self, species, i, j, vec):
         doc, features = self.document, {}
+        own = self.own_pairs(species, i, j, vec.norm(dim=1))
+        i, j, vec = i[own], j[own], vec[own]
         r = vec.norm(dim=1)
         y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r, species[i], species[j])
         num_atoms = len(species)
@@ -222,7 +240,7 @@ class EquiEvaluator:
                 x, out = features[layer["input"]], zeros(layer["irreps_out"])
                 weights, column = self.radial_network(layer["radial"], basis, species[i], species[j]), 0
                 if layer["radial"].get("times_cutoff", False):
-                    weights = weights * self.cutoff_function(r)[:, None]
+                    weights = weights * self.cutoff_function(self.stretched(r, species[i], species[j]))[:, None]
                 for path in layer["paths"]:
                     xi, target = x[path["in"]], out[path["out"]]
                     mul, l1, l3 = target.shape[1], xi.shape[2] // 2, target.shape[2] // 2
@@ -238,7 +256,7 @@ class EquiEvaluator:
                 q = self.radial_network(layer["radial"], basis, species[i], species[j])[:, 0]
                 density = torch.tanh(q**2)
                 if layer["radial"].get("times_cutoff", False):
-                    density = density * self.cutoff_function(r)
+                    density = density * self.cutoff_function(self.stretched(r, species[i], species[j]))
                 density = torch.zeros(num_atoms, dtype=torch.float64).index_add(0, i, density)
                 divisor = (layer["offset"] + layer["factor"] * density)[:, None, None]
                 features[layer["output"]] = [block / divisor for block in features[layer["input"]]]

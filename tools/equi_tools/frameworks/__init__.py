@@ -32,6 +32,7 @@ class Framework:
     package = ""  # what is imported
     requirement = ""  # what is installed
     choice = None
+    has_types = False  # whether models name their atoms by types that the user may have to translate into elements
 
     @property
     def variable(self):
@@ -50,8 +51,8 @@ class Framework:
 
         return version(self.requirement)
 
-    def load(self, source, ignore_keys=()):
-        """The checkpoint: source, path, sha256, licence, citation, version, elements."""
+    def load(self, source, ignore_keys=(), types=None):
+        """The checkpoint: source, path, sha256, licence, citation, version, elements. types: names to elements."""
         raise NotImplementedError
 
     def convert(self, checkpoint, choice=None, elements=None):
@@ -81,7 +82,7 @@ class SevenNet(Framework):
     def installed(self):
         return True  # its reader says itself what is missing, and knows names that are no files
 
-    def load(self, source, ignore_keys=()):
+    def load(self, source, ignore_keys=(), types=None):
         from . import sevenn_checkpoint
 
         return sevenn_checkpoint.load(source, ignore_keys)
@@ -109,7 +110,7 @@ class Mace(Framework):
     requirement = "mace-torch"
     choice = "head"
 
-    def load(self, source, ignore_keys=()):
+    def load(self, source, ignore_keys=(), types=None):
         from . import mace_checkpoint
 
         return mace_checkpoint.load(source)
@@ -138,16 +139,17 @@ class NequIP(Framework):
     title = "NequIP"
     package = "nequip"
     requirement = "nequip"
+    has_types = True
 
-    def load(self, source, ignore_keys=()):
+    def load(self, source, ignore_keys=(), types=None):
         from . import nequip_checkpoint
 
-        return nequip_checkpoint.load(source)
+        return nequip_checkpoint.load(source, types)
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import nequip_convert
 
-        return nequip_convert.convert(checkpoint, elements)
+        return nequip_convert.convert(checkpoint, elements=elements)
 
     def float64_calculator(self, checkpoint, choice=None):
         from . import nequip_oracle
@@ -188,10 +190,10 @@ def _in_archive(archive):
     """The framework that a zip file of torch speaks of, or None."""
     names = archive.namelist()
     for name in names:
-        # Sources of TorchScript and of torch.package; the first folder has the name of the file.
+        # Sources of TorchScript and of torch.package. The first part is the name that the file was written under.
         parts = name.split("/")[1:]
         for framework in FRAMEWORKS.values():
-            if framework.package in parts[:-1]:
+            if framework.package in parts[:-1] or parts[-1:] == [f"{framework.package}.py"]:
                 return framework
     if any("aotinductor" in name for name in names):
         return NEQUIP

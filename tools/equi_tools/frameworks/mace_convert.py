@@ -244,6 +244,7 @@ class _Converter:
             bias = self.tensor(f"{tag}.layer{n}.bias", self.take(f"{place}.bias"))
             network["biases"].append({"tensor": bias, "scale": 1.0})
             if n == hidden:
+                network["norms"].append(None)
                 break
             place = f"{name}.net.{3 * n + 1}"
             network["norms"].append(

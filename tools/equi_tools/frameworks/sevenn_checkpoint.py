@@ -19,6 +19,7 @@ import numpy as np
 
 from ..coupling import coupling
 from ..errors import EquiError
+from .e3nn_layers import sign_of_coupling
 
 ACTIVATIONS = {"silu", "tanh", "sigmoid", "relu", "abs", "ssp"}
 
@@ -209,15 +210,6 @@ def _columns_in_creation_order(version):
     return numbers < (0, 11, 0) or version.startswith("0.11.0.dev0")
 
 
-def _sign_of(stored, l1, l2, l3, where):
-    exact = coupling(l1, l2, l3)
-    stored = stored.double().cpu().numpy()
-    for sign in (1, -1):
-        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < 1e-5:
-            return sign
-    raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
-
-
 def _canonical_state(model, raw_state, version):
     """(state, path signs): see Checkpoint. Every tensor of the checkpoint is used or known to be a constant."""
     import torch
@@ -262,7 +254,7 @@ def _canonical_state(model, raw_state, version):
             # Couplings with l = 0 are written out by e3nn and have one sign; checkpoints of accelerated back ends
             # have no buffers and use today's sign.
             special = 0 in ls or stored is None
-            path_signs.append(1 if special else _sign_of(stored, *ls, name))
+            path_signs.append(1 if special else sign_of_coupling(stored, *ls, name))
         signs.append(path_signs)
     return state, signs
 

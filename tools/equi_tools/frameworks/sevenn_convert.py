@@ -8,17 +8,14 @@ numbers, the sum is stored in float64.
 from math import sqrt
 
 import numpy as np
-from e3nn.o3 import Irreps
+from e3nn.o3 import Irrep, Irreps
 
 from ..errors import EquiError
 from . import sevenn_checkpoint
+from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
 
 # The couplings of src/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
-
-
-def _text(irreps):
-    return "+".join(f"{mul}x{ir}" for mul, ir in irreps)
 
 
 def _is_0e(ir):
@@ -40,18 +37,9 @@ class _Converter:
         if len(set(self.elements)) != len(self.elements):
             raise EquiError("--elements: an element is named twice")
         self.species = [checkpoint.elements.index(e) for e in self.elements]
-        self.tensors = {}
+        self.table = TensorTable()
         self.layers = []
         self.num_convolutions = self.config["num_convolution_layer"]
-
-    def tensor(self, name, array):
-        array = np.ascontiguousarray(array)
-        if array.dtype not in (np.float32, np.float64):
-            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only float32 and float64")
-        if name in self.tensors:
-            raise EquiError(f"internal: tensor {name} written twice")
-        self.tensors[name] = array
-        return name
 
     def irreps(self, text, where):
         """Irreps with a check for empty blocks, which the format does not have."""
@@ -108,45 +96,28 @@ class _Converter:
         """Layer of an IrrepsLinear or of a linear self connection; split: irreps of the input feature where these are
         finer than the framework's merged blocks."""
         irreps_in, irreps_out, matrices, biases, scales = self.linear_parts(name)
-        pieces = self.split_rows(name, irreps_in, split or irreps_in)
+        pieces = split_rows(name, irreps_in, split or irreps_in)
         blocks = []
         for (i, j), matrix in matrices.items():
             for k, begin, end in pieces[i]:
-                weight = self.tensor(f"{name}.weight.{k}.{j}", matrix[begin:end])
+                weight = self.table.add(f"{name}.weight.{k}.{j}", matrix[begin:end])
                 blocks.append({"in": k, "out": j, "weight": weight, "scale": scales[j]})
         self.layers.append(
             {
                 "type": "linear",
                 "input": source,
-                "irreps_in": _text(split or irreps_in),
+                "irreps_in": irreps_text(split or irreps_in),
                 "output": target,
-                "irreps_out": _text(irreps_out),
+                "irreps_out": irreps_text(irreps_out),
                 "blocks": blocks,
                 "biases": [
-                    {"out": j, "tensor": self.tensor(f"{name}.bias.{j}", b), "scale": s} for j, (b, s) in biases.items()
+                    {"out": j, "tensor": self.table.add(f"{name}.bias.{j}", b), "scale": s} for j, (b, s) in biases.items()
                 ],
                 "per_species": False,
                 "accumulate": accumulate,
             }
         )
         return irreps_out
-
-    @staticmethod
-    def split_rows(name, merged, fine):
-        """For each merged block the list of (fine block, first row, last row + 1)."""
-        pieces, k = [], 0
-        for mul, ir in merged:
-            rows, begin = [], 0
-            while begin < mul:
-                if k == len(fine) or fine[k].ir != ir or begin + fine[k].mul > mul:
-                    raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
-                rows.append((k, begin, begin + fine[k].mul))
-                begin += fine[k].mul
-                k += 1
-            pieces.append(rows)
-        if k != len(fine):
-            raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
-        return pieces
 
     def embedding(self, output):
         """One row of scalars per species."""
@@ -174,7 +145,7 @@ class _Converter:
                 "type": "species_embedding",
                 "output": output if one_block else "species",
                 "irreps": f"{mul}x0e",
-                "weight": self.tensor(f"{name}.weight", np.concatenate(rows, axis=1)),
+                "weight": self.table.add(f"{name}.weight", np.concatenate(rows, axis=1)),
                 "scale": scale,
             }
         )
@@ -188,9 +159,9 @@ class _Converter:
         for j, (mul_j, ir) in enumerate(irreps):
             if _is_0e(ir):
                 weight = np.eye(mul, mul_j, -begin, dtype=np.float32)
-                blocks.append({"in": 0, "out": j, "weight": self.tensor(f"{target}.copy.{j}", weight), "scale": 1.0})
+                blocks.append({"in": 0, "out": j, "weight": self.table.add(f"{target}.copy.{j}", weight), "scale": 1.0})
                 begin += mul_j
-        self.identity(source, f"{mul}x0e", target, _text(irreps), blocks)
+        self.identity(source, f"{mul}x0e", target, irreps_text(irreps), blocks)
 
     def collect(self, source, irreps, target):
         """Joins the 0e blocks of a feature into one; returns its number of channels."""
@@ -199,9 +170,9 @@ class _Converter:
         for i, (mul_i, ir) in enumerate(irreps):
             if _is_0e(ir):
                 weight = np.eye(mul_i, mul, begin, dtype=np.float32)
-                blocks.append({"in": i, "out": 0, "weight": self.tensor(f"{target}.copy.{i}", weight), "scale": 1.0})
+                blocks.append({"in": i, "out": 0, "weight": self.table.add(f"{target}.copy.{i}", weight), "scale": 1.0})
                 begin += mul_i
-        self.identity(source, _text(irreps), target, f"{mul}x0e", blocks)
+        self.identity(source, irreps_text(irreps), target, f"{mul}x0e", blocks)
         return mul
 
     def identity(self, source, irreps_in, target, irreps_out, blocks):
@@ -242,16 +213,16 @@ class _Converter:
                 weight = weight.transpose(1, 0, 2)[self.species] if per_species else weight[:, 0, :]
                 # The fan-in counts all species of the training, also those left out by --elements.
                 fan_in = width * sum(mul for mul, ir in irreps_x if ir == ir_out)
-                weight = self.tensor(f"{name}.weight.{i}.{j}", weight)
+                weight = self.table.add(f"{name}.weight.{i}.{j}", weight)
                 blocks.append({"in": i, "out": j, "weight": weight, "scale": 1.0 / sqrt(fan_in)})
         self.expect_used(f"{name}.weight", flat, offset)
         self.layers.append(
             {
                 "type": "linear",
                 "input": source,
-                "irreps_in": _text(irreps_x),
+                "irreps_in": irreps_text(irreps_x),
                 "output": target,
-                "irreps_out": _text(irreps_out),
+                "irreps_out": irreps_text(irreps_out),
                 "blocks": blocks,
                 "biases": [],
                 "per_species": per_species,
@@ -269,7 +240,7 @@ class _Converter:
             constant = 1.0 if normalized._is_id else float(normalized.cst)
         weights = [self.state[f"{prefix}.layer{n}.weight"] for n in range(count)]
         return {
-            "weights": [self.tensor(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)],
+            "weights": [self.table.add(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)],
             "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
             "activation": activation,
             "activation_scale": constant,
@@ -307,9 +278,9 @@ class _Converter:
             {
                 "type": "convolution",
                 "input": source,
-                "irreps_in": _text(irreps_in),
+                "irreps_in": irreps_text(irreps_in),
                 "output": target,
-                "irreps_out": _text(irreps_mid),
+                "irreps_out": irreps_text(irreps_mid),
                 "paths": paths,
                 "radial": self.network(f"{name}.weight_nn", module.weight_nn),
             }
@@ -319,46 +290,22 @@ class _Converter:
     def gate(self, t, irreps_z, irreps_x, source, target):
         """e3nn's Gate: the input is the stable sort of (scalars, gates, gated), the output is scalars, then gated."""
         module = self.model._modules[f"{t}_equivariant_gate"].gate
-        scalars = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l == 0]
-        gated = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
-        if [k for k, _ in scalars + gated] != list(range(len(irreps_x))):
+        scalars = [b for b in irreps_x if b.ir.l == 0]
+        if [b.ir.l for b in irreps_x[: len(scalars)]] != [0] * len(scalars):
             raise EquiError(
                 f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
             )
-        gate_parity = 1 if any(b.ir.p == 1 for _, b in scalars) else -1
-        # (parity and l, channels, role) in the order that decides the places in z.
-        entries = [(b.ir, b.mul, ("scalar", k)) for k, b in scalars]
-        entries += [(Irreps(f"0{'e' if gate_parity == 1 else 'o'}")[0].ir, b.mul, ("gate", k)) for k, b in gated]
-        entries += [(b.ir, b.mul, ("gated", k)) for k, b in gated]
-        place, used = {}, [0] * len(irreps_z)
-        block_of = {ir: n for n, (_, ir) in enumerate(irreps_z)}
-        for ir, mul, role in entries:
-            place[role] = (block_of[ir], used[block_of[ir]])
-            used[block_of[ir]] += mul
-        if used != [mul for mul, _ in irreps_z] or len(block_of) != len(irreps_z):
-            raise EquiError(f"internal: {t}_equivariant_gate does not use all of {irreps_z}")
+        gate_ir = Irrep("0e" if any(b.ir.p == 1 for b in scalars) else "0o")
         scalar_acts = [self.act(a) for a in module.act_scalars.acts]
         gate_acts = [self.act(a) for a in module.act_gates.acts]
-        terms = []
-        for (k, _), (activation, scale) in zip(scalars, scalar_acts):
-            block, offset = place["scalar", k]
-            terms.append({"out": k, "in": block, "offset": offset, "activation": activation, "scale": scale})
-        for (k, _), (activation, scale) in zip(gated, gate_acts):
-            block, offset = place["gated", k]
-            gate_in, gate_offset = place["gate", k]
-            terms.append(
-                {
-                    "out": k, "in": block, "offset": offset, "gate_in": gate_in, "gate_offset": gate_offset,
-                    "activation": activation, "scale": scale,
-                }
-            )  # fmt: skip
+        terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts)
         self.layers.append(
             {
                 "type": "gate",
                 "input": source,
-                "irreps_in": _text(irreps_z),
+                "irreps_in": irreps_text(irreps_z),
                 "output": target,
-                "irreps_out": _text(irreps_x),
+                "irreps_out": irreps_text(irreps_x),
                 "terms": terms,
             }
         )
@@ -372,7 +319,7 @@ class _Converter:
         scalars = [i for i, (_, ir) in enumerate(irreps_x) if _is_0e(ir)]
         if not scalars:
             raise EquiError(f"irreps_manual: the last entry, {irreps_x}, has no 0e block to read the energy from")
-        text = _text(irreps_x)
+        text = irreps_text(irreps_x)
         if len(scalars) == 1:
             block = scalars[0]
         else:
@@ -387,11 +334,11 @@ class _Converter:
                 if len(irreps_out) != 1 or irreps_out.dim == 0:
                     raise EquiError(f"channel: {irreps_x} is too small for a readout with hidden scalars")
                 weight = np.concatenate([matrices[i, 0] for i, _ in sorted(matrices)])
-                network["weights"].append(self.tensor(f"{name}.weight", weight))
+                network["weights"].append(self.table.add(f"{name}.weight", weight))
                 network["scales"].append(scales[0])
                 bias = None
                 if 0 in biases:
-                    bias = {"tensor": self.tensor(f"{name}.bias", biases[0][0]), "scale": biases[0][1]}
+                    bias = {"tensor": self.table.add(f"{name}.bias", biases[0][0]), "scale": biases[0][1]}
                 network["biases"].append(bias)
         self.layers.append({"type": "readout", "input": source, "irreps_in": text, "block": block, "network": network})
 
@@ -406,7 +353,7 @@ class _Converter:
                 values = np.repeat(values.reshape(1), len(self.species))
             else:
                 values = values[self.species]
-            layer[key] = self.tensor(f"rescale_atomic_energy.{key}", values)
+            layer[key] = self.table.add(f"rescale_atomic_energy.{key}", values)
         self.layers.append(layer)
 
     def radial_basis(self):
@@ -426,7 +373,7 @@ class _Converter:
             cutoff_function = {"kind": "polynomial", "p": envelope.p}
         return {
             "kind": "bessel",
-            "wave_numbers": self.tensor("edge_embedding.wave_numbers", numbers),
+            "wave_numbers": self.table.add("edge_embedding.wave_numbers", numbers),
             "prefactor": float(basis.prefactor),
             "cutoff_function": cutoff_function,
         }
@@ -468,4 +415,4 @@ def convert(checkpoint, modality=None, elements=None):
     """(architecture part of the document, tensors) of a loaded checkpoint."""
     converter = _Converter(checkpoint, modality, elements)
     document = converter.document()
-    return document, converter.tensors
+    return document, converter.table.tensors

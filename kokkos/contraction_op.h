@@ -1,0 +1,60 @@
+// A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
+#ifndef EQUI_CONTRACTION_OP_H
+#define EQUI_CONTRACTION_OP_H
+
+#include "buffer.h"
+#include "contraction_schedule.h"
+#include "feature_layout.h"
+#include "host_kernels.h"
+#include "model.h"
+#include "node_ops.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+template <class T>
+class ContractionOp {
+ public:
+  ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
+                int num_species);
+
+  // Takes what find(key) gives, a kernel or null for the generic one. Until then it is generic.
+  void select_kernel(const std::function<const ContractionKernel<T> *(const std::string &key)> &find);
+
+  const ContractionSchedule &schedule() const { return schedule_; }
+  bool is_generic() const { return kernel_ == nullptr; }
+  bool per_species() const { return coefficients_.size() > 1; }
+  std::size_t bytes() const;
+  // Bytes of scratch that a call needs, whatever the number of rows.
+  std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
+
+  // Writes y. order: the rows of each species; without per_species() all rows as one.
+  void forward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order,
+               void *scratch) const;
+  // x is replaced by its adjoint.
+  void backward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y_adj, SpeciesOrder order,
+                void *scratch) const;
+
+  // "410 products of degree 3, 0.2 MB"
+  std::string describe() const;
+
+ private:
+  ContractionPlan<T> plan() const;
+  template <class F>
+  void for_chunks(FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order, const F &f) const;
+
+  FeatureLayout in_, out_;
+  ContractionSchedule schedule_;
+  int channels_;                                  // padded
+  std::vector<AlignedVector<T>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
+  std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_;
+  std::vector<int64_t> in_width_, out_width_;
+  const ContractionKernel<T> *kernel_ = nullptr;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,54 @@
+// A density normalisation of a model: rows divided by a function of what a density of distances sums up to.
+#ifndef EQUI_DENSITY_OP_H
+#define EQUI_DENSITY_OP_H
+
+#include "buffer.h"
+#include "feature_layout.h"
+#include "model.h"
+#include "node_ops.h"
+#include "radial_set.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Edges of the rows of a tile: those of row a are edge_begin[a] .. edge_begin[a+1]; the arrays begin with edge
+// edge_begin[0]. function: of RadialSet, per edge, or null if there is one for all.
+template <class G>
+struct DensityEdges {
+  const int64_t *edge_begin;
+  const G *distance;
+  const int *function;
+};
+
+template <class T>
+class DensityOp {
+ public:
+  DensityOp(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
+            const EvaluatorOptions &options);
+
+  const RadialSet &radial_set() const { return set_; }
+
+  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row.
+  template <class G>
+  void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, const DensityEdges<G> &edges,
+               double *norm) const;
+  // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
+  template <class G>
+  void backward(int64_t count, FeatureRows<T> x, FeatureRows<const T> y_adj, const DensityEdges<G> &edges,
+                const double *norm, G *distance_adj, int stride) const;
+
+ private:
+  // Density at a distance and its derivative.
+  void evaluate(int function, double r, double *value, double *derivative) const;
+
+  FeatureLayout layout_;
+  double offset_, factor_;
+  RadialSet set_;
+  std::vector<std::vector<double>> powers_;    // per table [bins][coefficients]
+};
+
+}    // namespace equi
+
+#endif

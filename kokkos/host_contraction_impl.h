@@ -1,0 +1,115 @@
+// The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h: it walks the
+// tree (contraction_schedule.h) for a few atoms at once, so that reading the tree does not cost more than the products.
+namespace equi {
+namespace EQUI_ISA {
+
+constexpr int CONTRACTION_ATOMS = 4;
+constexpr int MAX_DEPTH = 4;
+
+template <class T>
+static std::size_t contraction_scratch_bytes(const ContractionPlan<T> &plan) {
+  return sizeof(Simd<T>) * CONTRACTION_ATOMS * (2 * plan.num_inputs + plan.num_outputs);
+}
+
+// f(value, pointer to lane 0) for all components and a block of atoms; a block's missing atoms repeat its last one.
+template <class T, class F>
+EQUI_INLINE void for_components(const ContractionFeature<T> &feature, const int *dim, int num_blocks, const int *row,
+                                int count, int lane, const F &f) {
+  int n = 0;
+  for (int b = 0; b < num_blocks; b++)
+    for (int m = 0; m < dim[b]; m++, n++)
+      for (int k = 0; k < CONTRACTION_ATOMS; k++) {
+        const int r = row[k < count ? k : count - 1];
+        f(n * CONTRACTION_ATOMS + k, k < count, feature.data[b] + r * feature.width[b] + m * feature.stride[b] + lane);
+      }
+}
+
+template <class T>
+static void contraction_forward(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch) {
+  using V = Simd<T>;
+  constexpr int A = CONTRACTION_ATOMS;
+  V *x = static_cast<V *>(scratch), *out = x + A * plan.num_inputs;
+  for (int first = 0; first < call.count; first += A)
+    for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
+      const int count = call.count - first < A ? call.count - first : A;
+      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane,
+                     [&](int n, bool, const T *p) { x[n] = load(p); });
+      for (int n = 0; n < A * plan.num_outputs; n++) out[n] = V{};
+      V product[MAX_DEPTH + 1][A];
+      const int *output = plan.outputs;
+      const T *coefficient = call.coefficients + lane;
+      for (int n = 0; n < plan.num_nodes; n++) {
+        const ContractionNode &node = plan.nodes[n];
+        const V *factor = x + A * node.factor;
+        V p[A];
+        for (int k = 0; k < A; k++)
+          product[node.depth][k] = p[k] = node.depth == 1 ? factor[k] : product[node.depth - 1][k] * factor[k];
+        for (int e = 0; e < node.num_entries; e++, output++, coefficient += CHANNEL_PAD) {
+          const V c = load(coefficient);
+          V *to = out + A * *output;
+          for (int k = 0; k < A; k++) to[k] += c * p[k];
+        }
+      }
+      for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
+                     [&](int n, bool is_there, T *p) {
+                       if (is_there) store(p, out[n]);
+                     });
+    }
+}
+
+// With V_n = d(result)/d(product of node n): V_n is what its entries give, plus A_c V_c over its children c; the factor
+// of n gets the product of its parent times V_n.
+template <class T>
+static void contraction_backward(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch) {
+  using V = Simd<T>;
+  constexpr int A = CONTRACTION_ATOMS;
+  V *x = static_cast<V *>(scratch), *x_adj = x + A * plan.num_inputs, *out_adj = x_adj + A * plan.num_inputs;
+  for (int first = 0; first < call.count; first += A)
+    for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
+      const int count = call.count - first < A ? call.count - first : A;
+      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool, const T *p) {
+        x[n] = load(p);
+        x_adj[n] = V{};
+      });
+      for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
+                     [&](int n, bool, const T *p) { out_adj[n] = load(p); });
+      V product[MAX_DEPTH + 1][A], adjoint[MAX_DEPTH + 1][A];
+      int factor[MAX_DEPTH + 1], depth = 0;
+      const auto leave = [&] {
+        const V *xf = x + A * factor[depth];
+        V *to = x_adj + A * factor[depth];
+        for (int k = 0; k < A; k++) {
+          to[k] += depth == 1 ? adjoint[depth][k] : product[depth - 1][k] * adjoint[depth][k];
+          if (depth > 1) adjoint[depth - 1][k] += xf[k] * adjoint[depth][k];
+        }
+        depth--;
+      };
+      const int *output = plan.outputs;
+      const T *coefficient = call.coefficients + lane;
+      for (int n = 0; n < plan.num_nodes; n++) {
+        const ContractionNode &node = plan.nodes[n];
+        while (depth >= node.depth) leave();
+        depth = node.depth;
+        factor[depth] = node.factor;
+        const V *xf = x + A * node.factor;
+        V v[A];
+        for (int k = 0; k < A; k++) {
+          product[depth][k] = depth == 1 ? xf[k] : product[depth - 1][k] * xf[k];
+          v[k] = V{};
+        }
+        for (int e = 0; e < node.num_entries; e++, output++, coefficient += CHANNEL_PAD) {
+          const V c = load(coefficient);
+          const V *from = out_adj + A * *output;
+          for (int k = 0; k < A; k++) v[k] += c * from[k];
+        }
+        for (int k = 0; k < A; k++) adjoint[depth][k] = v[k];
+      }
+      while (depth > 0) leave();
+      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool is_there, T *p) {
+        if (is_there) store(p, x_adj[n]);
+      });
+    }
+}
+
+}    // namespace EQUI_ISA
+}    // namespace equi

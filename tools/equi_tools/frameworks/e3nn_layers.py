@@ -1,0 +1,90 @@
+"""What the converters of all frameworks built on e3nn share: irreps as text, pieces of e3nn's modules as layers.
+
+Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's are.
+"""
+
+import numpy as np
+
+from ..coupling import coupling
+from ..errors import EquiError
+
+
+def irreps_text(irreps):
+    return "+".join(f"{mul}x{ir}" for mul, ir in irreps)
+
+
+class TensorTable:
+    """The tensors of a file by name."""
+
+    def __init__(self):
+        self.tensors = {}
+
+    def add(self, name, array):
+        array = np.ascontiguousarray(array)
+        if array.dtype not in (np.float32, np.float64):
+            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only float32 and float64")
+        if name in self.tensors:
+            raise EquiError(f"internal: tensor {name} written twice")
+        self.tensors[name] = array
+        return name
+
+
+def sign_of_coupling(stored, l1, l2, l3, where):
+    """+1 or -1: the sign of a framework's coupling buffer against ours; e3nn changed it in 0.5."""
+    exact = coupling(l1, l2, l3)
+    stored = stored.double().cpu().numpy()
+    for sign in (1, -1):
+        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < 1e-5:
+            return sign
+    raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
+
+
+def split_rows(name, merged, fine):
+    """For each block of `merged` the list of (block of `fine`, first row, last row + 1)."""
+    pieces, k = [], 0
+    for mul, ir in merged:
+        rows, begin = [], 0
+        while begin < mul:
+            if k == len(fine) or fine[k].ir != ir or begin + fine[k].mul > mul:
+                raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
+            rows.append((k, begin, begin + fine[k].mul))
+            begin += fine[k].mul
+            k += 1
+        pieces.append(rows)
+    if k != len(fine):
+        raise EquiError(f"{name}: irreps {merged} are not those of its input, {fine}")
+    return pieces
+
+
+def gate_terms(name, irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts):
+    """Terms of e3nn's Gate: its input is the stable sort of (scalars, gates, gated), its output scalars, then gated.
+
+    gate_ir: irrep of the gates; scalar_acts, gate_acts: (activation, scale) per scalar block and per gated block.
+    """
+    scalars = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l == 0]
+    gated = [(k, b) for k, b in enumerate(irreps_x) if b.ir.l > 0]
+    # (irrep, channels, role) in the order that decides the places in z.
+    entries = [(b.ir, b.mul, ("scalar", k)) for k, b in scalars]
+    entries += [(gate_ir, b.mul, ("gate", k)) for k, b in gated]
+    entries += [(b.ir, b.mul, ("gated", k)) for k, b in gated]
+    place, used = {}, [0] * len(irreps_z)
+    block_of = {ir: n for n, (_, ir) in enumerate(irreps_z)}
+    for ir, mul, role in entries:
+        place[role] = (block_of[ir], used[block_of[ir]])
+        used[block_of[ir]] += mul
+    if used != [mul for mul, _ in irreps_z] or len(block_of) != len(irreps_z):
+        raise EquiError(f"internal: {name} does not use all of {irreps_z}")
+    terms = []
+    for (k, _), (activation, scale) in zip(scalars, scalar_acts):
+        block, offset = place["scalar", k]
+        terms.append({"out": k, "in": block, "offset": offset, "activation": activation, "scale": scale})
+    for (k, _), (activation, scale) in zip(gated, gate_acts):
+        block, offset = place["gated", k]
+        gate_in, gate_offset = place["gate", k]
+        terms.append(
+            {
+                "out": k, "in": block, "offset": offset, "gate_in": gate_in, "gate_offset": gate_offset,
+                "activation": activation, "scale": scale,
+            }
+        )  # fmt: skip
+    return terms

@@ -1,0 +1,439 @@
+"""NequIP files -> .equi: the file against nequip's own modules, through a second reader of the file (equi_evaluator).
+
+Runs in the environment of tools/requirements-nequip.txt.
+"""
+
+import lzma
+import os
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from equi_evaluator import EquiEvaluator
+from equi_tools import equi_file, self_check
+from equi_tools.convert import convert, parse_types
+from equi_tools.errors import EquiError
+from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
+from equi_tools.frameworks.nequip_testing import VARIANTS, make_model, make_variant
+
+# Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
+ENERGY_TOLERANCE = 1e-10
+FORCE_TOLERANCE = 1e-9
+# The file's own float32 evaluation against the float64 one.
+FLOAT32_TOLERANCE = 1e-4
+
+
+def differences(path, entries=None):
+    """Largest differences of energy per atom, force and stress between a file's evaluation and its stored values."""
+    evaluator = EquiEvaluator(path)
+    entries = entries or evaluator.document["self_check"]
+    assert max(np.abs(s["forces"]).max() for s in entries) > 0.1, "the structures do not test the model"
+    assert max(np.abs(s["stress"]).max() for s in entries if s["stress"]) > 1e-4
+    worst = np.zeros(3)
+    for s in entries:
+        energy, forces, stress, _ = evaluator.evaluate(s["symbols"], s["positions"], s["cell"], s["pbc"])
+        found = [abs(energy - s["energy"]) / len(forces), np.abs(forces - s["forces"]).max(), 0.0]
+        if s["stress"]:
+            found[2] = np.abs(stress - s["stress"]).max()
+        assert np.all(np.isfinite(found))
+        worst = np.maximum(worst, found)
+    return worst
+
+
+def assert_equal(path, entries=None):
+    energy, force, stress = differences(path, entries)
+    assert energy < ENERGY_TOLERANCE and force < FORCE_TOLERANCE and stress < FORCE_TOLERANCE
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("models")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_option_is_converted_exactly(name, folder):
+    source, types = make_variant(name, folder)
+    assert nequip_checkpoint.detect(source) == VARIANTS[name].get("kind", "package")
+    convert(source, folder / f"{name}.equi", types=types, quiet=True)
+    assert_equal(folder / f"{name}.equi")
+
+
+@pytest.mark.parametrize(
+    "name", ["parity", "cutoffs", "zbl_cutoffs", "type_neighbours", "checkpoint_options", "torchscript_options", "float64"]
+)
+def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
+    """Through nequip's own loaders where it has one for the file; a structure with all pairs of types."""
+    from nequip.integrations.ase import NequIPCalculator
+
+    source, types = make_variant(name, folder)
+    checkpoint = nequip_checkpoint.load(source, types)
+    exact = nequip_oracle.float64_calculator(checkpoint)
+    symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
+    kind = VARIANTS[name].get("kind", "package")
+    with nequip_checkpoint.nequip_state():
+        load = NequIPCalculator.from_compiled_model if kind == "torchscript" else NequIPCalculator._from_saved_model
+        users = load(source, device="cpu", chemical_species_to_atom_type_map=symbols)
+    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
+        atoms.calc = exact
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        atoms.calc = users
+        with nequip_checkpoint.nequip_state():
+            assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
+            assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+@pytest.fixture
+def legacy(folder):
+    """Paths of the models of unittest/golden, deployed by nequip 0.6 and older (made by make_nequip_legacy.py)."""
+
+    def unpacked(version):
+        packed = Path(__file__).resolve().parents[1] / "golden" / f"nequip-{version}.pth.xz"
+        path = folder / packed.stem
+        path.write_bytes(lzma.decompress(packed.read_bytes()))
+        return path
+
+    return unpacked
+
+
+@pytest.mark.parametrize("version, parity", [("0.6.2", True), ("0.5.6", False)])
+def test_models_deployed_years_ago_are_converted_exactly(version, parity, legacy, folder):
+    source = legacy(version)
+    assert nequip_checkpoint.detect(source) == "torchscript"
+    document = convert(source, folder / "legacy.equi", quiet=True)
+    assert_equal(folder / "legacy.equi")
+    assert document["provenance"]["framework_version"] == version
+    assert document["elements"] == ["Na", "Cl"] and document["edge_parity"] == parity
+    # Their couplings are those before e3nn 0.5.
+    assert any(p["scale"] < 0 for layer in document["layers"] for p in layer.get("paths", []))
+    some = convert(source, folder / "some.equi", elements=["Cl"], quiet=True)
+    assert_equal(folder / "some.equi")
+    assert_equal(folder / "legacy.equi", some["self_check"])
+
+
+def test_oracle_of_old_models_agrees_with_their_own_float32(legacy):
+    checkpoint = nequip_checkpoint.load(legacy("0.6.2"))
+    exact, rounded = nequip_oracle.float64_calculator(checkpoint), nequip_oracle.framework_calculator(checkpoint)
+    for _, atoms in self_check.structures(exact.elements, exact.cutoff):
+        atoms.calc = exact
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        atoms.calc = rounded
+        assert 0 < abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
+        assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
+
+
+def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder):
+    state = torch.jit.load(str(legacy("0.5.6"))).state_dict()
+    torch.save(state, folder / "best_model.pth")
+    assert nequip_checkpoint.detect(folder / "best_model.pth") == "weights"
+    with pytest.raises(EquiError, match="nequip-deploy"):
+        nequip_checkpoint.load(folder / "best_model.pth")
+
+
+# With parity, irreps of unnatural parity cannot reach the energy from the last layer but one.
+@pytest.mark.parametrize("name", ["zbl_cutoffs", "no_parity", "readout", "type_neighbours"])
+def test_every_layer_and_number_matters(name, folder):
+    """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
+    source, types = make_variant(name, folder)
+    convert(source, folder / "sound.equi", types=types, quiet=True)
+    document, tensors = equi_file_read(folder / "sound.equi")
+    document["self_check"] = document["self_check"][:2]
+    for changed in tensors:
+        spoiled = {n: t * (1.001 if n == changed else 1.0) for n, t in tensors.items()}
+        equi_file.write(folder / "spoiled.equi", document, spoiled)
+        assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, changed
+    for layer in document["layers"]:
+        for path in layer.get("paths", []):
+            path["scale"] *= -1
+            equi_file.write(folder / "spoiled.equi", document, tensors)
+            assert max(differences(folder / "spoiled.equi")[:2]) > 10 * FORCE_TOLERANCE, path
+            path["scale"] *= -1
+
+
+def equi_file_read(path):
+    """Document and tensors through the evaluator's reader."""
+    evaluator = EquiEvaluator(path)
+    return evaluator.document, {name: t.numpy() for name, t in evaluator.tensors.items()}
+
+
+def test_cutoffs_are_those_of_receiver_and_sender(folder):
+    source, _ = make_variant("cutoffs", folder)
+    document = convert(source, folder / "cutoffs.equi", quiet=True)
+    _, tensors = equi_file_read(folder / "cutoffs.equi")
+    stored = tensors[document["radial_basis"]["cutoffs"]]
+    assert document["elements"] == ["Na", "Cl", "O"]
+    assert np.allclose(stored, [[3.1, 3.1, 3.1], [4.0, 3.5, 4.2], [4.2, 4.2, 4.2]], rtol=1e-15)
+    equi_file.write(
+        folder / "turned.equi", document, {**tensors, document["radial_basis"]["cutoffs"]: stored.T.copy()}
+    )
+    assert differences(folder / "turned.equi")[1] > 1e-3
+
+
+def test_numbers_are_kept(folder):
+    source, _ = make_variant("parity", folder)
+    checkpoint = nequip_checkpoint.load(source)
+    _, tensors = nequip_convert.convert(checkpoint)
+    name = "layer0_convnet.conv.edge_mlp.mlp.0.weight"
+    assert tensors[name].dtype == np.float32
+    assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"].numpy())
+    source, _ = make_variant("float64", folder)
+    _, tensors = nequip_convert.convert(nequip_checkpoint.load(source))
+    assert all(t.dtype == np.float64 for t in tensors.values())
+
+
+@pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbours", ["Cl"]), ("many_types", ["U", "H", "Si"]),
+                                        ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder):
+    source, types = make_variant(name, folder)
+    convert(source, folder / "all.equi", types=types, quiet=True)
+    document = convert(source, folder / "some.equi", types=types, elements=kept, quiet=True)
+    assert document["elements"] == kept
+    assert_equal(folder / "some.equi")
+    assert_equal(folder / "all.equi", document["self_check"])
+
+
+@pytest.mark.parametrize("elements, expected", [(["Na", "Xx"], "Xx"), (["Na", "Na"], "twice")])
+def test_wrong_elements_are_refused(elements, expected, folder):
+    source, _ = make_variant("plain", folder)
+    with pytest.raises(EquiError, match=expected):
+        nequip_convert.convert(nequip_checkpoint.load(source), elements=elements)
+
+
+def test_names_of_types_are_mapped_to_elements(folder):
+    source, types = make_variant("type_names", folder)
+    with pytest.raises(EquiError, match="type a is no chemical symbol.*--types a=ELEMENT"):
+        nequip_checkpoint.load(source)
+    document = convert(source, folder / "mapped.equi", types=types, quiet=True)
+    assert document["elements"] == ["Na", "Cl"]
+    named = dict(VARIANTS["type_names"], type_names=["Na", "Cl"], types=None)
+    # The same random numbers under the names of elements.
+    scales = nequip_checkpoint.load(source, types).config
+    options = {k: dict(zip(["Na", "Cl"], scales[f"per_type_energy_{k}"].values())) for k in ("scales", "shifts")}
+    other = make_model(folder / "named.nequip.zip", **{**named, **options})
+    convert(other, folder / "named.equi", quiet=True)
+    assert_equal(folder / "named.equi", document["self_check"])
+
+
+def test_the_pair_potential_tells_the_elements_of_its_types(folder):
+    source, _ = make_variant("zbl_cutoffs", folder)
+    assert nequip_checkpoint.load(source).elements == ["O", "H"]
+
+
+@pytest.mark.parametrize(
+    "types, expected",
+    [
+        ({"c": "Na"}, "no type c"),
+        ({"a": "Na"}, "type b is no chemical symbol"),
+        ({"a": "Na", "b": "Xx"}, "Xx is no chemical symbol"),
+        ({"a": "Na", "b": "Na"}, "types a, b all stand for Na"),
+    ],
+)
+def test_wrong_mappings_are_refused(types, expected, folder):
+    source, _ = make_variant("type_names", folder)
+    with pytest.raises(EquiError, match=expected):
+        nequip_checkpoint.load(source, types)
+
+
+def test_mappings_are_read_from_text():
+    assert parse_types("a=Na,b=Cl") == {"a": "Na", "b": "Cl"}
+    for text in ("", "a", "a=", "a=Na,a=Cl", "a=b=c"):
+        with pytest.raises(EquiError, match="--types"):
+            parse_types(text)
+
+
+PLAIN = VARIANTS["plain"]
+REFUSED = {
+    "lennard jones": (
+        dict(pair_potential={"_target_": "nequip.nn.pair_potential.LennardJones", "lj_sigma": 1.0, "lj_epsilon": 1.0}),
+        r"pair_potential \(LennardJones\) is not supported",
+    ),
+    "zbl in other units": (
+        dict(pair_potential={"_target_": "nequip.nn.pair_potential.ZBL", "units": "real", "chemical_species": ["Na", "Cl"]}),
+        "units",
+    ),
+    "inputs of the structure": (
+        dict(categorical_graph_field_embed=[{"field": "total_charge", "num_features": 2, "min": -1, "max": 1}]),
+        "categorical_graph_field_embed",
+    ),
+    "residual connections": (dict(convnet_resnet=True, num_layers=4), "convnet_resnet"),
+    "norm activation": (dict(convnet_nonlinearity_type="norm"), "NormActivation is not supported"),
+    "readout activation": (
+        dict(readout_mlp_hidden_layers_depth=1, readout_mlp_nonlinearity="mish"), "readout_mlp_nonlinearity: Mish"
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_is_not_supported_is_refused_by_name(case, folder):
+    options, expected = REFUSED[case]
+    if "categorical_graph_field_embed" in options:
+        from nequip.data import _key_registry
+
+        _key_registry.register_fields(graph_fields=["total_charge"])
+    source = make_model(folder / "refused.nequip.zip", **{**PLAIN, **options})
+    with pytest.raises(EquiError, match=expected) as error:
+        nequip_checkpoint.load(source)
+    assert "refused.nequip.zip" in str(error.value) and "\n" not in str(error.value)
+
+
+def test_an_unknown_module_is_refused_by_name(folder):
+    from nequip.model import NequIPGNNModel
+    from nequip.nn.misc import ApplyFactor
+
+    from equi_tools.frameworks.nequip_testing import _write_package, builder_options
+
+    with nequip_checkpoint.nequip_state():
+        model = NequIPGNNModel(**builder_options(**PLAIN)).eval()
+        energy = model.model.func
+        energy.append("dispersion", ApplyFactor("atomic_energy", 2.0, irreps_in=energy.irreps_out))
+        _write_package(folder / "more.nequip.zip", model)
+    with pytest.raises(EquiError, match=r"module dispersion \(ApplyFactor\)"):
+        nequip_checkpoint.load(folder / "more.nequip.zip")
+
+
+def test_a_model_whose_own_modules_compute_something_else_is_refused(folder):
+    """Options and numbers as ever, but another factor in a module that keeps it as an attribute."""
+    source, _ = make_variant("plain", folder)
+    checkpoint = nequip_checkpoint.load(source)
+    nequip_oracle.float64_calculator(checkpoint)
+    checkpoint.original.model.func.factor.factor *= 1.1
+    with pytest.raises(EquiError, match="its own modules give other forces"):
+        nequip_oracle.float64_calculator(checkpoint)
+
+
+def test_allegro_is_refused_by_name(folder):
+    source, _ = make_variant("checkpoint", folder)
+    raw = torch.load(source, weights_only=False)
+    raw["hyper_parameters"]["info_dict"]["training_module"]["model"]["_target_"] = "allegro.model.AllegroModel"
+    torch.save(raw, folder / "allegro.ckpt")
+    assert nequip_checkpoint.detect(folder / "allegro.ckpt") == "checkpoint"
+    with pytest.raises(EquiError, match="Allegro models are not supported"):
+        nequip_checkpoint.load(folder / "allegro.ckpt")
+
+
+def test_compiled_models_are_refused_with_what_to_do(folder):
+    path = folder / "model.nequip.pt2"
+    path.write_bytes(b"no matter what")
+    with pytest.raises(EquiError, match="AOTInductor.*give the package"):
+        nequip_checkpoint.load(path)
+
+
+def test_other_files_are_not_ours(folder):
+    torch.save({"model_state_dict": {}, "config": {}}, folder / "other.pth")
+    torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), folder / "other.pt")
+    (folder / "text.ckpt").write_text("text")
+    for name in ("other.pth", "other.pt", "text.ckpt"):
+        assert nequip_checkpoint.detect(folder / name) is None
+        with pytest.raises(EquiError, match="neither a NequIP package"):
+            nequip_checkpoint.load(folder / name)
+    with pytest.raises(EquiError, match="no file"):
+        nequip_checkpoint.load(folder / "absent.ckpt")
+
+
+def test_damaged_packages_are_one_line(folder):
+    source, _ = make_variant("plain", folder)
+    with zipfile.ZipFile(source) as whole, zipfile.ZipFile(folder / "cut.nequip.zip", "w") as cut:
+        for name in whole.namelist():
+            if not name.endswith("eager_model.pkl"):
+                cut.writestr(name, whole.read(name))
+    with pytest.raises(EquiError, match="cannot read it") as error:
+        nequip_checkpoint.load(folder / "cut.nequip.zip")
+    assert "\n" not in str(error.value)
+
+
+def test_modalities_do_not_exist(folder):
+    source, _ = make_variant("plain", folder)
+    with pytest.raises(EquiError, match="no modalities"):
+        nequip_convert.convert(nequip_checkpoint.load(source), modality="PBE")
+
+
+def test_global_settings_are_left_alone(folder):
+    import e3nn
+
+    before = torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist()
+    source, _ = make_variant("plain", folder)
+    convert(source, folder / "plain.equi", quiet=True)
+    assert before == (torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist())
+
+
+def test_a_model_trained_by_the_nequip_command(folder):
+    """Training, packaging and conversion of checkpoint and package; moving averages of the weights included."""
+    from ase.build import bulk
+    from ase.calculators.lj import LennardJones
+    from ase.io import write
+
+    frames = []
+    for seed in range(6):
+        atoms = bulk("NaCl", "rocksalt", 5.6, cubic=True)
+        atoms.rattle(0.2, seed=seed)
+        atoms.calc = LennardJones(sigma=2.4, epsilon=0.1, rc=5.0)
+        atoms.get_stress()
+        frames.append(atoms)
+    work = folder / "training"
+    work.mkdir()
+    write(work / "train.extxyz", frames)
+    (work / "config.yaml").write_text(TRAINING)
+    environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", HYDRA_FULL_ERROR="1")
+    for script in (
+        "import sys; import os; sys.argv = ['nequip-train', '-cp', os.getcwd(), '-cn', 'config']; from nequip.scripts.train import main; main()",
+        "from nequip.scripts.package import main; main(['build', 'last.ckpt', 'model.nequip.zip'])",
+    ):
+        done = subprocess.run([sys.executable, "-c", script], cwd=work, capture_output=True, text=True, env=environment)
+        assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    documents = []
+    for name in ("last.ckpt", "model.nequip.zip"):
+        documents.append(convert(work / name, folder / "trained.equi", quiet=True))
+        assert_equal(folder / "trained.equi")
+        assert documents[-1]["provenance"]["framework_version"] == "0.19.1"
+    assert documents[0]["elements"] == ["Na", "Cl"]
+    assert_equal(folder / "trained.equi", documents[0]["self_check"])
+
+
+TRAINING = """
+run: [train]
+cutoff_radius: 4.0
+model_type_names: [Na, Cl]
+hydra: {run: {dir: .}, output_subdir: null}
+data:
+  _target_: nequip.data.datamodule.ASEDataModule
+  seed: 1
+  train_file_path: [train.extxyz]
+  val_file_path: [train.extxyz]
+  transforms:
+    - {_target_: nequip.data.transforms.NeighborListTransform, r_max: 4.0}
+    - {_target_: nequip.data.transforms.ChemicalSpeciesToAtomTypeMapper, model_type_names: [Na, Cl]}
+  train_dataloader: {_target_: torch.utils.data.DataLoader, batch_size: 3}
+  val_dataloader: {_target_: torch.utils.data.DataLoader, batch_size: 3}
+trainer:
+  _target_: lightning.Trainer
+  accelerator: cpu
+  max_epochs: 2
+  enable_progress_bar: false
+  logger: false
+  callbacks:
+    - {_target_: lightning.pytorch.callbacks.ModelCheckpoint, dirpath: ., save_last: true}
+training_module:
+  _target_: nequip.train.EMALightningModule
+  ema_decay: 0.9
+  loss: {_target_: nequip.train.EnergyForceLoss, per_atom_energy: true, coeffs: {total_energy: 1.0, forces: 1.0}}
+  val_metrics: {_target_: nequip.train.EnergyForceMetrics, coeffs: {total_energy_mae: 1.0, forces_mae: 1.0}}
+  optimizer: {_target_: torch.optim.Adam, lr: 0.01}
+  model:
+    _target_: nequip.model.NequIPGNNModel
+    seed: 1
+    model_dtype: float32
+    type_names: [Na, Cl]
+    r_max: 4.0
+    num_layers: 2
+    l_max: 2
+    parity: true
+    num_features: 5
+    radial_mlp_width: 8
+    avg_num_neighbors: {Na: 6.0, Cl: 6.5}
+    per_type_energy_scales: 20.0
+    per_type_energy_shifts: {Na: -1.0, Cl: -2.0}
+    per_type_energy_shifts_trainable: true
+"""
