@@ -149,7 +149,7 @@ def project(tensor, irreps, out, degree):
 
 
 def expand(matrix, irreps, out, degree):
-    """The symmetric coupling tensor [2l+1, D, ..., D, paths] of a matrix [size of the basis, paths]; inverse of project."""
+    """The symmetric coupling tensor [2l+1, D, ..., D, paths] of a matrix [size of the basis, paths]: undoes project."""
     dim = int(_offsets(irreps)[-1])
     grid = np.stack(np.unravel_index(np.arange(dim**degree), (dim,) * degree), -1)
     monomials, place = monomials_of(grid)

@@ -203,10 +203,14 @@ class EquiEvaluator:
 
     def pair_repulsion(self, layer, num_atoms, species, i, j, r):
         """Energies [N] of the receivers."""
-        prefactor, length, cutoff = (self.tensors[layer[k]][species[i], species[j]] for k in ("prefactor", "length", "cutoff"))
+        prefactor, length, cutoff = (
+            self.tensors[layer[k]][species[i], species[j]] for k in ("prefactor", "length", "cutoff")
+        )
         screening = sum(c * torch.exp(-b * r / length) for c, b in zip(layer["coefficients"], layer["exponents"]))
         pair = prefactor / r * screening * self.polynomial_cutoff(r / cutoff, layer["p"])
-        return torch.zeros(num_atoms, dtype=torch.float64).index_add(0, i, torch.where(r < cutoff, pair, torch.zeros_like(r)))
+        return torch.zeros(num_atoms, dtype=torch.float64).index_add(
+            0, i, torch.where(r < cutoff, pair, torch.zeros_like(r))
+        )
 
     def atomic_energies(self, species, i, j, vec):
         doc, features = self.document, {}

@@ -307,6 +307,7 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
     [
         (["7net-omni"], "downloaded"),
         (["7net-nothing"], "neither a file nor"),
+        (["nothing.model"], "cannot read nothing.model: no such file"),
         (["7net-mf-0"], "--modality"),
         (["7net-mf-0", "--modality", "LDA"], "no modality 'LDA'"),
         (["7net-0", "--modality", "PBE"], "no modalities"),

@@ -107,7 +107,9 @@ def test_every_option_is_converted_exactly(name, folder, model):
     assert_same_function(target, mace_oracle.float64_calculator(model(name), last_head(name)))
 
 
-@pytest.mark.parametrize("name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32"])
+@pytest.mark.parametrize(
+    "name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32"]
+)
 def test_oracle_is_the_framework_as_its_users_run_it(name, model):
     exact = mace_oracle.float64_calculator(model(name), last_head(name))
     users = mace_oracle.framework_calculator(model(name), last_head(name))
@@ -127,7 +129,7 @@ def test_oracle_is_the_framework_as_its_users_run_it(name, model):
 
 
 def test_rounded_couplings_are_made_exact(model):
-    """A float32 file: the oracle with exact couplings differs from its modules in float64 by the couplings' rounding."""
+    """A float32 file: exact couplings change its modules in float64 by no more than the couplings' rounding."""
     checkpoint = mace_checkpoint.load(model("float32"))
     assert all(coupling.rounded for coupling in checkpoint.couplings.values() if coupling.degree == 3)
     exact = mace_oracle.Float64Calculator(checkpoint)
@@ -186,7 +188,12 @@ def test_a_head_named_default_is_the_default_as_in_mace(folder, model):
 
 @pytest.mark.parametrize(
     "name, kept",
-    [("nonlinear_transform", ["Ba", "O"]), ("agnesi", ["Cs", "H"]), ("many_elements", ["U", "H", "Si"]), ("heads", ["Cl"])],
+    [
+        ("nonlinear_transform", ["Ba", "O"]),
+        ("agnesi", ["Cs", "H"]),
+        ("many_elements", ["U", "H", "Si"]),
+        ("heads", ["Cl"]),
+    ],
 )
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
     document = convert(model(name), folder / "some.equi", head=last_head(name), elements=kept, quiet=True)
@@ -194,9 +201,11 @@ def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
     assert_same_function(folder / "some.equi", mace_oracle.float64_calculator(model(name), last_head(name)))
 
 
-@pytest.mark.parametrize("name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention"])
+@pytest.mark.parametrize(
+    "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention"]
+)
 def test_every_number_of_a_file_matters(name, folder, model):
-    """The comparison has teeth: a change of one part in a thousand in any one tensor is above ten times its tolerance."""
+    """The comparison has teeth: a thousandth of any one tensor is above ten times its tolerance."""
     convert(model(name), folder / "whole.equi", head=last_head(name), quiet=True)
     document, tensors = equi_file.read(folder / "whole.equi")
     # Small enough for many evaluations, and with all pairs of elements; one per element would do for most.
@@ -386,7 +395,10 @@ def no_scalars(module):
 CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
 ATTENTION = dict(first=mace_testing.ATTENTION, blocks=mace_testing.ATTENTION)
 REFUSED = {
-    "attention": (other_model(**ATTENTION), "interactions.1: RealAgnosticAttResidualInteractionBlock: its radial weights"),
+    "attention": (
+        other_model(**ATTENTION),
+        "interactions.1: RealAgnosticAttResidualInteractionBlock: its radial weights",
+    ),
     "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
     "dipoles": (edited(dipole_class), "EnergyDipolesMACE"),
     "unknown module": (edited(add_module), "module les (Linear)"),
@@ -497,7 +509,5 @@ def test_every_variant_is_the_framework_as_its_users_run_it(folder, model):
         users = mace_oracle.framework_calculator(model(name), last_head(name))
         document, _ = equi_file.read(folder / "x.equi")
         with mace_checkpoint.default_dtype(torch.float64):
-            worst = differences(
-                folder / "x.equi", users, all_structures(document["elements"], document["cutoff"])
-            )
+            worst = differences(folder / "x.equi", users, all_structures(document["elements"], document["cutoff"]))
         assert worst[0] < ENERGY_TOLERANCE and worst[1] < FORCE_TOLERANCE and worst[2] < STRESS_TOLERANCE, name

@@ -215,9 +215,11 @@ def _in_archive(archive):
 
 
 def detect(source):
-    """The framework of a source; SevenNet's where nothing tells another one, names that are no files included."""
+    """The framework of a source; SevenNet's where nothing tells another one, and for names without a dot."""
     path = Path(source)
     if not path.is_file():
+        if path.suffix:
+            raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
     if zipfile.is_zipfile(path):
         with zipfile.ZipFile(path) as archive:

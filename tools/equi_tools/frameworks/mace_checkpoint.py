@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 
 from .. import symmetric_basis
-from ..coupling import coupling
 from ..errors import EquiError
 
 MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
@@ -201,7 +200,9 @@ def audit(model):
         )
     for name in child_names(model):
         if name not in CHILDREN:
-            raise EquiError(f"module {name} ({class_name(getattr(model, name))}) is not known, it may change the energy")
+            raise EquiError(
+                f"module {name} ({class_name(getattr(model, name))}) is not known, it may change the energy"
+            )
     for name, module in model.named_modules():
         config = getattr(module, "cueq_config", None)
         if config is not None and getattr(config, "enabled", False):
@@ -215,7 +216,9 @@ def audit(model):
                 "mace_convert_oeq_e3nn, or give the .model file it was made from"
             )
         if "lora" in class_name(module).lower():
-            raise EquiError(f"{name}: {class_name(module)}: merge the adapters into the weights first (merge_lora_weights)")
+            raise EquiError(
+                f"{name}: {class_name(module)}: merge the adapters into the weights first (merge_lora_weights)"
+            )
     for t, module in enumerate(model.interactions.children()):
         if class_name(module) not in INTERACTIONS:
             raise EquiError(f"interactions.{t}: block {class_name(module)} is not supported")
@@ -232,9 +235,11 @@ def audit(model):
         raise EquiError(f"{sizes[0]} interactions with {sizes[1]} products")
 
 
-def irreps_pairs(irreps):
-    """((mul, (l, p)), ...) of e3nn's irreps, which are plain tuples in TorchScript."""
-    return tuple((int(mul), (int(ir[0]), int(ir[1]))) for mul, ir in irreps)
+def irreps_of(irreps):
+    """e3nn's Irreps, of its own or of the plain tuples that TorchScript keeps."""
+    from e3nn.o3 import Irreps
+
+    return Irreps([(int(mul), (int(ir[0]), int(ir[1]))) for mul, ir in irreps])
 
 
 def _exact_couplings(model):
@@ -243,10 +248,10 @@ def _exact_couplings(model):
         contraction = product.symmetric_contractions
         if class_name(contraction) != "SymmetricContraction":
             raise EquiError(f"products.{t}: {class_name(contraction)} is not supported")
-        irreps = tuple(ir for _, ir in irreps_pairs(contraction.irreps_in))
-        outs = irreps_pairs(contraction.irreps_out)
+        irreps = tuple((ir.l, ir.p) for _, ir in irreps_of(contraction.irreps_in))
+        outs = [(ir.l, ir.p) for _, ir in irreps_of(contraction.irreps_out)]
         buffers = dict(product.named_buffers())
-        for b, (_, out) in enumerate(outs):
+        for b, out in enumerate(outs):
             prefix = f"symmetric_contractions.contractions.{b}.U_matrix_"
             degrees = sorted(int(name[len(prefix) :]) for name in buffers if name.startswith(prefix))
             if degrees != list(range(1, len(degrees) + 1)):
@@ -272,16 +277,6 @@ def _exact_couplings(model):
                 if np.any(matrix):
                     found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)
     return found
-
-
-def coupling_sign(stored, l1, l2, l3, where):
-    """+1 or -1: a stored coupling buffer against ours."""
-    exact = coupling(l1, l2, l3)
-    stored = stored.detach().double().cpu().numpy()
-    for sign in (1, -1):
-        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < 1e-5:
-            return sign
-    raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
 
 
 def load(source):

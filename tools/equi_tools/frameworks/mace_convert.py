@@ -11,7 +11,8 @@ import numpy as np
 
 from .. import symmetric_basis
 from ..errors import EquiError
-from .mace_checkpoint import child, class_name, coupling_sign, irreps_pairs
+from .e3nn_layers import TensorTable, gate_terms, irreps_text, sign_of_coupling
+from .mace_checkpoint import child, class_name, irreps_of
 
 # The couplings of src/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -21,11 +22,7 @@ ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
 COULOMB = 14.3996  # eV Angstrom, mace's digits
 BOHR = 0.529  # Angstrom, mace's digits
 
-SCALAR = (0, 1)
-
-
-def _text(irreps):
-    return "+".join(f"{mul}x{l}{'e' if p == 1 else 'o'}" for mul, (l, p) in irreps)
+SCALAR = (0, 1)  # equal to e3nn's irrep 0e
 
 
 class _Converter:
@@ -49,7 +46,8 @@ class _Converter:
                 array = array.float()
             self.state[name] = array.numpy()
         self.used = set()
-        self.tensors = {}
+        self.table = TensorTable()
+        self.tensor = self.table.add
         self.layers = []
 
     # The trainer's numbers
@@ -71,15 +69,6 @@ class _Converter:
             if name not in self.used and array.size and not constant:
                 raise EquiError(f"tensor {name} has no known meaning, it may change the energy")
 
-    def tensor(self, name, array):
-        array = np.ascontiguousarray(array)
-        if array.dtype not in (np.float32, np.float64):
-            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only float32 and float64")
-        if name in self.tensors:
-            raise EquiError(f"internal: tensor {name} written twice")
-        self.tensors[name] = array
-        return name
-
     @staticmethod
     def expect_class(module, where, *allowed):
         if class_name(module) not in allowed:
@@ -90,15 +79,15 @@ class _Converter:
     def linear_parts(self, name, module):
         """(irreps_in, irreps_out, [(i, j, matrix, scale)], {j: (bias, scale)}) of an e3nn Linear."""
         self.expect_class(module, name, "Linear")
-        irreps_in, irreps_out = irreps_pairs(module.irreps_in), irreps_pairs(module.irreps_out)
+        irreps_in, irreps_out = irreps_of(module.irreps_in), irreps_of(module.irreps_out)
         flat = self.take(f"{name}.weight").reshape(-1)
         bias = self.take(f"{name}.bias").reshape(-1) if f"{name}.bias" in self.state else np.zeros(0)
         matrices, biases, offset, bias_offset = [], {}, 0, 0
         for i, j, shape, scale in self.linear_instructions(module, irreps_in, irreps_out, bias.size):
             size = int(np.prod(shape))
             if i == -1:
-                if irreps_out[j][1] != SCALAR:
-                    raise EquiError(f"{name}: bias on irreps {_text(irreps_out[j : j + 1])}")
+                if irreps_out[j].ir != SCALAR:
+                    raise EquiError(f"{name}: bias on irreps {irreps_text(irreps_out[j : j + 1])}")
                 biases[j] = bias[bias_offset : bias_offset + size], float(scale)
                 bias_offset += size
             else:
@@ -130,9 +119,9 @@ class _Converter:
             {
                 "type": "linear",
                 "input": source,
-                "irreps_in": _text(irreps_in),
+                "irreps_in": irreps_text(irreps_in),
                 "output": target,
-                "irreps_out": _text(irreps_out),
+                "irreps_out": irreps_text(irreps_out),
                 "blocks": list(blocks),
                 "biases": list(biases),
                 "per_species": per_species,
@@ -143,28 +132,31 @@ class _Converter:
 
     def linear(self, name, module, source, target, accumulate=False):
         irreps_in, irreps_out, matrices, biases = self.linear_parts(name, module)
-        return self.add_linear(
-            source, irreps_in, target, irreps_out,
-            [{"in": i, "out": j, "weight": self.tensor(f"{name}.weight.{i}.{j}", w), "scale": s} for i, j, w, s in matrices],
-            [{"out": j, "tensor": self.tensor(f"{name}.bias.{j}", b), "scale": s} for j, (b, s) in biases.items()],
-            accumulate=accumulate,
-        )  # fmt: skip
+        blocks = [
+            {"in": i, "out": j, "weight": self.tensor(f"{name}.weight.{i}.{j}", weight), "scale": scale}
+            for i, j, weight, scale in matrices
+        ]
+        biases = [
+            {"out": j, "tensor": self.tensor(f"{name}.bias.{j}", bias), "scale": scale}
+            for j, (bias, scale) in biases.items()
+        ]
+        return self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
 
     def species_product(self, name, module, source, target):
         """e3nn's FullyConnectedTensorProduct with the one-hot of the species; returns whether it couples anything."""
         self.expect_class(module, name, "FullyConnectedTensorProduct")
-        irreps_in, irreps_out = irreps_pairs(module.irreps_in1), irreps_pairs(module.irreps_out)
+        irreps_in, irreps_out = irreps_of(module.irreps_in1), irreps_of(module.irreps_out)
         flat = self.take(f"{name}.weight").reshape(-1)
         blocks, offset = [], 0
         for ins in module.instructions:
             i, j, k, mode, has_weight, scale, shape = ins
-            if j != 0 or mode != "uvw" or not has_weight or irreps_in[i][1] != irreps_out[k][1]:
+            if j != 0 or mode != "uvw" or not has_weight or irreps_in[i].ir != irreps_out[k].ir:
                 raise EquiError(f"{name}: path {tuple(ins)} is not that of a species product")
             size = int(np.prod(shape))
             matrix = flat[offset : offset + size].reshape(shape)[:, self.species].transpose(1, 0, 2)
             offset += size
             # The coupling with the scalar of the one-hot is delta/sqrt(2l+1), which e3nn's constant contains.
-            scale = float(scale) / sqrt(2 * irreps_out[k][1][0] + 1)
+            scale = float(scale) / sqrt(irreps_out[k].ir.dim)
             weight = self.tensor(f"{name}.weight.{i}.{k}", matrix)
             blocks.append({"in": i, "out": k, "weight": weight, "scale": scale})
         if offset != flat.size:
@@ -231,7 +223,14 @@ class _Converter:
         }
 
     def radial_mlp(self, name, module, tag):
-        network = {"weights": [], "scales": [], "biases": [], "activation": "silu", "activation_scale": 1.0, "norms": []}
+        network = {
+            "weights": [],
+            "scales": [],
+            "biases": [],
+            "activation": "silu",
+            "activation_scale": 1.0,
+            "norms": [],
+        }
         stack = list(module.net.children())
         kinds = [class_name(m) for m in stack]
         hidden = (len(stack) - 1) // 3
@@ -288,7 +287,9 @@ class _Converter:
         cutoff = self.number(f"{where}.cutoff_fn.r_max")
         p = int(self.take(f"{where}.cutoff_fn.p"))
         if cutoff != self.checkpoint.cutoff:
-            raise EquiError(f"{where}.cutoff_fn.r_max: {cutoff} differs from the model's r_max, {self.checkpoint.cutoff}")
+            raise EquiError(
+                f"{where}.cutoff_fn.r_max: {cutoff} differs from the model's r_max, {self.checkpoint.cutoff}"
+            )
         if p < 2:
             raise EquiError(f"{where}.cutoff_fn.p: {p} gives a cutoff function without a second derivative at 0")
         document["cutoff_function"] = {"kind": "polynomial", "p": p}
@@ -316,15 +317,17 @@ class _Converter:
     def embedding(self, output):
         name = "node_embedding.linear"
         irreps_in, irreps_out, matrices, biases = self.linear_parts(name, self.model.node_embedding.linear)
-        if len(irreps_out) != 1 or irreps_out[0][1] != SCALAR or len(matrices) != 1 or biases:
-            raise EquiError(f"{name}: irreps {_text(irreps_in)} -> {_text(irreps_out)} are not those of an embedding")
+        if len(irreps_out) != 1 or irreps_out[0].ir != SCALAR or len(matrices) != 1 or biases:
+            raise EquiError(
+                f"{name}: irreps {irreps_text(irreps_in)} -> {irreps_text(irreps_out)} are not those of an embedding"
+            )
         ((_, _, weight, scale),) = matrices
         self.embedded = weight.astype(np.float64) * scale
         self.layers.append(
             {
                 "type": "species_embedding",
                 "output": output,
-                "irreps": _text(irreps_out),
+                "irreps": irreps_text(irreps_out),
                 "weight": self.tensor(f"{name}.weight", weight[self.species]),
                 "scale": scale,
             }
@@ -335,7 +338,7 @@ class _Converter:
         """Rows per species of a linear map of `inputs` [species of the model, n], the constant included: float64."""
         _, irreps_out, matrices, biases = self.linear_parts(name, module)
         if any(ir != SCALAR for _, ir in irreps_out) or len(matrices) != 1 or biases:
-            raise EquiError(f"{name}: irreps {_text(irreps_out)} are not scalars of the species alone")
+            raise EquiError(f"{name}: irreps {irreps_text(irreps_out)} are not scalars of the species alone")
         ((_, _, weight, scale),) = matrices
         return (inputs @ (weight.astype(np.float64) * scale))[self.species]
 
@@ -361,32 +364,32 @@ class _Converter:
         name, product = f"interactions.{t}", block.conv_tp
         self.expect_class(product, f"{name}.conv_tp", "TensorProduct")
         irreps_in, irreps_edge, irreps_mid = map(
-            irreps_pairs, (product.irreps_in1, product.irreps_in2, product.irreps_out)
+            irreps_of, (product.irreps_in1, product.irreps_in2, product.irreps_out)
         )
         self.check_harmonics(name, irreps_edge)
         buffers = dict(product.named_buffers())
         paths = []
         for q, (i, j, k, mode, has_weight, weight, _) in enumerate(product.instructions):
-            l1, l2, l3 = irreps_in[i][1][0], irreps_edge[j][1][0], irreps_mid[k][1][0]
-            if k != q or mode != "uvu" or not has_weight or irreps_mid[k][0] != irreps_in[i][0]:
+            l1, l2, l3 = irreps_in[i].ir.l, irreps_edge[j].ir.l, irreps_mid[k].ir.l
+            if k != q or mode != "uvu" or not has_weight or irreps_mid[k].mul != irreps_in[i].mul:
                 raise EquiError(f"internal: {name}.conv_tp: path {q} is not in sorted order")
             stored = buffers.get(f"_compiled_main_left_right._w3j_{l1}_{l2}_{l3}")
             # Couplings with l = 0 are written out by e3nn and have one sign.
-            sign = 1 if stored is None else coupling_sign(stored, l1, l2, l3, f"{name}.conv_tp")
+            sign = 1 if stored is None else sign_of_coupling(stored, l1, l2, l3, f"{name}.conv_tp")
             if stored is None and 0 not in (l1, l2, l3):
                 raise EquiError(f"{name}.conv_tp: coupling of ({l1},{l2},{l3}) is missing in the file")
             scale = sign * (-1) ** l2 * float(weight) / denominator
             paths.append({"in": i, "l": l2, "out": q, "scale": scale, "r_power": 0})
         if not paths:
-            raise EquiError(f"{name}: no path leads to {_text(irreps_pairs(block.target_irreps))}")
+            raise EquiError(f"{name}: no path leads to {irreps_text(irreps_of(block.target_irreps))}")
         radial = self.radial_network(f"{name}.conv_tp_weights", block.conv_tp_weights, f"{name}.radial", self.pair_rows)
         self.layers.append(
             {
                 "type": "convolution",
                 "input": source,
-                "irreps_in": _text(irreps_in),
+                "irreps_in": irreps_text(irreps_in),
                 "output": target,
-                "irreps_out": _text(irreps_mid),
+                "irreps_out": irreps_text(irreps_mid),
                 "paths": paths,
                 "radial": radial,
             }
@@ -394,11 +397,11 @@ class _Converter:
         return irreps_mid
 
     def check_harmonics(self, name, irreps):
-        ls = [ir[0] for _, ir in irreps]
-        parities = [ir[1] for _, ir in irreps]
+        ls = [ir.l for _, ir in irreps]
+        parities = [ir.p for _, ir in irreps]
         natural = [(-1) ** l for l in ls]
         if ls != list(range(len(ls))) or any(mul != 1 for mul, _ in irreps) or parities not in (natural, [1] * len(ls)):
-            raise EquiError(f"{name}: edge harmonics {_text(irreps)} are not supported")
+            raise EquiError(f"{name}: edge harmonics {irreps_text(irreps)} are not supported")
         if len(ls) - 1 > LMAX_SUPPORTED:
             raise EquiError(f"max_ell: {len(ls) - 1} is not supported, at most {LMAX_SUPPORTED}")
         harmonics = self.model.spherical_harmonics
@@ -416,9 +419,9 @@ class _Converter:
             {
                 "type": "density_normalization",
                 "input": source,
-                "irreps_in": _text(irreps),
+                "irreps_in": irreps_text(irreps),
                 "output": target,
-                "irreps_out": _text(irreps),
+                "irreps_out": irreps_text(irreps),
                 "radial": radial,
                 "offset": offset,
                 "factor": factor,
@@ -452,8 +455,8 @@ class _Converter:
             self.linear(f"{name}.linear_res", block.linear_res, y, f"{a}_gate", accumulate=True)
             gated = self.gate(t, block, irreps, f"{a}_gate", f"{a}_gated")
             irreps = self.linear(f"{name}.linear_2", block.linear_2, f"{a}_gated", a)
-            if irreps_pairs(block.linear_2.irreps_in) != gated:
-                raise EquiError(f"internal: {name}: irreps of the gate, {_text(gated)}")
+            if irreps_of(block.linear_2.irreps_in) != gated:
+                raise EquiError(f"internal: {name}: irreps of the gate, {irreps_text(gated)}")
         else:
             target = f"{a}_sum" if has_density else a
             irreps = self.linear(f"{name}.linear", block.linear, m, target)
@@ -469,7 +472,7 @@ class _Converter:
         """mace's gate or, in files of some versions, e3nn's: the input is the sort of (scalars, gates, gated)."""
         name, module = f"interactions.{t}.equivariant_nonlin", block.equivariant_nonlin
         self.expect_class(module, name, "GatedEquivariantBlock", "Gate")
-        scalars, gated = irreps_pairs(module.irreps_scalars), irreps_pairs(module.irreps_gated)
+        scalars, gated = irreps_of(module.irreps_scalars), irreps_of(module.irreps_gated)
         if class_name(module) == "Gate":
             acts = {self.activation(a, name) for a in module.act_scalars.acts}
             gate_acts = {self.activation(a, name) for a in module.act_gates.acts}
@@ -483,38 +486,23 @@ class _Converter:
             constant = float(module._scalar_cst), float(module._gate_cst)
             scalar_act = self.activation(module._act_scalar, name)[0], constant[0]
             gate_act = self.activation(module._act_gate, name)[0], constant[1]
-        irreps_x = tuple(scalars) + tuple(gated)
-        roles = [("scalar", k, mul, ir) for k, (mul, ir) in enumerate(scalars)]
-        roles += [("gate", k, mul, SCALAR) for k, (mul, _) in enumerate(gated, len(scalars))]
-        roles += [("gated", k, mul, ir) for k, (mul, ir) in enumerate(gated, len(scalars))]
-        ordered = sorted(roles, key=lambda role: role[3])
-        if class_name(module) != "Gate" and [r[:2] for r in ordered] != [r[:2] for r in roles]:
+        irreps_x = scalars + gated
+        gates = irreps_of((mul, SCALAR) for mul, _ in gated)
+        if class_name(module) != "Gate" and list((scalars + gates + gated).sort().irreps) != list(
+            scalars + gates + gated
+        ):
             # mace's own gate cuts one range each for scalars and gates.
-            raise EquiError(f"{name}: irreps {_text(irreps_x)} are not in sorted order")
-        block_of = {ir: n for n, (_, ir) in enumerate(irreps_z)}
-        place, used = {}, [0] * len(irreps_z)
-        for role, k, mul, ir in ordered:
-            if ir not in block_of:
-                raise EquiError(f"internal: {name} does not find {ir} in {_text(irreps_z)}")
-            place[role, k] = block_of[ir], used[block_of[ir]]
-            used[block_of[ir]] += mul
-        if used != [mul for mul, _ in irreps_z] or len(block_of) != len(irreps_z):
-            raise EquiError(f"internal: {name} does not use all of {_text(irreps_z)}")
-        terms = []
-        for k in range(len(irreps_x)):
-            role = "scalar" if k < len(scalars) else "gated"
-            term = {"out": k, "in": place[role, k][0], "offset": place[role, k][1]}
-            if role == "gated":
-                term |= {"gate_in": place["gate", k][0], "gate_offset": place["gate", k][1]}
-            activation, constant = scalar_act if role == "scalar" else gate_act
-            terms.append(term | {"activation": activation, "scale": constant})
+            raise EquiError(f"{name}: irreps {irreps_text(irreps_x)} are not in sorted order")
+        terms = gate_terms(
+            name, irreps_z, irreps_x, SCALAR, [scalar_act] * len(scalars), [gate_act] * len(gated)
+        )  # fmt: skip
         self.layers.append(
             {
                 "type": "gate",
                 "input": source,
-                "irreps_in": _text(irreps_z),
+                "irreps_in": irreps_text(irreps_z),
                 "output": target,
-                "irreps_out": _text(irreps_x),
+                "irreps_out": irreps_text(irreps_x),
                 "terms": terms,
             }
         )
@@ -525,11 +513,12 @@ class _Converter:
         name, block = f"products.{t}", child(self.model.products, t)
         self.expect_class(block, name, "EquivariantProductBasisBlock")
         contraction = block.symmetric_contractions
-        irreps_in, irreps_out = irreps_pairs(contraction.irreps_in), irreps_pairs(contraction.irreps_out)
+        irreps_in, irreps_out = irreps_of(contraction.irreps_in), irreps_of(contraction.irreps_out)
         if irreps_in != irreps_a:
-            raise EquiError(f"internal: {name}: irreps {_text(irreps_in)} of a feature {_text(irreps_a)}")
-        if len({mul for mul, _ in irreps_in + irreps_out}) != 1:
-            raise EquiError(f"{name}: {_text(irreps_in)} -> {_text(irreps_out)}: blocks of different numbers of channels")
+            raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_a)}")
+        if len({mul for mul, _ in irreps_in} | {mul for mul, _ in irreps_out}) != 1:
+            blocks = f"{irreps_text(irreps_in)} -> {irreps_text(irreps_out)}"
+            raise EquiError(f"{name}: {blocks}: blocks of different numbers of channels")
         per_species = not bool(getattr(block, "use_agnostic_product", False))
         expected = len(self.checkpoint.elements) if per_species else 1
         blocks = []
@@ -554,9 +543,9 @@ class _Converter:
             {
                 "type": "symmetric_contraction",
                 "input": source,
-                "irreps_in": _text(irreps_in),
+                "irreps_in": irreps_text(irreps_in),
                 "output": b,
-                "irreps_out": _text(irreps_out),
+                "irreps_out": irreps_text(irreps_out),
                 "per_species": per_species,
                 "blocks": blocks,
             }
@@ -581,20 +570,22 @@ class _Converter:
         name, block = f"readouts.{n}", child(self.model.readouts, n)
         scalars = [i for i, (_, ir) in enumerate(irreps_x) if ir == SCALAR]
         if len(scalars) != 1:
-            raise EquiError(f"{name}: {_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one")
+            raise EquiError(
+                f"{name}: {irreps_text(irreps_x)} has {len(scalars)} blocks 0e to read the energy from, not one"
+            )
         heads = len(self.checkpoint.heads)
         network = {"weights": [], "scales": [], "biases": [], "activation": "identity", "activation_scale": 1.0}
 
         def stage(part, rows=slice(None), columns=slice(None)):
             irreps_in, irreps_out, matrices, biases = self.linear_parts(f"{name}.{part}", getattr(block, part))
             if [ir for _, ir in irreps_out] != [SCALAR] or len(matrices) != 1:
-                raise EquiError(f"{name}.{part}: irreps {_text(irreps_out)} are not one block of scalars 0e")
+                raise EquiError(f"{name}.{part}: irreps {irreps_text(irreps_out)} are not one block of scalars 0e")
             ((_, _, weight, scale),) = matrices
             network["weights"].append(self.tensor(f"{name}.{part}.weight", weight[rows, columns]))
             network["scales"].append(scale)
             bias = None
             if biases:
-                (values, bias_scale), = biases.values()
+                ((values, bias_scale),) = biases.values()
                 bias = {"tensor": self.tensor(f"{name}.{part}.bias", values[columns]), "scale": bias_scale}
             network["biases"].append(bias)
             return irreps_in
@@ -603,10 +594,12 @@ class _Converter:
         if class_name(block) == "LinearReadoutBlock":
             irreps_in = stage("linear", columns=mine)
         else:
-            hidden = irreps_pairs(block.hidden_irreps)
+            hidden = irreps_of(block.hidden_irreps)
             if [ir for _, ir in hidden] != [SCALAR]:
-                raise EquiError(f"{name}: hidden irreps {_text(hidden)}, only one block of scalars 0e is supported")
-            width = hidden[0][0]
+                raise EquiError(
+                    f"{name}: hidden irreps {irreps_text(hidden)}, only one block of scalars 0e is supported"
+                )
+            width = hidden[0].mul
             channels = slice(None)
             if heads > 1 and int(getattr(block, "num_heads", 1)) > 1:
                 channels = slice(self.head * width // heads, (self.head + 1) * width // heads)
@@ -618,12 +611,12 @@ class _Converter:
                 stage("linear_mid", rows=channels, columns=channels)
             stage("linear_2", rows=channels, columns=mine)
         if irreps_in != irreps_x:
-            raise EquiError(f"internal: {name}: irreps {_text(irreps_in)} of a feature {_text(irreps_x)}")
+            raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_in)} of a feature {irreps_text(irreps_x)}")
         self.layers.append(
             {
                 "type": "readout",
                 "input": source,
-                "irreps_in": _text(irreps_x),
+                "irreps_in": irreps_text(irreps_x),
                 "block": scalars[0],
                 "network": network,
             }
@@ -705,4 +698,4 @@ def convert(checkpoint, head=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
     converter = _Converter(checkpoint, head, elements)
     document = converter.document()
-    return document, converter.tensors
+    return document, converter.table.tensors

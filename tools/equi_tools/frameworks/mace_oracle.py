@@ -9,6 +9,7 @@ from .. import symmetric_basis
 from ..coupling import coupling
 from ..errors import EquiError
 from . import mace_checkpoint
+from .e3nn_layers import sign_of_coupling
 
 
 def _make_exact(model, checkpoint):
@@ -23,7 +24,7 @@ def _make_exact(model, checkpoint):
         exact = None
         if coupled:
             ls = [int(l) for l in coupled.groups()]
-            exact = mace_checkpoint.coupling_sign(buffer, *ls, name) * coupling(*ls)
+            exact = sign_of_coupling(buffer, *ls, name) * coupling(*ls)
             if np.abs(exact - buffer.numpy()).max() < mace_checkpoint.EXACT:
                 exact = None
         elif contracted:
