@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from ase import Atoms
 from ase.build import bulk, molecule
+from ase.spacegroup import crystal
 from equi_tools.lammps_runner import evaluate_with_ranks
 from lammps_script import Lammps, rock_salt
 
@@ -73,6 +74,28 @@ def oxide():
     return atoms
 
 
+def heavy_salt():
+    atoms = rock_salt((2, 1, 1))
+    atoms.symbols = np.where(atoms.symbols == "Na", "K", "Rb")
+    return atoms
+
+
+def rutile():
+    """Two crossing chains of octahedra, with a heavy atom in the place of every fourth titanium."""
+    atoms = crystal(["Ti", "O"], [(0, 0, 0), (0.305, 0.305, 0)], spacegroup=136, cellpar=[4.59, 4.59, 2.96, 90, 90, 90])
+    atoms = atoms.repeat((2, 2, 2))
+    atoms.symbols[np.flatnonzero(atoms.symbols == "Ti")[::4]] = "Ba"
+    atoms.rattle(0.1, seed=3)
+    return atoms
+
+
+def alloy():
+    atoms = bulk("Cu", "fcc", 3.8, cubic=True).repeat((2, 2, 2))
+    atoms.symbols[::3] = "Zr"
+    atoms.rattle(0.1, seed=4)
+    return atoms
+
+
 TILED = dict(setup=["comm_style tiled"], after_data=["balance 1.0 rcb"])
 EXCLUDED_GROUPS = ["group a id 1:5", "group b id 6:12", "neigh_modify exclude group a b"]
 
@@ -86,6 +109,16 @@ CASES = {
     "lmax3_parity_nequip": Case("lmax3_parity", oxide()),
     "nequip": Case("nequip", rock_salt((2, 2, 2))),
     "nequip_tiled": Case("nequip", rock_salt((2, 2, 2)), **TILED),
+    "mace": Case("mace/plain", oxide()),
+    "mace_tiled": Case("mace/float32", rock_salt((2, 2, 2)), **TILED, ranks=(2, 4)),
+    "mace_density_and_repulsion": Case("mace/density", heavy_salt(), ranks=(2, 4)),
+    "mace_nonlinear_four_neighbourhoods": Case("mace/nonlinear_transform", rutile(), ranks=(2, 4)),
+    "mace_four_layers": Case("mace/four_layers", alloy(), ranks=(2, 4)),
+    "mace_empty_ranks": Case("mace/no_cutoff", corner(), ranks=(2, 4)),
+    "mace_box_below_cutoff": Case("mace/ell3", primitive(), ranks=(2,)),
+    "framework_nequip": Case("nequip/checkpoint_options", oxide(), ranks=(2, 4)),
+    "framework_nequip_tiled": Case("nequip/torchscript_options", oxide(), **TILED, ranks=(2, 4)),
+    "framework_nequip_empty_ranks": Case("nequip/float64", corner(), ranks=(2, 4)),
     "corner_balanced": Case("lmax3", corner(), after_data=["balance 1.0 shift xyz 20 1.0"], ranks=(4,)),
     "slabs_thinner_than_the_cutoff": Case("nequip", rock_salt((2, 2, 2)), setup=["processors 4 1 1"], ranks=(4,)),
     "pencils": Case("nequip", rock_salt((2, 2, 2)), setup=["processors 1 2 2"], ranks=(4,)),

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from equi_tools.lammps_runner import NKTV2P_METAL
 from lammps_script import FORCE_DUMP, rock_salt
-from test_decomposition import liquid, oxide, primitive, sheared
+from test_decomposition import heavy_salt, liquid, oxide, primitive, rutile, sheared
 
 # Richardson's extrapolation of two central differences: error of order step^4, rounding about 1e-15 E/step.
 STEP = 1e-3
@@ -18,6 +18,10 @@ CASES = {
     "lmax3_parity_nequip": ("lmax3_parity", oxide()),
     "sheared": ("nequip", sheared()),
     "box_below_cutoff": ("xplor", primitive()),
+    "mace": ("mace/plain", oxide()),
+    "mace_density": ("mace/density", heavy_salt()),
+    "mace_nonlinear": ("mace/nonlinear_transform", rutile()),
+    "framework_nequip": ("nequip/checkpoint_options", oxide()),
 }
 
 
