@@ -20,11 +20,15 @@ PEER_MALLOC = {
 
 
 def enter_environment(build_dir):
-    """Starts this script again in the Python environment of the build folder, which has ASE and sevenn."""
+    """Starts this script again in the Python environment of the build folder, which has ASE and sevenn, and takes over
+    the environments of the other frameworks."""
     wrapper = Path(build_dir) / "bin" / "equi"
     if not wrapper.is_file():
         sys.exit(f"{wrapper} is missing: build the project first, or name its build folder with --build-dir")
-    found = re.search(r"^exec '([^']+)'", wrapper.read_text(), re.M)
+    text = wrapper.read_text()
+    for name, python in re.findall(r'^export (EQUI_PYTHON_\w+)="\$\{\w+:-(.*)\}"', text, re.M):
+        os.environ.setdefault(name, python)
+    found = re.search(r"^exec '([^']+)'", text, re.M)
     if not found:
         sys.exit(f"{wrapper} does not name its Python")
     # A virtual environment's python is a link: the paths are compared as they are.
@@ -50,14 +54,16 @@ def arguments(description):
 
 
 def add_peer_arguments(parser):
-    """The options of the drivers that run sevenn's calculator too."""
-    parser.add_argument("--source", default="7net-0", help="name or checkpoint for sevenn (default: %(default)s)")
-    parser.add_argument("--modality", default="", help="of a multi-modal source")
+    """The options of the drivers that run the framework's own calculator too."""
+    parser.add_argument(
+        "--source", default="7net-0", help="what the model was converted from, a name or file (default: %(default)s)"
+    )
+    parser.add_argument("--choice", default="", help="modality or head, where the source has several")
     parser.add_argument(
         "--peer-malloc",
         choices=["tuned", "default"],
         default="tuned",
-        help="whether glibc keeps sevenn's memory between evaluations (default: %(default)s)",
+        help="whether glibc keeps the framework's memory between evaluations (default: %(default)s)",
     )
 
 

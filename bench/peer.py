@@ -1,4 +1,4 @@
-"""The process of bench/step.py and bench/sweep.py that runs sevenn's own calculator.
+"""The process of bench/step.py and bench/sweep.py that runs the own calculator of a model's framework.
 
 For each line on standard input, a number of evaluations and perhaps of threads, it answers with one line of as many
 times in seconds. Between two evaluations all atoms move a little, so that nothing can be reused. An evaluation is
@@ -12,7 +12,7 @@ import time
 
 
 def main():
-    system, cells, model, modality, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
+    system, cells, source, choice, threads = sys.argv[1], int(sys.argv[2]), sys.argv[3], sys.argv[4], int(sys.argv[5])
     # Only times go to the driver; the packages' messages go elsewhere.
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     os.dup2(2, 1)
@@ -21,11 +21,11 @@ def main():
     sys.path.insert(0, str(common.SOURCE_TREE / "tools"))
     import numpy as np
     import torch
-    from equi_tools.frameworks import sevenn_oracle
+    from equi_tools import frameworks
 
     torch.set_num_threads(threads)
     atoms = common.make_system(system, cells)
-    atoms.calc = sevenn_oracle.framework_calculator(model, modality or None)
+    atoms.calc = frameworks.require(source).framework_calculator(source, choice or None)
     rng = np.random.default_rng(2)
     answers.write(f"{len(atoms)}\n")
     for line in sys.stdin:

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Time of a step of molecular dynamics with pair_style equi, against an evaluation by sevenn's own calculator.
+"""Time of a step of molecular dynamics with pair_style equi, against an evaluation by the framework's own calculator.
 
 The two take turns (A B A B ...) on the same cores, so that a change of the machine's speed meets both. Neither works
 while the other one does.
@@ -17,14 +17,18 @@ import common
 
 
 class Peer:
-    """sevenn's calculator in a process of its own."""
+    """The framework's calculator in a process of its own, in the framework's environment."""
 
     def __init__(self, args, cells, cores):
         environment = dict(os.environ, OMP_NUM_THREADS=str(cores))
         if args.peer_malloc == "tuned":
             environment.update(common.PEER_MALLOC)
-        command = [sys.executable, str(Path(__file__).with_name("peer.py")), args.system, str(cells)]
-        command += [args.source, args.modality, str(cores)]
+        from equi_tools import frameworks
+
+        framework = frameworks.detect(args.source)
+        self.name = framework.name
+        command = [framework.interpreter or sys.executable, str(Path(__file__).with_name("peer.py"))]
+        command += [args.system, str(cells), args.source, args.choice, str(cores)]
         self.messages = tempfile.TemporaryFile("w+")
         self.process = subprocess.Popen(
             command, env=environment, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.messages, text=True
@@ -36,7 +40,7 @@ class Peer:
         if not line:
             self.process.wait()
             self.messages.seek(0)
-            sys.exit(f"sevenn's calculator failed:\n{self.messages.read()[-3000:]}")
+            sys.exit(f"{self.name}'s calculator failed:\n{self.messages.read()[-3000:]}")
         return line
 
     def times(self, count, threads=""):
@@ -66,7 +70,7 @@ def main():
     parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
     parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
     parser.add_argument(
-        "--evaluations", type=int, default=3, help="evaluations by sevenn per turn (default: %(default)s)"
+        "--evaluations", type=int, default=3, help="evaluations by the framework per turn (default: %(default)s)"
     )
     parser.add_argument(
         "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
@@ -85,7 +89,8 @@ def main():
     print(f"{common.cpu_name()}, {cores} cores; {args.system}, {n} atoms; ", end="")
     print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}", flush=True)
 
-    rows, samples = [], {"sevenn": [], "equi": []}
+    peer = None if args.no_peer else Peer(args, cells, cores)
+    rows, samples = [], {peer.name: [], "equi": []} if peer else {"equi": []}
 
     def record(turn, side, times):
         for seconds in times:
@@ -105,7 +110,6 @@ def main():
                 }
             )
 
-    peer = None if args.no_peer else Peer(args, cells, cores)
     if peer:
         if peer.num_atoms != n:
             sys.exit(f"{peer.num_atoms} atoms there, {n} here")
@@ -115,7 +119,7 @@ def main():
         lines = common.input_lines(folder, atoms, args.system, args)
         for turn in range(args.rounds):
             if peer:
-                record(turn, "sevenn", peer.times(args.evaluations))
+                record(turn, peer.name, peer.times(args.evaluations))
             record(turn, "equi", [equi_time(folder, lines, args, threads)])
             latest = [f"{side} {values[-1]:.1f} us/atom/step" for side, values in samples.items() if values]
             print(f"turn {turn + 1}: {', '.join(latest)}", flush=True)
@@ -127,7 +131,7 @@ def main():
         if values:
             print(f"{side:<14} {min(values):>10.2f} {statistics.median(values):>10.2f} {len(values):>8}")
     if peer:
-        a, b = samples["sevenn"], samples["equi"]
+        a, b = samples[peer.name], samples["equi"]
         print(f"{'ratio':<14} {min(a) / min(b):>10.2f} {statistics.median(a) / statistics.median(b):>10.2f}")
     common.write_csv(args.out, "step.csv", rows)
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Steps of molecular dynamics with pair_style equi over sizes and threads, against sevenn's own calculator.
+"""Steps of molecular dynamics with pair_style equi over sizes and threads, against the framework's own calculator.
 
 Ends with the bars that a release has to clear: the same cost per atom at all sizes, two threads at nearly twice the
 speed of one, and little memory per atom. At each size the sides and the numbers of threads take turns on the same
@@ -59,7 +59,7 @@ def measure_size(args, cells, rows):
         for turn in range(args.rounds):
             for threads in args.threads:
                 if peer:
-                    record(turn, "sevenn", threads, peer.times(args.evaluations, threads))
+                    record(turn, "peer", threads, peer.times(args.evaluations, threads))
                 record(turn, "equi", threads, [step.equi_time(folder, lines, args, threads)])
     if peer:
         peer.close()
@@ -67,8 +67,8 @@ def measure_size(args, cells, rows):
         equi = samples["equi", threads]
         text = f"{n:>8} {threads:>8} {min(equi):>10.2f} {statistics.median(equi):>10.2f}"
         if peer:
-            sevenn = samples["sevenn", threads]
-            text += f" {min(sevenn):>10.1f} {statistics.median(sevenn):>10.1f} {min(sevenn) / min(equi):>8.1f}"
+            own = samples["peer", threads]
+            text += f" {min(own):>10.1f} {statistics.median(own):>10.1f} {min(own) / min(equi):>8.1f}"
         print(text, flush=True)
 
 
@@ -118,7 +118,7 @@ def check_memory(args):
 def plot(rows, file):
     pyplot = common.plotting()
     figure, (all_sides, ours) = pyplot.subplots(1, 2, figsize=(12, 5), layout="constrained")
-    for side, marker in (("sevenn", "s"), ("equi", "o")):
+    for side, marker in (("peer", "s"), ("equi", "o")):
         best = fastest(rows, side)
         for t, threads in enumerate(sorted({t for t, _ in best})):
             sizes = sorted(n for k, n in best if k == threads)
@@ -158,12 +158,12 @@ def main():
     )
     parser.add_argument("--min-steps", type=int, default=5, help="of a turn (default: %(default)s)")
     parser.add_argument("--max-steps", type=int, default=200, help="of a turn (default: %(default)s)")
-    parser.add_argument("--evaluations", type=int, default=2, help="by sevenn per turn (default: %(default)s)")
+    parser.add_argument("--evaluations", type=int, default=2, help="by the framework per turn (default: %(default)s)")
     parser.add_argument(
         "--peer-atoms",
         type=int,
         default=1000,
-        help="largest size for sevenn, which needs some MB per atom (default: %(default)s; 0: none)",
+        help="largest size for the framework, which needs some MB per atom (default: %(default)s; 0: none)",
     )
     common.add_peer_arguments(parser)
     parser.add_argument("--no-memory", action="store_true", help="leave the memory per atom out")
@@ -176,7 +176,7 @@ def main():
         sys.exit(f"--threads: expected 1 to {common.usable_cores()}, found {args.threads}")
     common.warn_if_busy()
     print(f"{common.cpu_name()}; {args.system}, {args.precision}; us per atom and step\n")
-    print(f"{'atoms':>8} {'threads':>8} {'equi min':>10} {'median':>10} {'sevenn min':>10} {'median':>10} {'ratio':>8}")
+    print(f"{'atoms':>8} {'threads':>8} {'equi min':>10} {'median':>10} {'peer min':>10} {'median':>10} {'ratio':>8}")
     rows = []
     for cells in sorted({cells_for(args.system, n) for n in args.atoms}):
         measure_size(args, cells, rows)
