@@ -1,3 +1,3 @@
 """Model tool of the LAMMPS pair style equi."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
