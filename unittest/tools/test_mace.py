@@ -145,7 +145,9 @@ def test_rounded_couplings_are_made_exact(model):
     assert 1e-12 < largest < 1e-6
 
 
-SCRIPTED = ["plain", "density_no_cutoff", "agnesi", "heads_bias", "edge_irreps", "so3_float32", "gate_none", "gate_abs"]
+# mace itself cannot script the blocks NonLinear and AttResidual.
+SCRIPTED = ["plain", "density_no_cutoff", "agnesi", "heads_bias", "so3_float32"]
+SCRIPTED += [pytest.param(name, marks=pytest.mark.slow) for name in ("edge_irreps", "gate_none", "gate_abs", "first_plain")]
 
 
 @pytest.mark.parametrize("name", SCRIPTED)
@@ -418,7 +420,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize("case", REFUSED)
+# mace compiles the model anew for the accelerator's layout.
+SLOW = [pytest.param("accelerator", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("case", [case for case in REFUSED if case != "accelerator"] + SLOW)
 def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, model, capsys):
     make, expected = REFUSED[case]
     source = make(folder, model)

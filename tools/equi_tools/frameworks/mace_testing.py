@@ -47,7 +47,7 @@ VARIANTS = {
                                 blocks=NONLINEAR, distance_transform="Agnesi", num_interactions=3,
                                 edge_irreps="7x0e+7x1o+7x2e", radial_MLP=[11, 9, 8], zbl=True, agnostic=True),
     "attention": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=ATTENTION,
-                      neighbors=9.0),
+                      neighbors=3.0),
     "four_layers": dict(elements=[29, 40], hidden="4x0e+4x1o", max_ell=1, correlation=2, num_interactions=4),
     "ell3": dict(elements=[11, 17], hidden="5x0e+5x1o+5x2e", max_ell=3, correlation=3),
     "ell4": dict(elements=[11, 17], hidden="3x0e+3x1o+3x2e+3x3o+3x4e", max_ell=4, correlation=2, num_interactions=3),
