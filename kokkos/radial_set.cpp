@@ -1,7 +1,10 @@
 #include "radial_set.h"
 
+#include "host_exec.h"
+
 #include <algorithm>
 #include <cstdio>
+#include <exception>
 
 namespace equi {
 
@@ -42,10 +45,22 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
                            : options.precision == Precision::double_ ? 1e-10
                                                                      : 1e-6;
   const auto build = [&](int degree, std::vector<RadialTable> &tables) {
+    tables.resize(functions_.size());
+    std::vector<std::exception_ptr> failure(functions_.size());
+    Kokkos::parallel_for(
+        "equi:radial_tables",
+        Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, num_functions(), Kokkos::ChunkSize(1)),
+        [&](int k) {
+          try {
+            tables[k] = RadialTable::build(functions_[k], degree, tolerance);
+          } catch (...) {
+            failure[k] = std::current_exception();
+          }
+        });
     int64_t num_coefficients = 0;
-    for (const RadialFunction &f : functions_) {
-      tables.push_back(RadialTable::build(f, degree, tolerance));
-      num_coefficients += static_cast<int64_t>(degree + 1) * tables.back().num_bins();
+    for (int k = 0; k < num_functions(); k++) {
+      if (failure[k]) std::rethrow_exception(failure[k]);
+      num_coefficients += static_cast<int64_t>(degree + 1) * tables[k].num_bins();
     }
     return num_coefficients;
   };
