@@ -1,7 +1,7 @@
 // Writes convolution kernels as C++, and tells what they consist of.
 //
 //   equi_generate list                          keys of the units that every build has
-//   equi_generate unit TARGET KEY FILE          kernels of one unit
+//   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
@@ -10,9 +10,10 @@
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a contraction:
+// TARGET: avx2 or avx512; for unit, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a contraction:
 // ContractionSchedule::key. NAME: as contraction_of() takes it.
 #include "contraction_generator.h"
+#include "device_generator.h"
 #include "kernel_generator.h"
 #include "model_file.h"
 #include "unit_library.h"
@@ -29,9 +30,15 @@ namespace {
 using namespace equi;
 
 const KernelTarget &target_of(const std::string &name) {
-  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET})
+  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
     if (name == t->name) return *t;
-  throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  throw std::invalid_argument("expected the target avx2, avx512, warp32 or wave64, found '" + name + "'");
+}
+
+const KernelTarget &host_target_of(const std::string &name) {
+  const KernelTarget &target = target_of(name);
+  if (target.is_device()) throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  return target;
 }
 
 UnitShape shape_of(const std::string &key) {
@@ -50,6 +57,15 @@ UnitShape shape_of(const std::string &key) {
   }
   if (shape.key() != key || shape.paths.empty()) fail();
   return shape;
+}
+
+std::string units_of(const std::string &keys, const KernelTarget &target) {
+  if (!target.is_device()) return generate_unit(make_unit_schedule(shape_of(keys), target), target);
+  std::vector<UnitSchedule> units;
+  std::istringstream parts(keys);
+  std::string key;
+  while (std::getline(parts, key, ',')) units.push_back(make_unit_schedule(shape_of(key), target));
+  return generate_device_units(units, target);
 }
 
 // An unchanged file keeps its time, so that nothing is compiled again.
@@ -206,20 +222,21 @@ void run(const std::vector<std::string> &words) {
   if (verb == "list" && words.size() == 1) {
     for (const UnitShape &u : common_units()) std::printf("%s\n", u.key().c_str());
   } else if (verb == "unit" && words.size() == 4) {
-    const KernelTarget &target = target_of(words[1]);
-    write(words[3], generate_unit(make_unit_schedule(shape_of(words[2]), target), target));
+    write(words[3], units_of(words[2], target_of(words[1])));
   } else if (verb == "index" && words.size() == 3) {
-    write(words[2], generate_kernel_list(kernels_of_build(), target_of(words[1])));
+    const KernelTarget &target = target_of(words[1]);
+    write(words[2], target.is_device() ? generate_device_list(kernels_of_build().units, target)
+                                       : generate_kernel_list(kernels_of_build(), target));
   } else if (verb == "contraction" && words.size() == 4) {
-    write(words[3], generate_contraction(make_contraction_schedule(contraction_of(words[2])), target_of(words[1])));
+    write(words[3], generate_contraction(make_contraction_schedule(contraction_of(words[2])), host_target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
-    write(words[4], library_of(words[2], read_model(words[3]), target_of(words[1])));
+    write(words[4], library_of(words[2], read_model(words[3]), host_target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
   } else if (verb == "place" && words.size() == 3) {
-    std::printf("%s\n", unit_library_file(target_of(words[1]).name, words[2]).c_str());
+    std::printf("%s\n", unit_library_file(host_target_of(words[1]).name, words[2]).c_str());
   } else if (verb == "flags" && words.size() == 2) {
-    std::printf("%s\n", target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
+    std::printf("%s\n", host_target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_model(words[2]), target_of(words[1]));
   } else {
