@@ -126,8 +126,8 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
     };
     for (int first = 0; first < unit.num_paths; first += most) {
       const int num_paths = std::min(most, unit.num_paths - first);
-      parts_.push_back({kernel, n, unit.first_path + first, num_paths, static_cast<int>(generic_paths.size()),
-                        part_size_});
+      parts_.push_back(
+          {kernel, n, unit.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
       if (kernel) {
         const int *harmonic = kernel->sums;
         for (int g = 0; g < kernel->num_groups; harmonic += kernel->num_sums[g++])
@@ -138,8 +138,9 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
       for (int q = first; q < first + num_paths; q++) {
         const PathSchedule &path = schedule.paths[q];
         lmax = std::max({lmax, unit.l1, path.l2, path.l3});
-        typename Body::Path p{path.l2, path.l3, q * CHANNEL_PAD, static_cast<int>(entries.size()), 0,
-                              static_cast<int>(couplings.size()), 0, first_sum};
+        typename Body::Path p{
+            path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
+            0,       first_sum};
         for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<T>(e.sign)});
         for (const auto &e : path.d_entries)
           for (const auto &t : path.d[e.d].terms)
@@ -193,11 +194,10 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n), *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
-    Kokkos::parallel_for(
-        "equi:radial_places", DeviceRange<Exec>(exec, 0, n),
-        RadialKernel<T, G>{chunk.edge, chunk.first, distance, pieces_.data(),
-                           static_cast<int>(op_.radial_set().table(0).pieces.size()), rows_per_bin(), table_row,
-                           fraction, bins_per_length});
+    Kokkos::parallel_for("equi:radial_places", DeviceRange<Exec>(exec, 0, n),
+                         RadialKernel<T, G>{chunk.edge, chunk.first, distance, pieces_.data(),
+                                            static_cast<int>(op_.radial_set().table(0).pieces.size()), rows_per_bin(),
+                                            table_row, fraction, bins_per_length});
   } else if (n > 0) {
     // The network is evaluated on the host: this mode is for checking.
     double *r = scratch.distance.reserve(n);
@@ -214,23 +214,22 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
     scratch.host_bins.resize(n);
     scratch.host_table_row.resize(n);
     constexpr int64_t BLOCK = 64;
-    Kokkos::parallel_for("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
-                         [&](int64_t block) {
-                           const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
-                           op_.radial(scratch.host_distance.data() + c, nullptr, count, c, n, scratch.host_rows.data(),
-                                      scratch.host_table_row.data() + c, scratch.host_fraction.data() + c,
-                                      scratch.host_bins.data() + c);
-                         });
+    Kokkos::parallel_for(
+        "equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
+          const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
+          op_.radial(scratch.host_distance.data() + c, nullptr, count, c, n, scratch.host_rows.data(),
+                     scratch.host_table_row.data() + c, scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
+        });
     copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
     copy_to_device(exec, fraction, scratch.host_fraction.data(), n);
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
   if (with_forms && forms_width_ > 0)
-    Kokkos::parallel_for("equi:forms", DeviceRange<Exec>(exec, 0, n * forms_width_),
-                         FormsKernel<T>{chunk.edge, chunk.first, forms_width_, num_y_, form_begin_.data(),
-                                        form_y_.data(), form_value_.data(), y,
-                                        scratch.forms.reserve(n * forms_width_)});
+    Kokkos::parallel_for(
+        "equi:forms", DeviceRange<Exec>(exec, 0, n * forms_width_),
+        FormsKernel<T>{chunk.edge, chunk.first, forms_width_, num_y_, form_begin_.data(), form_y_.data(),
+                       form_value_.data(), y, scratch.forms.reserve(n * forms_width_)});
 }
 
 template <class Exec, class T>
@@ -262,12 +261,9 @@ void DeviceConvolution<Exec, T>::for_calls(const DeviceConvChunk &chunk, const S
       u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, p.out_channels};
     }
     u.parts = scratch.parts.data() + chunk.count * part.part;
-    const GenericBody<T> generic{unit.l1,
-                                 unit.num_paths * CHANNEL_PAD,
-                                 part.num_paths,
-                                 generic_paths_.data() + part.generic_path,
-                                 entries_.data(),
-                                 couplings_.data()};
+    const GenericBody<T> generic{unit.l1,         unit.num_paths * CHANNEL_PAD,
+                                 part.num_paths,  generic_paths_.data() + part.generic_path,
+                                 entries_.data(), couplings_.data()};
     f(u, part.kernel, generic, x_rows * unit.in_group + unit.in_channel);
   }
 }

@@ -124,10 +124,12 @@ void launch_unit(const char *label, const DeviceExec &exec, int num_groups, cons
   if (u.num_atoms == 0) return;
   const int items = num_groups * ((u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS);
   const int blocks = (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
-  // Four warps per block: blocks stay small enough to fill a multiprocessor at 128 registers per lane.
-  Kokkos::parallel_for(
-      label, Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM>>(exec, items * blocks, Traits::TEAM, 1),
-      kernel);
+  // Four warps per block: blocks stay small enough to fill a multiprocessor. At least as many blocks side by side as
+  // this: nvcc then fills 96 registers per lane, 168 in float64, with loads ahead; left to itself it spills a little
+  // for the sake of one block more.
+  constexpr int BLOCKS = sizeof(T) == 4 ? 5 : 3;
+  using Policy = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
+  Kokkos::parallel_for(label, Policy(exec, items * blocks, Traits::TEAM, 1), kernel);
 }
 
 template <int ROWS, class Body, class T>

@@ -51,8 +51,8 @@ void load_sender(Text &text, int d1) {
 }
 
 void define_output(Text &text, const char *type, const char *from, const char *row, int q) {
-  text.line("        %s *o = u.%s + u.path[%d].begin + static_cast<int64_t>(%s) * u.path[%d].width + a.channel;", type, from,
-            q, row, q);
+  text.line("        %s *o = u.%s + u.path[%d].begin + static_cast<int64_t>(%s) * u.path[%d].width + a.channel;", type,
+            from, q, row, q);
 }
 
 std::string paths_of(const UnitSchedule::Group &group) {
@@ -105,8 +105,7 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
   for (int q = group.first; q < group.last; ++q) {
     text.line("    {");
     define_output(text, "T", "out", "a.atom", q);
-    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
-      text.line("        o[%d * u.path[%d].stride] = a%d;", c, q, base++);
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("        o[%d * u.path[%d].stride] = a%d;", c, q, base++);
     text.line("    }");
   }
   text.line("  }");
@@ -255,8 +254,9 @@ void choose(Text &text, const char *name, const std::vector<int> &values) {
 void dispatch(Text &text, const char *name, int num_groups, const char *sizes, const char *size_arguments,
               const char *parameters, const char *arguments) {
   text.line("  template <%s, class T>", sizes);
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION void %s(int group, const DeviceUnitCall<T> &u, const DeviceAtom &a%s) const {",
-            name, parameters);
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int group, const DeviceUnitCall<T> &u, const DeviceAtom &a%s) const {",
+      name, parameters);
   for (int g = 0; g + 1 < num_groups; ++g)
     text.line("    if (group == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
   if (num_groups == 1) text.line("    (void)group;");
@@ -312,7 +312,8 @@ void generate_body(Text &text, const UnitSchedule &u) {
 }
 
 void begin_file(Text &text, const KernelTarget &target, const char *header) {
-  text.line("// Made by equi_generate from a kernel schedule (src/kernel_schedule.h) for %s. Do not edit.", target.name);
+  text.line("// Made by equi_generate from a kernel schedule (src/kernel_schedule.h) for %s. Do not edit.",
+            target.name);
   text.line("#include \"%s\"", header);
   text.line("namespace equi {");
 }

@@ -96,10 +96,10 @@ struct UnitSchedule {
 // What a schedule is made for.
 struct KernelTarget {
   const char *name;
-  int lanes;               // numbers of float32 per register; of a GPU: threads in step, each with one channel
-  int registers;           // that a kernel may fill; of a GPU: of 32 bits, per lane
-  int products;            // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
-  int addresses = 0;       // of a GPU: registers for addresses and whatever else is not one of the kernel's numbers
+  int lanes;            // numbers of float32 per register; of a GPU: threads in step, each with one channel
+  int registers;        // that a kernel may fill; of a GPU: of 32 bits, per lane
+  int products;         // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
+  int addresses = 0;    // of a GPU: registers for addresses and whatever else is not one of the kernel's numbers
   bool is_device() const { return addresses > 0; }
   // A GPU's kernels are one text for both types: the groups of float32 are those that float64 has room for.
   int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }
