@@ -124,9 +124,9 @@ void launch_unit(const char *label, const DeviceExec &exec, int num_groups, cons
   if (u.num_atoms == 0) return;
   const int items = num_groups * ((u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS);
   const int blocks = (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
-  // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with loads
-  // ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest is not
-  // measured.
+  // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
+  // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
+  // is not measured.
   constexpr int BLOCKS = 2;
   using Policy = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   Kokkos::parallel_for(label, Policy(exec, items * blocks, Traits::TEAM, 1), kernel);
