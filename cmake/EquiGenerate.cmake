@@ -1,4 +1,5 @@
-# equi_generate, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units for both.
+# equi_generate, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units for both and for
+# devices.
 
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
@@ -46,7 +47,13 @@ endforeach()
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
-foreach(target avx2 avx512)
+set(equi_host_targets "")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  # One source compiled for three instruction sets; host_kernels.cpp chooses at run time.
+  set(equi_host_targets avx2 avx512)
+  target_compile_definitions(equi_kokkos PRIVATE EQUI_HAS_UNIT_KERNELS)
+endif()
+foreach(target ${equi_host_targets})
   set(sources "")
   foreach(kind unit contraction)
     foreach(name ${equi_${kind}s})
@@ -66,4 +73,33 @@ foreach(target avx2 avx512)
   target_sources(equi_kokkos PRIVATE ${sources})
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
 endforeach()
-target_compile_definitions(equi_kokkos PRIVATE EQUI_HAS_UNIT_KERNELS)
+
+# Kernels for devices, in a few sources, so that they compile side by side and not each pays for Kokkos's headers.
+set(equi_device_target warp32)
+if("HIP" IN_LIST Kokkos_DEVICES)
+  set(equi_device_target wave64)
+endif()
+set(num_parts 4)
+set(number 0)
+foreach(unit ${equi_units})
+  math(EXPR part "${number} % ${num_parts}")
+  list(APPEND units_of_part_${part} ${unit})
+  math(EXPR number "${number} + 1")
+endforeach()
+set(equi_device_units ${folder}/units_${equi_device_target}.cpp)
+add_custom_command(
+  OUTPUT ${equi_device_units}
+  COMMAND equi_generate index ${equi_device_target} ${equi_device_units}
+  DEPENDS equi_generate
+  COMMENT "Listing kernels for ${equi_device_target}")
+math(EXPR last "${num_parts} - 1")
+foreach(part RANGE ${last})
+  set(file ${folder}/units_${equi_device_target}_${part}.cpp)
+  list(JOIN units_of_part_${part} "," keys)
+  add_custom_command(
+    OUTPUT ${file}
+    COMMAND equi_generate unit ${equi_device_target} ${keys} ${file}
+    DEPENDS equi_generate
+    COMMENT "Generating unit kernels for ${equi_device_target}, part ${part}")
+  list(APPEND equi_device_units ${file})
+endforeach()

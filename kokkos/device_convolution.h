@@ -1,17 +1,15 @@
-// One convolution of a model on a device: what convolution_op.h and the host kernels do on a host.
-//
-// A group of lanes owns an atom and an *item*, up to 32 channels of one path (of one input block, where the adjoints of
-// senders are gathered). Items are the slow index of a launch, so that the blocks that run side by side read one slice
-// of the radial table, which then stays in the first-level cache: the table is what these kernels read most.
-// Derivatives by an edge leave every item as a few numbers per edge and are added up afterwards in the order of items,
-// so that results repeat bit by bit.
+// One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
+// one by one (device_unit.h), each with a generated kernel or with the generic one.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
 #include "convolution_op.h"
 #include "device_exec.h"
+#include "device_generic_unit.h"
+#include "device_unit.h"
 #include "node_ops.h"
 
+#include <functional>
 #include <vector>
 
 namespace equi {
@@ -29,13 +27,14 @@ struct DeviceConvChunk {
 template <class Exec, class T>
 struct DeviceConvScratch {
   DeviceBuffer<Exec, int> table_row;
-  DeviceBuffer<Exec, T> coefficients, m, parts, exact_rows;
+  DeviceBuffer<Exec, T> fraction, bins_per_length, forms, parts, exact_rows;
   DeviceBuffer<Exec, double> distance;
   std::vector<double> host_distance;
-  std::vector<T> host_rows, host_coefficients;
+  std::vector<T> host_rows, host_fraction, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
-    return table_row.bytes() + coefficients.bytes() + m.bytes() + parts.bytes() + exact_rows.bytes() + distance.bytes();
+    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
+           exact_rows.bytes() + distance.bytes();
   }
 };
 
@@ -43,15 +42,18 @@ template <class Exec, class T>
 class DeviceConvolution {
  public:
   using Scratch = DeviceConvScratch<Exec, T>;
+  // find(key): the kernel of a unit, or null for the generic one.
+  using Finder = std::function<const DeviceUnitKernel<T> *(const std::string &key)>;
   DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                    const EvaluatorOptions &options);
+                    const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
 
   const ConvolutionOp<T> &host() const { return op_; }
+  int num_generic_units() const;
 
-  // Each of the following three needs the chunk prepared: radial coefficients, and couplings contracted with the
-  // harmonics unless for backward. distance and y [E][num_y] are indexed by edge.
+  // Each of the following three needs the chunk prepared: places in the radial table, and forms unless for backward.
+  // distance and y [E][num_y] are indexed by edge.
   template <class G>
-  void prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y, bool with_couplings,
+  void prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y, bool with_forms,
                Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
@@ -69,38 +71,37 @@ class DeviceConvolution {
 
   std::size_t bytes() const;
 
-  // What the kernels know of a path; also its input block.
-  struct Path {
-    int l1, l2, l3;
-    int64_t first_column;           // weights before its unit's: the unit's slabs begin at rows * first_column
-    int row_stride, lane;           // numbers per row of a slab; this path's first in it
-    int m_offset;                   // first number in the record of contracted couplings
-    int terms;                      // first entry of D in d_begin
-    int64_t in_group, out_group;    // numbers per row before the group
-    int in_width, in_channels, in_channel;
-    int out_width, out_channels, out_channel;
-  };
-  struct Item {
-    int first_path, num_paths;
-    int channel, channels;
-    int part;    // numbers per position before this item's derivatives
-  };
   // One of the numbers that add up to a derivative by an edge.
   struct PartOfSum {
     int part, width, index;
   };
 
  private:
+  // A unit, or some paths of one without a generated kernel.
+  struct Part {
+    const DeviceUnitKernel<T> *kernel;    // null: the generic one
+    int unit, first_path, num_paths;      // first_path: of the plan
+    int generic_path;                     // first in generic_paths_
+    int part;                             // numbers per edge before its derivatives
+  };
+
   int rows_per_bin() const { return op_.rows_per_bin(); }
   int64_t table_rows(const DeviceConvChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
+  // f(call, kernel or null, generic body) for all parts; out_row: the first row of paths' outputs.
+  template <class F>
+  void for_calls(const DeviceConvChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
+                 int64_t out_row, const F &f) const;
 
   ConvolutionOp<T> op_;
-  int lmax_ = 0, num_y_ = 1, m_size_ = 0, part_size_ = 0, num_path_items_ = 0, num_unit_items_ = 0, num_paths_ = 0;
-  DeviceBuffer<Exec, Path> paths_;
-  DeviceBuffer<Exec, Item> path_items_, unit_items_;
-  // M[k] = sum over m_begin[k]..m_begin[k+1] of m_value y[m_y], D likewise with the components of the cotangent.
-  DeviceBuffer<Exec, int> m_begin_, m_y_, d_begin_, d_m_;
-  DeviceBuffer<Exec, T> m_value_, d_value_;
+  int num_y_ = 1, forms_width_ = 0, part_size_ = 0;
+  std::vector<Part> parts_;
+  std::vector<int> first_form_;    // per unit, in the record of an edge
+  // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
+  DeviceBuffer<Exec, int> form_begin_, form_y_;
+  DeviceBuffer<Exec, T> form_value_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
   // Derivative k of an edge is the sum of parts sum_begin[k]..sum_begin[k+1].
   DeviceBuffer<Exec, int> sum_begin_;
   DeviceBuffer<Exec, PartOfSum> sum_parts_;

@@ -3,8 +3,6 @@
 #include "contraction_generator.h"
 #include "generated_text.h"
 
-#include <algorithm>
-#include <cstdio>
 #include <cstdlib>
 #include <utility>
 
@@ -13,39 +11,7 @@ namespace equi {
 namespace {
 
 using Text = GeneratedText;
-
-std::string text_of(const char *format, int a, int b = 0) {
-  char buffer[100];
-  std::snprintf(buffer, sizeof buffer, format, a, b);
-  return buffer;
-}
-
-// coefficient * name, as a summand
-std::string term(double coefficient, const std::string &name, bool first) {
-  const char *sign = coefficient < 0.0 ? (first ? "-" : " - ") : (first ? "" : " + ");
-  const double size = std::abs(coefficient);
-  if (size == 1.0) return sign + name;
-  char constant[60];
-  std::snprintf(constant, sizeof constant, "T(%a) * ", size);
-  return sign + (constant + name);
-}
-
-// A sum that the first of several summands starts and the others add to.
-class Sum {
- public:
-  explicit Sum(std::string name) : name_(std::move(name)) {}
-  void add(Text &text, int sign, const std::string &product) {
-    if (!started_)
-      text.line("        V %s = %s%s;", name_.c_str(), sign < 0 ? "-" : "", product.c_str());
-    else
-      text.line("        %s %s %s;", name_.c_str(), sign < 0 ? "-=" : "+=", product.c_str());
-    started_ = true;
-  }
-
- private:
-  std::string name_;
-  bool started_ = false;
-};
+using Sum = GeneratedSum;
 
 void generate_forms(Text &text, const UnitSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
@@ -55,7 +21,7 @@ void generate_forms(Text &text, const UnitSchedule &u) {
   for (size_t f = 0; f < u.forms.size(); ++f) {
     std::string sum;
     for (const auto &t : u.forms[f].terms)
-      sum += term(t.coefficient, text_of("load(y + %d + e)", 16 * t.index), sum.empty());
+      sum += summand(t.coefficient, text_of("load(y + %d + e)", 16 * t.index), sum.empty());
     text.line("    store(forms + %d + e, %s);", static_cast<int>(16 * f), sum.c_str());
   }
   if (u.forms.empty()) text.line("    (void)y, (void)forms, (void)e;");
@@ -95,7 +61,7 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
       for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
     } else if (p.weight_last) {
       for (int c = 0; c < d3; ++c) {
-        Sum s(text_of("s%d", c));
+        Sum s("V", text_of("s%d", c));
         for (const auto &m : p.m)
           if (m.m3 == c) s.add(text, m.sign, text_of("m[%d] * x%d", 16 * m.form, m.m1));
         text.line("        a%d += w * s%d;", base + c, c);
@@ -161,7 +127,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
       for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
     } else if (p.weight_last_gather) {
       for (int a = 0; a < d1; ++a) {
-        Sum s(text_of("s%d", a));
+        Sum s("V", text_of("s%d", a));
         for (const auto &m : p.m)
           if (m.m1 == a) s.add(text, m.sign, text_of("m[%d] * g%d", 16 * m.form, m.m3));
         text.line("        a%d += w * s%d;", a, a);
@@ -203,19 +169,14 @@ void generate_backward(Text &text, const UnitSchedule &u) {
     for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("      const V g%d = load(g + %d * stride);", c, c);
     for (const LinearForm &form : p.d) {
       std::string sum;
-      for (const auto &t : form.terms) sum += term(t.coefficient, text_of("g%d", t.index), sum.empty());
+      for (const auto &t : form.terms) sum += summand(t.coefficient, text_of("g%d", t.index), sum.empty());
       text.line("      store(d + %d * LANES<T>, %s);", base++, sum.c_str());
     }
     text.line("    }");
   }
   text.line("  }");
 
-  std::vector<int> harmonics;    // those that a path reads, l2 > 0
-  for (const PathSchedule &p : u.paths)
-    for (const auto &entry : p.d_entries)
-      if (p.l2 > 0) harmonics.push_back(p.l2 * p.l2 + entry.m2);
-  std::sort(harmonics.begin(), harmonics.end());
-  harmonics.erase(std::unique(harmonics.begin(), harmonics.end()), harmonics.end());
+  const std::vector<int> harmonics = u.harmonics(u.whole());
 
   text.line("  for (int e = 0; e < u.count; e++) {");
   text.line("    const V f = in_register(V{} + u.fraction[e]);");
@@ -241,7 +202,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
     text.line("        polynomial<ROWS, ROW>(t + %d, f, w, dw);", static_cast<int>(q * 16));
     if (p.is_scalar_product()) {
       text.line("        const V g = in_register(load(d + %d * LANES<T>)), wg = w * g;", base);
-      Sum s("s");
+      Sum s("V", "s");
       for (const auto &n : p.d_entries) {
         const char *op = n.sign < 0 ? "-=" : "+=";
         s.add(text, n.sign, text_of("y[%d] * x%d", y0 + n.m2, n.m1));
@@ -252,7 +213,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
     } else {
       std::vector<Sum> s;
       for (int a = 0; a < d1; ++a) {
-        s.emplace_back(text_of("s%d", a));
+        s.emplace_back("V", text_of("s%d", a));
         if (!p.is_diagonal()) text.line("        const V t%d = w * x%d;", a, a);
       }
       int last = -1;

@@ -127,6 +127,52 @@ int UnitSchedule::backward_products(int rows_per_bin) const {
   return n;
 }
 
+std::vector<int> UnitSchedule::harmonics(const Group &group) const {
+  std::vector<int> used;
+  for (int q = group.first; q < group.last; ++q)
+    for (const auto &entry : paths[q].d_entries)
+      if (paths[q].l2 > 0) used.push_back(paths[q].l2 * paths[q].l2 + entry.m2);
+  std::sort(used.begin(), used.end());
+  used.erase(std::unique(used.begin(), used.end()), used.end());
+  return used;
+}
+
+int UnitSchedule::forward_numbers(const Group &group) const {
+  const int d1 = 2 * shape.l1 + 1;
+  constexpr int FORMS = 4;    // one load
+  int accumulators = 0, products = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const int d3 = 2 * paths[q].l3 + 1;
+    accumulators += d3;
+    if (!paths[q].is_diagonal()) products = std::max(products, std::min(d1, d3));
+  }
+  return accumulators + d1 + products + FORMS;
+}
+
+int UnitSchedule::backward_numbers(const Group &group) const {
+  int kept = 1 + static_cast<int>(harmonics(group).size()), products = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    kept += static_cast<int>(paths[q].d.size());
+    if (!paths[q].is_diagonal() && !paths[q].is_scalar_product()) products = std::max(products, 2 * paths[q].l2 + 1);
+  }
+  return kept + 2 * shape.l1 + 1 + products;
+}
+
+namespace {
+
+// Runs of paths, each as long as fits(run) allows; a path by itself is taken as it is.
+template <class F>
+std::vector<UnitSchedule::Group> make_groups(int num_paths, const F &fits) {
+  std::vector<UnitSchedule::Group> groups;
+  for (int q = 0; q < num_paths; ++q) {
+    if (groups.empty() || !fits(UnitSchedule::Group{groups.back().first, q + 1})) groups.push_back({q, q});
+    groups.back().last = q + 1;
+  }
+  return groups;
+}
+
+}    // namespace
+
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target) {
   UnitSchedule u;
   u.shape = shape;
@@ -136,18 +182,21 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
                                   ", " + std::to_string(path.l3) + " violates the triangle rule");
     u.paths.push_back(make_path_schedule(shape.l1, path, u.forms));
   }
-  // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than loading
-  // the sender once more: the largest unit of order 2 (22 accumulators of 32 registers) stays whole.
-  const int most = 3 * target.registers / 4;
-  int used = 0;
-  for (int q = 0; q < static_cast<int>(u.paths.size()); ++q) {
-    const int d3 = 2 * u.paths[q].l3 + 1;
-    if (q == 0 || used + d3 > most) {
-      u.forward_groups.push_back({q, q});
-      used = 0;
-    }
-    used += d3;
-    u.forward_groups.back().last = q + 1;
+  const int num_paths = static_cast<int>(u.paths.size());
+  if (target.is_device()) {
+    u.forward_groups =
+        make_groups(num_paths, [&](const auto &group) { return u.forward_numbers(group) <= target.numbers(); });
+    u.backward_groups =
+        make_groups(num_paths, [&](const auto &group) { return u.backward_numbers(group) <= target.numbers(); });
+  } else {
+    // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
+    // loading the sender once more: the largest unit of order 2 (22 accumulators of 32 registers) stays whole.
+    u.forward_groups = make_groups(num_paths, [&](const auto &group) {
+      int accumulators = 0;
+      for (int q = group.first; q < group.last; ++q) accumulators += 2 * u.paths[q].l3 + 1;
+      return accumulators <= 3 * target.registers / 4;
+    });
+    u.backward_groups = {u.whole()};
   }
   return u;
 }

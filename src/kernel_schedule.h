@@ -74,11 +74,19 @@ struct UnitSchedule {
   std::vector<LinearForm> forms;      // distinct entries of M over the harmonics, indexed by l^2 + m
   int num_d() const;
 
-  // Runs of paths [first, last) whose accumulators are kept in registers together.
+  // Runs of paths [first, last) that one pass over an atom's edges takes together: forward their accumulators stay in
+  // registers, backward their D and the sums by their harmonics do (on a CPU D lies in memory, and one pass takes all).
   struct Group {
     int first, last;
   };
-  std::vector<Group> forward_groups;
+  std::vector<Group> forward_groups, backward_groups;
+
+  // What a lane of a GPU holds during such a pass: the above, the sender's components and the products of one path.
+  int forward_numbers(const Group &group) const;
+  int backward_numbers(const Group &group) const;
+  // Harmonics with l2 > 0 that the group's paths read, by which its backward pass differentiates; sorted.
+  std::vector<int> harmonics(const Group &group) const;
+  Group whole() const { return {0, static_cast<int>(paths.size())}; }
 
   // Multiply-adds per edge and channel, by direction; radial weights from tables of `rows_per_bin` rows included.
   int forward_products(int rows_per_bin) const;
@@ -88,10 +96,18 @@ struct UnitSchedule {
 // What a schedule is made for.
 struct KernelTarget {
   const char *name;
-  int lanes;        // numbers of float32 per register
-  int registers;    // that a kernel may fill
+  int lanes;            // numbers of float32 per register; of a GPU: threads in step, each with one channel
+  int registers;        // that a kernel may fill; of a GPU: of 32 bits, per lane
+  int products;         // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
+  int addresses = 0;    // of a GPU: registers for addresses and whatever else is not one of the kernel's numbers
+  bool is_device() const { return addresses > 0; }
+  // A GPU's kernels are one text for both types: the groups of float32 are those that float64 has room for.
+  int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }
 };
-constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16}, AVX512_TARGET{"avx512", 16, 32};
+constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 16, 32, 32};
+// 128 registers per lane let four warps (CUDA) or waves (HIP) share a scheduler. A wave keeps what is the same for all
+// of its lanes, like addresses, in registers of its own.
+constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};
 
 // Throws std::invalid_argument if a path violates the triangle rule.
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);

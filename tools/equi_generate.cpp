@@ -1,7 +1,7 @@
 // Writes convolution kernels as C++, and tells what they consist of.
 //
 //   equi_generate list                          keys of the units that every build has
-//   equi_generate unit TARGET KEY FILE          kernels of one unit
+//   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
@@ -10,9 +10,11 @@
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a contraction:
-// ContractionSchedule::key. NAME: as contraction_of() takes it.
+// TARGET: avx2 or avx512; for unit, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a unit: l1,
+// then l2 and l3 of each path, as in 1_01_10_11; of a contraction: ContractionSchedule::key. NAME: as contraction_of()
+// takes it.
 #include "contraction_generator.h"
+#include "device_generator.h"
 #include "kernel_generator.h"
 #include "model_file.h"
 #include "unit_library.h"
@@ -29,9 +31,15 @@ namespace {
 using namespace equi;
 
 const KernelTarget &target_of(const std::string &name) {
-  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET})
+  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
     if (name == t->name) return *t;
-  throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  throw std::invalid_argument("expected the target avx2, avx512, warp32 or wave64, found '" + name + "'");
+}
+
+const KernelTarget &host_target_of(const std::string &name) {
+  const KernelTarget &target = target_of(name);
+  if (target.is_device()) throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  return target;
 }
 
 UnitShape shape_of(const std::string &key) {
@@ -50,6 +58,15 @@ UnitShape shape_of(const std::string &key) {
   }
   if (shape.key() != key || shape.paths.empty()) fail();
   return shape;
+}
+
+std::string units_of(const std::string &keys, const KernelTarget &target) {
+  if (!target.is_device()) return generate_unit(make_unit_schedule(shape_of(keys), target), target);
+  std::vector<UnitSchedule> units;
+  std::istringstream parts(keys);
+  std::string key;
+  while (std::getline(parts, key, ',')) units.push_back(make_unit_schedule(shape_of(key), target));
+  return generate_device_units(units, target);
 }
 
 // An unchanged file keeps its time, so that nothing is compiled again.
@@ -133,13 +150,15 @@ std::string library_of(const std::string &key, const Model &model, const KernelT
 void print_schedule(const Model &model, const KernelTarget &target) {
   constexpr int ROWS = 6;    // a quintic table, which most models get
   const std::set<std::string> have = keys_of_build();
-  std::printf("Per edge and channel, with quintic tables, float32, %s (%d lanes, %d registers).\n", target.name,
-              target.lanes, target.registers);
+  std::printf("Per edge and channel, with quintic tables, float32, %s (%d lanes, %d registers%s).\n", target.name,
+              target.lanes, target.registers, target.is_device() ? " per lane, one channel per lane" : "");
   std::printf(
       "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Form: where the radial weight "
       "is\n"
       "applied going forward, to the sender (w x) or to the sum (w s). Group: accumulators kept in registers "
-      "together.\n");
+      "together%s."
+      "\n",
+      target.is_device() ? "; forward, backward" : "");
   int number = -1;
   double layer_forward = 0.0, layer_backward = 0.0, layer_bytes = 0.0;
   const auto end_layer = [&] {
@@ -169,19 +188,32 @@ void print_schedule(const Model &model, const KernelTarget &target) {
       const PathSchedule &p = u.paths[q];
       std::set<int> forms;
       for (const auto &m : p.m) forms.insert(m.form);
-      size_t group = 0;
-      while (u.forward_groups[group].last <= static_cast<int>(q)) ++group;
-      std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %zu      %d\n", shape.l1, p.l2, p.l3,
-                  p.num_couplings, p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(),
-                  p.d.size(), p.is_diagonal() || !p.weight_last ? "w x" : "w s", group, 2 * p.l3 + 1);
+      const auto group_of = [&](const std::vector<UnitSchedule::Group> &groups) {
+        int group = 0;
+        while (groups[group].last <= static_cast<int>(q)) ++group;
+        return std::to_string(group);
+      };
+      std::string group = group_of(u.forward_groups);
+      if (target.is_device()) group += ", " + group_of(u.backward_groups);
+      std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %-5s  %d\n", shape.l1, p.l2, p.l3, p.num_couplings,
+                  p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(), p.d.size(),
+                  p.is_diagonal() || !p.weight_last ? "w x" : "w s", group.c_str(), 2 * p.l3 + 1);
     }
     const int forward = u.forward_products(ROWS), backward = u.backward_products(ROWS);
     // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
     const double bytes = 4.0 * mul * (ROWS * static_cast<double>(order.size()) + d1);
     std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,
                 backward, bytes);
-    std::printf("    bound by multiply-adds at two per cycle: %.0f cycles per edge forward, %.0f backward\n",
-                0.5 * forward * mul / target.lanes, 0.5 * backward * mul / target.lanes);
+    std::printf("    bound by multiply-adds at %d per cycle: %.0f cycles per edge forward, %.0f backward\n",
+                target.products, static_cast<double>(forward) * mul / target.products,
+                static_cast<double>(backward) * mul / target.products);
+    if (target.is_device())
+      for (const auto *groups : {&u.forward_groups, &u.backward_groups}) {
+        std::printf("    numbers in registers %s:", groups == &u.forward_groups ? "forward" : "backward");
+        for (const auto &g : *groups)
+          std::printf(" %d", groups == &u.forward_groups ? u.forward_numbers(g) : u.backward_numbers(g));
+        std::printf(" (room for %d in float64)\n", target.numbers());
+      }
     layer_forward += 2.0 * forward * mul;
     layer_backward += 2.0 * backward * mul;
     layer_bytes += bytes;
@@ -196,8 +228,9 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                 s.nodes.size());
     std::printf("    per channel: multiply-adds %d forward, %d backward; loads of coefficients %d bytes\n", forward,
                 backward, 4 * s.num_entries());
-    std::printf("    bound by multiply-adds at two per cycle: %.0f cycles per atom forward, %.0f backward\n",
-                0.5 * forward * mul / target.lanes, 0.5 * backward * mul / target.lanes);
+    std::printf("    bound by multiply-adds at %d per cycle: %.0f cycles per atom forward, %.0f backward\n",
+                target.products, static_cast<double>(forward) * mul / target.products,
+                static_cast<double>(backward) * mul / target.products);
   });
 }
 
@@ -206,20 +239,22 @@ void run(const std::vector<std::string> &words) {
   if (verb == "list" && words.size() == 1) {
     for (const UnitShape &u : common_units()) std::printf("%s\n", u.key().c_str());
   } else if (verb == "unit" && words.size() == 4) {
-    const KernelTarget &target = target_of(words[1]);
-    write(words[3], generate_unit(make_unit_schedule(shape_of(words[2]), target), target));
+    write(words[3], units_of(words[2], target_of(words[1])));
   } else if (verb == "index" && words.size() == 3) {
-    write(words[2], generate_kernel_list(kernels_of_build(), target_of(words[1])));
+    const KernelTarget &target = target_of(words[1]);
+    write(words[2], target.is_device() ? generate_device_list(kernels_of_build().units, target)
+                                       : generate_kernel_list(kernels_of_build(), target));
   } else if (verb == "contraction" && words.size() == 4) {
-    write(words[3], generate_contraction(make_contraction_schedule(contraction_of(words[2])), target_of(words[1])));
+    write(words[3],
+          generate_contraction(make_contraction_schedule(contraction_of(words[2])), host_target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
-    write(words[4], library_of(words[2], read_model(words[3]), target_of(words[1])));
+    write(words[4], library_of(words[2], read_model(words[3]), host_target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
   } else if (verb == "place" && words.size() == 3) {
-    std::printf("%s\n", unit_library_file(target_of(words[1]).name, words[2]).c_str());
+    std::printf("%s\n", unit_library_file(host_target_of(words[1]).name, words[2]).c_str());
   } else if (verb == "flags" && words.size() == 2) {
-    std::printf("%s\n", target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
+    std::printf("%s\n", host_target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_model(words[2]), target_of(words[1]));
   } else {

@@ -1,5 +1,6 @@
 // Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
 #include "coupling.h"
+#include "device_generator.h"
 #include "kernel_generator.h"
 
 #include <gtest/gtest.h>
@@ -105,6 +106,38 @@ TEST(KernelSchedule, groups_cover_the_paths_within_the_registers) {
     }
 }
 
+TEST(KernelSchedule, groups_of_a_gpu_fit_its_registers) {
+  size_t most_groups = 0;
+  for (const KernelTarget &target : {WARP32_TARGET, WAVE64_TARGET})
+    for (const UnitShape &shape : common_units()) {
+      const UnitSchedule u = make_unit_schedule(shape, target);
+      const auto expect_cover = [&](const std::vector<UnitSchedule::Group> &groups, const auto &numbers) {
+        int next = 0;
+        for (const auto &g : groups) {
+          EXPECT_EQ(g.first, next) << shape.key();
+          EXPECT_GT(g.last, g.first) << shape.key();
+          // A path is not divided: backward (2 3 3) by itself has one number more than warp32 allots.
+          if (g.last > g.first + 1) EXPECT_LE(numbers(g), target.numbers()) << shape.key();
+          EXPECT_LE(numbers(g), target.numbers() + 1) << shape.key();
+          if (g.last < static_cast<int>(u.paths.size()))    // no shorter than need be
+            EXPECT_GT(numbers(UnitSchedule::Group{g.first, g.last + 1}), target.numbers()) << shape.key();
+          next = g.last;
+        }
+        EXPECT_EQ(next, static_cast<int>(u.paths.size())) << shape.key();
+        most_groups = std::max(most_groups, groups.size());
+      };
+      expect_cover(u.forward_groups, [&](const auto &g) { return u.forward_numbers(g); });
+      expect_cover(u.backward_groups, [&](const auto &g) { return u.backward_numbers(g); });
+    }
+  EXPECT_GT(most_groups, 1u);
+  // By hand for paths (2 0 2) and (2 1 1): 5 + 3 accumulators, 5 numbers of the sender, 3 products, 4 forms; D of 5 and
+  // 6, the sums by distance and by three harmonics, the sender, 3 products.
+  const UnitSchedule u = make_unit_schedule(UnitShape{2, {{0, 2}, {1, 1}}}, WARP32_TARGET);
+  EXPECT_EQ(u.forward_numbers(u.whole()), 20);
+  EXPECT_EQ(u.backward_numbers(u.whole()), 23);
+  EXPECT_EQ(u.harmonics(u.whole()), (std::vector<int>{1, 2, 3}));
+}
+
 TEST(KernelSchedule, a_unit_lists_the_paths_of_its_block_in_order) {
   TensorProduct product;
   product.irreps_in = Irreps::parse("4x1o+2x0e");
@@ -139,6 +172,16 @@ TEST(KernelGenerator, writes_the_text_of_a_small_unit) {
   std::stringstream expected;
   expected << file.rdbuf();
   EXPECT_EQ(generate_unit(make_unit_schedule(UnitShape{1, {{1, 0}}}, AVX2_TARGET), AVX2_TARGET), expected.str());
+}
+
+// As above for a GPU: `equi_generate unit warp32 1_10 FILE`.
+TEST(DeviceGenerator, writes_the_text_of_a_small_unit) {
+  std::ifstream file(EQUI_GOLDEN_DIR "/unit_warp32_1_10.cpp.txt");
+  ASSERT_TRUE(file);
+  std::stringstream expected;
+  expected << file.rdbuf();
+  EXPECT_EQ(generate_device_units({make_unit_schedule(UnitShape{1, {{1, 0}}}, WARP32_TARGET)}, WARP32_TARGET),
+            expected.str());
 }
 
 }    // namespace

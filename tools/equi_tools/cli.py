@@ -200,7 +200,12 @@ def parser():
 
     sub = command("schedule", _schedule, "Print how the convolution kernels compute a model, and what bounds them.")
     sub.add_argument("file", metavar="FILE.equi")
-    sub.add_argument("--target", choices=["avx2", "avx512"], default="avx512", help="default: %(default)s")
+    sub.add_argument(
+        "--target",
+        choices=["avx2", "avx512", "warp32", "wave64"],
+        default="avx512",
+        help="instruction set, or lanes of a GPU (default: %(default)s)",
+    )
 
     sub = command(
         "compile",

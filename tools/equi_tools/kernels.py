@@ -22,7 +22,7 @@ def _build_dir():
 def _generate(*words):
     program = _build_dir() / "bin" / "equi_generate"
     if not program.is_file():
-        raise EquiError(f"{program} is missing: it is built on x86_64 machines, and found through EQUI_BUILD_DIR")
+        raise EquiError(f"{program} is missing: it is found through EQUI_BUILD_DIR")
     done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, check=False)
     if done.returncode != 0:
         raise EquiError(done.stderr.strip() or f"{program} ended with status {done.returncode}")

@@ -1,0 +1,65 @@
+#!/usr/bin/env python3
+"""Registers and spills of the generated device kernels, from what nvcc printed while it compiled them.
+
+    registers.py LOG... [--out FILE.csv]
+
+The build of the presets cuda-sm80 and cuda-sm90 prints it. Ends with status 1 if a kernel spills.
+"""
+
+import argparse
+import csv
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ENTRY = re.compile(
+    r"Compiling entry function '(\S+)' for '(\w+)'.*?(\d+) bytes stack frame, (\d+) bytes spill stores, "
+    r"(\d+) bytes spill loads.*?Used (\d+) registers",
+    re.S,
+)
+KERNEL = re.compile(r"Unit(Forward|Backward|Gather)<equi::device_unit_(\w+)::.*?Body, (float|double), (\d)>")
+COLUMNS = ("architecture", "unit", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
+
+
+def kernels(text):
+    """Rows of the table, COLUMNS each."""
+    found = ENTRY.findall(text)
+    names = subprocess.run(
+        ["c++filt"], input="\n".join(f[0] for f in found), capture_output=True, text=True, check=True
+    ).stdout.splitlines()
+    rows = set()
+    for name, (_, architecture, stack, stores, loads, registers) in zip(names, found):
+        match = KERNEL.search(name)
+        if match:
+            kernel, unit, number, rows_per_bin = match.groups()
+            rows.add((architecture, unit, kernel.lower(), number, int(rows_per_bin), int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
+    return sorted(rows)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("logs", nargs="+", type=Path, metavar="LOG")
+    parser.add_argument("--out", type=Path, metavar="FILE.csv")
+    args = parser.parse_args()
+    rows = kernels("\n".join(log.read_text(errors="replace") for log in args.logs))
+    if not rows:
+        print("no kernels in these files", file=sys.stderr)
+        return 2
+    if args.out:
+        with args.out.open("w", newline="") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(COLUMNS)
+            writer.writerows(rows)
+    for group in sorted({(r[0], r[2], r[3]) for r in rows}):
+        worst = max((r for r in rows if (r[0], r[2], r[3]) == group), key=lambda r: r[5])
+        print(f"{group[0]} {group[1]:8} {group[2]:6}  at most {worst[5]:3} registers ({worst[1]})")
+    spilling = [r for r in rows if any(r[6:])]
+    for r in spilling:
+        print("memory beyond registers:", *r)
+    print(f"{len(rows)} kernels, {len(spilling)} that spill")
+    return 1 if spilling else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,83 @@
+// What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
+//
+// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane. Items
+// are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table, which
+// then stays in the first-level cache: the table is what these kernels read most.
+//
+// Generated kernels and the generic one (device_unit_impl.h) take the same call.
+#ifndef EQUI_DEVICE_UNIT_H
+#define EQUI_DEVICE_UNIT_H
+
+#include "unit_kernel.h"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace equi {
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+
+constexpr int ITEM_CHANNELS = 32;
+// A unit with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
+constexpr int MAX_CALL_PATHS = 16;
+
+// Arrays in device memory. p: the number of an edge within the chunk, in the order of its atoms.
+template <class T>
+struct DeviceUnitCall {
+  int num_atoms, channels;    // channels: padded
+  const int64_t *begin;       // [num_atoms + 1] edges of an atom, `first` more than p
+  int64_t first, num_edges;
+  const int *other_row;    // [p] row of the atom at the other end
+
+  // Radial weights, as UnitCall has them.
+  const T *table;
+  int64_t slab;
+  const int *table_row;    // [p]
+  const T *fraction;       // [p]
+
+  const T *forms;     // [p][forms_width] the unit's distinct entries of M (forward, gather)
+  int forms_width;    // a multiple of 4
+  int num_y;
+  const T *y;    // [p][num_y] harmonics (backward)
+
+  // Component m, channel c of the input block in row r: x + r * x_width + m * x_stride + c. x_adj is at its first row.
+  const T *x;
+  T *x_adj;
+  int x_width, x_stride;
+
+  // Component m, channel c of path q's output in row r: out + path[q].begin + r * width + m * stride + c.
+  T *out;
+  const T *out_adj;
+  struct Path {
+    int64_t begin;
+    int width, stride;
+  } path[MAX_CALL_PATHS];
+
+  // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
+  // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
+  T *parts;
+};
+
+// Kernels by rows per bin: 2, 4, 6.
+template <class T>
+struct DeviceUnitKernel {
+  const char *key;    // UnitShape::key
+  int num_forms;
+  void (*forward[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  void (*backward[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  void (*gather[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  // The groups of the backward pass: numbers per edge, and what each is the derivative by, group by group: a harmonic,
+  // or 0 for the fraction of the bin.
+  int num_groups;
+  const int *num_sums, *sums;
+};
+
+// The generated kernel of unit `key`, null if there is none.
+template <class T>
+const DeviceUnitKernel<T> *find_device_kernel(const std::string &key);
+
+}    // namespace equi
+
+#endif

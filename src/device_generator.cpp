@@ -1,0 +1,355 @@
+#include "device_generator.h"
+
+#include "generated_text.h"
+
+#include <set>
+
+namespace equi {
+
+namespace {
+
+using Text = GeneratedText;
+using Sum = GeneratedSum;
+
+// "m2.v[1]": form 9 in the loads of four numbers.
+std::string form_name(int form) {
+  return text_of("m%d.v[%d]", form / 4, form % 4);
+}
+
+void load_forms(Text &text, const PathSchedule &p) {
+  std::set<int> loads;
+  for (const auto &m : p.m)
+    if (!p.is_diagonal()) loads.insert(m.form / 4);
+  for (int k : loads) text.line("        const Four<T> m%d = load_four(m + %d);", k, 4 * k);
+}
+
+void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) {
+  text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+  text.line("        {");
+  if (with_derivative) {
+    text.line("        T w, dw;");
+    text.line("        polynomial<ROWS>(t + %d, ROW, f, w, dw);", 16 * q);
+  } else {
+    text.line("        const T w = polynomial<ROWS>(t + %d, ROW, f);", 16 * q);
+  }
+}
+
+// What forward, gather and backward of a channel begin with.
+void begin_edges(Text &text) {
+  text.line("    for (int e = a.begin; e < a.end; e++) {");
+  text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("        const T f = u.fraction[e];");
+}
+
+void define_table(Text &text) {
+  text.line("    const T *table = u.table + a.channel / CHANNEL_PAD * u.slab + a.channel %% CHANNEL_PAD;");
+}
+
+void load_sender(Text &text, int d1) {
+  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;");
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
+}
+
+void define_output(Text &text, const char *type, const char *from, const char *row, int q) {
+  text.line("        %s *o = u.%s + u.path[%d].begin + static_cast<int64_t>(%s) * u.path[%d].width + a.channel;", type,
+            from, q, row, q);
+}
+
+std::string paths_of(const UnitSchedule::Group &group) {
+  return group.last == group.first + 1 ? text_of("path %d", group.first)
+                                       : text_of("paths %d to %d", group.first, group.last - 1);
+}
+
+void generate_forward(Text &text, const UnitSchedule &u, int number) {
+  const auto group = u.forward_groups[number];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // out[m3] = sum_e w sum_m1 M[m1,m3] x[m1], %s", paths_of(group).c_str());
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a) {",
+            number);
+  define_table(text);
+  int base = 0;
+  for (int q = group.first; q < group.last; ++q)
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("    T a%d = 0;", base++);
+  begin_edges(text);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_sender(text, d1);
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1;
+    begin_path(text, p, q, false);
+    load_forms(text, p);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
+    } else if (p.weight_last) {
+      for (int c = 0; c < d3; ++c) {
+        Sum s("T", text_of("s%d", c));
+        for (const auto &m : p.m)
+          if (m.m3 == c) s.add(text, m.sign, form_name(m.form) + text_of(" * x%d", m.m1));
+        text.line("        a%d += w * s%d;", base + c, c);
+      }
+    } else {
+      for (int a = 0; a < d1; ++a) {
+        text.line("        const T t%d = w * x%d;", a, a);
+        for (const auto &m : p.m)
+          if (m.m1 == a)
+            text.line("        a%d %s %s * t%d;", base + m.m3, m.sign < 0 ? "-=" : "+=", form_name(m.form).c_str(), a);
+      }
+    }
+    text.line("        }");
+    base += d3;
+  }
+  text.line("    }");
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    text.line("    {");
+    define_output(text, "T", "out", "a.atom", q);
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("        o[%d * u.path[%d].stride] = a%d;", c, q, base++);
+    text.line("    }");
+  }
+  text.line("  }");
+}
+
+void generate_gather(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  define_table(text);
+  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  begin_edges(text);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  text.line("        const int row = u.other_row[e];");
+  for (int q = 0; q < u.whole().last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1;
+    begin_path(text, p, q, false);
+    load_forms(text, p);
+    define_output(text, "const T", "out_adj", "row", q);
+    for (int c = 0; c < d3; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
+    } else if (p.weight_last_gather) {
+      for (int a = 0; a < d1; ++a) {
+        Sum s("T", text_of("s%d", a));
+        for (const auto &m : p.m)
+          if (m.m1 == a) s.add(text, m.sign, form_name(m.form) + text_of(" * g%d", m.m3));
+        text.line("        a%d += w * s%d;", a, a);
+      }
+    } else {
+      for (int c = 0; c < d3; ++c) {
+        text.line("        const T t%d = w * g%d;", c, c);
+        for (const auto &m : p.m)
+          if (m.m3 == c)
+            text.line("        a%d %s %s * t%d;", m.m1, m.sign < 0 ? "-=" : "+=", form_name(m.form).c_str(), c);
+      }
+    }
+    text.line("        }");
+  }
+  text.line("    }");
+  text.line("    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;");
+  for (int a = 0; a < d1; ++a) text.line("    x_adj[%d * u.x_stride] += a%d;", a, a);
+  text.line("  }");
+}
+
+// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for one path, whose first D is number `base`.
+void add_path_backward(Text &text, const UnitSchedule &u, const PathSchedule &p, int base) {
+  const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
+  if (p.is_diagonal()) {
+    Sum s("T", "s");
+    for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
+    text.line("        r += dw * s;");
+  } else if (p.is_scalar_product()) {
+    Sum s("T", "s");
+    text.line("        const T wg = w * d%d;", base);
+    for (const auto &n : p.d_entries) {
+      s.add(text, n.sign, text_of("y%d * x%d", y0 + n.m2, n.m1));
+      text.line("        b%d %s x%d * wg;", y0 + n.m2, n.sign < 0 ? "-=" : "+=", n.m1);
+    }
+    text.line("        r += (dw * d%d) * s;", base);
+  } else {
+    Sum s("T", "s");
+    for (int b = 0; b < d2; ++b) {
+      Sum h("T", text_of("h%d", b));
+      for (int a = 0; a < d1; ++a)
+        for (const auto &n : p.d_entries)
+          if (n.m1 == a && n.m2 == b) h.add(text, n.sign, text_of("x%d * d%d", a, base + n.d));
+      s.add(text, 1, text_of("y%d * h%d", y0 + b, b));
+      text.line("        b%d += w * h%d;", y0 + b, b);
+    }
+    text.line("        r += dw * s;");
+  }
+}
+
+void generate_backward(Text &text, const UnitSchedule &u, int number) {
+  const auto group = u.backward_groups[number];
+  const std::vector<int> harmonics = u.harmonics(group);
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
+  text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(group).c_str());
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a,",
+            number);
+  text.line("                                                      int lane, bool active, T *to, bool add) {");
+  define_table(text);
+  int base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int num_d = static_cast<int>(p.d.size());
+    std::string names;
+    for (int k = 0; k < num_d; ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
+    text.line("    T %s;", names.c_str());
+    text.line("    {");
+    define_output(text, "const T", "out_adj", "a.atom", q);
+    for (int c = 0; c < 2 * p.l3 + 1; ++c)
+      text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
+    for (const LinearForm &form : p.d) {
+      std::string sum;
+      for (const auto &t : form.terms) sum += summand(t.coefficient, text_of("g%d", t.index), sum.empty());
+      text.line("        d%d = %s;", base++, sum.c_str());
+    }
+    text.line("    }");
+  }
+  begin_edges(text);
+  load_sender(text, d1);
+  if (!harmonics.empty()) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
+  std::string sums = "r";
+  text.line("        T r = 0;");
+  int l2 = 0;
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
+      for (int h : harmonics)
+        if (h >= p.l2 * p.l2 && h < (p.l2 + 1) * (p.l2 + 1)) {
+          text.line("        const T y%d = y[%d];", h, h);
+          text.line("        T b%d = 0;", h);
+        }
+    l2 = p.l2;
+    begin_path(text, p, q, true);
+    add_path_backward(text, u, p, base);
+    if (p.is_diagonal()) text.line("        (void)w;");
+    text.line("        }");
+    base += static_cast<int>(p.d.size());
+  }
+  for (int h : harmonics) sums += text_of(", b%d", h);
+  text.line("        T sums[] = {%s};", sums.c_str());
+  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+            static_cast<int>(1 + harmonics.size()));
+  text.line("    }");
+  text.line("  }");
+}
+
+// A function of the number of a group.
+void choose(Text &text, const char *name, const std::vector<int> &values) {
+  std::string value = std::to_string(values.back());
+  for (size_t k = values.size() - 1; k-- > 0;)
+    value = "group == " + std::to_string(k) + " ? " + std::to_string(values[k]) + " : " + value;
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION int %s(int%s) const { return %s; }", name, values.size() > 1 ? " group" : "",
+            value.c_str());
+}
+
+// The function of a group, chosen by its number.
+void dispatch(Text &text, const char *name, int num_groups, const char *sizes, const char *size_arguments,
+              const char *parameters, const char *arguments) {
+  text.line("  template <%s, class T>", sizes);
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int group, const DeviceUnitCall<T> &u, const DeviceAtom &a%s) const {",
+      name, parameters);
+  for (int g = 0; g + 1 < num_groups; ++g)
+    text.line("    if (group == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
+  if (num_groups == 1) text.line("    (void)group;");
+  text.line("    %s_%d<%s>(u, a%s);", name, num_groups - 1, size_arguments, arguments);
+  text.line("  }");
+}
+
+void generate_body(Text &text, const UnitSchedule &u) {
+  const std::string key = u.shape.key();
+  const int num_forward = static_cast<int>(u.forward_groups.size()),
+            num_backward = static_cast<int>(u.backward_groups.size());
+  std::vector<int> num_sums, first_sum;
+  std::string sums;
+  int total = 0;
+  for (const auto &group : u.backward_groups) {
+    const std::vector<int> harmonics = u.harmonics(group);
+    first_sum.push_back(total);
+    num_sums.push_back(static_cast<int>(1 + harmonics.size()));
+    total += num_sums.back();
+    sums += sums.empty() ? "0" : ", 0";
+    for (int h : harmonics) sums += ", " + std::to_string(h);
+  }
+  std::string counts;
+  for (int n : num_sums) counts += (counts.empty() ? "" : ", ") + std::to_string(n);
+
+  text.line("namespace device_unit_%s {", key.c_str());
+  text.line("namespace {");
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("struct Body {");
+  text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
+  text.line("  static constexpr int NUM_FORMS = %d, NUM_BACKWARD_GROUPS = %d;", static_cast<int>(u.forms.size()),
+            num_backward);
+  text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
+  text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());
+  text.line("  int num_forward_groups() const { return %d; }", num_forward);
+  text.line("  int num_backward_groups() const { return %d; }", num_backward);
+  choose(text, "num_sums", num_sums);
+  choose(text, "first_sum", first_sum);
+  for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
+  dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
+  for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g);
+  dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
+           ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
+  generate_gather(text, u);
+  text.line("};");
+  text.line("}    // namespace");
+  for (const char *type : {"float", "double"}) {
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+    text.line("extern const DeviceUnitKernel<%s> %s_KERNEL;", type, name);
+    text.line("const DeviceUnitKernel<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::kernel();", type, name, type);
+  }
+  text.line("}    // namespace device_unit_%s", key.c_str());
+}
+
+void begin_file(Text &text, const KernelTarget &target, const char *header) {
+  text.line("// Made by equi_generate from a kernel schedule (src/kernel_schedule.h) for %s. Do not edit.",
+            target.name);
+  text.line("#include \"%s\"", header);
+  text.line("namespace equi {");
+}
+
+}    // namespace
+
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, "device_unit_impl.h");
+  for (const UnitSchedule &u : units) {
+    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a unit with too many paths\");", static_cast<int>(u.paths.size()));
+    generate_body(text, u);
+  }
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_list(const std::vector<std::string> &keys, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, "device_unit.h");
+  for (const std::string &key : keys)
+    text.line(
+        "namespace device_unit_%s { extern const DeviceUnitKernel<float> FLOAT_KERNEL; extern const "
+        "DeviceUnitKernel<double> DOUBLE_KERNEL; }",
+        key.c_str());
+  for (const char *type : {"float", "double"}) {
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+    text.line("template <>");
+    text.line("const DeviceUnitKernel<%s> *find_device_kernel<%s>(const std::string &key) {", type, type);
+    for (const std::string &key : keys)
+      text.line("  if (key == \"%s\") return &device_unit_%s::%s_KERNEL;", key.c_str(), key.c_str(), name);
+    text.line("  return nullptr;");
+    text.line("}");
+  }
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+}    // namespace equi

@@ -1,0 +1,22 @@
+// Writes the device kernels of a unit: a struct Body with functions for one atom and one channel of a lane, callable by
+// Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
+// kokkos/device_unit_impl.h and nothing else, and is generic in the type, the rows per bin and the number of channels.
+#ifndef EQUI_DEVICE_GENERATOR_H
+#define EQUI_DEVICE_GENERATOR_H
+
+#include "kernel_schedule.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>.
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target);
+
+// find_device_kernel() for the units of other sources.
+std::string generate_device_list(const std::vector<std::string> &keys, const KernelTarget &target);
+
+}    // namespace equi
+
+#endif
