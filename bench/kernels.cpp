@@ -5,10 +5,10 @@
 //   --equi_neighbors=N  neighbours per atom, 1 to 26 (default)
 // Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
 #include "convolution_op.h"
+#include "kernel_library.h"
 #include "on_threads.h"
 #include "peak.h"
 #include "spherical_harmonics.h"
-#include "unit_library.h"
 
 #include <benchmark/benchmark.h>
 

@@ -1,7 +1,7 @@
 #include "model_kokkos.h"
 
 #include "dense.h"
-#include "unit_library.h"
+#include "kernel_library.h"
 
 #include "host_exec.h"
 

@@ -16,8 +16,8 @@
 #include "contraction_generator.h"
 #include "device_generator.h"
 #include "kernel_generator.h"
+#include "kernel_library.h"
 #include "model_file.h"
-#include "unit_library.h"
 
 #include <cctype>
 #include <cstdio>
@@ -252,7 +252,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
   } else if (verb == "place" && words.size() == 3) {
-    std::printf("%s\n", unit_library_file(host_target_of(words[1]).name, words[2]).c_str());
+    std::printf("%s\n", kernel_library_file(host_target_of(words[1]).name, words[2]).c_str());
   } else if (verb == "flags" && words.size() == 2) {
     std::printf("%s\n", host_target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
   } else if (verb == "schedule" && words.size() == 3) {

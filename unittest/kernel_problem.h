@@ -4,9 +4,9 @@
 #define EQUI_TEST_KERNEL_PROBLEM_H
 
 #include "convolution_op.h"
+#include "kernel_library.h"
 #include "packed_feature.h"
 #include "spherical_harmonics.h"
-#include "unit_library.h"
 
 #include <gtest/gtest.h>
 

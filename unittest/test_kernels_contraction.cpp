@@ -1,8 +1,8 @@
 // Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
 #include "contraction_generator.h"
 #include "contraction_op.h"
+#include "kernel_library.h"
 #include "node_rows.h"
-#include "unit_library.h"
 
 #include <gtest/gtest.h>
 

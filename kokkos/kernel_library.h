@@ -1,7 +1,7 @@
 // Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
 // compile`.
-#ifndef EQUI_UNIT_LIBRARY_H
-#define EQUI_UNIT_LIBRARY_H
+#ifndef EQUI_KERNEL_LIBRARY_H
+#define EQUI_KERNEL_LIBRARY_H
 
 #include "host_kernels.h"
 
@@ -20,7 +20,7 @@ const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const st
 
 // The file of a user's kernel: equi/kernels in the user's cache folder (XDG_CACHE_HOME, else ~/.cache), named by
 // version of the interface, instruction set and key. Empty if there is no such folder.
-inline std::string unit_library_file(const std::string &instruction_set, const std::string &key) {
+inline std::string kernel_library_file(const std::string &instruction_set, const std::string &key) {
   const char *cache = std::getenv("XDG_CACHE_HOME"), *home = std::getenv("HOME");
   std::string folder;
   if (cache && *cache)

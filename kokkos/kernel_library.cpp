@@ -1,4 +1,4 @@
-#include "unit_library.h"
+#include "kernel_library.h"
 
 #include <dlfcn.h>
 
@@ -36,7 +36,7 @@ const KernelLibrary *library_of_user(InstructionSet set, const std::string &key)
   const std::lock_guard<std::mutex> lock(mutex);
   auto [it, is_new] = loaded.try_emplace({set, key}, nullptr);
   if (!is_new) return it->second;
-  const std::string file = unit_library_file(instruction_set_name(set), key);
+  const std::string file = kernel_library_file(instruction_set_name(set), key);
   void *handle = file.empty() ? nullptr : dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return nullptr;
   const auto *library = static_cast<const KernelLibrary *>(dlsym(handle, "equi_kernels"));
