@@ -126,7 +126,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(4);
+  std::vector<TinyCase> cases(6);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -182,6 +182,25 @@ inline std::vector<TinyCase> family_cases() {
   fourth.is_double = false;
   fourth.seed = 7;
   cases[3].keeps_parity = true;
+  cases[4].name = "fully_connected";
+  TinyModelOptions &connected = cases[4].options;
+  connected.connected_channels = 13;
+  connected.embedding_channels = 5;
+  connected.hidden = {"17x0e+3x1e+5x2e", "5x0e+13x1e", "5x0e"};
+  connected.r_power = true;
+  connected.seed = 8;
+  cases[5].name = "fully_connected_parity_pairs";
+  TinyModelOptions &both = cases[5].options;
+  both.elements = {"O", "H", "Si"};
+  both.parity = true;
+  both.lmax_edge = 3;
+  both.hidden = {"3x0e+1x0o+2x1o+5x1e+1x2e+1x3o", "13x0e"};
+  both.connected_channels = 3;
+  both.xplor = false;
+  both.pair_cutoffs = true;
+  both.density = true;
+  both.seed = 9;
+  cases[5].keeps_parity = true;
   return cases;
 }
 
