@@ -1,12 +1,11 @@
 """Graphs for kernels.py, of the kind and size of those in the public benchmark of convolutions (README.md)."""
 
-import numpy as np
-
 CUTOFFS = {"protein": 6.0, "spike": 3.0, "carbon": 6.0}  # Angstrom
 
 
 def packed_molecules(count, spacing):
     """Positions of `count` heavy atoms: a ball of benzene molecules in random directions on a cubic lattice."""
+    import numpy as np
     from ase.build import molecule
 
     rng = np.random.default_rng(1)
@@ -36,6 +35,7 @@ def diamond():
 
 def make_graph(name):
     """(edge_begin [atoms + 1], sender [edges], vector [edges, 3] from the receiver to the sender)."""
+    import numpy as np
     from scipy.spatial import cKDTree
 
     box = None
@@ -57,6 +57,8 @@ def make_graph(name):
 def write_graph(name, file):
     """The file of `bench_kernels --equi_graph`: numbers of atoms and edges as int64, the cutoff as float64, then the
     arrays of make_graph as int64, int32 and float64."""
+    import numpy as np
+
     edge_begin, sender, vector = make_graph(name)
     with open(file, "wb") as stream:
         for numbers, kind in (
@@ -71,6 +73,8 @@ def write_graph(name, file):
 
 def read_graph(file):
     """(cutoff, edge_begin, sender, distance) of such a file."""
+    import numpy as np
+
     with open(file, "rb") as stream:
         atoms, edges = np.fromfile(stream, np.int64, 2)
         cutoff = np.fromfile(stream, np.float64, 1)[0]

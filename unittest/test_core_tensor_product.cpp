@@ -231,6 +231,8 @@ TEST(TensorProduct, refuses_paths_that_do_not_fit) {
   expect_refusal([](TensorProduct &t) { t.paths.pop_back(); }, "none for block 14");
   expect_refusal([](TensorProduct &t) { t.paths.clear(); }, "without paths");
   // An output block of a uvu path is its own.
-  expect_refusal([](TensorProduct &t) { t.paths[4].out = 3, t.paths[4].connection = Connection::uvw; }, "path 4");
-  expect_refusal([](TensorProduct &t) { t.paths[3].out = 4, t.paths[3].connection = Connection::uvw; }, "path 4");
+  expect_refusal([](TensorProduct &t) { t.paths[7].out = 3, t.paths[7].connection = Connection::uvw; },
+                 "path 7: output block 3 belongs to an earlier path");
+  expect_refusal([](TensorProduct &t) { t.paths[3].out = 7, t.paths[3].connection = Connection::uvw; },
+                 "path 7: output block 7 belongs to an earlier path");
 }
