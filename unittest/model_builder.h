@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -377,13 +378,14 @@ class TinyModelMaker {
     std::vector<IrrepBlock> mid;
     Json path_list = Json::array();
     int num_weights = 0;
-    std::map<int, int> connected;    // the block of an irrep that uvw paths share
+    std::map<std::pair<int, int>, int> connected;    // the block of an irrep that uvw paths share
     for (const Path &p : paths) {
       Json item = {
           {"in", p.in}, {"l", p.l2}, {"out", mid.size()}, {"scale", std::sqrt(p.out.irrep.dim()) / o_.denominator}};
       if (o_.r_power && p.l2 > 0) item["r_power"] = p.l2;
       if (o_.connected_channels > 0 && (p.in > 0 || p.l2 > 0)) {
-        const auto [block, is_new] = connected.try_emplace(2 * p.out.irrep.l + p.out.irrep.p, mid.size());
+        const auto [block, is_new] =
+            connected.try_emplace({p.out.irrep.l, p.out.irrep.p}, static_cast<int>(mid.size()));
         if (is_new) mid.push_back({o_.connected_channels, p.out.irrep});
         item["out"] = block->second;
         item["connection"] = "uvw";
