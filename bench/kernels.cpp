@@ -72,7 +72,7 @@ constexpr Problem PROBLEMS[] = {
 constexpr double CUTOFF = 5.0;    // Angstrom
 // Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/model_kokkos.cpp).
 constexpr int TILE = 64;
-constexpr int COLD_REPEATS = 5;
+constexpr int COLD_REPEATS = 3;
 
 struct Graph {
   std::vector<int64_t> edge_begin{0};    // [atoms + 1]

@@ -6,6 +6,7 @@ the fastest evaluation of each side counts. All problems run on a crystal, some 
 """
 
 import argparse
+import contextlib
 import json
 import os
 import subprocess
@@ -297,14 +298,15 @@ def main():
 
     peer = None if args.no_peer else Peer(args)
     rows = []
-    for problem in problems:
-        for number_type in args.types:
-            for row in measure_problem(args, problem, number_type, peer, thread_counts, bounds):
-                print_row(row, columns)
-                rows.append(row)
+    with contextlib.suppress(KeyboardInterrupt):  # what was measured until then is kept
+        for problem in problems:
+            for number_type in args.types:
+                for row in measure_problem(args, problem, number_type, peer, thread_counts, bounds):
+                    print_row(row, columns)
+                    rows.append(row)
     if peer:
         peer.close()
-    if args.out is None:
+    if args.out is None or not rows:
         return
     common.write_csv(args.out, "kernels.csv", rows)
     pyplot = common.plotting()

@@ -311,7 +311,7 @@ struct TorchConvolution : EdgeSum {
       const Tensor m = at::einsum("eua,eac->euc", {x_block, at::einsum("abc,eb->eac", {couplings[q], y_block})});
       Tensor term;
       if (p.connection == Connection::uvw) {
-        w = w.reshape({-1, product.irreps_in[p.in].mul, product.irreps_out[p.out].mul});
+        w = w.reshape({w.size(0), product.irreps_in[p.in].mul, product.irreps_out[p.out].mul});
         term = (p.scale * at::einsum("euw,euc->ewc", {w, m})).flatten(1);
       } else {
         term = (p.scale * w.unsqueeze(2) * m).flatten(1);

@@ -188,6 +188,7 @@ inline std::vector<TinyCase> family_cases() {
   connected.embedding_channels = 5;
   connected.hidden = {"17x0e+3x1e+5x2e", "5x0e+13x1e", "5x0e"};
   connected.r_power = true;
+  connected.denominator = 6.0;
   connected.seed = 8;
   cases[5].name = "fully_connected_parity_pairs";
   TinyModelOptions &both = cases[5].options;
@@ -196,6 +197,7 @@ inline std::vector<TinyCase> family_cases() {
   both.lmax_edge = 3;
   both.hidden = {"3x0e+1x0o+2x1o+5x1e+1x2e+1x3o", "13x0e"};
   both.connected_channels = 3;
+  both.denominator = 0.7;
   both.xplor = false;
   both.pair_cutoffs = true;
   both.density = true;
