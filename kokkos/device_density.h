@@ -28,11 +28,11 @@ class DeviceDensity {
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;
 
- private:
-  // value_ and derivative_ of the density for the chunk's edges.
+  // The density of the chunk's edges and its derivatives, for the above; nvcc wants functions with kernels public.
   template <class G>
   void evaluate(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair);
 
+ private:
   DensityOp<T> op_;
   DeviceRadialSet<Exec> radial_set_;
   DeviceBuffer<Exec, double> powers_;    // [bins of all tables][coefficients]
