@@ -41,7 +41,7 @@ class LammpsExchange : public GhostExchange {
 
   // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
   // active: whether any rank has remote rows; the same on all ranks.
-  void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
+  virtual void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
   bool active() const { return active_; }
 
   void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
@@ -63,23 +63,25 @@ class LammpsExchange : public GhostExchange {
   // Bytes handed to LAMMPS by this rank since the start.
   double bytes_packed() const { return bytes_packed_; }
 
- private:
-  template <class T>
-  void run(const FeaturePieces<T> &rows, bool forward);
-
+ protected:
   struct Piece {
     char *data;
     int bytes;    // per row
   };
-  LAMMPS_NS::Pair *pair_;
-  LAMMPS_NS::Comm *comm_ = nullptr;
   const std::vector<int> *atom_row_ = nullptr;
   int num_owned_ = 0;
-  bool active_ = false;
-  std::vector<Piece> pieces_;
+  std::vector<Piece> pieces_;    // of the feature on its way
   bool is_float_ = false;
   int size_ = 0;    // doubles per atom
   double bytes_packed_ = 0.0;
+
+ private:
+  template <class T>
+  void run(const FeaturePieces<T> &rows, bool forward);
+
+  LAMMPS_NS::Pair *pair_;
+  LAMMPS_NS::Comm *comm_ = nullptr;
+  bool active_ = false;
 };
 
 }    // namespace equi
