@@ -97,7 +97,7 @@ void PairEquiKokkos<DeviceType>::read_neighbor_list() {
 }
 
 template <class DeviceType>
-PairEqui::Positions PairEquiKokkos<DeviceType>::positions() {
+const double *PairEquiKokkos<DeviceType>::positions() {
   const int nall = atom->nlocal + atom->nghost;
   if (nall == 0) return nullptr;
   atomKK->sync(execution_space, X_MASK);
@@ -106,11 +106,11 @@ PairEqui::Positions PairEquiKokkos<DeviceType>::positions() {
   if constexpr (std::is_same_v<typename View::memory_space, typename DeviceType::memory_space> &&
                 std::is_same_v<typename View::non_const_value_type, double> &&
                 std::is_same_v<typename View::array_layout, Kokkos::LayoutRight>)
-    return reinterpret_cast<Positions>(x.data());
+    return x.data();
   position.resize(nall);
   for (int i = 0; i < nall; i++)
     for (int k = 0; k < 3; k++) position[i][k] = x(i, k);
-  return reinterpret_cast<Positions>(position.data());
+  return position[0].data();
 }
 
 template <class DeviceType>

@@ -49,7 +49,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
 
  protected:
   void read_neighbor_list() override;
-  Positions positions() override;
+  const double *positions() override;
   void sync_host_positions() override;
   void modified_host_positions() override;
 

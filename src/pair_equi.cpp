@@ -309,8 +309,8 @@ void PairEqui::read_neighbor_list() {
   equi::build_neighborhood(*atom, full, impl->type_species, impl->neighborhood, impl->atom_row);
 }
 
-PairEqui::Positions PairEqui::positions() {
-  return atom->nlocal + atom->nghost > 0 ? reinterpret_cast<Positions>(&atom->x[0][0]) : nullptr;
+const double *PairEqui::positions() {
+  return atom->nlocal + atom->nghost > 0 ? &atom->x[0][0] : nullptr;
 }
 
 void PairEqui::evaluate() {
@@ -318,7 +318,7 @@ void PairEqui::evaluate() {
 
   const int nall = atom->nlocal + atom->nghost;
   equi::EvaluationRequest request;
-  request.positions = positions();
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
   // One entry at least: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
   // wanted.
   impl->forces.assign(nall + 1, {0.0, 0.0, 0.0});
@@ -425,7 +425,7 @@ void PairEqui::check_stored_structures() {
 
 double PairEqui::total_energy() {
   equi::EvaluationRequest request;
-  request.positions = positions();
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
   double mine = 0.0, all = 0.0;
   try {
     mine = impl->evaluator->evaluate(request, *impl->exchange).energy;

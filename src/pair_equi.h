@@ -49,9 +49,8 @@ class PairEqui : public Pair {
   void finish_first_evaluation();
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory.
-  virtual void read_neighbor_list();    // into the neighborhood and the rows of atoms of impl
-  using Positions = const double (*)[3];
-  virtual Positions positions();               // null without atoms
+  virtual void read_neighbor_list();           // into the neighborhood and the rows of atoms of impl
+  virtual const double *positions();           // [atoms][3], null without atoms
   virtual void sync_host_positions() {}        // before positions are read from atom->x
   virtual void modified_host_positions() {}    // after they were changed there
 
