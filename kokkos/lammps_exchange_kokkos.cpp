@@ -49,8 +49,7 @@ int LammpsExchangeKokkos<DeviceType>::pack_forward_device(int n, const int *list
   with_rows([&](const auto &rows, auto number) {
     pack_forward_rows(DeviceType(), n, list, rows, reinterpret_cast<decltype(number) *>(buffer));
   });
-  bytes_packed_ += 8.0 * n * size_;
-  return n * size_;
+  return this->packed(n);
 }
 
 template <class DeviceType>
@@ -65,8 +64,7 @@ int LammpsExchangeKokkos<DeviceType>::pack_reverse_device(int n, int first, doub
   with_rows([&](const auto &rows, auto number) {
     pack_reverse_rows(DeviceType(), n, first, rows, reinterpret_cast<decltype(number) *>(buffer));
   });
-  bytes_packed_ += 8.0 * n * size_;
-  return n * size_;
+  return this->packed(n);
 }
 
 template <class DeviceType>

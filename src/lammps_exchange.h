@@ -60,8 +60,14 @@ class LammpsExchange : public GhostExchange {
     return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
   }
 
-  // Bytes handed to LAMMPS by this rank since the start.
-  double bytes_packed() const { return bytes_packed_; }
+  // What this rank handed to LAMMPS since the last call of restart_counting(). LAMMPS passes a message of a rank to
+  // itself on without MPI; it is counted too.
+  struct Traffic {
+    double bytes = 0.0;
+    int messages = 0;
+  };
+  const Traffic &traffic() const { return traffic_; }
+  void restart_counting() { traffic_ = {}; }
 
  protected:
   struct Piece {
@@ -73,7 +79,8 @@ class LammpsExchange : public GhostExchange {
   std::vector<Piece> pieces_;    // of the feature on its way
   bool is_float_ = false;
   int size_ = 0;    // doubles per atom
-  double bytes_packed_ = 0.0;
+
+  int packed(int n);    // counts a message of n atoms; its number of doubles
 
  private:
   template <class T>
@@ -82,6 +89,7 @@ class LammpsExchange : public GhostExchange {
   LAMMPS_NS::Pair *pair_;
   LAMMPS_NS::Comm *comm_ = nullptr;
   bool active_ = false;
+  Traffic traffic_;
 };
 
 }    // namespace equi

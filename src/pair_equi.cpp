@@ -334,6 +334,7 @@ void PairEqui::evaluate() {
   }
 
   equi::EvaluationResult result;
+  impl->exchange->restart_counting();
   try {
     result = impl->evaluator->evaluate(request, *impl->exchange);
   } catch (const std::exception &e) {
@@ -375,12 +376,22 @@ void PairEqui::finish_first_evaluation() {
                             static_cast<double>(impl->neighborhood.num_receivers)};
     double all[2];
     MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
+    const equi::LammpsExchange::Traffic &traffic = impl->exchange->traffic();
+    const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
+    double most[2];
+    MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
+    std::string exchange = "not needed";
+    if (impl->exchange->active())
+      exchange = fmt::format(
+          "of remote features through LAMMPS's communication, at most {:.3f} MB/step and {:.0f} "
+          "messages/step from a rank",
+          most[0] * 1e-6, most[1]);
     if (comm->me == 0)
       utils::logmesg(lmp,
                      "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
                      "{:.0f} atoms, {:.1f} kB/atom\n",
-                     impl->exchange->active() ? "of remote features through LAMMPS's communication" : "not needed",
-                     impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1], all[0] * 1e-3 / std::max(1.0, all[1]));
+                     exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
+                     all[0] * 1e-3 / std::max(1.0, all[1]));
   }
   if (!impl->forces_are_checked) {
     impl->forces_are_checked = true;
