@@ -11,7 +11,7 @@ from ase import Atoms
 from ase.build import bulk, molecule
 from ase.spacegroup import crystal
 from equi_tools.lammps_runner import evaluate_with_ranks
-from lammps_script import Lammps, rock_salt
+from lammps_script import ARGUMENTS, Lammps, rock_salt
 
 # Sums in another order: three digits above the rounding of the sums of the largest case.
 ENERGY_TOLERANCE = 1e-12  # relative
@@ -157,7 +157,7 @@ def evaluate(build_dir, case, ranks):
         ]
     return evaluate_with_ranks(
         case.atoms, path, ranks=ranks, build_dir=build_dir, setup_commands=setup, after_data=case.after_data,
-        pair_commands=pair_commands, timeout=240,
+        pair_commands=pair_commands, timeout=240, arguments=ARGUMENTS,
     )  # fmt: skip
 
 
