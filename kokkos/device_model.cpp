@@ -448,7 +448,7 @@ template class ModelDevice<DeviceExec, float, double>;
 template class ModelDevice<DeviceExec, double, double>;
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   switch (options.precision) {
     case Precision::single:
       return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);

@@ -670,7 +670,7 @@ template class ModelKokkos<float, double>;
 template class ModelKokkos<double, double>;
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   const InstructionSet set = best_instruction_set();
   switch (options.precision) {
     case Precision::single:

@@ -13,6 +13,9 @@
 #include "model_file.h"
 #include "reference_library.h"
 #include "self_check.h"
+#ifdef EQUI_DEVICE
+#include "device_model.h"
+#endif
 
 #include "atom.h"
 #include "comm.h"
@@ -31,6 +34,12 @@
 #include <cstring>
 
 using namespace LAMMPS_NS;
+
+#ifdef EQUI_DEVICE
+static constexpr auto make_native_evaluator = equi::make_device_evaluator;
+#else
+static constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+#endif
 
 /* ---------------------------------------------------------------------- */
 
@@ -241,15 +250,18 @@ void PairEqui::give_warnings() {
 ------------------------------------------------------------------------- */
 
 void PairEqui::make_evaluator() {
-  const int threads = equi::threads_per_rank(world, universe->nprocs / comm->nprocs);
-  const int device = equi::local_rank(world);
-  equi::start_kokkos(threads, device);
+  const int partitions = universe->nprocs / comm->nprocs;
+  const equi::NodePlace node = equi::node_place(world);
+  equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
+  if (comm->me == 0 && equi::num_devices() > 0 && partitions * node.num_ranks > equi::num_devices())
+    error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
+                   partitions * node.num_ranks, equi::num_devices());
   const equi::Model &model = *impl->model;
   std::string fault;
   try {
     const equi::Model reduced = model.restricted_to(impl->symbols);
     impl->evaluator = impl->reference ? equi::make_reference_evaluator(reduced, impl->options)
-                                      : equi::make_kokkos_evaluator(reduced, impl->options);
+                                      : make_native_evaluator(reduced, impl->options);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -416,7 +428,7 @@ void PairEqui::check_stored_structures() {
   std::string fault;
   try {
     results = equi::run_self_check(*impl->model, impl->options,
-                                   impl->reference ? equi::make_reference_evaluator : equi::make_kokkos_evaluator);
+                                   impl->reference ? equi::make_reference_evaluator : make_native_evaluator);
   } catch (const std::exception &e) {
     fault = e.what();
   }
