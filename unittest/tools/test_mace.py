@@ -204,7 +204,7 @@ def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention"]
+    "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention", "attention_all"]
 )
 def test_every_number_of_a_file_matters(name, folder, model):
     """The comparison has teeth: a thousandth of any one tensor is above ten times its tolerance."""
@@ -395,12 +395,7 @@ def no_scalars(module):
 
 
 CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
-ATTENTION = dict(first=mace_testing.ATTENTION, blocks=mace_testing.ATTENTION)
 REFUSED = {
-    "attention": (
-        other_model(**ATTENTION),
-        "interactions.1: RealAgnosticAttResidualInteractionBlock: its radial weights",
-    ),
     "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
     "dipoles": (edited(dipole_class), "EnergyDipolesMACE"),
     "unknown module": (edited(add_module), "module les (Linear)"),
