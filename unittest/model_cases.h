@@ -197,7 +197,8 @@ inline std::vector<TinyCase> family_cases() {
   normed.elements = {"O", "H", "Si"};
   normed.parity = true;
   normed.lmax_edge = 3;
-  normed.hidden = {"33x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e+3x1o", "5x0e"};
+  normed.hidden = {"13x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e"};
+  normed.denominator = 6.0;
   normed.transform = "agnesi";
   normed.late_cutoff = true;
   normed.sender_scalars = 17;
