@@ -693,7 +693,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       const T *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
       kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
                                 thread.kernel.data());
-      if (op.network()) {
+      if (op.network() && op.network()->reads_sender()) {
         for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
         op.network()->backward(
             *kernels_, of, thread.radial.data(), edges.weights_adj,
