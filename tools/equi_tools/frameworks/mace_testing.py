@@ -49,7 +49,7 @@ VARIANTS = {
     "attention": dict(elements=[11, 17], hidden="5x0e+5x1o", max_ell=2, correlation=2, first=ATTENTION,
                       neighbors=3.0),
     "attention_all": dict(elements=[8, 11, 17], hidden="13x0e+13x1o", max_ell=2, correlation=2, first=ATTENTION,
-                          blocks=ATTENTION, num_interactions=3, neighbors=3.0, distance_transform="Agnesi", zbl=True),
+                          blocks=ATTENTION, num_interactions=3, neighbors=4.0, distance_transform="Agnesi", zbl=True),
     "attention_wide": dict(elements=[29, 40], hidden="33x0e+33x1o+33x2e", max_ell=3, correlation=2, first=ATTENTION,
                            blocks=ATTENTION, neighbors=3.0, dtype="float32"),
     "attention_options": dict(elements=[11, 17], hidden="5x0e+5x0o+5x1o+5x1e", max_ell=1, correlation=2,
