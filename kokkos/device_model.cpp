@@ -40,6 +40,9 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
       const LinearOp<T> host(*l, layout(l->input), layout(l->output), model.num_species());
       op = std::make_unique<DeviceLinear<Exec, T>>(exec_, host, model.num_species());
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
+      if (c->radial.reads_features())
+        throw std::invalid_argument(model.file +
+                                    ": the device evaluation does not know radial functions of atoms' features yet");
       op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output),
                                                         model.num_species(), options);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
