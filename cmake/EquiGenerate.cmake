@@ -27,6 +27,24 @@ set(equi_units
     1_01_10_12_21_32
     2_02_11_20_22_31)
 
+# The uvw paths of kernel_generator.cpp, likewise, for hosts alone.
+set(equi_uvw_units
+    uvw_0_00
+    uvw_0_11
+    uvw_0_22
+    uvw_1_01
+    uvw_1_10
+    uvw_1_11
+    uvw_1_12
+    uvw_1_21
+    uvw_1_22
+    uvw_2_02
+    uvw_2_11
+    uvw_2_12
+    uvw_2_20
+    uvw_2_21
+    uvw_2_22)
+
 # The contractions of contraction_generator.cpp, likewise.
 set(equi_contractions 3_0_3 3_01_3 3_012_3 2_0_3 2_01_3)
 
@@ -56,7 +74,11 @@ endif()
 foreach(target ${equi_host_targets})
   set(sources "")
   foreach(kind unit contraction)
-    foreach(name ${equi_${kind}s})
+    set(names ${equi_${kind}s})
+    if(kind STREQUAL "unit")
+      list(APPEND names ${equi_uvw_units})
+    endif()
+    foreach(name ${names})
       set(file ${folder}/${kind}_${target}_${name}.cpp)
       add_custom_command(
         OUTPUT ${file}

@@ -1,5 +1,7 @@
 #include "convolution_op.h"
 
+#include "kernel_library.h"
+
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -12,16 +14,17 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     : first_row_{0}, plan_{} {
   const TensorProduct &product = convolution.product;
   column_.resize(product.num_weights());
-  for (int block = 0; block < product.irreps_in.size(); block++) {
-    std::vector<int> order;
-    const UnitShape shape = unit_shape(product, block, order);
-    if (order.empty()) continue;
+  plan_.max_uvw_l3 = -1;
+  std::vector<bool> is_begun(product.irreps_out.size(), false);
+  for (const ProductUnit &product_unit : units_of(product)) {
+    const UnitShape &shape = product_unit.shape;
+    const std::vector<int> &order = product_unit.paths;
     schedules_.push_back(make_unit_schedule(shape, AVX512_TARGET));    // the target matters to generated kernels alone
     const UnitSchedule &schedule = schedules_.back();
 
-    const FeatureBlock &fin = in.block(block);
+    const FeatureBlock &fin = in.block(product_unit.block);
     const FeatureGroup &gin = in.group(fin.group);
-    const int mul = product.irreps_in[block].mul, num_paths = static_cast<int>(order.size());
+    const int mul = product.irreps_in[product_unit.block].mul, num_paths = static_cast<int>(order.size());
     ConvUnit<T> unit{};
     unit.l1 = shape.l1;
     unit.in_group = gin.offset;
@@ -32,6 +35,15 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     unit.first_path = static_cast<int>(paths_.size());
     unit.num_paths = num_paths;
     unit.first_column = columns_;
+    unit.slabs = unit.channels / CHANNEL_PAD;
+    unit.row = num_paths * CHANNEL_PAD;
+    const int mul_out = product.irreps_out[product.paths[order[0]].out].mul,
+              blocks = (mul_out + UVW_BLOCK - 1) / UVW_BLOCK;
+    if (shape.is_uvw()) {
+      unit.outputs = blocks * UVW_BLOCK;
+      unit.slabs *= blocks;
+      unit.row = UVW_BLOCK * CHANNEL_PAD;
+    }
     unit.num_forms = static_cast<int>(schedule.forms.size());
     auto &form_terms = terms_.emplace_back();
     for (int f = 0; f < unit.num_forms; f++)
@@ -44,9 +56,15 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
       const TensorProductPath &path = product.paths[order[k]];
       // Constants of the path, the largest coupling among them, go into the radial weights.
       const int first = product.weight_offset(order[k]);
-      for (int u = 0; u < mul; u++)
-        column_[first + u] = {columns_ + u / CHANNEL_PAD * CHANNEL_PAD * num_paths, num_paths * CHANNEL_PAD,
-                              k * CHANNEL_PAD + u % CHANNEL_PAD, path.scale * p.scale};
+      const auto place = [&](int64_t slab, int lane) {
+        return Column{columns_ + slab * unit.row, unit.row, lane, path.scale * p.scale};
+      };
+      for (int u = 0; u < mul; u++) {
+        const int chunk = u / CHANNEL_PAD, lane = u % CHANNEL_PAD;
+        if (!shape.is_uvw()) column_[first + u] = place(chunk, k * CHANNEL_PAD + lane);
+        for (int w = 0; shape.is_uvw() && w < mul_out; w++)
+          column_[first + u * mul_out + w] = place(chunk * blocks + w / UVW_BLOCK, w % UVW_BLOCK * CHANNEL_PAD + lane);
+      }
       const FeatureBlock &fout = out.block(path.out);
       const FeatureGroup &gout = out.group(fout.group);
       auto &m = entries_.emplace_back(), &d_entries = entries_.emplace_back();
@@ -58,12 +76,18 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
           d_terms.push_back({static_cast<int>(n), t.index, static_cast<T>(t.coefficient)});
       paths_.push_back({p.l2, p.l3, gout.offset, gout.width(), gout.channels, fout.channel, m.data(), d_terms.data(),
                         d_entries.data(), static_cast<int>(m.size()), static_cast<int>(d_terms.size()),
-                        static_cast<int>(d_entries.size()), static_cast<int>(p.d.size())});
+                        static_cast<int>(d_entries.size()), static_cast<int>(p.d.size()), !is_begun[path.out]});
+      is_begun[path.out] = true;
     }
-    columns_ += static_cast<int64_t>(num_paths) * unit.channels;
-    plan_.max_forms = std::max(plan_.max_forms, unit.num_forms);
-    plan_.max_paths = std::max(plan_.max_paths, num_paths);
-    plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(schedule.num_d()) * unit.channels);
+    columns_ += static_cast<int64_t>(unit.slabs) * unit.row;
+    if (shape.is_uvw()) {
+      plan_.max_uvw_forms = std::max(plan_.max_uvw_forms, unit.num_forms);
+      plan_.max_uvw_l3 = std::max(plan_.max_uvw_l3, schedule.paths[0].l3);
+    } else {
+      plan_.max_forms = std::max(plan_.max_forms, unit.num_forms);
+      plan_.max_paths = std::max(plan_.max_paths, num_paths);
+      plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(schedule.num_d()) * unit.channels);
+    }
     units_.push_back(unit);
   }
   plan_.units = units_.data();
@@ -93,10 +117,12 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
 }
 
 template <class T>
-void ConvolutionOp<T>::select_kernels(const std::function<const UnitKernel<T> *(const std::string &key)> &find) {
+void ConvolutionOp<T>::select_kernels(InstructionSet set, bool is_generated) {
   for (size_t u = 0; u < units_.size(); u++) {
-    const std::string key = schedules_[u].shape.key();
-    units_[u].kernel = key.empty() ? nullptr : find(key);
+    ConvUnit<T> &unit = units_[u];
+    const std::string key = is_generated ? schedules_[u].shape.key() : "";
+    unit.kernel = key.empty() || unit.is_uvw() ? nullptr : find_unit_kernel<T>(set, key);
+    unit.uvw_kernel = key.empty() || !unit.is_uvw() ? nullptr : find_uvw_kernel<T>(set, key);
   }
 }
 
@@ -105,7 +131,7 @@ int ConvolutionOp<T>::num_generic_units() const {
   int n = 0;
   if (network_) return n;    // it takes no others
   for (const ConvUnit<T> &unit : units_)
-    if (exact() || !unit.kernel) n++;
+    if (exact() || unit.is_generic()) n++;
   return n;
 }
 
@@ -120,9 +146,8 @@ RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t 
       set_->function(function ? function[e] : 0).derivatives(r[e], 1, -1, w.data());
       const int64_t row = 2 * (first + e);
       for (const ConvUnit<T> &unit : units_) {
-        const int64_t stride = unit.num_paths * CHANNEL_PAD;
-        for (int64_t slab = 0; slab < stride * unit.channels / CHANNEL_PAD; slab += stride)
-          std::fill_n(scratch + 2 * total * (unit.first_column + slab) + row * stride, 2 * stride, T(0));
+        for (int64_t slab = 0; slab < unit.slabs; slab++)
+          std::fill_n(scratch + 2 * total * (unit.first_column + slab * unit.row) + row * unit.row, 2 * unit.row, T(0));
       }
       for (int c = 0; c < num_outputs; c++) {
         const WeightColumn &to = column_[c];

@@ -11,7 +11,6 @@
 #include "radial_set.h"
 
 #include <deque>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -33,8 +32,9 @@ class ConvolutionOp {
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                 const EvaluatorOptions &options);
 
-  // Takes for each unit what find(key) gives, a kernel or null for the generic one. Until then all are generic.
-  void select_kernels(const std::function<const UnitKernel<T> *(const std::string &key)> &find);
+  // Takes for each unit its generated kernel for an instruction set, if there is one and they are wanted. Until then
+  // all are generic.
+  void select_kernels(InstructionSet set, bool is_generated = true);
 
   const ConvPlan<T> &plan() const { return plan_; }
   const std::vector<UnitSchedule> &schedules() const { return schedules_; }

@@ -43,6 +43,7 @@ struct ConvPath {
   const KernelEntry<T> *d_entries;    // D[m1,m2]
   int num_m, num_d_terms, num_d_entries;
   int num_d;
+  bool begins_output;    // uvw: no path before it writes to its output block
 };
 
 // An input block and the paths that start from it, path first_path .. first_path + num_paths - 1.
@@ -53,10 +54,16 @@ struct ConvUnit {
   int in_width, in_channels, in_channel;
   int channels;    // padded
   int first_path, num_paths;
+  int outputs;             // of a uvw path: channels of its output, rounded up to the blocks of its table; else 0
   int64_t first_column;    // weights of the units before: its slabs of the table begin at rows * first_column
+  int slabs;               // of the table
+  int row;                 // numbers of a row in a slab
   const KernelTerm<T> *form_terms;    // form += factor * y
   int num_form_terms, num_forms;
   const UnitKernel<T> *kernel;    // null: the generic kernel
+  const UvwKernel<T> *uvw_kernel;
+  bool is_uvw() const { return outputs > 0; }
+  bool is_generic() const { return !kernel && !uvw_kernel; }
 };
 
 // All constants of one convolution. Paths are ordered by unit.
@@ -65,9 +72,10 @@ struct ConvPlan {
   const ConvUnit<T> *units;
   const ConvPath<T> *paths;
   int num_units, num_paths;
-  int num_y;                   // (lmax_edge + 1)^2
-  int max_forms, max_paths;    // over units
-  int64_t max_d;               // num_d * channels, over units
+  int num_y;                        // (lmax_edge + 1)^2
+  int max_forms, max_paths;         // over units
+  int64_t max_d;                    // num_d * channels, over units
+  int max_uvw_forms, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
 };
 
 // Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over receivers

@@ -5,16 +5,24 @@
 
 #include "host_contraction_impl.h"
 #include "host_gate_impl.h"
+#include "host_uvw_impl.h"
 
 #include <type_traits>
 
 namespace equi {
 namespace EQUI_ISA {
 
-constexpr int MAX_COMPONENTS = 25;    // of an irrep: orders to 12
-
 constexpr std::size_t align_up(std::size_t n) {
   return (n + 63) / 64 * 64;
+}
+
+template <class T>
+static void generic_forms(const ConvUnit<T> &unit, const T *y, T *forms) {
+  for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) forms[k] = 0;
+  for (int t = 0; t < unit.num_form_terms; t++) {
+    const KernelTerm<T> &term = unit.form_terms[t];
+    for (int e = 0; e < EDGE_BLOCK; e++) forms[term.to * EDGE_BLOCK + e] += term.factor * y[term.from * EDGE_BLOCK + e];
+  }
 }
 
 // ---- the generic kernel of a unit
@@ -29,39 +37,15 @@ struct GenericUnit {
 
   using V = Simd<T>;
 
-  int stride() const { return unit.num_paths * CHANNEL_PAD; }
-
   const T *bin(const UnitCall<T> &u, int e, int c, int q) const {
-    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * stride() +
+    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * unit.row +
            q * CHANNEL_PAD;
-  }
-  static T sum_of_lanes(V v) {
-    T sum = 0;
-    for (int k = 0; k < LANES<T>; k++) sum += v[k];
-    return sum;
   }
 
   // The derivative by the weight in the first of these rows.
   void store_weight_adj(const UnitCall<T> &u, const T *row, V v) const { store(weights_adj + (row - u.table), v); }
 
-  V weight(const T *row, T f, V *derivative = nullptr) const {
-    V w = V{}, dw = V{};
-    for (int k = rows - 1; k >= 0; k--) {
-      dw = dw * f + w;
-      w = w * f + load(row + k * stride());
-    }
-    if (derivative) *derivative = dw;
-    return w;
-  }
-
-  void make_forms(const T *y, T *forms) const {
-    for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) forms[k] = 0;
-    for (int t = 0; t < unit.num_form_terms; t++) {
-      const KernelTerm<T> &term = unit.form_terms[t];
-      for (int e = 0; e < EDGE_BLOCK; e++)
-        forms[term.to * EDGE_BLOCK + e] += term.factor * y[term.from * EDGE_BLOCK + e];
-    }
-  }
+  V weight(const T *row, T f, V &derivative) const { return polynomial(row, rows, unit.row, f, derivative); }
 
   // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
   template <bool TRANSPOSED>
@@ -72,7 +56,8 @@ struct GenericUnit {
     const T *m = u.forms + begin * unit.num_forms;
     V t[MAX_COMPONENTS];
     for (int e = begin; e < end; e++, m++) {
-      const V w = weight(bin(u, e, c, q), u.fraction[e]);
+      V dw;
+      const V w = weight(bin(u, e, c, q), u.fraction[e], dw);
       const T *oe = other + u.x_row[e] * width + c;
       for (int k = 0; k < num_other; k++) t[k] = w * load(oe + k * other_stride);
       for (int k = 0; k < path.num_m; k++) {
@@ -141,7 +126,7 @@ struct GenericUnit {
         for (int e = 0; e < u.count; e++) {
           const T *row = bin(u, e, c, q), *y = u.y + e * u.num_y + y0;
           V dw;
-          const V w = weight(row, u.fraction[e], &dw);
+          const V w = weight(row, u.fraction[e], dw);
           V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then by the harmonics of l2
           V x[MAX_COMPONENTS], s[MAX_COMPONENTS] = {};
           for (int k = 0; k < d1; k++) x[k] = load(u.x + u.x_row[e] * u.x_width + k * u.x_stride + c);
@@ -160,9 +145,9 @@ struct GenericUnit {
           y_adj[0] = dw * dot;
           if (weights_adj) store_weight_adj(u, row, dot);
           T *to = u.y_adj + static_cast<int64_t>(e) * u.num_y;
-          to[0] += sum_of_lanes(y_adj[0]);
+          to[0] += sum_of_lanes<T>(y_adj[0]);
           if (path.l2 > 0)
-            for (int k = 0; k < 2 * path.l2 + 1; k++) to[y0 + k] += sum_of_lanes(y_adj[1 + k]);
+            for (int k = 0; k < 2 * path.l2 + 1; k++) to[y0 + k] += sum_of_lanes<T>(y_adj[1 + k]);
           if (u.x_adj)
             for (int k = 0; k < d1; k++) add_to(u.x_adj + u.x_adj_row[e] * u.x_width + k * u.x_stride + c, w * s[k]);
         }
@@ -181,6 +166,15 @@ static void call_unit(Generated generated, Generic generic, const GenericUnit<T>
     (walker.*generic)(u);
 }
 
+template <class T, class Generated, class Generic>
+static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &walker, const UvwCall<T> &u) {
+  const UvwKernel<T> *kernel = walker.unit.uvw_kernel;
+  if (kernel && walker.rows > 2)
+    (kernel->*generated)[walker.rows / 2 - 2](u);
+  else
+    (walker.*generic)(u);
+}
+
 // ---- runs of atoms
 // ---------------------------------------------------------------------------------------------------
 
@@ -193,6 +187,8 @@ struct Scratch {
   T **out;               // [max_paths]
   int *out_stride;       // [max_paths]
   int64_t *out_width;    // [max_paths]
+  T *uvw_forms;          // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
+  T *uvw;                // UvwCall::scratch
 };
 
 static int64_t edge_blocks(int64_t edges) {
@@ -221,6 +217,9 @@ static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &e
   take(to.out, plan.max_paths);
   take(to.out_stride, plan.max_paths);
   take(to.out_width, plan.max_paths);
+  take(to.uvw_forms, blocks * plan.max_uvw_forms * EDGE_BLOCK);
+  const int64_t count = edges.edge_begin[edges.num_atoms] - edges.edge_begin[0];
+  take(to.uvw, plan.max_uvw_l3 < 0 ? 0 : count * (4 * plan.max_uvw_l3 + 3) * LANES<T>);
   return used;
 }
 
@@ -297,15 +296,61 @@ static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, T *out
 
 // Forms of the edges of one atom; returns where the next atom's harmonics begin.
 template <class T>
-static const T *make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const GenericUnit<T> &generic, const T *y,
-                           int count, T *forms) {
+static const T *make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const T *y, int count, T *forms) {
   for (int64_t block = 0; block < edge_blocks(count); block++, y += plan.num_y * EDGE_BLOCK) {
+    T *to = forms + block * unit.num_forms * EDGE_BLOCK;
     if (unit.kernel)
-      unit.kernel->make_forms(y, forms + block * unit.num_forms * EDGE_BLOCK);
+      unit.kernel->make_forms(y, to);
+    else if (unit.uvw_kernel)
+      unit.uvw_kernel->make_forms(y, to);
     else
-      generic.make_forms(y, forms + block * unit.num_forms * EDGE_BLOCK);
+      generic_forms(unit, y, to);
   }
   return y;
+}
+
+// A uvw path takes all atoms in one call. x: the input feature of the other atoms if it is not a gather.
+template <class T>
+static UvwCall<T> uvw_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges, const T *x,
+                           int64_t x_rows, T *out, int64_t out_rows, int64_t out_begin, const Scratch<T> &s) {
+  const ConvPath<T> &path = plan.paths[unit.first_path];
+  const int64_t first = edges.edge_begin[0];
+  UvwCall<T> u = {};
+  u.num_atoms = edges.num_atoms;
+  u.edge_begin = edges.edge_begin;
+  u.channels = unit.channels;
+  u.outputs = unit.outputs;
+  u.table = edges.table + edges.table_rows * unit.first_column;
+  u.slab = edges.table_rows * unit.row;
+  u.table_row = edges.table_row;
+  u.fraction = edges.fraction;
+  if (x) u.x = x + x_rows * unit.in_group + unit.in_channel;
+  u.x_width = unit.in_width;
+  u.x_stride = unit.in_channels;
+  u.x_row = edges.other_row + first;
+  u.out = out + out_rows * path.out_group + out_begin * path.out_width + path.out_channel;
+  u.out_width = path.out_width;
+  u.out_stride = path.out_channels;
+  u.y = edges.y + first * plan.num_y;
+  u.num_y = plan.num_y;
+  u.scratch = s.uvw;
+  const T *y = s.y;
+  T *forms = s.uvw_forms;
+  for (int a = 0; a < edges.num_atoms; a++) {
+    const int count = static_cast<int>(edges.edge_begin[a + 1] - edges.edge_begin[a]);
+    y = make_forms(plan, unit, y, count, forms);
+    forms += edge_blocks(count) * unit.num_forms * EDGE_BLOCK;
+  }
+  u.forms = s.uvw_forms;
+  return u;
+}
+
+template <class T>
+static void set_outputs_to_zero(const UvwCall<T> &u, int l3) {
+  const int channels = (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
+  for (int a = 0; a < u.num_atoms; a++)
+    for (int m = 0; m < 2 * l3 + 1; m++)
+      for (int w = 0; w < channels; w++) u.out[a * u.out_width + m * u.out_stride + w] = 0;
 }
 
 template <class T>
@@ -317,6 +362,13 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T 
   // Unit by unit, so that the slabs of one unit stay in the cache.
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      const ConvPath<T> &path = plan.paths[unit.first_path];
+      const UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, out, out_rows, out_begin, s);
+      if (path.begins_output) set_outputs_to_zero(u, path.l3);
+      call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {unit, path, edges.rows_per_bin}, u);
+      continue;
+    }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     u.x = x + x_rows * unit.in_group + unit.in_channel;
@@ -324,7 +376,7 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T 
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
       set_outputs(plan, unit, out, out_rows, out_begin + a, s);
-      y = make_forms(plan, unit, generic, y, u.count, s.forms);
+      y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::forward, &GenericUnit<T>::forward, generic, u);
     }
   }
@@ -337,10 +389,21 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
   const int64_t first = edges.edge_begin[0], num_sums = (edges.edge_begin[edges.num_atoms] - first) * plan.num_y;
+  if (plan.max_uvw_l3 >= 0) transpose_harmonics(plan, edges, s.y);    // its z needs the forms
   for (int64_t k = 0; k < num_sums; k++) y_adj[k] = 0;
   // Unit by unit: its channels of all senders, their adjoints and its slabs of the table stay in the cache.
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      // out_adj is only read.
+      UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, const_cast<T *>(out_adj), out_rows, out_begin, s);
+      u.y_adj = y_adj;
+      if (x_adj) u.x_adj = x_adj + x_adj_rows * unit.in_group + unit.in_channel;
+      u.x_adj_row = x_adj_row + first;
+      call_uvw<T>(&UvwKernel<T>::backward, &GenericUvw<T>::backward,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     u.x = x + x_rows * unit.in_group + unit.in_channel;
@@ -368,6 +431,13 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
   transpose_harmonics(plan, edges, s.y);
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      UvwCall<T> u = uvw_call<T>(plan, unit, edges, nullptr, 0, const_cast<T *>(out_adj), out_rows, 0, s);
+      u.x_adj = x_adj + x_adj_rows * unit.in_group + x_adj_begin * unit.in_width + unit.in_channel;
+      call_uvw<T>(&UvwKernel<T>::gather, &GenericUvw<T>::gather,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     set_outputs(plan, unit, const_cast<T *>(out_adj), out_rows, 0, s);
@@ -376,7 +446,7 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
       set_atom(plan, edges, a, u);
       if (edges.weights_adj) u.x = x + x_rows * unit.in_group + (x_begin + a) * unit.in_width + unit.in_channel;
       u.x_adj = x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel;
-      y = make_forms(plan, unit, generic, y, u.count, s.forms);
+      y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::gather, &GenericUnit<T>::gather, generic, u);
     }
   }

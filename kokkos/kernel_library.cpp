@@ -51,6 +51,12 @@ const KernelList<UnitKernel<float>> &list_of(const KernelLibrary &library, const
 const KernelList<UnitKernel<double>> &list_of(const KernelLibrary &library, const UnitKernel<double> *) {
   return library.double_units;
 }
+const KernelList<UvwKernel<float>> &list_of(const KernelLibrary &library, const UvwKernel<float> *) {
+  return library.float_uvw;
+}
+const KernelList<UvwKernel<double>> &list_of(const KernelLibrary &library, const UvwKernel<double> *) {
+  return library.double_uvw;
+}
 const KernelList<ContractionKernel<float>> &list_of(const KernelLibrary &library, const ContractionKernel<float> *) {
   return library.float_contractions;
 }
@@ -80,12 +86,19 @@ const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key
 }
 
 template <class T>
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const std::string &key) {
+  return find<UvwKernel<T>>(set, key);
+}
+
+template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key) {
   return find<ContractionKernel<T>>(set, key);
 }
 
 template const UnitKernel<float> *find_unit_kernel<float>(InstructionSet, const std::string &);
 template const UnitKernel<double> *find_unit_kernel<double>(InstructionSet, const std::string &);
+template const UvwKernel<float> *find_uvw_kernel<float>(InstructionSet, const std::string &);
+template const UvwKernel<double> *find_uvw_kernel<double>(InstructionSet, const std::string &);
 template const ContractionKernel<float> *find_contraction_kernel<float>(InstructionSet, const std::string &);
 template const ContractionKernel<double> *find_contraction_kernel<double>(InstructionSet, const std::string &);
 

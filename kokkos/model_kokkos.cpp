@@ -46,7 +46,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
       auto convolution =
           std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
-      convolution->select_kernels([set](const std::string &key) { return find_unit_kernel<T>(set, key); });
+      convolution->select_kernels(set);
       op = std::move(convolution);
     } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));

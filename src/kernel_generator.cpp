@@ -2,9 +2,10 @@
 
 #include "contraction_generator.h"
 #include "generated_text.h"
+#include "uvw_generator.h"
 
 #include <cstdlib>
-#include <utility>
+#include <tuple>
 
 namespace equi {
 
@@ -262,22 +263,29 @@ void begin_file(Text &text, const KernelTarget &target) {
 
 void generate_unit_namespace(Text &text, const UnitSchedule &u) {
   const std::string key = u.shape.key();
+  const bool is_uvw = u.shape.is_uvw();
+  const char *kernel = is_uvw ? "UvwKernel" : "UnitKernel";
   text.line("namespace unit_%s {", key.c_str());
   text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("namespace {");
   generate_forms(text, u);
-  generate_forward(text, u);
-  generate_backward(text, u);
-  generate_gather(text, u);
+  if (is_uvw) {
+    generate_uvw_functions(text, u);
+  } else {
+    generate_forward(text, u);
+    generate_backward(text, u);
+    generate_gather(text, u);
+  }
   text.line("}    // namespace");
   for (const char *type : {"float", "double"}) {
-    text.line("extern const UnitKernel<%s> %s_KERNEL;", type, type[0] == 'f' ? "FLOAT" : "DOUBLE");
-    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", type, type[0] == 'f' ? "FLOAT" : "DOUBLE",
-              key.c_str(), type);
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
+    text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, type, name, key.c_str(), type);
     const char *separator = "";
-    for (const char *name : {"forward", "backward", "gather"}) {
-      text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, type, name, type);
+    for (const char *function : {"forward", "backward", "gather"}) {
+      text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, function, type, function, type);
       separator = ", ";
     }
     text.line("};");
@@ -287,22 +295,25 @@ void generate_unit_namespace(Text &text, const UnitSchedule &u) {
 
 // The arrays of kernels, and `definition` as the library of them.
 void list_kernels(Text &text, const KernelNames &names, const KernelTarget &target, const char *definition) {
-  const std::pair<const char *, const std::vector<std::string> *> kinds[] = {{"Unit", &names.units},
-                                                                             {"Contraction", &names.contractions}};
-  for (const auto &[kind, keys] : kinds)
+  // Kind of kernel, of the namespaces, of the lists.
+  const std::tuple<const char *, const char *, const char *, const std::vector<std::string> *> kinds[] = {
+      {"UnitKernel", "unit", "UNITS", &names.units},
+      {"UvwKernel", "unit", "UVW", &names.uvw},
+      {"ContractionKernel", "contraction", "CONTRACTIONS", &names.contractions}};
+  for (const auto &[kernel, space, list, keys] : kinds)
     for (const char *type : {"float", "double"}) {
       const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
       // One more than there are, for an array may not be empty.
-      text.line("const %sKernel<%s> *const %s_%s[] = {", kind, type, name, kind[0] == 'U' ? "UNITS" : "CONTRACTIONS");
-      for (const std::string &key : *keys)
-        text.line("  &%s_%s::%s_KERNEL,", kind[0] == 'U' ? "unit" : "contraction", key.c_str(), name);
+      text.line("const %s<%s> *const %s_%s[] = {", kernel, type, name, list);
+      for (const std::string &key : *keys) text.line("  &%s_%s::%s_KERNEL,", space, key.c_str(), name);
       text.line("  nullptr};");
     }
-  const int num_units = static_cast<int>(names.units.size()),
-            num_contractions = static_cast<int>(names.contractions.size());
-  text.line("%s = {UNIT_KERNEL_ABI, \"%s\",", definition, target.name);
-  text.line("  {%d, FLOAT_UNITS}, {%d, DOUBLE_UNITS},", num_units, num_units);
-  text.line("  {%d, FLOAT_CONTRACTIONS}, {%d, DOUBLE_CONTRACTIONS}};", num_contractions, num_contractions);
+  text.line("%s = {UNIT_KERNEL_ABI, \"%s\"", definition, target.name);
+  for (const auto &[kernel, space, list, keys] : kinds) {
+    const int count = static_cast<int>(keys->size());
+    text.line("  , {%d, FLOAT_%s}, {%d, DOUBLE_%s}", count, list, count, list);
+  }
+  text.line("};");
 }
 
 // A file whose kernels `content` writes.
@@ -347,6 +358,15 @@ std::vector<UnitShape> common_units() {
   return units;
 }
 
+std::vector<UnitShape> common_uvw_paths() {
+  std::vector<UnitShape> paths;
+  for (int l1 = 0; l1 <= 2; ++l1)
+    for (int l2 = 0; l2 <= 2; ++l2)
+      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, 2); ++l3)
+        paths.push_back({l1, {{l2, l3}}, Connection::uvw});
+  return paths;
+}
+
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
   return file_of_kernels(target, "host_simd.h", [&](Text &text) { generate_unit_namespace(text, unit); });
 }
@@ -362,6 +382,7 @@ std::string generate_kernel_list(const KernelNames &names, const KernelTarget &t
                 key.c_str(), kernel, kernel);
     };
     for (const std::string &key : names.units) declare("unit", "UnitKernel", key);
+    for (const std::string &key : names.uvw) declare("unit", "UvwKernel", key);
     for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key);
     text.line("extern const KernelLibrary KERNEL_LIBRARY;");
     list_kernels(text, names, target, "const KernelLibrary KERNEL_LIBRARY");

@@ -407,17 +407,17 @@ class Reader {
     tp.lmax_edge = model_.lmax_edge;
 
     const JsonField paths = layer["paths"];
-    paths.size(tp.irreps_out.size(), "paths, one per output block");
     std::vector<int> powers;
     bool has_power = false;
     for (size_t q = 0; q < paths.size(); ++q) {
       const JsonField p = paths[q];
-      p.only_keys({"in", "l", "out", "scale", "r_power"});
+      p.only_keys({"in", "l", "out", "scale", "r_power", "connection"});
       TensorProductPath path;
       path.in = p["in"].integer(0, tp.irreps_in.size() - 1);
       path.l2 = p["l"].integer(0, model_.lmax_edge);
-      path.out = p["out"].integer(static_cast<int>(q), static_cast<int>(q));
+      path.out = p["out"].integer(0, tp.irreps_out.size() - 1);
       path.scale = p["scale"].number();
+      if (p.has("connection")) path.connection = connection(p["connection"]);
       const int parity = tp.irreps_in[path.in].irrep.p * (edge_parity_ && path.l2 % 2 ? -1 : 1);
       if (parity != tp.irreps_out[path.out].irrep.p)
         p.fail(std::string("parity ") + (parity > 0 ? "e" : "o") + " of its output block",
@@ -435,9 +435,13 @@ class Reader {
     c.radial = radial_function(layer["radial"], tp.num_weights(), &tp.irreps_in);
     if (has_power && c.radial.reads_features())
       paths.fail("no r_power where the radial network reads a block of the input", "one");
+    const bool has_uvw = std::any_of(tp.paths.begin(), tp.paths.end(),
+                                     [](const TensorProductPath &p) { return p.connection == Connection::uvw; });
+    if (has_uvw && c.radial.reads_features())
+      paths.fail("uvu paths where the radial network reads a block of the input", "uvw");
     if (has_power)
       for (size_t q = 0; q < powers.size(); ++q)
-        c.radial.r_power.insert(c.radial.r_power.end(), tp.irreps_in[tp.paths[q].in].mul, powers[q]);
+        c.radial.r_power.insert(c.radial.r_power.end(), tp.num_weights(static_cast<int>(q)), powers[q]);
     model_.layers.emplace_back(std::move(c));
   }
 
@@ -635,6 +639,12 @@ class Reader {
     } catch (const std::invalid_argument &e) {
       field.refuse(e.what());
     }
+  }
+
+  static Connection connection(const JsonField &field) {
+    const std::string name = field.text();
+    if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + name + "'");
+    return name == "uvw" ? Connection::uvw : Connection::uvu;
   }
 
   // A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of

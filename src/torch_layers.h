@@ -310,7 +310,7 @@ struct TorchConvolution : EdgeSum {
       const int l1 = product.irreps_in[p.in].irrep.l, l3 = product.irreps_out[p.out].irrep.l;
       const std::vector<double> w = coupling(l1, p.l2, l3);
       couplings.push_back(to_tensor(w.data(), {2 * l1 + 1, 2 * p.l2 + 1, 2 * l3 + 1}, type));
-      kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].dim();
+      kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].mul * std::max(2.0 * l1 + 1, 2.0 * l3 + 1);
     }
     set_numbers_per_row(kept, type, chunk_bytes);
   }
@@ -325,9 +325,16 @@ struct TorchConvolution : EdgeSum {
       const TensorProductPath &p = product.paths[q];
       const Tensor x_block = block_of(x, product.irreps_in, p.in);
       const Tensor y_block = y.narrow(1, p.l2 * p.l2, 2 * p.l2 + 1);
-      const Tensor w = weights.narrow(1, product.weight_offset(static_cast<int>(q)), product.irreps_in[p.in].mul);
+      const int path = static_cast<int>(q);
+      Tensor w = weights.narrow(1, product.weight_offset(path), product.num_weights(path));
       const Tensor m = at::einsum("eua,eac->euc", {x_block, at::einsum("abc,eb->eac", {couplings[q], y_block})});
-      const Tensor term = (p.scale * w.unsqueeze(2) * m).flatten(1);
+      Tensor term;
+      if (p.connection == Connection::uvw) {
+        w = w.reshape({-1, product.irreps_in[p.in].mul, product.irreps_out[p.out].mul});
+        term = (p.scale * at::einsum("euw,euc->ewc", {w, m})).flatten(1);
+      } else {
+        term = (p.scale * w.unsqueeze(2) * m).flatten(1);
+      }
       blocks[p.out] = blocks[p.out].defined() ? blocks[p.out] + term : term;
     }
     for (int b = 0; b < product.irreps_out.size(); ++b)

@@ -44,29 +44,11 @@ struct KernelProblem {
   int num_y() const { return (product().lmax_edge + 1) * (product().lmax_edge + 1); }
 };
 
-// Every path from `in` by harmonics to lmax_edge to orders up to lmax_out, sorted by the output's irrep, so that
-// outputs of one irrep are adjacent. natural: only paths with an even sum of orders.
-inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed,
-                                         bool natural = false) {
-  KernelProblem p;
-  p.name = in + " by harmonics to " + std::to_string(lmax_edge);
-  std::mt19937 random(seed);
+// Radial functions, edges, features and cotangents for the product of p.
+inline void fill_kernel_problem(KernelProblem &p, std::mt19937 &random) {
   std::normal_distribution<double> normal;
-  TensorProduct &product = p.convolution.product;
-  product.irreps_in = Irreps::parse(in);
-  product.lmax_edge = lmax_edge;
-  std::vector<IrrepBlock> out;
-  for (int l3 = 0; l3 <= lmax_out; ++l3)
-    for (int i = 0; i < product.irreps_in.size(); ++i)
-      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
-        const IrrepBlock &block = product.irreps_in[i];
-        if (l2 < std::abs(block.irrep.l - l3) || l2 > block.irrep.l + l3) continue;
-        if (natural && (block.irrep.l + l2 + l3) % 2 != 0) continue;
-        product.paths.push_back({i, l2, static_cast<int>(out.size()), 0.5 + 0.1 * static_cast<double>(random() % 10)});
-        out.push_back({block.mul, {l3, 1}});
-      }
-  product.irreps_out = Irreps(out);
-
+  const TensorProduct &product = p.product();
+  const int lmax_edge = product.lmax_edge;
   RadialFunction &radial = p.convolution.radial;
   radial.basis.cutoff = 4.0;
   radial.basis.prefactor = 0.5;
@@ -101,12 +83,70 @@ inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, i
   };
   p.x = random_rows(NUM_SENDERS, product.irreps_in.dim());
   p.g = random_rows(NUM_RECEIVERS, product.irreps_out.dim());
+}
+
+// Every path from `in` by harmonics to lmax_edge to orders up to lmax_out, sorted by the output's irrep, so that
+// outputs of one irrep are adjacent. natural: only paths with an even sum of orders.
+inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed,
+                                         bool natural = false) {
+  KernelProblem p;
+  p.name = in + " by harmonics to " + std::to_string(lmax_edge);
+  std::mt19937 random(seed);
+  TensorProduct &product = p.convolution.product;
+  product.irreps_in = Irreps::parse(in);
+  product.lmax_edge = lmax_edge;
+  std::vector<IrrepBlock> out;
+  for (int l3 = 0; l3 <= lmax_out; ++l3)
+    for (int i = 0; i < product.irreps_in.size(); ++i)
+      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
+        const IrrepBlock &block = product.irreps_in[i];
+        if (l2 < std::abs(block.irrep.l - l3) || l2 > block.irrep.l + l3) continue;
+        if (natural && (block.irrep.l + l2 + l3) % 2 != 0) continue;
+        product.paths.push_back({i, l2, static_cast<int>(out.size()), 0.5 + 0.1 * static_cast<double>(random() % 10)});
+        out.push_back({block.mul, {l3, 1}});
+      }
+  product.irreps_out = Irreps(out);
+
+  fill_kernel_problem(p, random);
+  return p;
+}
+
+// Every uvw path from `in` by harmonics (of natural parity, or even) to `out`; `uvu`: block 0 has uvu paths of its own
+// too, before and behind them.
+inline KernelProblem make_uvw_problem(const std::string &in, int lmax_edge, const std::string &out, unsigned seed,
+                                      bool parity = false, bool uvu = false) {
+  KernelProblem p;
+  p.name = in + " fully connected by harmonics to " + std::to_string(lmax_edge) + " to " + out;
+  std::mt19937 random(seed);
+  TensorProduct &product = p.convolution.product;
+  product.irreps_in = Irreps::parse(in);
+  product.lmax_edge = lmax_edge;
+  const Irreps wanted = Irreps::parse(out);
+  std::vector<IrrepBlock> blocks(wanted.begin(), wanted.end());
+  const auto add_uvu = [&](int l2) {
+    const IrrepBlock &block = product.irreps_in[0];
+    product.paths.push_back({0, l2, static_cast<int>(blocks.size()), 0.8});
+    blocks.push_back({block.mul, {block.irrep.l + l2, block.irrep.p * (parity && l2 % 2 ? -1 : 1)}});
+  };
+  if (uvu) add_uvu(1);
+  for (int k = 0; k < wanted.size(); ++k)
+    for (int i = 0; i < product.irreps_in.size(); ++i)
+      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
+        const Irrep &from = product.irreps_in[i].irrep, &to = wanted[k].irrep;
+        if (l2 < std::abs(from.l - to.l) || l2 > from.l + to.l) continue;
+        if (from.p * (parity && l2 % 2 ? -1 : 1) != to.p) continue;
+        product.paths.push_back({i, l2, k, 0.5 + 0.1 * static_cast<double>(random() % 10), Connection::uvw});
+      }
+  if (uvu) add_uvu(0);
+  product.irreps_out = Irreps(blocks);
+  product.validate();
+  fill_kernel_problem(p, random);
   return p;
 }
 
 // Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all units that have generated kernels, and
 // higher orders and other sets of paths, which have none; neighbouring blocks of one irrep, which share their memory;
-// an input block that starts no path.
+// an input block that starts no path; uvw paths by themselves, with parity, and beside uvu paths.
 inline const std::vector<KernelProblem> &kernel_problems() {
   static const std::vector<KernelProblem> problems = [] {
     std::vector<KernelProblem> all = {make_kernel_problem("13x0e", 0, 0, 1),
@@ -120,10 +160,19 @@ inline const std::vector<KernelProblem> &kernel_problems() {
                                       make_kernel_problem("5x0e+17x1e", 1, 1, 9, true),
                                       make_kernel_problem("1x0e+13x1e+5x2e", 2, 2, 10, true),
                                       make_kernel_problem("16x0e+33x1e+13x2e", 3, 3, 11, true),
-                                      make_kernel_problem("5x0e+16x1e+3x2e", 3, 2, 12, true)};
+                                      make_kernel_problem("5x0e+16x1e+3x2e", 3, 2, 12, true),
+                                      make_uvw_problem("33x0e+5x1e+13x2e", 2, "5x0e+13x1e+1x2e+33x2e", 13),
+                                      make_uvw_problem("5x1o+1x0e+13x1e", 2, "13x1o+5x0e+33x0o+3x1e", 14, true),
+                                      make_uvw_problem("2x4e+5x3e+13x0e", 4, "3x0e+2x4e+5x3e", 15),
+                                      make_uvw_problem("13x1e+33x0e+5x1e", 2, "5x1e+17x1e+33x0e", 16, false, true)};
     return all;
   }();
   return problems;
+}
+
+inline bool has_uvw(const KernelProblem &p) {
+  const auto &paths = p.product().paths;
+  return std::any_of(paths.begin(), paths.end(), [](const auto &q) { return q.connection == Connection::uvw; });
 }
 
 inline EvaluatorOptions kernel_options(int rows_per_bin) {
@@ -210,7 +259,7 @@ class KernelCase {
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         op(shared_op(problem, rows_per_bin)) {
-    op.select_kernels([&](const std::string &key) { return is_generated ? find_unit_kernel<T>(set, key) : nullptr; });
+    op.select_kernels(set, is_generated);
     x = pack<T>(p.product().irreps_in, p.x);
     g = pack<T>(p.product().irreps_out, p.g);
     y = nan_vector<T>(FIRST_EDGE * p.num_y());

@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -109,6 +110,7 @@ struct TinyModelOptions {
   bool contraction_per_species = true;
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
+  int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -390,13 +392,23 @@ class TinyModelMaker {
     std::vector<IrrepBlock> mid;
     Json path_list = Json::array();
     int num_weights = 0;
+    std::map<std::pair<int, int>, int> connected;    // the block of an irrep that uvw paths share
     for (const Path &p : paths) {
       Json item = {
           {"in", p.in}, {"l", p.l2}, {"out", mid.size()}, {"scale", std::sqrt(p.out.irrep.dim()) / o_.denominator}};
       if (o_.r_power && p.l2 > 0) item["r_power"] = p.l2;
+      if (o_.connected_channels > 0 && (p.in > 0 || p.l2 > 0)) {
+        const auto [block, is_new] =
+            connected.try_emplace({p.out.irrep.l, p.out.irrep.p}, static_cast<int>(mid.size()));
+        if (is_new) mid.push_back({o_.connected_channels, p.out.irrep});
+        item["out"] = block->second;
+        item["connection"] = "uvw";
+        num_weights += p.out.mul * o_.connected_channels;
+      } else {
+        mid.push_back(p.out);
+        num_weights += p.out.mul;
+      }
       path_list.push_back(item);
-      mid.push_back(p.out);
-      num_weights += p.out.mul;
     }
 
     add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));

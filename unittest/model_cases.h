@@ -126,7 +126,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(7);
+  std::vector<TinyCase> cases(9);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -221,6 +221,25 @@ inline std::vector<TinyCase> family_cases() {
   receivers.receiver_scalars = 33;
   receivers.seed = 10;
   cases[6].keeps_parity = true;
+  cases[7].name = "fully_connected";
+  TinyModelOptions &connected = cases[7].options;
+  connected.connected_channels = 13;
+  connected.embedding_channels = 5;
+  connected.hidden = {"17x0e+3x1e+5x2e", "5x0e+13x1e", "5x0e"};
+  connected.r_power = true;
+  connected.seed = 11;
+  cases[8].name = "fully_connected_parity_pairs";
+  TinyModelOptions &both = cases[8].options;
+  both.elements = {"O", "H", "Si"};
+  both.parity = true;
+  both.lmax_edge = 3;
+  both.hidden = {"3x0e+1x0o+2x1o+5x1e+1x2e+1x3o", "13x0e"};
+  both.connected_channels = 3;
+  both.xplor = false;
+  both.pair_cutoffs = true;
+  both.density = true;
+  both.seed = 12;
+  cases[8].keeps_parity = true;
   return cases;
 }
 

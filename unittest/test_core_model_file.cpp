@@ -680,7 +680,11 @@ TEST(ModelFile, refuses_bad_convolutions) {
   expect_refused_value(path + "/in", 1, {"layers[3].paths[1].in"});
   expect_refused_value(path + "/l", 3, {"layers[3].paths[1].l", "0 to 2"});
   expect_refused_value(path + "/l", 0, {"layers[3].paths"});
-  expect_refused_value(path + "/out", 0, {"layers[3].paths[1].out", "1 to 1"});
+  expect_refused_value(path + "/out", 3, {"layers[3].paths[1].out", "0 to 2"});
+  expect_refused_value(path + "/out", 0, {"layers[3].paths[1]", "parity"});
+  expect_refused_value(path + "/connection", "uvv", {"layers[3].paths[1].connection", "uvu or uvw", "uvv"});
+  expect_refused_value(path + "/connection", 1, {"layers[3].paths[1].connection"});
+  expect_refused_value(path + "/connection", "uvw", {"layers[3].radial.weights[2]", "[8, 195]"});
   expect_refused_value(path + "/r_power", -1, {"layers[3].paths[1].r_power"});
   expect_refused_value(path + "/r_power", 17, {"layers[3].paths[1].r_power"});
   expect_refused_value(path + "/scale", Json::array(), {"layers[3].paths[1].scale", "an array"});

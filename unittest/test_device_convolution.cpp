@@ -167,13 +167,15 @@ class DeviceKernels : public ::testing::TestWithParam<bool> {
   }
   template <class T, class F>
   void for_type(const F &check) {
-    for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
+    for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem) {
+      if (has_uvw(kernel_problems()[problem])) continue;    // refused, see below
       for (const int rows : ALL_ROWS_PER_BIN) {
         DeviceCase<T> c(problem, rows, GetParam());
         const std::string what =
             c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");
         check(c, what, reference_answer(problem, rows));
       }
+    }
   }
 };
 
@@ -269,11 +271,9 @@ TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
   std::set<std::string> met;
   size_t most_paths = 0;
   for (const KernelProblem &p : kernel_problems())
-    for (int block = 0; block < p.product().irreps_in.size(); ++block) {
-      std::vector<int> order;
-      const UnitShape shape = unit_shape(p.product(), block, order);
-      met.insert(shape.key());
-      most_paths = std::max(most_paths, shape.paths.size());
+    for (const ProductUnit &unit : units_of(p.product())) {
+      met.insert(unit.shape.key());
+      most_paths = std::max(most_paths, unit.shape.paths.size());
     }
   EXPECT_GT(most_paths, static_cast<size_t>(MAX_CALL_PATHS));
   for (const UnitShape &unit : common_units()) {
@@ -283,6 +283,23 @@ TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
     EXPECT_EQ(find_device_kernel<float>(unit.key())->key, unit.key());
   }
   EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
+}
+
+TEST(DeviceUnits, uvw_paths_are_refused_by_name) {
+  const DeviceExec exec;
+  int refused = 0;
+  for (const KernelProblem &p : kernel_problems()) {
+    if (!has_uvw(p)) continue;
+    const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
+    try {
+      DeviceConvolution<DeviceExec, double>(exec, p.convolution, in, out, kernel_options(4));
+      FAIL() << p.name;
+    } catch (const std::invalid_argument &e) {
+      EXPECT_NE(std::string(e.what()).find("uvw"), std::string::npos) << e.what();
+      ++refused;
+    }
+  }
+  EXPECT_GT(refused, 0);
 }
 
 TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {

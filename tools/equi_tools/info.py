@@ -45,8 +45,12 @@ def _paths(layer):
     def l_of(block):
         return int(block.split("x")[1][:-1])
 
+    def text_of(p):
+        connection = "" if p.get("connection", "uvu") == "uvu" else f" ({p['connection']})"
+        return f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}{connection}"
+
     ins, outs = layer["irreps_in"].split("+"), layer["irreps_out"].split("+")
-    return " ".join(f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}" for p in layer["paths"])
+    return " ".join(map(text_of, layer["paths"]))
 
 
 def summary(path):
