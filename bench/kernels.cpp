@@ -545,7 +545,7 @@ int run(int argc, char **argv) {
   setenv("XDG_CACHE_HOME", EQUI_BENCH_KERNELS, 1);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   benchmark::AddCustomContext("equi_isa", instruction_set_name(settings().set));
   add_all();
   benchmark::RunSpecifiedBenchmarks();

@@ -125,3 +125,11 @@ foreach(part RANGE ${last})
     COMMENT "Generating unit kernels for ${equi_device_target}, part ${part}")
   list(APPEND equi_device_units ${file})
 endforeach()
+set(file ${folder}/contractions_${equi_device_target}.cpp)
+list(JOIN equi_contractions "," names)
+add_custom_command(
+  OUTPUT ${file}
+  COMMAND equi_generate contraction ${equi_device_target} ${names} ${file}
+  DEPENDS equi_generate
+  COMMENT "Generating contraction kernels for ${equi_device_target}")
+list(APPEND equi_device_units ${file})

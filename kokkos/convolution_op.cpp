@@ -11,7 +11,7 @@ namespace equi {
 template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
                                 int num_species, const EvaluatorOptions &options)
-    : set_(convolution.radial, num_species, options), first_row_{0}, plan_{} {
+    : first_row_{0}, plan_{} {
   const TensorProduct &product = convolution.product;
   column_.resize(product.num_weights());
   plan_.max_uvw_l3 = -1;
@@ -96,19 +96,24 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   plan_.num_paths = static_cast<int>(paths_.size());
   plan_.num_y = (product.lmax_edge + 1) * (product.lmax_edge + 1);
 
+  if (convolution.radial.reads_features()) {
+    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, column_);
+    return;
+  }
+  set_.emplace(convolution.radial, num_species, options);
   if (exact()) return;
-  for (int k = 0; k < set_.num_functions(); k++)
-    first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_.table(k).num_bins()) * rows_per_bin());
+  for (int k = 0; k < set_->num_functions(); k++)
+    first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_->table(k).num_bins()) * rows_per_bin());
   T *rows = rows_.reserve(num_rows() * columns_);
   std::fill(rows, rows + num_rows() * columns_, T(0));
-  for (int k = 0; k < set_.num_functions(); k++)
-    set_.for_polynomials(k, [&](int bin, int c, const double *powers) {
-      const Column &to = column_[c];
+  for (int k = 0; k < set_->num_functions(); k++)
+    set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
+      const WeightColumn &to = column_[c];
       T *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
       for (int n = 0; n < rows_per_bin(); n++)
         first[static_cast<int64_t>(n) * to.stride] = static_cast<T>(to.scale * powers[n]);
     });
-  set_.drop_rows();
+  set_->drop_rows();
 }
 
 template <class T>
@@ -124,6 +129,7 @@ void ConvolutionOp<T>::select_kernels(InstructionSet set, bool is_generated) {
 template <class T>
 int ConvolutionOp<T>::num_generic_units() const {
   int n = 0;
+  if (network_) return n;    // it takes no others
   for (const ConvUnit<T> &unit : units_)
     if (exact() || unit.is_generic()) n++;
   return n;
@@ -134,17 +140,17 @@ template <class G>
 RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
                                        T *scratch, int *table_row, T *fraction, T *bins_per_length) const {
   if (exact()) {
-    const int num_outputs = set_.num_outputs();
+    const int num_outputs = set_->num_outputs();
     std::vector<double> w(2 * num_outputs);
     for (int64_t e = 0; e < n; e++) {
-      set_.function(function ? function[e] : 0).derivatives(r[e], 1, -1, w.data());
+      set_->function(function ? function[e] : 0).derivatives(r[e], 1, -1, w.data());
       const int64_t row = 2 * (first + e);
       for (const ConvUnit<T> &unit : units_) {
         for (int64_t slab = 0; slab < unit.slabs; slab++)
           std::fill_n(scratch + 2 * total * (unit.first_column + slab * unit.row) + row * unit.row, 2 * unit.row, T(0));
       }
       for (int c = 0; c < num_outputs; c++) {
-        const Column &to = column_[c];
+        const WeightColumn &to = column_[c];
         T *f = scratch + 2 * total * to.first + row * to.stride + to.lane;
         f[0] = static_cast<T>(to.scale * w[c]);
         f[to.stride] = static_cast<T>(to.scale * w[num_outputs + c]);
@@ -158,7 +164,7 @@ RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t 
   }
   for (int64_t e = 0; e < n; e++) {
     const int k = function ? function[e] : 0;
-    const RadialTable::Place place = set_.table(k).place(r[e]);
+    const RadialTable::Place place = set_->table(k).place(r[e]);
     table_row[e] = static_cast<int>(first_row_[k]) + place.bin * rows_per_bin();
     fraction[e] = static_cast<T>(place.fraction);
     bins_per_length[e] = static_cast<T>(1.0 / place.spacing);
@@ -168,7 +174,9 @@ RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t 
 
 template <class T>
 std::string ConvolutionOp<T>::describe() const {
-  std::string text = std::to_string(set_.num_outputs()) + " weights, " + set_.describe();
+  std::string text = std::to_string(column_.size()) + " weights, ";
+  if (network_) return text + "network on features of the atoms at each edge, no table";
+  text += set_->describe();
   if (exact()) return text;
   char size[30];
   std::snprintf(size, sizeof size, ", %.1f MB", rows_.bytes() * 1e-6);

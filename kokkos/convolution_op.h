@@ -3,6 +3,7 @@
 #define EQUI_CONVOLUTION_OP_H
 
 #include "buffer.h"
+#include "edge_network.h"
 #include "evaluator.h"
 #include "feature_layout.h"
 #include "host_kernels.h"
@@ -10,6 +11,8 @@
 #include "radial_set.h"
 
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,14 +38,18 @@ class ConvolutionOp {
 
   const ConvPlan<T> &plan() const { return plan_; }
   const std::vector<UnitSchedule> &schedules() const { return schedules_; }
-  int64_t columns() const { return columns_; }    // padded weights
-  int rows_per_bin() const { return exact() ? 2 : set_.num_coefficients(); }
-  bool exact() const { return set_.exact(); }
+  int64_t columns() const { return columns_; }                                   // padded weights
+  const std::vector<WeightColumn> &weight_columns() const { return column_; }    // of the model's weights
+  int rows_per_bin() const { return network_ ? 1 : exact() ? 2 : set_->num_coefficients(); }
+  // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
+  // functions below. Null for all others.
+  const EdgeNetwork<T> *network() const { return network_.get(); }
+  bool exact() const { return set_ && set_->exact(); }
   // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
-  const RadialSet &radial_set() const { return set_; }
+  const RadialSet &radial_set() const { return *set_; }
   int64_t num_rows() const { return first_row_.back(); }
   const T *table_rows() const { return rows_.data(); }
-  std::size_t bytes() const { return rows_.bytes(); }
+  std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
 
   // Numbers of T that radial() needs as scratch per edge.
   int64_t scratch_per_edge() const { return exact() ? 2 * columns_ : 0; }
@@ -62,18 +69,12 @@ class ConvolutionOp {
   std::string describe() const;
 
  private:
-  // Of weight column c in a table with R rows per slab: number R * first + row * stride + lane.
-  struct Column {
-    int64_t first;
-    int stride, lane;
-    double scale;    // constants of the path
-  };
-
-  RadialSet set_;
+  std::optional<RadialSet> set_;
+  std::unique_ptr<EdgeNetwork<T>> network_;
   std::vector<int64_t> first_row_;    // per table, and the number of all
   Buffer<T> rows_;
   int64_t columns_ = 0;
-  std::vector<Column> column_;             // of the model's weights
+  std::vector<WeightColumn> column_;       // of the model's weights
   std::vector<UnitSchedule> schedules_;    // per unit
   ConvPlan<T> plan_;
   std::vector<ConvUnit<T>> units_;

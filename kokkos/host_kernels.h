@@ -91,7 +91,10 @@ struct ConvEdges {
   const int *table_row;        // [edge - edge_begin[0]] first row of the edge's bin
   const T *fraction;           // [edge - edge_begin[0]] of the bin
   const T *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
-  int rows_per_bin;            // 2 (exact), 4 (cubic), 6 (quintic)
+  int rows_per_bin;            // 1 (a weight for each edge), 2 (exact), 4 (cubic), 6 (quintic)
+  // Null or, with rows of each edge's own (1 and 2), memory like that of the table: backward and the gather write the
+  // derivative by a weight to the place of its first row. May be the table itself: a weight is then replaced.
+  T *weights_adj = nullptr;
 };
 
 // A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.
@@ -139,9 +142,11 @@ struct HostKernels {
                    void *scratch);
 
   // x_adj (added to) of the senders [0, num_atoms) by a gather over their transposed edges; other_row are receivers,
-  // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin.
-  void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *out_adj, int64_t out_rows,
-                          T *x_adj, int64_t x_adj_rows, int64_t x_adj_begin, void *scratch);
+  // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin. x: as x_adj,
+  // read for weights_adj alone.
+  void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows,
+                          int64_t x_begin, const T *out_adj, int64_t out_rows, T *x_adj, int64_t x_adj_rows,
+                          int64_t x_adj_begin, void *scratch);
 
   // Writes x.
   void (*gate_forward)(const GateCall<T> &call);

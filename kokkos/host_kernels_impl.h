@@ -32,7 +32,8 @@ template <class T>
 struct GenericUnit {
   const ConvUnit<T> &unit;
   const ConvPath<T> *paths;
-  int rows;    // per bin
+  int rows;          // per bin
+  T *weights_adj;    // null, or where derivatives by the weights go: memory like that of the unit's table
 
   using V = Simd<T>;
 
@@ -40,6 +41,9 @@ struct GenericUnit {
     return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * unit.row +
            q * CHANNEL_PAD;
   }
+
+  // The derivative by the weight in the first of these rows.
+  void store_weight_adj(const UnitCall<T> &u, const T *row, V v) const { store(weights_adj + (row - u.table), v); }
 
   V weight(const T *row, T f, V &derivative) const { return polynomial(row, rows, unit.row, f, derivative); }
 
@@ -86,7 +90,25 @@ struct GenericUnit {
           V sum[MAX_COMPONENTS] = {};
           sweep<true>(u, q, c, begin, u.out[q], u.out_width[q], u.out_stride[q], 2 * paths[q].l3 + 1, sum);
           for (int k = 0; k < d1; k++) add_to(u.x_adj + k * u.x_stride + c, sum[k]);
+          if (weights_adj) gather_weights_adj(u, q, c, begin);
         }
+  }
+
+  // g M^T x for the edges of a block, x being the atom's own.
+  void gather_weights_adj(const UnitCall<T> &u, int q, int c, int begin) const {
+    const ConvPath<T> &path = paths[q];
+    const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
+    const T *m = u.forms + begin * unit.num_forms;
+    for (int e = begin; e < end; e++, m++) {
+      const T *g = u.out[q] + u.x_row[e] * u.out_width[q] + c;
+      V dot = V{};
+      for (int k = 0; k < path.num_m; k++) {
+        const KernelEntry<T> &n = path.m[k];
+        const V product = load(u.x + n.a * u.x_stride + c) * load(g + n.b * u.out_stride[q]);
+        dot += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
+      }
+      store_weight_adj(u, bin(u, e, c, q), dot);
+    }
   }
 
   void backward(const UnitCall<T> &u) const {
@@ -121,6 +143,7 @@ struct GenericUnit {
           V dot = V{};
           for (int k = 0; k < d1; k++) dot += s[k] * x[k];
           y_adj[0] = dw * dot;
+          if (weights_adj) store_weight_adj(u, row, dot);
           T *to = u.y_adj + static_cast<int64_t>(e) * u.num_y;
           to[0] += sum_of_lanes<T>(y_adj[0]);
           if (path.l2 > 0)
@@ -244,6 +267,12 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   return u;
 }
 
+template <class T>
+static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges) {
+  return {unit, plan.paths + unit.first_path, edges.rows_per_bin,
+          edges.weights_adj ? edges.weights_adj + edges.table_rows * unit.first_column : nullptr};
+}
+
 // The edges of atom a.
 template <class T>
 static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, UnitCall<T> &u) {
@@ -340,7 +369,7 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T 
       call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {unit, path, edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     u.x = x + x_rows * unit.in_group + unit.in_channel;
     const T *y = s.y;
@@ -375,7 +404,7 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T
                   {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     u.x = x + x_rows * unit.in_group + unit.in_channel;
     if (x_adj) u.x_adj = x_adj + x_adj_rows * unit.in_group + unit.in_channel;
@@ -394,8 +423,9 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T
 }
 
 template <class T>
-static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *out_adj, int64_t out_rows,
-                            T *x_adj, int64_t x_adj_rows, int64_t x_adj_begin, void *scratch) {
+static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows,
+                            int64_t x_begin, const T *out_adj, int64_t out_rows, T *x_adj, int64_t x_adj_rows,
+                            int64_t x_adj_begin, void *scratch) {
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
   transpose_harmonics(plan, edges, s.y);
@@ -408,12 +438,13 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
                   {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
     set_outputs(plan, unit, const_cast<T *>(out_adj), out_rows, 0, s);
     const T *y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
+      if (edges.weights_adj) u.x = x + x_rows * unit.in_group + (x_begin + a) * unit.in_width + unit.in_channel;
       u.x_adj = x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel;
       y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::gather, &GenericUnit<T>::gather, generic, u);

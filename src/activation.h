@@ -2,17 +2,10 @@
 #ifndef EQUI_ACTIVATION_H
 #define EQUI_ACTIVATION_H
 
+#include "host_device.h"
 #include "network.h"
 
 #include <cmath>
-
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define EQUI_FUNCTION __host__ __device__ inline
-#else
-// Always inlined: files compiled for other instruction sets call these, and their copies must not be linked into
-// others.
-#define EQUI_FUNCTION __attribute__((always_inline)) inline
-#endif
 
 namespace equi {
 

@@ -10,13 +10,17 @@
 
 #include "lammps_plugin_api.h"
 #include "pair_equi.h"
+#ifdef EQUI_KK
+#include "pair_equi_kokkos.h"
+#endif
 
 #include "lammps.h"
 
 using namespace LAMMPS_NS;
 
-static void *make_pair_equi(void *lmp) {
-  return new PairEqui(static_cast<LAMMPS *>(lmp));
+template <class Style>
+static void *make(void *lmp) {
+  return static_cast<Pair *>(new Style(static_cast<LAMMPS *>(lmp)));
 }
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
@@ -28,10 +32,18 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   plugin.version = static_cast<LAMMPS *>(lmp)->version;
 #endif
   plugin.style = "pair";
-  plugin.name = "equi";
   plugin.info = "O(3)-equivariant machine-learned potentials";
   plugin.author = "the equi developers";
-  plugin.creator.v1 = make_pair_equi;
   plugin.handle = handle;
-  reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
+  auto add = [&](const char *name, lammpsplugin_make creator) {
+    plugin.name = name;
+    plugin.creator.v1 = creator;
+    reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
+  };
+  add("equi", make<PairEqui>);
+#ifdef EQUI_KK
+  add("equi/kk", make<PairEquiKokkos<LMPDeviceType>>);
+  add("equi/kk/device", make<PairEquiKokkos<LMPDeviceType>>);
+  add("equi/kk/host", make<PairEquiKokkos<LMPHostType>>);
+#endif
 }

@@ -2,7 +2,7 @@
 //
 //   equi_generate list                          keys of the units that every build has
 //   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
-//   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction
+//   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
 //   equi_generate library TARGET KEY FILE.equi FILE  one of them as a library of its own
@@ -11,9 +11,9 @@
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512; for unit, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a unit: l1,
-// then l2 and l3 of each path, as in 1_01_10_11; of a uvw path: uvw_1_11; of a contraction: ContractionSchedule::key.
-// NAME: as contraction_of() takes it.
+// TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a
+// unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw path: uvw_1_11; of a contraction:
+// ContractionSchedule::key. NAME: as contraction_of() takes it.
 #include "contraction_generator.h"
 #include "device_generator.h"
 #include "kernel_generator.h"
@@ -63,13 +63,28 @@ UnitShape shape_of(const std::string &key) {
   return shape;
 }
 
+// The parts of a list with commas.
+std::vector<std::string> parts_of(const std::string &list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  std::string part;
+  while (std::getline(stream, part, ',')) parts.push_back(part);
+  return parts;
+}
+
 std::string units_of(const std::string &keys, const KernelTarget &target) {
   if (!target.is_device()) return generate_unit(make_unit_schedule(shape_of(keys), target), target);
   std::vector<UnitSchedule> units;
-  std::istringstream parts(keys);
-  std::string key;
-  while (std::getline(parts, key, ',')) units.push_back(make_unit_schedule(shape_of(key), target));
+  for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(shape_of(key), target));
   return generate_device_units(units, target);
+}
+
+std::string contractions_of(const std::string &names, const KernelTarget &target) {
+  if (!target.is_device()) return generate_contraction(make_contraction_schedule(contraction_of(names)), target);
+  std::vector<ContractionSchedule> contractions;
+  for (const std::string &name : parts_of(names))
+    contractions.push_back(make_contraction_schedule(contraction_of(name)));
+  return generate_device_contractions(contractions, target);
 }
 
 // An unchanged file keeps its time, so that nothing is compiled again.
@@ -260,11 +275,10 @@ void run(const std::vector<std::string> &words) {
     write(words[3], units_of(words[2], target_of(words[1])));
   } else if (verb == "index" && words.size() == 3) {
     const KernelTarget &target = target_of(words[1]);
-    write(words[2], target.is_device() ? generate_device_list(kernels_of_build().units, target)
+    write(words[2], target.is_device() ? generate_device_list(kernels_of_build(), target)
                                        : generate_kernel_list(kernels_of_build(), target));
   } else if (verb == "contraction" && words.size() == 4) {
-    write(words[3],
-          generate_contraction(make_contraction_schedule(contraction_of(words[2])), host_target_of(words[1])));
+    write(words[3], contractions_of(words[2], target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
     write(words[4], library_of(words[2], read_model(words[3]), host_target_of(words[1])));
   } else if (verb == "library" && words.size() == 4) {

@@ -218,6 +218,7 @@ class ReferenceWeights {
 
 struct KernelAnswer {
   Rows out, x_adj;
+  Rows w_adj;    // [E][num_weights]
   Rows y_adj;    // [E][num_y], slot 0 the derivative by distance
 };
 
@@ -242,6 +243,7 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
       y_adj[0] = 0.0;
       for (size_t c = 0; c < w.size(); ++c) y_adj[0] += w_adj[c] * dw[c];
       a.y_adj.push_back(y_adj);
+      a.w_adj.push_back(w_adj);
     }
   return answers[{problem, rows_per_bin}] = a;
 }
@@ -327,27 +329,70 @@ class KernelCase {
 
   // Adds to x_adj.
   void backward_gather(const HostKernels<T> &kernels, AlignedVector<T> &x_adj) const {
-    std::vector<int64_t> transposed_begin = {0};
-    std::vector<int> receiver, rows;
-    std::vector<double> r;
-    AlignedVector<T> ty, tfraction, tbins, tscratch;
-    for (int j = 0; j < NUM_SENDERS; ++j) {
-      for (int i = 0; i < NUM_RECEIVERS; ++i)
-        for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
-          if (p.sender[e] != j) continue;
-          receiver.push_back(i);
-          r.push_back(p.distance[e]);
-          for (int k = 0; k < p.num_y(); ++k) ty.push_back(y[(FIRST_EDGE + e) * p.num_y() + k]);
-        }
-      transposed_begin.push_back(static_cast<int64_t>(receiver.size()));
-    }
-    const RadialRows<T> ttable = find_weights(r, rows, tfraction, tbins, tscratch);
-    const ConvEdges<T> transposed{
-        NUM_SENDERS, transposed_begin.data(), receiver.data(), ty.data(),        ttable.table, ttable.rows,
-        rows.data(), tfraction.data(),        tbins.data(),    op.rows_per_bin()};
+    const TransposedEdges t = transposed_edges();
+    std::vector<int> rows;
+    AlignedVector<T> tfraction, tbins, tscratch;
+    const RadialRows<T> ttable = find_weights(t.distance, rows, tfraction, tbins, tscratch);
+    const ConvEdges<T> transposed{NUM_SENDERS, t.begin.data(), t.receiver.data(), t.y.data(),   ttable.table,
+                                  ttable.rows, rows.data(),    tfraction.data(),  tbins.data(), op.rows_per_bin()};
     Scratch scratch(kernels, op.plan(), transposed);
-    kernels.backward_gather(op.plan(), transposed, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
+    kernels.backward_gather(op.plan(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
                             scratch.data());
+  }
+
+  // Derivatives by the model's weights of each edge, which replace the weights in a table with one row for each edge;
+  // by backward or by a gather. The derivatives by x are added to x_adj.
+  Rows weights_adj(const HostKernels<T> &kernels, bool gathered, AlignedVector<T> &x_adj) const {
+    constexpr int64_t MARGIN = 64;
+    const TransposedEdges t = transposed_edges();
+    const int num_edges = p.num_edges();
+    const std::vector<WeightColumn> &columns = op.weight_columns();
+    const auto number = [&](int64_t row, const WeightColumn &c) {
+      return MARGIN + num_edges * c.first + row * c.stride + c.lane;
+    };
+    AlignedVector<T> weights(num_edges * op.columns() + 2 * MARGIN, T(0)), fraction(num_edges, T(0));
+    std::fill_n(weights.begin(), MARGIN, T(NAN));
+    std::fill_n(weights.end() - MARGIN, MARGIN, T(NAN));
+    std::vector<int> rows(num_edges);
+    const ReferenceWeights exact(p, 2);
+    std::vector<double> w, dw;
+    for (int k = 0; k < num_edges; ++k) {
+      rows[k] = k;
+      exact(p.distance[gathered ? t.edge[k] : k], w, dw);
+      for (size_t c = 0; c < columns.size(); ++c)
+        weights[number(k, columns[c])] = static_cast<T>(columns[c].scale * w[c]);
+    }
+    ConvEdges<T> edges{NUM_RECEIVERS, begin.data(),    sender.data(),   y.data(), weights.data() + MARGIN, num_edges,
+                       rows.data(),   fraction.data(), fraction.data(), 1,        weights.data() + MARGIN};
+    if (gathered) {
+      edges.num_atoms = NUM_SENDERS;
+      edges.edge_begin = t.begin.data();
+      edges.other_row = t.receiver.data();
+      edges.y = t.y.data();
+    }
+    Scratch scratch(kernels, op.plan(), edges);
+    AlignedVector<T> y_adj(num_edges * p.num_y());
+    if (gathered)
+      kernels.backward_gather(op.plan(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
+                              NUM_SENDERS, 0, scratch.data());
+    else
+      kernels.backward(op.plan(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
+                       NUM_SENDERS, sender.data(), scratch.data());
+
+    Rows found(num_edges, std::vector<double>(columns.size()));
+    for (int k = 0; k < num_edges; ++k)
+      for (size_t c = 0; c < columns.size(); ++c) {
+        T &v = weights[number(k, columns[c])];
+        found[gathered ? t.edge[k] : k][c] = columns[c].scale * v;
+        v = 0;
+      }
+    for (size_t n = 0; n < weights.size(); ++n) {
+      if (n < MARGIN || n >= weights.size() - MARGIN)
+        EXPECT_TRUE(std::isnan(weights[n])) << "beyond the weights";
+      else
+        EXPECT_EQ(weights[n], T(0)) << "padding";
+    }
+    return found;
   }
 
   AlignedVector<T> zero_x_adj() const { return AlignedVector<T>(x.size(), T(0)); }
@@ -362,6 +407,29 @@ class KernelCase {
 
  private:
   static constexpr int FIRST_EDGE = 3;
+
+  // The edges in the order of senders.
+  struct TransposedEdges {
+    std::vector<int64_t> begin = {0};
+    std::vector<int> receiver, edge;    // edge: of the problem
+    std::vector<double> distance;
+    AlignedVector<T> y;
+  };
+  TransposedEdges transposed_edges() const {
+    TransposedEdges t;
+    for (int j = 0; j < NUM_SENDERS; ++j) {
+      for (int i = 0; i < NUM_RECEIVERS; ++i)
+        for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
+          if (p.sender[e] != j) continue;
+          t.receiver.push_back(i);
+          t.edge.push_back(static_cast<int>(e));
+          t.distance.push_back(p.distance[e]);
+          for (int k = 0; k < p.num_y(); ++k) t.y.push_back(y[(FIRST_EDGE + e) * p.num_y() + k]);
+        }
+      t.begin.push_back(static_cast<int64_t>(t.receiver.size()));
+    }
+    return t;
+  }
 
   // Tables are costly to build, and the same for all instruction sets.
   static ConvolutionOp<T> &shared_op(int problem, int rows_per_bin) {

@@ -43,7 +43,7 @@ class DeviceCase {
       : p(kernel_problems()[problem]),
         in(p.product().irreps_in),
         out(p.product().irreps_out),
-        convolution(exec, p.convolution, in, out, kernel_options(rows_per_bin),
+        convolution(exec, p.convolution, in, out, 1, kernel_options(rows_per_bin),
                     [&](const std::string &key) { return is_generated ? find_device_kernel<T>(key) : nullptr; }) {
     EXPECT_EQ(convolution.host().rows_per_bin(), rows_per_bin) << p.name;
     assign(exec, x, pack<T>(p.product().irreps_in, p.x));
@@ -57,6 +57,7 @@ class DeviceCase {
     std::vector<int> rows(FIRST_EDGE, -1);
     rows.insert(rows.end(), p.sender.begin(), p.sender.end());
     assign(exec, sender, rows);
+    assign(exec, pair, std::vector<int>(rows.size(), 0));
     for (const int64_t b : p.edge_begin) host_begin.push_back(FIRST_EDGE + b);
     assign(exec, begin, host_begin);
 
@@ -82,8 +83,8 @@ class DeviceCase {
   AlignedVector<T> forward(int first = 0, int count = NUM_RECEIVERS) {
     DeviceBuffer<DeviceExec, T> result;
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
-    const DeviceConvChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), y.data(), true, scratch);
+    const DeviceEdgeChunk chunk = receivers_of(first, count);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
     convolution.forward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
@@ -93,8 +94,8 @@ class DeviceCase {
     const int64_t size = (FIRST_EDGE + p.num_edges()) * p.num_y();
     DeviceBuffer<DeviceExec, G> result;
     assign(exec, result, AlignedVector<G>(size, G(1)));
-    const DeviceConvChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), y.data(), false, scratch);
+    const DeviceEdgeChunk chunk = receivers_of(first, count);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, scratch);
     convolution.backward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
                          result.data(), scratch);
     const auto all = to_host(result, size);
@@ -113,13 +114,13 @@ class DeviceCase {
     const int64_t size = NUM_SENDERS * in.row_size();
     DeviceBuffer<DeviceExec, T> result;
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
-    const DeviceConvChunk chunk{count,
+    const DeviceEdgeChunk chunk{count,
                                 sender_begin.data() + first,
                                 host_sender_begin[first],
                                 host_sender_begin[first + count] - host_sender_begin[first],
                                 edge.data(),
                                 receiver.data()};
-    convolution.prepare(exec, chunk, distance.data(), y.data(), true, scratch);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
     convolution.gather_senders(exec, chunk, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, scratch);
     return to_host(result, size);
   }
@@ -132,7 +133,7 @@ class DeviceCase {
  private:
   static constexpr int FIRST_EDGE = 3;
 
-  DeviceConvChunk receivers_of(int first, int count) const {
+  DeviceEdgeChunk receivers_of(int first, int count) const {
     return {count,   begin.data() + first, host_begin[first], host_begin[first + count] - host_begin[first],
             nullptr, sender.data()};
   }
@@ -145,7 +146,7 @@ class DeviceCase {
 
   DeviceBuffer<DeviceExec, T> x, g, y;
   DeviceBuffer<DeviceExec, G> distance;
-  DeviceBuffer<DeviceExec, int> sender, receiver;
+  DeviceBuffer<DeviceExec, int> sender, receiver, pair;
   DeviceBuffer<DeviceExec, int64_t> begin, sender_begin, edge;
   std::vector<int64_t> host_begin, host_sender_begin;
   typename DeviceConvolution<DeviceExec, T>::Scratch scratch;
@@ -306,9 +307,9 @@ TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {
   const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
   using Convolution = DeviceConvolution<DeviceExec, float>;
   const DeviceExec exec;
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, kernel_options(4)).num_generic_units(), 0);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_units(), 0);
   const auto none = [](const std::string &) -> const DeviceUnitKernel<float> * { return nullptr; };
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, kernel_options(4), none).num_generic_units(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_units(), 3);
 }
 
 }    // namespace

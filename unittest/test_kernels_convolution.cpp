@@ -156,6 +156,20 @@ TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
   });
 }
 
+TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    if (c.op.rows_per_bin() != 2) return;    // the answers for the exact weights
+    for (const bool gathered : {false, true}) {
+      auto x_adj = c.zero_x_adj();
+      const std::string how = what + (gathered ? ", gathered" : "");
+      expect_near(c.weights_adj(kernels, gathered, x_adj), expected.w_adj, ROUNDING<T>, how);
+      // The weights are read before they are replaced.
+      expect_near(unpack<T>(c.p.product().irreps_in, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, how + ", x");
+    }
+  });
+}
+
 TEST_P(ConvolutionKernels, backward_adds_to_x_adj) {
   for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
     using T = std::decay_t<decltype(c.x[0])>;

@@ -21,7 +21,10 @@ def _layer_line(layer):
             f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}){', ' + ', '.join(extra) if extra else ''}"
         )
     if kind == "convolution":
-        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths"
+        # Then no table holds its weights.
+        reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
+        extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
+        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
     if kind == "density_normalization":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
     if kind == "symmetric_contraction":
