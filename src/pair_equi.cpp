@@ -35,11 +35,18 @@
 
 using namespace LAMMPS_NS;
 
+namespace {
+
+// Numbers per atom.
+constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
+
 #ifdef EQUI_DEVICE
-static constexpr auto make_native_evaluator = equi::make_device_evaluator;
+constexpr auto make_native_evaluator = equi::make_device_evaluator;
 #else
-static constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
 #endif
+
+}    // namespace
 
 /* ---------------------------------------------------------------------- */
 
@@ -201,7 +208,6 @@ void PairEqui::coeff(int narg, char **arg) {
 
 void PairEqui::init_style() {
   if (!impl->model) error->all(FLERR, "Pair style equi: no pair_coeff command has named a model file");
-  if (force->newton_pair == 0) error->all(FLERR, "Pair style equi requires newton pair on");
   if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
 
   const std::string units = update->unit_style;
@@ -219,6 +225,7 @@ void PairEqui::init_style() {
   // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
   force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
   force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+  force->pair->comm_reverse_off = std::max(force->pair->comm_reverse_off, comm_reverse_off);
   impl->neighborhood_is_set = false;
 }
 
@@ -267,7 +274,8 @@ void PairEqui::make_evaluator() {
   }
   if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
 
-  comm_forward = comm_reverse = equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row());
+  comm_forward = comm_reverse = comm_reverse_off = std::max(
+      equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row()), FORCE_WIDTH + VIRIAL_WIDTH);
 
   std::string elements;
   for (const std::string &symbol : impl->symbols) elements += " " + symbol;
@@ -356,6 +364,41 @@ void PairEqui::evaluate() {
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
     for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+  if (!force->newton_pair) send_ghosts_home();
+}
+
+/* ----------------------------------------------------------------------
+   newton off: LAMMPS leaves alone what belongs to ghosts, so that their owners get it here
+------------------------------------------------------------------------- */
+
+void PairEqui::send_ghosts_home() {
+  const int rows = impl->neighborhood.num_rows, nall = atom->nlocal + atom->nghost;
+  equi::FeaturePieces<double> pieces;
+  std::vector<double *> arrays = {reinterpret_cast<double *>(impl->forces.data())};
+  impl->row_sums.assign(static_cast<size_t>(rows) * (FORCE_WIDTH + VIRIAL_WIDTH), 0.0);
+  pieces.push_back({impl->row_sums.data(), FORCE_WIDTH});
+  if (vflag_atom || cvflag_atom) {
+    arrays.push_back(reinterpret_cast<double *>(impl->virials.data()));
+    pieces.push_back({impl->row_sums.data() + static_cast<size_t>(rows) * FORCE_WIDTH, VIRIAL_WIDTH});
+  }
+  auto add = [](double *from, double *to, int width, bool clear) {
+    for (int k = 0; k < width; k++) {
+      to[k] += from[k];
+      if (clear) from[k] = 0.0;
+    }
+  };
+  for (size_t p = 0; p < pieces.size(); p++) {
+    const size_t width = pieces[p].width;
+    for (int g = atom->nlocal; g < nall; g++)
+      if (impl->atom_row[g] >= 0)
+        add(arrays[p] + g * width, pieces[p].data + impl->atom_row[g] * width, pieces[p].width, true);
+  }
+  impl->exchange->reverse(pieces);
+  for (size_t p = 0; p < pieces.size(); p++) {
+    const size_t width = pieces[p].width;
+    for (int i = 0; i < impl->neighborhood.num_receivers; i++)
+      add(pieces[p].data + i * width, arrays[p] + impl->neighborhood.receiver[i] * width, pieces[p].width, false);
+  }
 }
 
 void PairEqui::compute(int eflag, int vflag) {

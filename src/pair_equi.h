@@ -59,6 +59,7 @@ class PairEqui : public Pair {
   void make_evaluator();
   void give_warnings();
   void update_neighborhood();
+  void send_ghosts_home();
   void check_stored_structures();
   void check_forces();
   double total_energy();

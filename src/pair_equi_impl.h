@@ -46,6 +46,7 @@ struct PairEqui::Impl {
   std::vector<std::array<double, 3>> forces;     // [atoms], eV/Angstrom
   std::vector<std::array<double, 9>> virials;    // [atoms], eV
   std::vector<double> energies;                  // [atoms], eV
+  std::vector<double> row_sums;                  // forces and virials of ghosts on their way to their owners
   std::vector<int> atom_type;                    // [atoms] types that the neighborhood was built with
   double memory_without_atoms = 0.0;             // bytes
   bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
