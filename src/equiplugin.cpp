@@ -6,8 +6,11 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Entry of equiplugin.so: registers the pair styles with the LAMMPS that loads it.
+// Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
 
+#include "compute_equi_hvp.h"
+#include "equi_dynamical_matrix.h"
+#include "equi_modes.h"
 #include "lammps_plugin_api.h"
 #include "pair_equi.h"
 
@@ -15,8 +18,14 @@
 
 using namespace LAMMPS_NS;
 
-static void *make_pair_equi(void *lmp) {
-  return new PairEqui(static_cast<LAMMPS *>(lmp));
+template <class Style>
+static void *make(void *lmp) {
+  return new Style(static_cast<LAMMPS *>(lmp));
+}
+
+template <class Style>
+static void *make_with_arguments(void *lmp, int narg, char **arg) {
+  return new Style(static_cast<LAMMPS *>(lmp), narg, arg);
 }
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
@@ -27,11 +36,20 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
 #else
   plugin.version = static_cast<LAMMPS *>(lmp)->version;
 #endif
-  plugin.style = "pair";
-  plugin.name = "equi";
-  plugin.info = "O(3)-equivariant machine-learned potentials";
   plugin.author = "the equi developers";
-  plugin.creator.v1 = make_pair_equi;
   plugin.handle = handle;
-  reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
+  const auto add = [&](const char *style, const char *name, const char *info) {
+    plugin.style = style;
+    plugin.name = name;
+    plugin.info = info;
+    reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
+  };
+  plugin.creator.v1 = make<PairEqui>;
+  add("pair", "equi", "O(3)-equivariant machine-learned potentials");
+  plugin.creator.v1 = make<EquiDynamicalMatrix>;
+  add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
+  plugin.creator.v1 = make<EquiModes>;
+  add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
+  plugin.creator.v2 = make_with_arguments<ComputeEquiHVP>;
+  add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
 }

@@ -5,8 +5,9 @@
 
 namespace equi {
 
-double PairRepulsion::energy(int receiver, int sender, double r, double *derivative) const {
+double PairRepulsion::energy(int receiver, int sender, double r, double *derivative, double *second) const {
   if (derivative) *derivative = 0.0;
+  if (second) *second = 0.0;
   if (!(r < cutoff(receiver, sender))) return 0.0;
   const Jet distance = Jet::variable(r);
   Jet screening;
@@ -15,6 +16,7 @@ double PairRepulsion::energy(int receiver, int sender, double r, double *derivat
   const Jet e = prefactor(receiver, sender) / distance * screening *
                 polynomial_cutoff(1.0 / cutoff(receiver, sender) * distance, p);
   if (derivative) *derivative = e.d[1];
+  if (second) *second = e.d[2];
   return e.value();
 }
 
