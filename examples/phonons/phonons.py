@@ -60,10 +60,10 @@ class Crystal:
 
 
 def sum_rule_error(matrix, masses):
-    """Largest sum of force constants over the atoms of a row, relative to the largest force constant."""
+    """Largest sum of force constants over the atoms that move, relative to the largest force constant."""
     roots = np.sqrt(np.repeat(masses, 3))
     h = matrix * roots[:, None] * roots
-    return np.abs(h.reshape(len(h), -1, 3).sum(1)).max() / np.abs(h).max()
+    return np.abs(h.reshape(-1, 3, len(h)).sum(0)).max() / np.abs(h).max()
 
 
 def main(cells=3):
