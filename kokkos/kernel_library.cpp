@@ -53,8 +53,10 @@ const KernelList<K> *list_of(const KernelLibrary &library) {
     return &library.float_units;
   else if constexpr (std::is_same_v<K, UnitKernel<double>>)
     return &library.double_units;
+  else if constexpr (std::is_same_v<K, UnitKernel<Dual<float>>>)
+    return &library.dual_float_units;
   else if constexpr (std::is_same_v<K, UnitKernel<Dual<double>>>)
-    return &library.dual_units;
+    return &library.dual_double_units;
   else if constexpr (std::is_same_v<K, ContractionKernel<float>>)
     return &library.float_contractions;
   else if constexpr (std::is_same_v<K, ContractionKernel<double>>)

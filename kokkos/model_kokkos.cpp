@@ -143,6 +143,7 @@ std::string ModelKokkos<T, G>::describe() const {
       generic_contractions += (*s)->is_generic();
     }
   if (options_.radial_exact) generic = 0;
+  if (IS_DUAL<T>) generic_contractions = 0;    // there are no others
   if (generic + generic_contractions > 0 && set_ != InstructionSet::generic) {
     std::snprintf(
         text, sizeof text,
@@ -686,7 +687,9 @@ std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const Evalu
   if (options.directional) {
     if (options.precision == Precision::double_)
       return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, set);
-    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, options, set);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, mixed, set);
   }
   switch (options.precision) {
     case Precision::single:

@@ -85,7 +85,8 @@ struct KernelLibrary {
   KernelList<UnitKernel<double>> double_units;
   KernelList<ContractionKernel<float>> float_contractions;
   KernelList<ContractionKernel<double>> double_contractions;
-  KernelList<UnitKernel<Dual<double>>> dual_units;
+  KernelList<UnitKernel<Dual<float>>> dual_float_units;
+  KernelList<UnitKernel<Dual<double>>> dual_double_units;
 };
 
 }    // namespace equi

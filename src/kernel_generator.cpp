@@ -17,7 +17,8 @@ using Sum = GeneratedSum;
 struct NumberName {
   const char *type, *name;
 };
-constexpr NumberName PLAIN[] = {{"float", "FLOAT"}, {"double", "DOUBLE"}}, DUAL = {"Dual<double>", "DUAL"};
+constexpr NumberName PLAIN[] = {{"float", "FLOAT"}, {"double", "DOUBLE"}},
+                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
 void generate_forms(Text &text, const UnitSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
@@ -269,7 +270,7 @@ void begin_file(Text &text, const KernelTarget &target) {
 }
 
 // The kernels of a unit; duals have them for quintic tables alone.
-void generate_unit_kernels(Text &text, const UnitSchedule &u, const std::vector<NumberName> &numbers) {
+void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (&numbers)[2], bool dual) {
   const std::string key = u.shape.key();
   text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
   text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
@@ -285,7 +286,7 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const std::vector<
               number.type);
     const char *separator = "";
     for (const char *name : {"forward", "backward", "gather"}) {
-      if (number.name == DUAL.name)
+      if (dual)
         text.line("  %s{nullptr, %s<%s, 6>}", separator, name, number.type);
       else
         text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, number.type, name, number.type);
@@ -298,9 +299,9 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const std::vector<
 void generate_unit_namespace(Text &text, const UnitSchedule &u, const UnitSchedule &of_duals) {
   const std::string key = u.shape.key();
   text.line("namespace unit_%s {", key.c_str());
-  generate_unit_kernels(text, u, {PLAIN[0], PLAIN[1]});
+  generate_unit_kernels(text, u, PLAIN, false);
   text.line("namespace dual {");
-  generate_unit_kernels(text, of_duals, {DUAL});
+  generate_unit_kernels(text, of_duals, DUALS, true);
   text.line("}    // namespace dual");
   text.line("}    // namespace unit_%s", key.c_str());
 }
@@ -318,7 +319,7 @@ void list_kernels(Text &text, const KernelNames &names, const KernelTarget &targ
   };
   for (const NumberName &number : PLAIN) list("Unit", "unit", names.units, number, "");
   for (const NumberName &number : PLAIN) list("Contraction", "contraction", names.contractions, number, "");
-  list("Unit", "unit", names.units, DUAL, "dual::");
+  for (const NumberName &number : DUALS) list("Unit", "unit", names.units, number, "dual::");
   text.line("%s = {UNIT_KERNEL_ABI, \"%s\"%s};", definition, target.name, lists.c_str());
 }
 
@@ -386,7 +387,7 @@ std::string generate_kernel_list(const KernelNames &names, const KernelTarget &t
       text.line("namespace unit_%s {", key.c_str());
       for (const NumberName &number : PLAIN) declare("UnitKernel", number);
       text.line("namespace dual {");
-      declare("UnitKernel", DUAL);
+      for (const NumberName &number : DUALS) declare("UnitKernel", number);
       text.line("} }");
     }
     for (const std::string &key : names.contractions) {
