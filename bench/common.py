@@ -123,12 +123,12 @@ def input_lines(folder, atoms, system, args):
     ]
 
 
-def run_lammps(folder, lines, build_dir, ranks, threads):
-    """The output of LAMMPS for these lines."""
+def run_lammps(folder, lines, build_dir, ranks, threads, arguments=()):
+    """The output of LAMMPS, started with these arguments, for these lines."""
     (folder / "in.bench").write_text("\n".join(lines) + "\n")
     programs = Path(build_dir).resolve() / "bin"
     command = [str(programs / "mpirun"), "-np", str(ranks)] if ranks > 1 else []
-    command += [str(programs / "lmp"), "-in", "in.bench", "-log", "none", "-nocite"]
+    command += [str(programs / "lmp"), "-in", "in.bench", "-log", "none", "-nocite", *arguments]
     environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
     if done.returncode != 0:

@@ -53,10 +53,10 @@ class Peer:
         self.process.wait()
 
 
-def equi_time(folder, lines, args, threads):
+def equi_time(folder, lines, args, threads, arguments=()):
     """Seconds per step of one run; the steps before it warm up."""
     runs = [f"run {args.warm_up} post no", f"run {args.steps}"]
-    output = common.run_lammps(folder, lines + runs, args.build_dir, args.ranks, threads)
+    output = common.run_lammps(folder, lines + runs, args.build_dir, args.ranks, threads, arguments)
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
     if not loops or int(loops[-1][1]) != args.steps:
         sys.exit(f"LAMMPS printed no loop time:\n{output[-3000:]}")

@@ -9,6 +9,14 @@ set(EQUI_KOKKOS_ARCHIVE pygenten-0.1.5.tar.gz)
 set(EQUI_KOKKOS_ARCHIVE_FOLDER pygenten-0.1.5/tpls/kokkos)
 set(EQUI_KOKKOS_SHA256 e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc0f9cce7)
 
+# LAMMPS for EQUI_LAMMPS_KOKKOS: the source archive of a Debian suite, which apt finds whatever the machine's own suite.
+set(EQUI_LAMMPS_VERSION 4Feb2025)
+set(EQUI_LAMMPS_DEBIAN_SUITE trixie)
+set(EQUI_LAMMPS_DEBIAN_PACKAGE lammps)
+set(EQUI_LAMMPS_ARCHIVE lammps_20250204+dfsg.1.orig.tar.xz)
+set(EQUI_LAMMPS_ARCHIVE_FOLDER lammps-4Feb2025)
+set(EQUI_LAMMPS_SHA256 3671165bd52fad36734e0a9136c5bc5ecb225e03988f8c89aa13366a8b53b1c7)
+
 # Oldest versions that are accepted where the machine has its own.
 set(EQUI_KOKKOS_MINIMUM 4.6)
 set(EQUI_JSON_MINIMUM 3.11)

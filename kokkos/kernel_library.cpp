@@ -57,6 +57,10 @@ const KernelList<K> *list_of(const KernelLibrary &library) {
     return &library.dual_float_units;
   else if constexpr (std::is_same_v<K, UnitKernel<Dual<double>>>)
     return &library.dual_double_units;
+  else if constexpr (std::is_same_v<K, UvwKernel<float>>)
+    return &library.float_uvw;
+  else if constexpr (std::is_same_v<K, UvwKernel<double>>)
+    return &library.double_uvw;
   else if constexpr (std::is_same_v<K, ContractionKernel<float>>)
     return &library.float_contractions;
   else if constexpr (std::is_same_v<K, ContractionKernel<double>>)
@@ -86,12 +90,18 @@ const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key
 }
 
 template <class T>
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const std::string &key) {
+  return find<UvwKernel<T>>(set, key);
+}
+
+template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key) {
   return find<ContractionKernel<T>>(set, key);
 }
 
 #define EQUI_INSTANTIATE(T)                                                               \
   template const UnitKernel<T> *find_unit_kernel<T>(InstructionSet, const std::string &); \
+  template const UvwKernel<T> *find_uvw_kernel<T>(InstructionSet, const std::string &);   \
   template const ContractionKernel<T> *find_contraction_kernel<T>(InstructionSet, const std::string &);
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)

@@ -19,6 +19,10 @@ constexpr int64_t TILE_BYTES = 800000;
 constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // `deterministic`: tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
+// Edges whose weights a network makes at a time: enough rows for the dense products, and their scratch, some tens of kB
+// per edge, stays small.
+constexpr int NETWORK_EDGES = 256;
+constexpr int NETWORK_SENDERS = 4;    // in a gather, for a similar number
 
 }    // namespace
 
@@ -42,7 +46,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
       auto convolution =
           std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
-      convolution->select_kernels([set](const std::string &key) { return find_unit_kernel<T>(set, key); });
+      convolution->select_kernels(set);
       op = std::move(convolution);
     } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));
@@ -336,23 +340,90 @@ SpeciesOrder ModelKokkos<T, G>::contraction_order(Thread &thread, const Contract
   return {order, begin};
 }
 
-// The edges of a tile with their radial weights. Everything in it lives in the thread's scratch or in edges_.
+// f(run) for the runs of a tile's receivers whose weights are made together: the tile itself unless a network makes
+// them.
 template <class T, class G>
-ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile,
-                                           bool fixed_input) {
-  const int64_t *begin = edges_.begin() + tile.first;
-  const int64_t count = begin[tile.count] - begin[0];
+template <class F>
+void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f) {
+  if (!op.network()) {
+    f(tile);
+    return;
+  }
+  const int64_t *begin = edges_.begin();
+  const int end = tile.first + tile.count;
+  for (int first = tile.first; first < end;) {
+    int last = first + 1;
+    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
+    f(Tile{first, last - first});
+    first = last;
+  }
+}
+
+// What the network of a convolution reads of the edges of a run.
+template <class T, class G>
+NetworkEdges<Real<T>, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
+  const int64_t *begin = edges_.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
+  int *receiver = thread.receiver_row.reserve(2 * count), *species = receiver + count;
+  for (int a = 0; a < run.count; a++)
+    for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
+      receiver[e - begin[0]] = run.first + a;
+      species[e - begin[0]] = receiver_species_[run.first + a];
+    }
+  const int *sender_species = edges_.sender_species() + begin[0];
+  const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
+  FeatureRows<R> x = rows_of(thread, run, layer.input, false);
+  x.first = 0;
+  return {count,
+          edges_.distance() + begin[0],
+          species,
+          sender_species,
+          step.fixed_input ? species : receiver,
+          step.fixed_input ? sender_species : edges_.sender_row() + begin[0],
+          x};
+}
+
+// The weights of the edges that a network makes, each a bin of its own.
+template <class T, class G>
+RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
+                                                       const NetworkEdges<R, G> &of, int *table_row, T *fraction,
+                                                       R *bins_per_length) {
+  R *weights = thread.weights.reserve(of.count * op.columns());
+  if constexpr (!IS_DUAL<T>)    // duals have no such networks
+    op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
+  for (int64_t e = 0; e < of.count; e++) {
+    table_row[e] = static_cast<int>(e);
+    fraction[e] = T(0);
+    bins_per_length[e] = 1;
+  }
+  return {weights, of.count};
+}
+
+// The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in edges_.
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, const Tile &run) {
+  const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
+  const int64_t *begin = edges_.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
   int *table_row = thread.table_row.reserve(count);
   T *fraction = thread.fraction.reserve(count);
   R *bins_per_length = thread.bins_per_length.reserve(count);
   const RadialRows<R> radial =
-      op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), tile), count, 0, count,
-                thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  const ConvEdges<T> edges{
-      tile.count,         begin,        fixed_input ? edges_.sender_species() : edges_.sender_row(),
-      edges_.harmonics(), radial.table, radial.rows,
-      table_row,          fraction,     bins_per_length,
-      op.rows_per_bin()};
+      op.network()
+          ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
+          : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
+                      thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
+  const ConvEdges<T> edges{run.count,
+                           begin,
+                           step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                           edges_.harmonics(),
+                           radial.table,
+                           radial.rows,
+                           table_row,
+                           fraction,
+                           bins_per_length,
+                           op.rows_per_bin(),
+                           op.network() ? thread.weights.data() : nullptr};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
   return edges;
 }
@@ -386,10 +457,13 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         }
       } else if (const auto *c = std::get_if<Convolution>(&layer)) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
-        const ConvEdges<T> edges = tile_edges(thread, convolution, tile, step.fixed_input);
         const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
         const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
-        kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
+        for_runs(convolution, tile, [&](const Tile &run) {
+          const ConvEdges<T> edges = run_edges(thread, step, run);
+          kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
+                            thread.kernel.data());
+        });
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
                                         rows_of(thread, tile, g->output, false));
@@ -433,18 +507,43 @@ template <class T, class G>
 void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, const Tile &tile) {
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
-  const ConvEdges<T> edges = tile_edges(thread, op, tile, step.fixed_input);
-  const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[tile.count] - begin;
-  const int num_y = op.plan().num_y;
-  T *y_adj = thread.y_adj.reserve(count * num_y);
   const FeatureRows<R> x = rows_of(thread, tile, layer.input, false),
                        out_adj = rows_of(thread, tile, layer.output, true);
   const bool scatter = !step.fixed_input && !options_.deterministic;
-  kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows, out_adj.first, y_adj,
-                     scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()),
-                     edge_slab_row_.data(), thread.kernel.data());
-  G *adjoint = edges_.adjoint() + begin * num_y;
-  for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+  const FeatureRows<R> slab{scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()), 0};
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
+  if (writes_receivers(step)) {
+    own_adj = rows_of(thread, tile, layer.input, true);
+    const FeatureLayout &layout = plan_.features[layer.input].layout;
+    if (step.adjoint == Step::Adjoint::overwrite)
+      for (int g = 0; g < layout.num_groups(); g++)
+        std::fill_n(own_adj.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(), R(0));
+    own_adj.first = 0;
+  }
+  for_runs(op, tile, [&](const Tile &run) {
+    const ConvEdges<T> edges = run_edges(thread, step, run);
+    const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
+    const int num_y = op.plan().num_y;
+    T *y_adj = thread.y_adj.reserve(count * num_y);
+    kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows,
+                       out_adj.first + run.first - tile.first, y_adj, slab.data, slab.rows, edge_slab_row_.data(),
+                       thread.kernel.data());
+    if constexpr (!IS_DUAL<T>)
+      if (op.network()) {
+        const NetworkEdges<T, G> of = network_edges(thread, step, run);
+        op.network()->backward(*kernels_, of, thread.radial.data(), edges.weights_adj,
+                               {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
+      }
+    G *adjoint = edges_.adjoint() + begin * num_y;
+    for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+  });
+}
+
+// Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
+template <class T, class G>
+bool ModelKokkos<T, G>::writes_receivers(const Step &step) const {
+  const EdgeNetwork<R> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
+  return network && network->reads_receiver() && !step.fixed_input && step.adjoint != Step::Adjoint::none;
 }
 
 template <class T, class G>
@@ -505,7 +604,8 @@ template <class T, class G>
 void ModelKokkos<T, G>::add_slabs(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
-  const bool add_owned = stage.steps.front().adjoint == Step::Adjoint::add;
+  const Step &step = stage.steps.front();
+  const bool add_owned = step.adjoint == Step::Adjoint::add || writes_receivers(step);
   const int64_t rows = neighborhood_->num_rows;
   R *adjoint = exchanged_adjoint(s);
   Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
@@ -533,21 +633,25 @@ void ModelKokkos<T, G>::gather_senders(int s) {
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
-  const bool add_owned = step.adjoint == Step::Adjoint::add;
+  const bool add_owned = step.adjoint == Step::Adjoint::add || writes_receivers(step);
   const int num_rows = neighborhood_->num_rows, num_y = op.plan().num_y,
             num_threads = static_cast<int>(threads_.size());
-  const int num_blocks = (num_rows + DETERMINISTIC_TILE - 1) / DETERMINISTIC_TILE;
+  const int tile = op.network() ? NETWORK_SENDERS : DETERMINISTIC_TILE;
+  const int num_blocks = (num_rows + tile - 1) / tile;
   R *adjoint = exchanged_adjoint(s);
   const int64_t *transposed = edges_.transposed_begin();
 
   on_threads("equi:gather", [&](int t) {
     Thread &thread = *threads_[t];
     for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
-      const int first = block * DETERMINISTIC_TILE, count = std::min(DETERMINISTIC_TILE, num_rows - first);
+      const int first = block * tile, count = std::min(tile, num_rows - first);
       const int64_t most = transposed[first + count] - transposed[first];
       int64_t *begin = thread.gather_begin.reserve(count + 1);
       int *receiver = thread.receiver_row.reserve(most);
-      int *function = thread.function.reserve(most);
+      // The function of each edge or, for a network, the species of its two atoms and the row of the sender.
+      const int64_t stride = op.network() ? most : 0;
+      int *function = thread.function.reserve(most + 2 * stride);
+      int *receiver_species = function, *sender_species = function + stride, *sender_row = function + 2 * stride;
       G *distance = thread.gather_distance.reserve(most);
       T *y = thread.gather_y.reserve(most * num_y);
       int64_t n = 0;
@@ -558,7 +662,14 @@ void ModelKokkos<T, G>::gather_senders(int s) {
           if (e < 0) continue;
           receiver[n] = edges_.transposed_receiver(k);
           distance[n] = edges_.distance()[e];
-          function[n] = op.radial_set().of_pair(receiver_species_[receiver[n]], neighborhood_->row_species[first + a]);
+          const int species_i = receiver_species_[receiver[n]], species_j = neighborhood_->row_species[first + a];
+          if (op.network()) {
+            receiver_species[n] = species_i;
+            sender_species[n] = species_j;
+            sender_row[n] = first + a;
+          } else {
+            function[n] = op.radial_set().of_pair(species_i, species_j);
+          }
           std::copy_n(edges_.harmonics() + e * num_y, num_y, y + n * num_y);
           n++;
         }
@@ -567,17 +678,37 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       int *table_row = thread.table_row.reserve(n);
       T *fraction = thread.fraction.reserve(n);
       R *bins_per_length = thread.bins_per_length.reserve(n);
+      const FeatureRows<R> x{feature_[layer.input]->data(), num_rows, 0};
+      const NetworkEdges<R, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
       const RadialRows<R> radial =
-          op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()), table_row, fraction,
-                    bins_per_length);
-      const ConvEdges<T> edges{count,    begin,           receiver,         y, radial.table, radial.rows, table_row,
-                               fraction, bins_per_length, op.rows_per_bin()};
+          op.network() ? network_weights(thread, op, of, table_row, fraction, bins_per_length)
+                       : op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
+                                   table_row, fraction, bins_per_length);
+      const ConvEdges<T> edges{count,
+                               begin,
+                               receiver,
+                               y,
+                               radial.table,
+                               radial.rows,
+                               table_row,
+                               fraction,
+                               bins_per_length,
+                               op.rows_per_bin(),
+                               op.network() ? thread.weights.data() : nullptr};
       thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
       const size_t size = static_cast<size_t>(count) * layout.row_size();
       R *x_adj = thread.slab.reserve(size);
       std::fill_n(x_adj, size, R(0));    // blocks that start no path keep this
       const R *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
-      kernels_->backward_gather(op.plan(), edges, out_adj, num_owned(), x_adj, count, 0, thread.kernel.data());
+      kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
+                                thread.kernel.data());
+      if constexpr (!IS_DUAL<T>)
+        if (op.network() && op.network()->reads_sender()) {
+          for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
+          op.network()->backward(
+              *kernels_, of, thread.radial.data(), edges.weights_adj,
+              {nullptr, 0, FeatureRows<T>{nullptr, 0, 0}, FeatureRows<T>{x_adj, count, 0}, nullptr, sender_row});
+        }
       for (int g = 0; g < layout.num_groups(); g++) {
         const FeatureGroup &group = layout.group(g);
         for (int a = 0; a < count; a++) {
@@ -671,7 +802,8 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
   for (const auto &t : threads_)
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
              t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
-             t->gather_y.bytes() + t->gather_distance.bytes() + t->slab_rows.size() * sizeof(int);
+             t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
+             t->function.bytes() + t->slab_rows.size() * sizeof(int);
   return bytes;
 }
 
@@ -682,7 +814,7 @@ template class ModelKokkos<Dual<float>, Dual<double>>;
 template class ModelKokkos<Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   const InstructionSet set = best_instruction_set();
   if (options.directional) {
     if (options.precision == Precision::double_)

@@ -51,7 +51,7 @@ class ModelKokkos : public Evaluator {
   struct Thread {
     int first_tile = 0, last_tile = 0;    // [first, last)
     std::vector<int> slab_rows;           // row of each slab row
-    Buffer<R> slab, features, radial, linear, bins_per_length;
+    Buffer<R> slab, features, radial, weights, linear, bins_per_length;
     Buffer<char> kernel;
     Buffer<int> table_row, order, receiver_row, function;
     Buffer<int64_t> gather_begin;
@@ -87,7 +87,13 @@ class ModelKokkos : public Evaluator {
   DensityEdges<G> density_edges(Thread &thread, const RadialSet &set, const Tile &tile);
   SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
   void add_repulsion();
-  ConvEdges<T> tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile, bool fixed_input);
+  template <class F>
+  void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
+  NetworkEdges<R, G> network_edges(Thread &thread, const Step &step, const Tile &run);
+  RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<R, G> &of,
+                                int *table_row, T *fraction, R *bins_per_length);
+  ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
+  bool writes_receivers(const Step &step) const;
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);
   void gather_senders(int stage);

@@ -4,17 +4,11 @@
 #ifndef EQUI_DUAL_H
 #define EQUI_DUAL_H
 
+#include "host_device.h"
+
 #include <cmath>
 #include <cstdint>
 #include <type_traits>
-
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define EQUI_FUNCTION __host__ __device__ inline
-#else
-// Always inlined: files compiled for other instruction sets call these, and their copies must not be linked into
-// others.
-#define EQUI_FUNCTION __attribute__((always_inline)) inline
-#endif
 
 namespace equi {
 

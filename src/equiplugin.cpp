@@ -13,19 +13,22 @@
 #include "equi_modes.h"
 #include "lammps_plugin_api.h"
 #include "pair_equi.h"
+#ifdef EQUI_KK
+#include "pair_equi_kokkos.h"
+#endif
 
 #include "lammps.h"
 
 using namespace LAMMPS_NS;
 
-template <class Style>
+// LAMMPS takes a pointer to the base class.
+template <class Base, class Style>
 static void *make(void *lmp) {
-  return new Style(static_cast<LAMMPS *>(lmp));
+  return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
 }
 
-template <class Style>
-static void *make_with_arguments(void *lmp, int narg, char **arg) {
-  return new Style(static_cast<LAMMPS *>(lmp), narg, arg);
+static void *make_compute(void *lmp, int narg, char **arg) {
+  return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
 }
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
@@ -44,12 +47,20 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
     plugin.info = info;
     reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
   };
-  plugin.creator.v1 = make<PairEqui>;
-  add("pair", "equi", "O(3)-equivariant machine-learned potentials");
-  plugin.creator.v1 = make<EquiDynamicalMatrix>;
+  const auto add_pair = [&](const char *name, lammpsplugin_make creator) {
+    plugin.creator.v1 = creator;
+    add("pair", name, "O(3)-equivariant machine-learned potentials");
+  };
+  add_pair("equi", make<Pair, PairEqui>);
+#ifdef EQUI_KK
+  add_pair("equi/kk", make<Pair, PairEquiKokkos<LMPDeviceType>>);
+  add_pair("equi/kk/device", make<Pair, PairEquiKokkos<LMPDeviceType>>);
+  add_pair("equi/kk/host", make<Pair, PairEquiKokkos<LMPHostType>>);
+#endif
+  plugin.creator.v1 = make<Command, EquiDynamicalMatrix>;
   add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
-  plugin.creator.v1 = make<EquiModes>;
+  plugin.creator.v1 = make<Command, EquiModes>;
   add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
-  plugin.creator.v2 = make_with_arguments<ComputeEquiHVP>;
+  plugin.creator.v2 = make_compute;
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
 }

@@ -91,9 +91,11 @@ class Evaluator {
 // Model already restricted to the elements of the run. Defined in kokkos/model_kokkos.cpp.
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default.
-void start_kokkos(int num_threads, int device);
+// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default. number:
+// of this process among those that share the GPUs of a machine, which it takes in turn.
+void start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
+int num_devices();               // GPUs that Kokkos sees, 0 without any
 
 }    // namespace equi
 

@@ -2,9 +2,9 @@
 
 #include "contraction_generator.h"
 #include "generated_text.h"
+#include "uvw_generator.h"
 
 #include <cstdlib>
-#include <utility>
 
 namespace equi {
 
@@ -272,54 +272,68 @@ void begin_file(Text &text, const KernelTarget &target) {
 // The kernels of a unit; duals have them for quintic tables alone.
 void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (&numbers)[2], bool dual) {
   const std::string key = u.shape.key();
+  const bool is_uvw = u.shape.is_uvw();
+  const char *kernel = is_uvw ? "UvwKernel" : "UnitKernel";
   text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("namespace {");
   generate_forms(text, u);
-  generate_forward(text, u);
-  generate_backward(text, u);
-  generate_gather(text, u);
+  if (is_uvw) {
+    generate_uvw_functions(text, u);
+  } else {
+    generate_forward(text, u);
+    generate_backward(text, u);
+    generate_gather(text, u);
+  }
   text.line("}    // namespace");
   for (const NumberName &number : numbers) {
-    text.line("extern const UnitKernel<%s> %s_KERNEL;", number.type, number.name);
-    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", number.type, number.name, key.c_str(),
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+    text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, number.type, number.name, key.c_str(),
               number.type);
     const char *separator = "";
-    for (const char *name : {"forward", "backward", "gather"}) {
+    for (const char *function : {"forward", "backward", "gather"}) {
       if (dual)
-        text.line("  %s{nullptr, %s<%s, 6>}", separator, name, number.type);
+        text.line("  %s{nullptr, %s<%s, 6>}", separator, function, number.type);
       else
-        text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, number.type, name, number.type);
+        text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, function, number.type, function, number.type);
       separator = ", ";
     }
     text.line("};");
   }
 }
 
+// of_duals: the same unit with room for half as many numbers in registers; not for uvw paths.
 void generate_unit_namespace(Text &text, const UnitSchedule &u, const UnitSchedule &of_duals) {
   const std::string key = u.shape.key();
   text.line("namespace unit_%s {", key.c_str());
   generate_unit_kernels(text, u, PLAIN, false);
-  text.line("namespace dual {");
-  generate_unit_kernels(text, of_duals, DUALS, true);
-  text.line("}    // namespace dual");
+  if (!u.shape.is_uvw()) {
+    text.line("namespace dual {");
+    generate_unit_kernels(text, of_duals, DUALS, true);
+    text.line("}    // namespace dual");
+  }
   text.line("}    // namespace unit_%s", key.c_str());
 }
 
 // The arrays of kernels, and `definition` as the library of them.
 void list_kernels(Text &text, const KernelNames &names, const KernelTarget &target, const char *definition) {
   std::string lists;
-  const auto list = [&](const char *kind, const char *folder, const std::vector<std::string> &keys,
-                        const NumberName &number, const char *inner) {
-    // One more than there are, for an array may not be empty.
-    text.line("const %sKernel<%s> *const %s_%s[] = {", kind, number.type, number.name, folder);
-    for (const std::string &key : keys) text.line("  &%s_%s::%s%s_KERNEL,", folder, key.c_str(), inner, number.name);
-    text.line("  nullptr};");
-    lists += ", {" + std::to_string(keys.size()) + ", " + number.name + "_" + folder + "}";
+  // Kind of kernel, of the namespaces, of the lists.
+  const auto list = [&](const char *kernel, const char *space, const char *kind, const std::vector<std::string> &keys,
+                        const NumberName(&numbers)[2], const char *inner) {
+    for (const NumberName &number : numbers) {
+      // One more than there are, for an array may not be empty.
+      text.line("const %s<%s> *const %s_%s[] = {", kernel, number.type, number.name, kind);
+      for (const std::string &key : keys) text.line("  &%s_%s::%s%s_KERNEL,", space, key.c_str(), inner, number.name);
+      text.line("  nullptr};");
+      lists += ", {" + std::to_string(keys.size()) + ", " + number.name + "_" + kind + "}";
+    }
   };
-  for (const NumberName &number : PLAIN) list("Unit", "unit", names.units, number, "");
-  for (const NumberName &number : PLAIN) list("Contraction", "contraction", names.contractions, number, "");
-  for (const NumberName &number : DUALS) list("Unit", "unit", names.units, number, "dual::");
+  list("UnitKernel", "unit", "UNITS", names.units, PLAIN, "");
+  list("UvwKernel", "unit", "UVW", names.uvw, PLAIN, "");
+  list("ContractionKernel", "contraction", "CONTRACTIONS", names.contractions, PLAIN, "");
+  list("UnitKernel", "unit", "UNITS", names.units, DUALS, "dual::");
   text.line("%s = {UNIT_KERNEL_ABI, \"%s\"%s};", definition, target.name, lists.c_str());
 }
 
@@ -365,6 +379,15 @@ std::vector<UnitShape> common_units() {
   return units;
 }
 
+std::vector<UnitShape> common_uvw_paths() {
+  std::vector<UnitShape> paths;
+  for (int l1 = 0; l1 <= 2; ++l1)
+    for (int l2 = 0; l2 <= 2; ++l2)
+      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, 2); ++l3)
+        paths.push_back({l1, {{l2, l3}}, Connection::uvw});
+  return paths;
+}
+
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
   return file_of_kernels(target, "host_simd.h", [&](Text &text) {
     // A dual takes two registers.
@@ -380,21 +403,21 @@ std::string generate_contraction(const ContractionSchedule &contraction, const K
 
 std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target) {
   return file_of_kernels(target, "unit_kernel.h", [&](Text &text) {
-    const auto declare = [&](const char *kernel, const NumberName &number) {
-      text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
-    };
-    for (const std::string &key : names.units) {
-      text.line("namespace unit_%s {", key.c_str());
-      for (const NumberName &number : PLAIN) declare("UnitKernel", number);
-      text.line("namespace dual {");
-      for (const NumberName &number : DUALS) declare("UnitKernel", number);
-      text.line("} }");
-    }
-    for (const std::string &key : names.contractions) {
-      text.line("namespace contraction_%s {", key.c_str());
-      for (const NumberName &number : PLAIN) declare("ContractionKernel", number);
+    const auto declare = [&](const char *space, const char *kernel, const std::string &key, bool has_duals) {
+      text.line("namespace %s_%s {", space, key.c_str());
+      for (const NumberName &number : PLAIN)
+        text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+      if (has_duals) {
+        text.line("namespace dual {");
+        for (const NumberName &number : DUALS)
+          text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+        text.line("}");
+      }
       text.line("}");
-    }
+    };
+    for (const std::string &key : names.units) declare("unit", "UnitKernel", key, true);
+    for (const std::string &key : names.uvw) declare("unit", "UvwKernel", key, false);
+    for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key, false);
     text.line("extern const KernelLibrary KERNEL_LIBRARY;");
     list_kernels(text, names, target, "const KernelLibrary KERNEL_LIBRARY");
   });

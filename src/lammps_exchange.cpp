@@ -51,6 +51,12 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
   pair_->comm_reverse = reverse_size;
 }
 
+int LammpsExchange::packed(int n) {
+  traffic_.bytes += static_cast<double>(sizeof(double)) * n * size_;
+  traffic_.messages += n > 0;
+  return n * size_;
+}
+
 int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
   for (int k = 0; k < n; k++) {
     char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
@@ -63,8 +69,7 @@ int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
       to += p.bytes;
     }
   }
-  bytes_packed_ += 8.0 * n * size_;
-  return n * size_;
+  return packed(n);
 }
 
 void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
@@ -93,8 +98,7 @@ int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
       to += p.bytes;
     }
   }
-  bytes_packed_ += 8.0 * n * size_;
-  return n * size_;
+  return packed(n);
 }
 
 namespace {

@@ -41,7 +41,7 @@ class LammpsExchange : public GhostExchange {
 
   // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
   // active: whether any rank has remote rows; the same on all ranks.
-  void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
+  virtual void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
   bool active() const { return active_; }
 
   void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
@@ -60,26 +60,36 @@ class LammpsExchange : public GhostExchange {
     return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
   }
 
-  // Bytes handed to LAMMPS by this rank since the start.
-  double bytes_packed() const { return bytes_packed_; }
+  // What this rank handed to LAMMPS since the last call of restart_counting(). LAMMPS passes a message of a rank to
+  // itself on without MPI; it is counted too.
+  struct Traffic {
+    double bytes = 0.0;
+    int messages = 0;
+  };
+  const Traffic &traffic() const { return traffic_; }
+  void restart_counting() { traffic_ = {}; }
+
+ protected:
+  struct Piece {
+    char *data;
+    int bytes;    // per row
+  };
+  const std::vector<int> *atom_row_ = nullptr;
+  int num_owned_ = 0;
+  std::vector<Piece> pieces_;    // of the feature on its way
+  bool is_float_ = false;
+  int size_ = 0;    // doubles per atom
+
+  int packed(int n);    // counts a message of n atoms; its number of doubles
 
  private:
   template <class T>
   void run(const FeaturePieces<T> &rows, bool forward);
 
-  struct Piece {
-    char *data;
-    int bytes;    // per row
-  };
   LAMMPS_NS::Pair *pair_;
   LAMMPS_NS::Comm *comm_ = nullptr;
-  const std::vector<int> *atom_row_ = nullptr;
-  int num_owned_ = 0;
   bool active_ = false;
-  std::vector<Piece> pieces_;
-  bool is_float_ = false;
-  int size_ = 0;    // doubles per atom
-  double bytes_packed_ = 0.0;
+  Traffic traffic_;
 };
 
 }    // namespace equi

@@ -9,7 +9,6 @@
 #include "lammps_neighborhood.h"
 
 #include "atom.h"
-#include "neigh_list.h"
 
 #include <sched.h>
 
@@ -17,14 +16,14 @@
 #include <cstdlib>
 #include <stdexcept>
 #include <unordered_map>
+#include <utility>
 
 namespace equi {
 
 using LAMMPS_NS::Atom;
-using LAMMPS_NS::NeighList;
 using LAMMPS_NS::tagint;
 
-void build_neighborhood(const Atom &atom, const NeighList &list, const std::vector<int> &type_species, Neighborhood &n,
+void build_neighborhood(const Atom &atom, const FullList &list, const std::vector<int> &type_species, Neighborhood &n,
                         std::vector<int> &atom_row) {
   const int nlocal = atom.nlocal, nall = atom.nlocal + atom.nghost;
   n.num_atoms = nall;
@@ -35,9 +34,9 @@ void build_neighborhood(const Atom &atom, const NeighList &list, const std::vect
   atom_row.assign(nall, -1);
 
   std::unordered_map<tagint, int> row_of_tag;
-  row_of_tag.reserve(2 * static_cast<size_t>(list.inum));
-  for (int ii = 0; ii < list.inum; ii++) {
-    const int i = list.ilist[ii];
+  row_of_tag.reserve(2 * static_cast<size_t>(list.num_atoms));
+  for (int ii = 0; ii < list.num_atoms; ii++) {
+    const int i = list.atoms[ii];
     const int species = type_species[atom.type[i]];
     if (species < 0) continue;
     atom_row[i] = static_cast<int>(n.receiver.size());
@@ -47,7 +46,7 @@ void build_neighborhood(const Atom &atom, const NeighList &list, const std::vect
   }
   n.num_receivers = static_cast<int>(n.receiver.size());
   // Atoms that are here but not in the list have no row, nor have their images.
-  if (list.inum < nlocal)
+  if (list.num_atoms < nlocal)
     for (int i = 0; i < nlocal; i++)
       if (atom_row[i] < 0) row_of_tag[atom.tag[i]] = -1;
   for (int g = nlocal; g < nall; g++) {
@@ -60,14 +59,24 @@ void build_neighborhood(const Atom &atom, const NeighList &list, const std::vect
   n.num_rows = static_cast<int>(n.row_species.size());
 
   n.first.assign(1, 0);
+  std::vector<std::pair<tagint, int>> senders;    // ID and atom
   for (int i : n.receiver) {
     const int *neighbors = list.firstneigh[i];
-    for (int k = 0; k < list.numneigh[i]; k++) {
-      const int j = neighbors[k] & NEIGHMASK;
+    senders.clear();
+    for (int k = 0; k < list.num_neighbors[i]; k++) {
+      const int j = neighbors[k * list.stride] & NEIGHMASK;
       if (type_species[atom.type[j]] < 0) continue;
       if (atom_row[j] < 0)
         throw std::runtime_error("atom " + std::to_string(atom.tag[j]) +
                                  " is a neighbor but not in the neighbor list of pair style equi");
+      senders.push_back({atom.tag[j], j});
+    }
+    std::sort(senders.begin(), senders.end(), [&](const auto &a, const auto &b) {
+      if (a.first != b.first) return a.first < b.first;
+      const double *xa = atom.x[a.second], *xb = atom.x[b.second];
+      return std::lexicographical_compare(xa, xa + 3, xb, xb + 3);
+    });
+    for (const auto &[id, j] : senders) {
       n.sender_atom.push_back(j);
       n.sender_row.push_back(atom_row[j]);
     }
@@ -113,8 +122,9 @@ int threads_per_rank(MPI_Comm world, int partitions) {
   return std::clamp(share, 1, std::max(1, CPU_COUNT(&mine)));
 }
 
-int local_rank(MPI_Comm world) {
-  return NodeComm(world).rank();
+NodePlace node_place(MPI_Comm world) {
+  const NodeComm node(world);
+  return {node.rank(), node.size()};
 }
 
 }    // namespace equi

@@ -6,15 +6,16 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-#include "pair_equi.h"
+#include "pair_equi_impl.h"
 
 #include "chemical_elements.h"
-#include "evaluator.h"
-#include "lammps_exchange.h"
 #include "lammps_neighborhood.h"
 #include "model_file.h"
 #include "reference_library.h"
 #include "self_check.h"
+#ifdef EQUI_DEVICE
+#include "device_model.h"
+#endif
 
 #include "atom.h"
 #include "comm.h"
@@ -29,41 +30,16 @@
 #include "utils.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
 using namespace LAMMPS_NS;
 
-struct PairEqui::Impl {
-  explicit Impl(Pair *pair) : exchange(pair) {}
-
-  // What the input script said.
-  equi::EvaluatorOptions options;
-  bool reference = false, check = false;
-  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
-
-  std::unique_ptr<equi::Model> model;    // the whole file
-  std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
-  std::vector<int> type_species;         // [ntypes+1], -1 for NULL
-  std::unique_ptr<equi::Evaluator> evaluator;
-  bool wants_hessian = false;
-  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
-  double energy_unit = 1.0;                        // LAMMPS's units per eV
-
-  equi::LammpsExchange exchange;
-  equi::Neighborhood neighborhood;
-  std::vector<int> atom_row;
-  bool neighborhood_is_set = false, directional_is_set = false;
-  bigint neighbor_builds = -1;
-  std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
-  std::vector<std::array<double, 9>> virials;                            // [atoms], eV
-  std::vector<double> energies;                                          // [atoms], eV
-  std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
-  std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
-  double memory_without_atoms = 0.0;    // bytes
-  bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
-};
+#ifdef EQUI_DEVICE
+static constexpr auto make_native_evaluator = equi::make_device_evaluator;
+#else
+static constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+#endif
 
 /* ---------------------------------------------------------------------- */
 
@@ -277,15 +253,18 @@ void PairEqui::give_warnings() {
 ------------------------------------------------------------------------- */
 
 void PairEqui::make_evaluator() {
-  const int threads = equi::threads_per_rank(world, universe->nprocs / comm->nprocs);
-  const int device = equi::local_rank(world);
-  equi::start_kokkos(threads, device);
+  const int partitions = universe->nprocs / comm->nprocs;
+  const equi::NodePlace node = equi::node_place(world);
+  equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
+  if (comm->me == 0 && equi::num_devices() > 0 && partitions * node.num_ranks > equi::num_devices())
+    error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
+                   partitions * node.num_ranks, equi::num_devices());
   const equi::Model &model = *impl->model;
   std::string fault;
   try {
     const equi::Model reduced = model.restricted_to(impl->symbols);
     impl->evaluator = impl->reference ? equi::make_reference_evaluator(reduced, impl->options)
-                                      : equi::make_kokkos_evaluator(reduced, impl->options);
+                                      : make_native_evaluator(reduced, impl->options);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -323,31 +302,39 @@ void PairEqui::update_neighborhood() {
   if (same_list && std::equal(impl->atom_type.begin(), impl->atom_type.end(), atom->type)) return;
   impl->atom_type.assign(atom->type, atom->type + nall);
   try {
-    equi::build_neighborhood(*atom, *list, impl->type_species, impl->neighborhood, impl->atom_row);
+    read_neighbor_list();
   } catch (const std::exception &e) {
     error->one(FLERR, "Pair style equi: {}", e.what());
   }
   const int mine = impl->neighborhood.num_rows > impl->neighborhood.num_receivers;
-  int any = impl->exchange.active();
+  int any = impl->exchange->active();
   if (!same_list)
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
   else if (mine && !any)    // only this rank knows that types have changed, so nothing may be asked of the others
     error->one(FLERR,
                "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
-  impl->exchange.set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
+  impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
   impl->evaluator->set_neighborhood(impl->neighborhood);
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
 }
 
-void PairEqui::compute(int eflag, int vflag) {
-  ev_init(eflag, vflag);
+void PairEqui::read_neighbor_list() {
+  const equi::FullList full{list->inum, list->ilist, list->numneigh, list->firstneigh, 1};
+  equi::build_neighborhood(*atom, full, impl->type_species, impl->neighborhood, impl->atom_row);
+}
+
+const double *PairEqui::positions() {
+  return atom->nlocal + atom->nghost > 0 ? &atom->x[0][0] : nullptr;
+}
+
+void PairEqui::evaluate() {
   update_neighborhood();
 
   const int nall = atom->nlocal + atom->nghost;
   equi::EvaluationRequest request;
-  request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
   // One entry at least: a rank without atoms takes part in all exchanges, and a null pointer means that no forces are
   // wanted.
   impl->forces.assign(nall + 1, {0.0, 0.0, 0.0});
@@ -363,21 +350,29 @@ void PairEqui::compute(int eflag, int vflag) {
   }
 
   equi::EvaluationResult result;
+  impl->exchange->restart_counting();
   try {
-    result = impl->evaluator->evaluate(request, impl->exchange);
+    result = impl->evaluator->evaluate(request, *impl->exchange);
   } catch (const std::exception &e) {
     evaluation_error(e);
   }
+  const double unit = impl->energy_unit;
+  if (eflag_global) eng_vdwl += unit * result.energy;
+  if (vflag_global)
+    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+}
+
+void PairEqui::compute(int eflag, int vflag) {
+  ev_init(eflag, vflag);
+  evaluate();
 
   const double unit = impl->energy_unit;
+  const int nall = atom->nlocal + atom->nghost;
   double **f = atom->f;
   for (int i = 0; i < nall; i++)
     for (int k = 0; k < 3; k++) f[i][k] += unit * impl->forces[i][k];
-  if (eflag_global) eng_vdwl += unit * result.energy;
   if (eflag_atom)
     for (int i = 0; i < atom->nlocal; i++) eatom[i] += unit * impl->energies[i];
-  if (vflag_global)
-    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
   if (vflag_atom)
     for (int i = 0; i < nall; i++) {
       const std::array<double, 9> &v = impl->virials[i];
@@ -387,19 +382,32 @@ void PairEqui::compute(int eflag, int vflag) {
   if (cvflag_atom)
     for (int i = 0; i < nall; i++)
       for (int k = 0; k < 9; k++) cvatom[i][k] += unit * impl->virials[i][k];
+  finish_first_evaluation();
+}
 
+void PairEqui::finish_first_evaluation() {
   if (!impl->memory_is_logged) {
     impl->memory_is_logged = true;
     const double mine[2] = {static_cast<double>(impl->evaluator->memory_bytes()) - impl->memory_without_atoms,
                             static_cast<double>(impl->neighborhood.num_receivers)};
     double all[2];
     MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
+    const equi::LammpsExchange::Traffic &traffic = impl->exchange->traffic();
+    const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
+    double most[2];
+    MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
+    std::string exchange = "not needed";
+    if (impl->exchange->active())
+      exchange = fmt::format(
+          "of remote features through LAMMPS's communication, at most {:.3f} MB/step and {:.0f} "
+          "messages/step from a rank",
+          most[0] * 1e-6, most[1]);
     if (comm->me == 0)
       utils::logmesg(lmp,
                      "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
                      "{:.0f} atoms, {:.1f} kB/atom\n",
-                     impl->exchange.active() ? "of remote features through LAMMPS's communication" : "not needed",
-                     impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1], all[0] * 1e-3 / std::max(1.0, all[1]));
+                     exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
+                     all[0] * 1e-3 / std::max(1.0, all[1]));
   }
   if (!impl->forces_are_checked) {
     impl->forces_are_checked = true;
@@ -418,6 +426,7 @@ void PairEqui::init_hessian() {
 
 void PairEqui::make_directional() {
   if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
+  if (kokkosable) error->all(FLERR, "Pair style equi: second derivatives need the style without the suffix kk");
   if (!impl->directional) {
     equi::EvaluatorOptions options = impl->options;
     options.directional = true;
@@ -452,7 +461,7 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
   rows.assign(impl->neighborhood.num_rows + 1, {});
   for (int i = 0; i < nlocal; i++)
     if (atom_row[i] >= 0) std::copy_n(v[i], 3, rows[atom_row[i]].data());
-  impl->exchange.forward(pieces());
+  impl->exchange->forward(pieces());
   impl->direction.assign(nall + 1, {});
   for (int i = 0; i < nall; i++)
     if (atom_row[i] >= 0) impl->direction[i] = rows[atom_row[i]];
@@ -465,7 +474,7 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
   request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
   request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
   try {
-    impl->directional->evaluate(request, impl->exchange);
+    impl->directional->evaluate(request, *impl->exchange);
   } catch (const std::exception &e) {
     evaluation_error(e);
   }
@@ -474,7 +483,7 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
   for (int i = 0; i < nall; i++)
     if (atom_row[i] >= 0)
       for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += impl->tangents[i][k];
-  impl->exchange.reverse(pieces());
+  impl->exchange->reverse(pieces());
   for (int i = 0; i < nlocal; i++)
     for (int k = 0; k < 3; k++) hv[i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
 }
@@ -498,7 +507,7 @@ void PairEqui::check_stored_structures() {
   std::string fault;
   try {
     results = equi::run_self_check(*impl->model, impl->options,
-                                   impl->reference ? equi::make_reference_evaluator : equi::make_kokkos_evaluator);
+                                   impl->reference ? equi::make_reference_evaluator : make_native_evaluator);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -518,10 +527,10 @@ void PairEqui::check_stored_structures() {
 
 double PairEqui::total_energy() {
   equi::EvaluationRequest request;
-  request.positions = atom->nlocal + atom->nghost > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
   double mine = 0.0, all = 0.0;
   try {
-    mine = impl->evaluator->evaluate(request, impl->exchange).energy;
+    mine = impl->evaluator->evaluate(request, *impl->exchange).energy;
   } catch (const std::exception &e) {
     evaluation_error(e);
   }
@@ -567,14 +576,19 @@ void PairEqui::check_forces() {
 
     double energy[4];
     constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0};
+    sync_host_positions();
     const double start = here ? atom->x[owner][component] : 0.0;
-    for (int s = 0; s < 4; s++) {
-      if (here) atom->x[owner][component] = start + SHIFT[s] * step;
+    auto move_to = [&](double position) {
+      sync_host_positions();
+      if (here) atom->x[owner][component] = position;
+      modified_host_positions();
       comm->forward_comm();
+    };
+    for (int s = 0; s < 4; s++) {
+      move_to(start + SHIFT[s] * step);
       energy[s] = total_energy();
     }
-    if (here) atom->x[owner][component] = start;
-    comm->forward_comm();
+    move_to(start);
     const double numeric = -(energy[0] - 8.0 * energy[1] + 8.0 * energy[2] - energy[3]) / (12.0 * step);
     const double difference = std::fabs(numeric - analytic);
     // Rounding of the summed energy in the network's precision, a few units in the last place over all atoms, plus the
@@ -597,19 +611,19 @@ void PairEqui::check_forces() {
 /* ---------------------------------------------------------------------- */
 
 int PairEqui::pack_forward_comm(int n, int *list, double *buf, int /*pbc_flag*/, int * /*pbc*/) {
-  return impl->exchange.pack_forward(n, list, buf);
+  return impl->exchange->pack_forward(n, list, buf);
 }
 
 void PairEqui::unpack_forward_comm(int n, int first, double *buf) {
-  impl->exchange.unpack_forward(n, first, buf);
+  impl->exchange->unpack_forward(n, first, buf);
 }
 
 int PairEqui::pack_reverse_comm(int n, int first, double *buf) {
-  return impl->exchange.pack_reverse(n, first, buf);
+  return impl->exchange->pack_reverse(n, first, buf);
 }
 
 void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
-  impl->exchange.unpack_reverse(n, list, buf);
+  impl->exchange->unpack_reverse(n, list, buf);
 }
 
 double PairEqui::memory_usage() {

@@ -45,10 +45,22 @@ class PairEqui : public Pair {
   int pack_reverse_comm(int, int, double *) override;
   void unpack_reverse_comm(int, int *, double *) override;
 
- private:
-  struct Impl;
+ protected:
+  struct Impl;    // pair_equi_impl.h
   std::unique_ptr<Impl> impl;
 
+  // The steps of compute(): energy and virial into Pair's, forces and, if the flags ask for them, per-atom quantities
+  // into the arrays of impl; after the first time what the log says then, and the check of forces.
+  void evaluate();
+  void finish_first_evaluation();
+
+  // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory.
+  virtual void read_neighbor_list();           // into the neighborhood and the rows of atoms of impl
+  virtual const double *positions();           // [atoms][3], null without atoms
+  virtual void sync_host_positions() {}        // before positions are read from atom->x
+  virtual void modified_host_positions() {}    // after they were changed there
+
+ private:
   void allocate();
   void make_evaluator();
   void make_directional();

@@ -249,11 +249,12 @@ def _lammps_message(text):
 def evaluate_with_ranks(
     atoms, model_file=None, ranks=1, build_dir="build", precision="double", radial=None, extra_keywords=(),
     pair_commands=None, setup_commands=(), after_data=(), lmp=None, mpirun=None, folder=None, timeout=600, symbols=None,
+    arguments=(),
 ):  # fmt: skip
     """Result of one structure through `mpirun -np ranks lmp`.
 
-    setup_commands go before the box exists (comm_style, processors, newton), after_data behind it (balance).  With a
-    folder given, the input, data and output stay there.
+    setup_commands go before the box exists (comm_style, processors, newton), after_data behind it (balance), arguments
+    to lmp.  With a folder given, the input, data and output stay there.
     """
     symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
     box = lammps_box(atoms)
@@ -272,7 +273,7 @@ def evaluate_with_ranks(
         ]
         (folder / "in.evaluate").write_text("\n".join(lines) + "\n")
         command = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
-        command += [str(lmp), "-in", "in.evaluate", "-log", "log.lammps", "-nocite"]
+        command += [str(lmp), "-in", "in.evaluate", "-log", "log.lammps", "-nocite", *arguments]
         try:
             done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
         except OSError as error:

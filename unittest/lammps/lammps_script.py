@@ -15,6 +15,9 @@ import pytest
 from ase.build import bulk
 from equi_tools.lammps_runner import lammps_box, write_data
 
+# Arguments of every LAMMPS, with which the same tests run in another mode of LAMMPS.
+ARGUMENTS = os.environ.get("EQUI_LMP_ARGUMENTS", "").split()
+
 # A run that takes this long hangs: the longest default one takes some ten seconds on a busy machine.
 TIMEOUT = 240
 
@@ -88,7 +91,7 @@ class Lammps:
         """Run of an input that may fail."""
         (self.folder / "in.test").write_text("\n".join(lines) + "\n")
         command = [self.build_dir / "bin" / "mpirun", "-np", str(ranks)] if ranks > 1 else []
-        command += [self.lmp, "-in", "in.test", "-log", "log.lammps", "-nocite", *arguments]
+        command += [self.lmp, "-in", "in.test", "-log", "log.lammps", "-nocite", *ARGUMENTS, *arguments]
         process = subprocess.Popen(
             [str(word) for word in command], cwd=self.folder, env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

@@ -11,7 +11,7 @@ from ase import Atoms
 from ase.build import bulk, molecule
 from ase.spacegroup import crystal
 from equi_tools.lammps_runner import evaluate_with_ranks
-from lammps_script import Lammps, rock_salt
+from lammps_script import ARGUMENTS, Lammps, rock_salt
 
 # Sums in another order: three digits above the rounding of the sums of the largest case.
 ENERGY_TOLERANCE = 1e-12  # relative
@@ -114,6 +114,9 @@ CASES = {
     "mace_density_and_repulsion": Case("mace/density", heavy_salt(), ranks=(2, 4)),
     "mace_nonlinear_four_neighbourhoods": Case("mace/nonlinear_transform", rutile(), ranks=(2, 4)),
     "mace_four_layers": Case("mace/four_layers", alloy(), ranks=(2, 4)),
+    "mace_weights_of_features": Case("mace/attention_all", oxide(), ranks=(2, 4)),
+    "mace_weights_of_features_tiled": Case("mace/attention_edge_irreps", rock_salt((2, 2, 2)), **TILED, ranks=(3,)),
+    "mace_weights_of_features_empty_ranks": Case("mace/attention_options", corner(), ranks=(2, 4)),
     "mace_empty_ranks": Case("mace/no_cutoff", corner(), ranks=(2, 4)),
     "mace_box_below_cutoff": Case("mace/ell3", primitive(), ranks=(2,)),
     "framework_nequip": Case("nequip/checkpoint_options", oxide(), ranks=(2, 4)),
@@ -157,7 +160,7 @@ def evaluate(build_dir, case, ranks):
         ]
     return evaluate_with_ranks(
         case.atoms, path, ranks=ranks, build_dir=build_dir, setup_commands=setup, after_data=case.after_data,
-        pair_commands=pair_commands, timeout=240,
+        pair_commands=pair_commands, timeout=240, arguments=ARGUMENTS,
     )  # fmt: skip
 
 

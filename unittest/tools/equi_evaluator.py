@@ -119,13 +119,15 @@ class EquiEvaluator:
                 h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
-    def radial_network(self, net, basis, receivers, senders):
-        """Outputs [E, h_out] without the cutoff function of `times_cutoff`."""
+    def radial_network(self, net, basis, species, i, j, x=None):
+        """Outputs [E, h_out] without the cutoff function of `times_cutoff`; x: the input of a convolution."""
         inputs = [basis]
-        if "sender" in net:
-            inputs.append(self.tensors[net["sender"]][senders])
-        if "receiver" in net:
-            inputs.append(self.tensors[net["receiver"]][receivers])
+        for key, atoms in (("sender", j), ("receiver", i)):
+            part = net.get(key)
+            if isinstance(part, dict):
+                inputs.append(x[part["block"]][atoms, :, 0])
+            elif part is not None:
+                inputs.append(self.tensors[part][species[atoms]])
         return self.network(net, torch.cat(inputs, dim=1))
 
     @staticmethod
@@ -242,7 +244,7 @@ class EquiEvaluator:
                 features[layer["output"]] = out
             elif kind == "convolution":
                 x, out = features[layer["input"]], zeros(layer["irreps_out"])
-                weights, column = self.radial_network(layer["radial"], basis, species[i], species[j]), 0
+                weights, column = self.radial_network(layer["radial"], basis, species, i, j, x), 0
                 if layer["radial"].get("times_cutoff", False):
                     weights = weights * self.cutoff_function(self.stretched(r, species[i], species[j]))[:, None]
                 for path in layer["paths"]:
@@ -257,7 +259,7 @@ class EquiEvaluator:
                 assert column == weights.shape[1]
                 features[layer["output"]] = out
             elif kind == "density_normalization":
-                q = self.radial_network(layer["radial"], basis, species[i], species[j])[:, 0]
+                q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)
                 if layer["radial"].get("times_cutoff", False):
                     density = density * self.cutoff_function(self.stretched(r, species[i], species[j]))

@@ -1,0 +1,44 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// What changes from version to version of LAMMPS's package KOKKOS, here alone. Known: 4Feb2025 and 22Jul2025; and from
+// 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double of the host.
+
+#ifndef EQUI_LAMMPS_KOKKOS_VERSION_H
+#define EQUI_LAMMPS_KOKKOS_VERSION_H
+
+#include "kokkos_base.h"
+#include "kokkos_type.h"
+
+// DAT, LMPDeviceType and others are in this namespace in some versions and in the global one in others.
+namespace LAMMPS_NS::EquiKokkos {
+
+// The last argument of an unpacking hook is the buffer of messages, whatever it is called.
+template <class Class, class Buffer>
+Buffer buffer_of(void (Class::*)(int, int, Buffer &));
+using CommBuffer = decltype(buffer_of(&KokkosBase::unpack_forward_comm_kokkos));
+using CommList = DAT::tdual_int_1d;
+
+// Per-atom arrays of a pair style: views of doubles on the host side.
+template <class Arrays, class = void>
+struct PerAtomArrays {
+  using Energy = typename Arrays::tdual_efloat_1d;
+  using Virial = typename Arrays::tdual_virial_array;
+  using CentroidVirial = Kokkos::DualView<double *[9], Kokkos::LayoutRight, LMPDeviceType>;
+};
+template <class Arrays>
+struct PerAtomArrays<Arrays, std::void_t<typename Arrays::ttransform_kkacc_1d>> {
+  using Energy = typename Arrays::ttransform_kkacc_1d;
+  using Virial = typename Arrays::ttransform_kkacc_1d_6;
+  using CentroidVirial = typename Arrays::ttransform_kkacc_1d_9;
+};
+using PerAtom = PerAtomArrays<DAT>;
+
+}    // namespace LAMMPS_NS::EquiKokkos
+
+#endif

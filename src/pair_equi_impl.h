@@ -1,0 +1,59 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// What PairEqui holds, for its own source and for that of equi/kk.
+
+#ifndef LMP_PAIR_EQUI_IMPL_H
+#define LMP_PAIR_EQUI_IMPL_H
+
+#include "pair_equi.h"
+
+#include "evaluator.h"
+#include "lammps_exchange.h"
+
+#include "lmptype.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace LAMMPS_NS {
+
+struct PairEqui::Impl {
+  explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
+
+  // What the input script said.
+  equi::EvaluatorOptions options;
+  bool reference = false, check = false;
+  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
+
+  std::unique_ptr<equi::Model> model;    // the whole file
+  std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
+  std::vector<int> type_species;         // [ntypes+1], -1 for NULL
+  std::unique_ptr<equi::Evaluator> evaluator;
+  bool wants_hessian = false;
+  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
+  double energy_unit = 1.0;                        // LAMMPS's units per eV
+
+  std::unique_ptr<equi::LammpsExchange> exchange;
+  equi::Neighborhood neighborhood;
+  std::vector<int> atom_row;
+  bool neighborhood_is_set = false, directional_is_set = false;
+  bigint neighbor_builds = -1;
+  std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
+  std::vector<std::array<double, 9>> virials;                            // [atoms], eV
+  std::vector<double> energies;                                          // [atoms], eV
+  std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
+  std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
+  double memory_without_atoms = 0.0;    // bytes
+  bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
+};
+
+}    // namespace LAMMPS_NS
+
+#endif

@@ -1,0 +1,242 @@
+"""equi/kk under LAMMPS's package KOKKOS against plain equi of the same plugin."""
+
+import numpy as np
+import pytest
+from ase import Atoms
+from lammps_script import FORCE_DUMP, rock_salt
+from test_decomposition import alone, corner, oxide, sheared
+
+# Sums in another order.
+ENERGY_TOLERANCE = 1e-12  # relative
+FORCE_TOLERANCE = 1e-10  # eV/Angstrom; relative where all forces are below 1 eV/Angstrom
+
+MODELS = {
+    "sevennet": ("sevennet-0", rock_salt((2, 1, 1))),
+    "mace": ("mace/plain", oxide()),
+    "nequip": ("nequip/checkpoint_options", oxide()),
+}
+PER_ATOM = [
+    "compute energy all pe/atom",
+    "compute stress all stress/atom NULL virial",
+    "compute centroid all centroid/stress/atom NULL virial",
+    "compute virial all pressure NULL virial",
+    "compute sums all reduce sum c_energy c_stress[*] c_centroid[*]",
+    "thermo_style custom step pe c_virial[*] c_sums[*]",
+    "thermo_modify norm no",
+]
+DUMP = [
+    "dump all all custom 1 dump.all id fx fy fz c_energy c_stress[*] c_centroid[*]",
+    "dump_modify all sort id format float %.17g",
+]
+PRINT = 'print "RESULT $(pe:%.17g) ' + " ".join(f"$(c_virial[{k}]:%.17g)" for k in range(1, 7)) + '"'
+
+
+def kokkos(threads=1, suffix=("-sf", "kk"), **options):
+    """Arguments of LAMMPS; underscores of options are slashes of `package kokkos`."""
+    words = {"newton": "on", "neigh": "half", **options}
+    package = [w for key, value in words.items() for w in (key.replace("_", "/"), value)]
+    return ["-k", "on", "t", threads, *suffix, "-pk", "kokkos", *package]
+
+
+def salt(lammps, atoms=None, keywords="precision double", model="nequip", setup=()):
+    atoms = rock_salt((2, 1, 1)) if atoms is None else atoms
+    symbols = sorted(set(atoms.get_chemical_symbols()))
+    return ["units metal", *setup, *lammps.write(atoms, symbols), *lammps.pair(model, symbols, keywords)]
+
+
+def numbers(lammps, lines, **options):
+    """Energy and virial, and everything that an atom has."""
+    run = lammps.run([*lines, *PER_ATOM, *DUMP, "run 0", PRINT], **options)
+    return run.values("RESULT")[0], run.dump("dump.all")
+
+
+def assert_close(found, expected):
+    (energy, *virial), table = found
+    (expected_energy, *expected_virial), expected_table = expected
+    assert abs(energy - expected_energy) <= ENERGY_TOLERANCE * abs(expected_energy)
+    scale = np.abs(expected_virial).max()
+    assert np.abs(np.subtract(virial, expected_virial)).max() <= ENERGY_TOLERANCE * scale
+    for columns in (slice(1, 4), slice(4, 5), slice(5, 20)):
+        largest = np.abs(expected_table[:, columns]).max()
+        difference = np.abs(table[:, columns] - expected_table[:, columns]).max()
+        assert difference <= FORCE_TOLERANCE * (min(1.0, largest) if columns.start < 4 else largest)
+
+
+# ---- one rank: the last bit ----
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("precision", ["double", "mixed", "single"])
+@pytest.mark.parametrize("name", MODELS)
+def test_one_rank_equals_plain_to_the_last_bit(lammps, name, precision, threads):
+    model, atoms = MODELS[name]
+    lines = salt(lammps, atoms, f"precision {precision}", model)
+    plain = numbers(lammps, lines, threads=threads)
+    for neigh in ("half", "full"):
+        found = numbers(lammps, lines, threads=threads, arguments=kokkos(threads, neigh=neigh))
+        assert np.array_equal(found[0], plain[0]) and np.array_equal(found[1], plain[1])
+    assert np.abs(plain[1][:, 1:]).min(axis=0).max() > 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        dict(neigh_transpose="on"),
+        dict(neigh_thread="on"),
+        dict(sort="device"),
+        dict(atom_map="device"),
+        dict(comm="device"),
+        dict(comm="host"),
+        dict(suffix=("-sf", "kk/host")),
+        dict(suffix=("-sf", "kk/device")),
+        dict(suffix=()),
+    ],
+    ids=lambda options: "_".join(f"{key}_{value if isinstance(value, str) else ''.join(value[1:]) or 'none'}" for key, value in options.items()),
+)  # fmt: skip
+def test_options_of_the_package_do_not_change_a_bit(lammps, options):
+    """Without a suffix it is plain equi that runs in the KOKKOS mode of LAMMPS."""
+    lines = salt(lammps, sheared())
+    plain = numbers(lammps, lines, threads=2)
+    found = numbers(lammps, lines, threads=2, arguments=kokkos(2, **options))
+    assert np.array_equal(found[0], plain[0]) and np.array_equal(found[1], plain[1])
+
+
+def test_motion_with_new_neighbor_lists_equals_plain_to_the_last_bit(lammps):
+    dump = [line.replace("custom 1", "custom 10") for line in FORCE_DUMP]
+    lines = [*salt(lammps, rock_salt((2, 2, 1)), "precision mixed"), "neigh_modify every 3 delay 0 check no"]
+    lines += ["velocity all create 1500 5 loop geom", "fix 1 all nve", "thermo 5", *dump, "run 30"]
+    plain = lammps.run(lines, threads=2).frames("dump.forces")
+    found = lammps.run(lines, threads=2, arguments=kokkos(2)).frames("dump.forces")
+    assert len(plain) == 4
+    assert np.array_equal(found, plain)
+
+
+def test_styles_are_those_of_the_package(lammps):
+    output = lammps.run([*salt(lammps), "run 0"], arguments=kokkos()).output
+    assert "pair equi/kk, perpetual" in output.replace("(1) ", "") or "equi/kk" in output
+    assert "Pair style equi:" in output and "cutoff" in output
+
+
+# ---- several ranks ----
+
+SYSTEMS = {
+    "salt": dict(atoms=rock_salt((2, 2, 1))),
+    "empty_ranks": dict(atoms=corner()),
+    "lone_atoms": dict(atoms=alone()),
+    "one_atom": dict(atoms=Atoms("NaCl", positions=[[1, 1, 1], [20, 20, 20]], cell=[40, 40, 40], pbc=True)),
+    "box_below_cutoff": dict(atoms=rock_salt((1, 1, 1))),
+    "slabs": dict(atoms=rock_salt((2, 1, 1)), grid="processors * 1 1"),
+    "tiled": dict(atoms=rock_salt((2, 2, 1)), setup=["comm_style tiled"]),
+}
+
+
+@pytest.mark.parametrize("comm", ["device", "host", "no"])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_ranks_agree_with_plain_on_one_rank(lammps, name, comm):
+    system = SYSTEMS[name]
+    plain = numbers(lammps, salt(lammps, system["atoms"], setup=system.get("setup", ())))
+    for ranks, neigh in ((2, "half"), (4, "full")):
+        setup = [*system.get("setup", ()), *([system["grid"]] if "grid" in system else [])]
+        lines = salt(lammps, system["atoms"], setup=setup)
+        found = numbers(lammps, lines, ranks=ranks, arguments=kokkos(comm=comm, neigh=neigh))
+        assert_close(found, plain)
+
+
+@pytest.mark.parametrize("comm", ["device", "no"])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_agree_on_two_ranks_with_two_threads(lammps, name, comm):
+    model, atoms = MODELS[name]
+    lines = salt(lammps, atoms, model=model)
+    assert_close(numbers(lammps, lines, ranks=2, threads=2, arguments=kokkos(2, comm=comm)), numbers(lammps, lines))
+
+
+@pytest.mark.parametrize("precision", ["mixed", "single"])
+def test_hooks_of_the_device_send_what_the_classic_ones_send(lammps, precision):
+    """float32 rows, two numbers to a double, to the last bit."""
+    lines = salt(lammps, rock_salt((2, 2, 1)), f"precision {precision}")
+    classic, device = (numbers(lammps, lines, ranks=4, arguments=kokkos(comm=comm)) for comm in ("no", "device"))
+    assert np.array_equal(classic[0], device[0]) and np.array_equal(classic[1], device[1])
+
+
+# ---- what users run ----
+
+RUNS = {
+    "nvt": ["velocity all create 900 5 loop geom", "fix 1 all nvt temp 900 900 0.1", "run 30"],
+    "npt": ["velocity all create 900 5 loop geom", "fix 1 all npt temp 900 900 0.1 iso 0 0 1.0", "run 30"],
+    "minimize": ["minimize 0 1e-3 30 300"],
+    "ave_atom": [
+        "velocity all create 900 5 loop geom",
+        "fix 1 all nve",
+        "compute s all stress/atom NULL virial",
+        "compute e all pe/atom",
+        "fix average all ave/atom 2 5 10 fx fy fz c_s[*] c_e",
+        "compute sums all reduce sum f_average[*]",
+        "compute squares all reduce sumsq f_average[*]",
+        "thermo_style custom step pe c_sums[*] c_squares[*]",
+        "run 10",
+        'print "OTHER ' + " ".join(f"$(c_{name}[{k}]:%.17g)" for name in ("sums", "squares") for k in range(4, 11)) + '"',
+    ],
+    "heat_flux": [
+        "velocity all create 900 5 loop geom",
+        "fix 1 all nve",
+        "compute ke all ke/atom",
+        "compute e all pe/atom",
+        "compute s all centroid/stress/atom NULL virial",
+        "compute flux all heat/flux ke e s",
+        "thermo_style custom step pe c_flux[*]",
+        "run 10",
+        'print "OTHER $(c_flux[1]:%.17g) $(c_flux[2]:%.17g) $(c_flux[3]:%.17g)"',
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_agree_with_plain(lammps, name, ranks):
+    lines = [*salt(lammps, rock_salt((2, 1, 1)), model="plain"), "thermo_modify norm no", *RUNS[name]]
+    lines += ["run 0 post no", 'print "END $(pe:%.17g) $(press:%.17g) $(temp:%.17g) $(vol:%.17g)"']
+    plain, found = lammps.run(lines), lammps.run(lines, ranks=ranks, arguments=kokkos(comm="device"))
+    for word in ("END", "OTHER") if f'"OTHER' in "".join(RUNS[name]) else ("END",):
+        (expected,), (result,) = plain.values(word), found.values(word)
+        # Rounding of 1e-14 grows with the motion; pressures are differences of large numbers.
+        assert np.abs(result - expected).max() <= 1e-8 * np.abs(expected).max()
+
+
+def test_integrators_are_those_of_the_package(lammps):
+    """Else the runs above would prove little."""
+    lines = [*salt(lammps), "velocity all create 900 5 loop geom", "fix 1 all nvt temp 900 900 0.1", "run 1", "info fixes styles pair"]
+    output = lammps.run(lines, arguments=kokkos()).output
+    assert "style = nvt/kk" in output
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_hybrid_styles_of_the_package(lammps, ranks):
+    atoms = rock_salt((2, 1, 1))
+    pair = ["pair_style hybrid/overlay equi precision double lj/cut 5.0", "pair_coeff * * lj/cut 0.01 2.5"]
+    pair += [f'pair_coeff * * equi "{lammps.model("plain")}" Cl Na']
+    lines = [*salt(lammps, atoms)[:-2], *pair]
+    plain = numbers(lammps, lines)
+    assert_close(numbers(lammps, lines, ranks=ranks, arguments=kokkos(comm="device")), plain)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_check_of_forces_passes(lammps, ranks):
+    run = lammps.run([*salt(lammps, keywords="precision double check yes"), "run 0"], ranks=ranks, arguments=kokkos(comm="device"))
+    assert "force check:" in run.output and "FAILED" not in run.output
+
+
+# ---- what is refused ----
+
+
+@pytest.mark.parametrize("style", ["equi/kk", "equi/kk/host", "equi/kk/device"])
+def test_without_the_package_switched_on_it_is_refused(lammps, style):
+    run = lammps.try_run([line.replace("pair_style equi", f"pair_style {style}") for line in salt(lammps)])
+    assert run.returncode != 0 and len(run.errors) == 1
+    assert "requires the KOKKOS package to be enabled: start LAMMPS with -k on" in run.errors[0]
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_newton_off_is_refused_as_by_plain(lammps, ranks):
+    run = lammps.try_run([*salt(lammps), "run 0"], ranks=ranks, arguments=kokkos(newton="off", neigh="full"))
+    assert run.returncode != 0
+    assert "Pair style equi requires newton pair on" in run.errors[0]
