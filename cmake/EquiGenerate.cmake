@@ -59,8 +59,9 @@ foreach(target avx2 avx512)
   target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"-std=c++17 ${options} ${flags}\"")
 endforeach()
 # What the text of a kernel includes, for `equi compile`.
-foreach(header contraction_kernel.h host_simd.h unit_kernel.h)
-  configure_file(kokkos/${header} ${PROJECT_BINARY_DIR}/include/equi/${header} COPYONLY)
+foreach(header kokkos/contraction_kernel.h kokkos/host_simd.h kokkos/unit_kernel.h src/dual.h src/host_device.h)
+  get_filename_component(name ${header} NAME)
+  configure_file(${header} ${PROJECT_BINARY_DIR}/include/equi/${name} COPYONLY)
 endforeach()
 
 set(folder ${PROJECT_BINARY_DIR}/generated)

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <stdexcept>
 
 namespace equi {
 
@@ -47,7 +48,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     unit.num_forms = static_cast<int>(schedule.forms.size());
     auto &form_terms = terms_.emplace_back();
     for (int f = 0; f < unit.num_forms; f++)
-      for (const auto &t : schedule.forms[f].terms) form_terms.push_back({f, t.index, static_cast<T>(t.coefficient)});
+      for (const auto &t : schedule.forms[f].terms) form_terms.push_back({f, t.index, static_cast<R>(t.coefficient)});
     unit.form_terms = form_terms.data();
     unit.num_form_terms = static_cast<int>(form_terms.size());
 
@@ -57,7 +58,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
       // Constants of the path, the largest coupling among them, go into the radial weights.
       const int first = product.weight_offset(order[k]);
       const auto place = [&](int64_t slab, int lane) {
-        return Column{columns_ + slab * unit.row, unit.row, lane, path.scale * p.scale};
+        return WeightColumn{columns_ + slab * unit.row, unit.row, lane, path.scale * p.scale};
       };
       for (int u = 0; u < mul; u++) {
         const int chunk = u / CHANNEL_PAD, lane = u % CHANNEL_PAD;
@@ -69,11 +70,11 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
       const FeatureGroup &gout = out.group(fout.group);
       auto &m = entries_.emplace_back(), &d_entries = entries_.emplace_back();
       auto &d_terms = terms_.emplace_back();
-      for (const auto &e : p.m) m.push_back({e.m1, e.m3, e.form, static_cast<T>(e.sign)});
-      for (const auto &e : p.d_entries) d_entries.push_back({e.m1, e.m2, e.d, static_cast<T>(e.sign)});
+      for (const auto &e : p.m) m.push_back({e.m1, e.m3, e.form, static_cast<R>(e.sign)});
+      for (const auto &e : p.d_entries) d_entries.push_back({e.m1, e.m2, e.d, static_cast<R>(e.sign)});
       for (size_t n = 0; n < p.d.size(); n++)
         for (const auto &t : p.d[n].terms)
-          d_terms.push_back({static_cast<int>(n), t.index, static_cast<T>(t.coefficient)});
+          d_terms.push_back({static_cast<int>(n), t.index, static_cast<R>(t.coefficient)});
       paths_.push_back({p.l2, p.l3, gout.offset, gout.width(), gout.channels, fout.channel, m.data(), d_terms.data(),
                         d_entries.data(), static_cast<int>(m.size()), static_cast<int>(d_terms.size()),
                         static_cast<int>(d_entries.size()), static_cast<int>(p.d.size()), !is_begun[path.out]});
@@ -97,21 +98,23 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   plan_.num_y = (product.lmax_edge + 1) * (product.lmax_edge + 1);
 
   if (convolution.radial.reads_features()) {
-    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, column_);
+    if (IS_DUAL<T>)
+      throw std::invalid_argument("second derivatives of radial networks on features of atoms are not known yet");
+    network_ = std::make_unique<EdgeNetwork<R>>(convolution.radial, in, num_species, column_);
     return;
   }
   set_.emplace(convolution.radial, num_species, options);
   if (exact()) return;
   for (int k = 0; k < set_->num_functions(); k++)
     first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_->table(k).num_bins()) * rows_per_bin());
-  T *rows = rows_.reserve(num_rows() * columns_);
-  std::fill(rows, rows + num_rows() * columns_, T(0));
+  R *rows = rows_.reserve(num_rows() * columns_);
+  std::fill(rows, rows + num_rows() * columns_, R(0));
   for (int k = 0; k < set_->num_functions(); k++)
     set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
       const WeightColumn &to = column_[c];
-      T *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
+      R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
       for (int n = 0; n < rows_per_bin(); n++)
-        first[static_cast<int64_t>(n) * to.stride] = static_cast<T>(to.scale * powers[n]);
+        first[static_cast<int64_t>(n) * to.stride] = static_cast<R>(to.scale * powers[n]);
     });
   set_->drop_rows();
 }
@@ -137,37 +140,39 @@ int ConvolutionOp<T>::num_generic_units() const {
 
 template <class T>
 template <class G>
-RadialRows<T> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
-                                       T *scratch, int *table_row, T *fraction, T *bins_per_length) const {
+RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
+                                             R *scratch, int *table_row, T *fraction, R *bins_per_length) const {
   if (exact()) {
-    const int num_outputs = set_->num_outputs();
-    std::vector<double> w(2 * num_outputs);
+    // A bin of its own, at whose beginning the distance lies: rows are Taylor coefficients.
+    const int num_outputs = set_->num_outputs(), num_rows = rows_per_bin();
+    std::vector<double> w(num_rows * num_outputs);
     for (int64_t e = 0; e < n; e++) {
-      set_->function(function ? function[e] : 0).derivatives(r[e], 1, -1, w.data());
-      const int64_t row = 2 * (first + e);
+      set_->function(function ? function[e] : 0).derivatives(value_of(r[e]), num_rows - 1, -1, w.data());
+      const int64_t row = num_rows * (first + e);
       for (const ConvUnit<T> &unit : units_) {
         for (int64_t slab = 0; slab < unit.slabs; slab++)
-          std::fill_n(scratch + 2 * total * (unit.first_column + slab * unit.row) + row * unit.row, 2 * unit.row, T(0));
+          std::fill_n(scratch + num_rows * total * (unit.first_column + slab * unit.row) + row * unit.row,
+                      num_rows * unit.row, R(0));
       }
       for (int c = 0; c < num_outputs; c++) {
         const WeightColumn &to = column_[c];
-        T *f = scratch + 2 * total * to.first + row * to.stride + to.lane;
-        f[0] = static_cast<T>(to.scale * w[c]);
-        f[to.stride] = static_cast<T>(to.scale * w[num_outputs + c]);
+        R *f = scratch + num_rows * total * to.first + row * to.stride + to.lane;
+        f[0] = static_cast<R>(to.scale * w[c]);
+        f[to.stride] = static_cast<R>(to.scale * w[num_outputs + c]);
+        if (num_rows > 2) f[2 * to.stride] = static_cast<R>(0.5 * to.scale * w[2 * num_outputs + c]);
       }
       table_row[e] = static_cast<int>(row);
-      // A bin of its own, at whose beginning the distance lies.
-      fraction[e] = 0;
+      fraction[e] = make_number<T>(0, static_cast<R>(tangent_of(r[e])));
       bins_per_length[e] = 1;
     }
-    return {scratch, 2 * total};
+    return {scratch, num_rows * total};
   }
   for (int64_t e = 0; e < n; e++) {
     const int k = function ? function[e] : 0;
-    const RadialTable::Place place = set_->table(k).place(r[e]);
+    const RadialTable::Place place = set_->table(k).place(value_of(r[e]));
     table_row[e] = static_cast<int>(first_row_[k]) + place.bin * rows_per_bin();
-    fraction[e] = static_cast<T>(place.fraction);
-    bins_per_length[e] = static_cast<T>(1.0 / place.spacing);
+    bins_per_length[e] = static_cast<R>(1.0 / place.spacing);
+    fraction[e] = make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(r[e])) * bins_per_length[e]);
   }
   return {rows_.data(), num_rows()};
 }
@@ -183,13 +188,19 @@ std::string ConvolutionOp<T>::describe() const {
   return text + size;
 }
 
+#define EQUI_INSTANTIATE(T, G)                                                                                \
+  template RadialRows<Real<T>> ConvolutionOp<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
+                                                           Real<T> *, int *, T *, Real<T> *) const;
+
 template class ConvolutionOp<float>;
 template class ConvolutionOp<double>;
-template RadialRows<float> ConvolutionOp<float>::radial(const float *, const int *, int64_t, int64_t, int64_t, float *,
-                                                        int *, float *, float *) const;
-template RadialRows<float> ConvolutionOp<float>::radial(const double *, const int *, int64_t, int64_t, int64_t, float *,
-                                                        int *, float *, float *) const;
-template RadialRows<double> ConvolutionOp<double>::radial(const double *, const int *, int64_t, int64_t, int64_t,
-                                                          double *, int *, double *, double *) const;
+template class ConvolutionOp<Dual<float>>;
+template class ConvolutionOp<Dual<double>>;
+EQUI_INSTANTIATE(float, float)
+EQUI_INSTANTIATE(float, double)
+EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -32,7 +32,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       options_(options),
       set_(set),
       kernels_(&host_kernels<T>(set)),
-      plan_(make_evaluation_plan(model, options.deterministic)),
+      plan_(make_evaluation_plan(model, options.deterministic, PLANES<T>)),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff) {
   start_dense();
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -42,7 +42,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
   for (const Layer &layer : model_.layers) {
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer))
-      op = LinearOp<T>(*l, layout(l->input), layout(l->output), model.num_species());
+      op = LinearOp<R>(*l, layout(l->input), layout(l->output), model.num_species());
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
       auto convolution =
           std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
@@ -62,7 +62,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       repulsions_.push_back({*p, is_scaled});
     else if (const auto *r = std::get_if<Readout>(&layer)) {
       const FeatureBlock &b = layout(r->input).block(r->block);
-      op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<T>>()};
+      op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<R>>()};
       std::get<ReadoutOp>(op).network.simplify();
     } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
       scale_shift_ = *s;
@@ -70,7 +70,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     }
     ops_.push_back(std::move(op));
   }
-  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<T>>());
+  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<R>>());
   evaluate_fixed_features();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
@@ -92,23 +92,23 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
   for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
   begin[num_species] = num_species;
   const SpeciesOrder species{order.data(), begin.data()};
-  auto rows = [&](int f) { return FeatureRows<T>{feature_[f]->data(), num_species, 0}; };
+  auto rows = [&](int f) { return FeatureRows<R>{feature_[f]->data(), num_species, 0}; };
 
   for (size_t f = 0; f < plan_.features.size(); f++)
     if (plan_.features[f].storage == Storage::fixed) {
       const size_t size = static_cast<size_t>(num_species) * plan_.features[f].layout.row_size();
-      std::fill_n(feature_[f]->reserve(size), size, T(0));
+      std::fill_n(feature_[f]->reserve(size), size, R(0));
     }
   for (int k : plan_.fixed_layers) {
     if (const auto *e = std::get_if<SpeciesEmbedding>(&model_.layers[k])) {
       const FeatureGroup &group = plan_.features[e->output].layout.group(0);
-      T *x = rows(e->output).group(group);
+      R *x = rows(e->output).group(group);
       for (int s = 0; s < num_species; s++)
         for (int u = 0; u < e->weight.cols; u++)
-          x[static_cast<int64_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+          x[static_cast<int64_t>(s) * group.width() + u] = static_cast<R>(e->weight(s, u));
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
-      const auto &op = std::get<LinearOp<T>>(ops_[k]);
-      AlignedVector<T> scratch(op.scratch_size(num_species));
+      const auto &op = std::get<LinearOp<R>>(ops_[k]);
+      AlignedVector<R> scratch(op.scratch_size(num_species));
       op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data());
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
       std::get<GateOp<T>>(ops_[k]).forward(*kernels_, num_species, rows(g->input), rows(g->output));
@@ -119,11 +119,11 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
     for (const Step &step : stage.steps) {
       const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
       if (!l || !step.fixed_input) continue;
-      const auto &op = std::get<LinearOp<T>>(ops_[step.layer]);
-      AlignedVector<T> scratch(op.scratch_size(num_species));
-      AlignedVector<T> &result = fixed_result_[step.layer];
-      result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), T(0));
-      op.forward(num_species, rows(l->input), FeatureRows<T>{result.data(), num_species, 0}, species, scratch.data());
+      const auto &op = std::get<LinearOp<R>>(ops_[step.layer]);
+      AlignedVector<R> scratch(op.scratch_size(num_species));
+      AlignedVector<R> &result = fixed_result_[step.layer];
+      result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), R(0));
+      op.forward(num_species, rows(l->input), FeatureRows<R>{result.data(), num_species, 0}, species, scratch.data());
     }
 }
 
@@ -147,6 +147,7 @@ std::string ModelKokkos<T, G>::describe() const {
       generic_contractions += (*s)->is_generic();
     }
   if (options_.radial_exact) generic = 0;
+  if (IS_DUAL<T>) generic_contractions = 0;    // there are no others
   if (generic + generic_contractions > 0 && set_ != InstructionSet::generic) {
     std::snprintf(
         text, sizeof text,
@@ -177,7 +178,7 @@ void ModelKokkos<T, G>::divide_tiles() {
   const int num_threads = static_cast<int>(threads_.size());
   int64_t row_size = 1;
   for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.tile_row_size);
-  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(T)), MIN_TILE, MAX_TILE));
+  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
   if (options_.deterministic)
     tile = DETERMINISTIC_TILE;
   else {
@@ -254,7 +255,7 @@ void ModelKokkos<T, G>::reserve() {
     if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
   energy_.reserve(owned);
   for (Op &op : ops_) {
-    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * r->mul);
+    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * PLANES<T> * r->mul);
     if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) (*n)->norm.reserve(owned);
   }
 }
@@ -270,7 +271,7 @@ void ModelKokkos<T, G>::find_slab_rows() {
 }
 
 template <class T, class G>
-const FeaturePieces<T> &ModelKokkos<T, G>::pieces(int feature, T *data) {
+const FeaturePieces<Real<T>> &ModelKokkos<T, G>::pieces(int feature, R *data) {
   pieces_.clear();
   const FeatureLayout &layout = plan_.features[feature].layout;
   for (int g = 0; g < layout.num_groups(); g++)
@@ -280,7 +281,7 @@ const FeaturePieces<T> &ModelKokkos<T, G>::pieces(int feature, T *data) {
 }
 
 template <class T, class G>
-FeatureRows<T> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
+FeatureRows<Real<T>> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
   const FeaturePlan &plan = plan_.features[feature];
   switch (plan.storage) {
     case Storage::rows:
@@ -360,7 +361,7 @@ void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, c
 
 // What the network of a convolution reads of the edges of a run.
 template <class T, class G>
-NetworkEdges<T, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
+NetworkEdges<Real<T>, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
   const int64_t *begin = edges_.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *receiver = thread.receiver_row.reserve(2 * count), *species = receiver + count;
@@ -371,7 +372,7 @@ NetworkEdges<T, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &
     }
   const int *sender_species = edges_.sender_species() + begin[0];
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
-  FeatureRows<T> x = rows_of(thread, run, layer.input, false);
+  FeatureRows<R> x = rows_of(thread, run, layer.input, false);
   x.first = 0;
   return {count,
           edges_.distance() + begin[0],
@@ -384,14 +385,15 @@ NetworkEdges<T, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &
 
 // The weights of the edges that a network makes, each a bin of its own.
 template <class T, class G>
-RadialRows<T> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
-                                                 const NetworkEdges<T, G> &of, int *table_row, T *fraction,
-                                                 T *bins_per_length) {
-  T *weights = thread.weights.reserve(of.count * op.columns());
-  op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
+RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
+                                                       const NetworkEdges<R, G> &of, int *table_row, T *fraction,
+                                                       R *bins_per_length) {
+  R *weights = thread.weights.reserve(of.count * op.columns());
+  if constexpr (!IS_DUAL<T>)    // duals have no such networks
+    op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
   for (int64_t e = 0; e < of.count; e++) {
     table_row[e] = static_cast<int>(e);
-    fraction[e] = 0;
+    fraction[e] = T(0);
     bins_per_length[e] = 1;
   }
   return {weights, of.count};
@@ -404,8 +406,9 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
   const int64_t *begin = edges_.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *table_row = thread.table_row.reserve(count);
-  T *fraction = thread.fraction.reserve(2 * count), *bins_per_length = fraction + count;
-  const RadialRows<T> radial =
+  T *fraction = thread.fraction.reserve(count);
+  R *bins_per_length = thread.bins_per_length.reserve(count);
+  const RadialRows<R> radial =
       op.network()
           ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
           : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
@@ -434,8 +437,8 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
       const Layer &layer = model_.layers[step.layer];
       Op &op = ops_[step.layer];
       if (const auto *l = std::get_if<Linear>(&layer)) {
-        const auto &linear = std::get<LinearOp<T>>(op);
-        const FeatureRows<T> y = rows_of(thread, tile, l->output, false);
+        const auto &linear = std::get<LinearOp<R>>(op);
+        const FeatureRows<R> y = rows_of(thread, tile, l->output, false);
         if (!step.fixed_input) {
           const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
           linear.forward(tile.count, rows_of(thread, tile, l->input, false), y, species,
@@ -443,19 +446,19 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
           continue;
         }
         const FeatureLayout &layout = plan_.features[l->output].layout;
-        const FeatureRows<const T> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
+        const FeatureRows<const R> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
         for (int g = 0; g < layout.num_groups(); g++) {
           const int width = layout.group(g).width();
           for (int a = 0; a < tile.count; a++) {
-            const T *f = from.group(layout.group(g)) + static_cast<int64_t>(receiver_species_[tile.first + a]) * width;
-            T *to = y.group(layout.group(g)) + static_cast<int64_t>(a) * width;
+            const R *f = from.group(layout.group(g)) + static_cast<int64_t>(receiver_species_[tile.first + a]) * width;
+            R *to = y.group(layout.group(g)) + static_cast<int64_t>(a) * width;
             for (int c = 0; c < width; c++) to[c] = l->accumulate ? to[c] + f[c] : f[c];
           }
         }
       } else if (const auto *c = std::get_if<Convolution>(&layer)) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
-        const FeatureRows<T> y = rows_of(thread, tile, c->output, false);
-        const FeatureRows<T> x = rows_of(thread, tile, c->input, false);
+        const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
+        const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
         for_runs(convolution, tile, [&](const Tile &run) {
           const ConvEdges<T> edges = run_edges(thread, step, run);
           kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
@@ -475,19 +478,22 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Readout>(&layer)) {
         ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureGroup &group = plan_.features[r.feature].layout.group(r.group);
-        const T *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
-        T *adjoint = r.adjoint->data();
+        const R *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
+        constexpr int P = PLANES<T>;
+        R *adjoint = r.adjoint->data();
         // In float64: this sum is the energy.
         double *in = reinterpret_cast<double *>(
-                   thread.kernel.reserve(sizeof(double) * (2 * r.mul + r.network.scratch_size()))),
-               *gradient = in + r.mul;
+                   thread.kernel.reserve(sizeof(double) * P * (2 * r.mul + r.network.scratch_size()))),
+               *gradient = in + P * r.mul;
         for (int a = 0; a < tile.count; a++) {
           const int i = tile.first + a;
-          for (int u = 0; u < r.mul; u++) in[u] = x[static_cast<int64_t>(a) * group.width() + u];
+          for (int p = 0; p < P; p++)
+            for (int u = 0; u < r.mul; u++)
+              in[p * r.mul + u] = x[static_cast<int64_t>(a) * group.width() + p * group.channels + u];
           const double scale = scale_shift_.scale[receiver_species_[i]];
-          energy_.data()[i] += scale * r.network.value_and_gradient(in, gradient, gradient + r.mul);
-          for (int u = 0; u < r.mul; u++)
-            adjoint[static_cast<int64_t>(i) * r.mul + u] = static_cast<T>(scale * gradient[u]);
+          energy_.data()[i] += scale * r.network.template value_and_gradient<D>(in, gradient, gradient + P * r.mul);
+          for (int u = 0; u < P * r.mul; u++)
+            adjoint[static_cast<int64_t>(i) * P * r.mul + u] = static_cast<R>(scale * gradient[u]);
         }
       }
     }
@@ -501,17 +507,17 @@ template <class T, class G>
 void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, const Tile &tile) {
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
-  const FeatureRows<T> x = rows_of(thread, tile, layer.input, false),
+  const FeatureRows<R> x = rows_of(thread, tile, layer.input, false),
                        out_adj = rows_of(thread, tile, layer.output, true);
   const bool scatter = !step.fixed_input && !options_.deterministic;
-  const FeatureRows<T> slab{scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()), 0};
-  FeatureRows<T> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
+  const FeatureRows<R> slab{scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()), 0};
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
   if (writes_receivers(step)) {
     own_adj = rows_of(thread, tile, layer.input, true);
     const FeatureLayout &layout = plan_.features[layer.input].layout;
     if (step.adjoint == Step::Adjoint::overwrite)
       for (int g = 0; g < layout.num_groups(); g++)
-        std::fill_n(own_adj.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(), T(0));
+        std::fill_n(own_adj.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(), R(0));
     own_adj.first = 0;
   }
   for_runs(op, tile, [&](const Tile &run) {
@@ -522,11 +528,12 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
     kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows,
                        out_adj.first + run.first - tile.first, y_adj, slab.data, slab.rows, edge_slab_row_.data(),
                        thread.kernel.data());
-    if (op.network()) {
-      const NetworkEdges<T, G> of = network_edges(thread, step, run);
-      op.network()->backward(*kernels_, of, thread.radial.data(), edges.weights_adj,
-                             {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
-    }
+    if constexpr (!IS_DUAL<T>)
+      if (op.network()) {
+        const NetworkEdges<T, G> of = network_edges(thread, step, run);
+        op.network()->backward(*kernels_, of, thread.radial.data(), edges.weights_adj,
+                               {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
+      }
     G *adjoint = edges_.adjoint() + begin * num_y;
     for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
   });
@@ -535,7 +542,7 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
 // Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
 template <class T, class G>
 bool ModelKokkos<T, G>::writes_receivers(const Step &step) const {
-  const EdgeNetwork<T> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
+  const EdgeNetwork<R> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
   return network && network->reads_receiver() && !step.fixed_input && step.adjoint != Step::Adjoint::none;
 }
 
@@ -543,7 +550,7 @@ template <class T, class G>
 void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
   if (stage.exchanged_input >= 0 && !options_.deterministic) {
     const size_t size = thread.slab_rows.size() * plan_.features[stage.exchanged_input].layout.row_size();
-    std::fill_n(thread.slab.reserve(size), size, T(0));
+    std::fill_n(thread.slab.reserve(size), size, R(0));
   }
   for (int k = thread.first_tile; k < thread.last_tile; k++) {
     const Tile &tile = tiles_[k];
@@ -554,7 +561,7 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       const Layer &layer = model_.layers[step->layer];
       const Op &op = ops_[step->layer];
       if (const auto *l = std::get_if<Linear>(&layer)) {
-        const auto &linear = std::get<LinearOp<T>>(op);
+        const auto &linear = std::get<LinearOp<R>>(op);
         const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
         linear.backward(tile.count, rows_of(thread, tile, l->output, true), rows_of(thread, tile, l->input, true), add,
                         species, thread.linear.reserve(linear.scratch_size(tile.count)));
@@ -576,16 +583,17 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureLayout &layout = plan_.features[r.feature].layout;
-        const FeatureRows<T> x_adj = rows_of(thread, tile, r.feature, true);
+        const FeatureRows<R> x_adj = rows_of(thread, tile, r.feature, true);
         if (!add)
           for (int gr = 0; gr < layout.num_groups(); gr++)
             std::fill_n(x_adj.group(layout.group(gr)), tile.count * static_cast<int64_t>(layout.group(gr).width()),
-                        T(0));
-        T *xa = x_adj.group(layout.group(r.group)) + r.channel;
+                        R(0));
+        R *xa = x_adj.group(layout.group(r.group)) + r.channel;
         for (int a = 0; a < tile.count; a++)
-          for (int u = 0; u < r.mul; u++)
-            xa[static_cast<int64_t>(a) * layout.group(r.group).width() + u] +=
-                r.adjoint->data()[static_cast<int64_t>(tile.first + a) * r.mul + u];
+          for (int p = 0; p < PLANES<T>; p++)
+            for (int u = 0; u < r.mul; u++)
+              xa[static_cast<int64_t>(a) * layout.group(r.group).width() + p * layout.group(r.group).channels + u] +=
+                  r.adjoint->data()[(static_cast<int64_t>(tile.first + a) * PLANES<T> + p) * r.mul + u];
       }
     }
   }
@@ -599,20 +607,20 @@ void ModelKokkos<T, G>::add_slabs(int s) {
   const Step &step = stage.steps.front();
   const bool add_owned = step.adjoint == Step::Adjoint::add || writes_receivers(step);
   const int64_t rows = neighborhood_->num_rows;
-  T *adjoint = exchanged_adjoint(s);
+  R *adjoint = exchanged_adjoint(s);
   Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
     for (int g = 0; g < layout.num_groups(); g++) {
       const FeatureGroup &group = layout.group(g);
-      T *to = adjoint + rows * group.offset + row * group.width();
+      R *to = adjoint + rows * group.offset + row * group.width();
       bool add = add_owned && row < num_owned();
       for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
         const Thread &thread = *threads_[slab_part_[p].thread];
-        const T *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
+        const R *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
                         static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
         for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
         add = true;
       }
-      if (!add) std::fill_n(to, group.width(), T(0));
+      if (!add) std::fill_n(to, group.width(), R(0));
     }
   });
 }
@@ -630,7 +638,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
             num_threads = static_cast<int>(threads_.size());
   const int tile = op.network() ? NETWORK_SENDERS : DETERMINISTIC_TILE;
   const int num_blocks = (num_rows + tile - 1) / tile;
-  T *adjoint = exchanged_adjoint(s);
+  R *adjoint = exchanged_adjoint(s);
   const int64_t *transposed = edges_.transposed_begin();
 
   on_threads("equi:gather", [&](int t) {
@@ -668,10 +676,11 @@ void ModelKokkos<T, G>::gather_senders(int s) {
         begin[a + 1] = n;
       }
       int *table_row = thread.table_row.reserve(n);
-      T *fraction = thread.fraction.reserve(2 * n), *bins_per_length = fraction + n;
-      const FeatureRows<T> x{feature_[layer.input]->data(), num_rows, 0};
-      const NetworkEdges<T, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
-      const RadialRows<T> radial =
+      T *fraction = thread.fraction.reserve(n);
+      R *bins_per_length = thread.bins_per_length.reserve(n);
+      const FeatureRows<R> x{feature_[layer.input]->data(), num_rows, 0};
+      const NetworkEdges<R, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
+      const RadialRows<R> radial =
           op.network() ? network_weights(thread, op, of, table_row, fraction, bins_per_length)
                        : op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
                                    table_row, fraction, bins_per_length);
@@ -688,22 +697,23 @@ void ModelKokkos<T, G>::gather_senders(int s) {
                                op.network() ? thread.weights.data() : nullptr};
       thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
       const size_t size = static_cast<size_t>(count) * layout.row_size();
-      T *x_adj = thread.slab.reserve(size);
-      std::fill_n(x_adj, size, T(0));    // blocks that start no path keep this
-      const T *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
+      R *x_adj = thread.slab.reserve(size);
+      std::fill_n(x_adj, size, R(0));    // blocks that start no path keep this
+      const R *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
       kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
                                 thread.kernel.data());
-      if (op.network() && op.network()->reads_sender()) {
-        for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
-        op.network()->backward(
-            *kernels_, of, thread.radial.data(), edges.weights_adj,
-            {nullptr, 0, FeatureRows<T>{nullptr, 0, 0}, FeatureRows<T>{x_adj, count, 0}, nullptr, sender_row});
-      }
+      if constexpr (!IS_DUAL<T>)
+        if (op.network() && op.network()->reads_sender()) {
+          for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
+          op.network()->backward(
+              *kernels_, of, thread.radial.data(), edges.weights_adj,
+              {nullptr, 0, FeatureRows<T>{nullptr, 0, 0}, FeatureRows<T>{x_adj, count, 0}, nullptr, sender_row});
+        }
       for (int g = 0; g < layout.num_groups(); g++) {
         const FeatureGroup &group = layout.group(g);
         for (int a = 0; a < count; a++) {
-          const T *from = x_adj + static_cast<int64_t>(count) * group.offset + static_cast<int64_t>(a) * group.width();
-          T *to =
+          const R *from = x_adj + static_cast<int64_t>(count) * group.offset + static_cast<int64_t>(a) * group.width();
+          R *to =
               adjoint + static_cast<int64_t>(num_rows) * group.offset + static_cast<int64_t>(first + a) * group.width();
           const bool add = add_owned && first + a < num_owned();
           for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
@@ -721,10 +731,12 @@ void ModelKokkos<T, G>::add_repulsion() {
       const int species = receiver_species_[i];
       const double scale = r.is_scaled ? scale_shift_.scale[species] : 1.0;
       for (int64_t e = edges_.begin()[i]; e < edges_.begin()[i + 1]; e++) {
-        double derivative;
-        energy_.data()[i] +=
-            scale * r.pair.energy(species, edges_.sender_species()[e], edges_.distance()[e], &derivative);
-        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * derivative);
+        double first, second;
+        const G distance = edges_.distance()[e];
+        const double energy = r.pair.energy(species, edges_.sender_species()[e], value_of(distance), &first, &second);
+        const double along = tangent_of(distance);
+        energy_.data()[i] += scale * make_number<D>(energy, first * along);
+        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * make_number<D>(first, second * along));
       }
     });
 }
@@ -735,11 +747,11 @@ void ModelKokkos<T, G>::add_repulsion() {
 template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
-  edges_.build(request.positions);
+  edges_.build(request.positions, request.direction);
   result.num_edges = edges_.size();
   reserve();
   if (!options_.deterministic) find_slab_rows();
-  std::fill_n(energy_.data(), num_owned(), 0.0);
+  std::fill_n(energy_.data(), num_owned(), D(0.0));
   add_repulsion();
 
   const int num_stages = static_cast<int>(plan_.stages.size());
@@ -750,8 +762,9 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     on_threads("equi:forward", [&](int t) { forward_stage(*threads_[t], stage); });
   }
   for (int i = 0; i < num_owned(); i++) {
-    const double e = energy_.data()[i] + scale_shift_.shift[receiver_species_[i]];
+    const double e = value_of(energy_.data()[i]) + scale_shift_.shift[receiver_species_[i]];
     result.energy += e;
+    result.energy_tangent += tangent_of(energy_.data()[i]);
     if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
   }
 
@@ -788,19 +801,28 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
   }
   for (const auto &t : threads_)
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
-             t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->gather_y.bytes() +
-             t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() + t->function.bytes() +
-             t->slab_rows.size() * sizeof(int);
+             t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
+             t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
+             t->function.bytes() + t->slab_rows.size() * sizeof(int);
   return bytes;
 }
 
 template class ModelKokkos<float, float>;
 template class ModelKokkos<float, double>;
 template class ModelKokkos<double, double>;
+template class ModelKokkos<Dual<float>, Dual<double>>;
+template class ModelKokkos<Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
   const InstructionSet set = best_instruction_set();
+  if (options.directional) {
+    if (options.precision == Precision::double_)
+      return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, set);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, mixed, set);
+  }
   switch (options.precision) {
     case Precision::single:
       return std::make_unique<ModelKokkos<float, float>>(model, options, set);

@@ -91,15 +91,15 @@ void list_inputs(GeneratedText &text, const ContractionSchedule &s, bool is_devi
   int component = 0;
   for (size_t b = 0; b < s.in_l.size(); ++b) {
     const int block = static_cast<int>(b);
-    text.line("      T *x%d = u.x.data[%d] + row * u.x.width[%d] + lane;", block, block, block);
+    text.line("      const auto x%d = u.x.data[%d] + row * u.x.width[%d] + lane;", block, block, block);
     for (int m = 0; m <= 2 * s.in_l[b]; ++m)
       text.line("      const V a%d = load(x%d + %d * u.x.stride[%d]);", component++, block, m, block);
   }
   for (size_t b = 0; b < s.out_l.size(); ++b) {
     const int block = static_cast<int>(b);
-    text.line("      T *y%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
+    text.line("      const auto y%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
   }
-  if (!is_device) text.line("      const T *c = u.coefficients + lane;");
+  if (!is_device) text.line("      const auto *c = u.coefficients + lane;");
 }
 
 // On a host for all atoms of the call and the registers of a chunk, on a device for one atom and one channel.

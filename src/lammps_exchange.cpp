@@ -38,17 +38,19 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
   size_ = buffer_size(bytes);
   // LAMMPS sized its buffers for comm_forward and comm_reverse at setup; within that the size may vary from call to
   // call.
-  const int forward_size = pair_->comm_forward, reverse_size = pair_->comm_reverse;
+  const int forward_size = pair_->comm_forward, reverse_size = pair_->comm_reverse,
+            reverse_off_size = pair_->comm_reverse_off;
   if (size_ > (forward ? forward_size : reverse_size))
     throw std::logic_error("exchange of " + std::to_string(size_) + " numbers per atom, but buffers were made for " +
                            std::to_string(forward ? forward_size : reverse_size));
-  pair_->comm_forward = pair_->comm_reverse = size_;
+  pair_->comm_forward = pair_->comm_reverse = pair_->comm_reverse_off = size_;
   if (forward)
     comm_->forward_comm(pair_);
   else
     comm_->reverse_comm(pair_);
   pair_->comm_forward = forward_size;
   pair_->comm_reverse = reverse_size;
+  pair_->comm_reverse_off = reverse_off_size;
 }
 
 int LammpsExchange::packed(int n) {

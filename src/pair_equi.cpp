@@ -35,11 +35,18 @@
 
 using namespace LAMMPS_NS;
 
+namespace {
+
+// Numbers per atom.
+constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
+
 #ifdef EQUI_DEVICE
-static constexpr auto make_native_evaluator = equi::make_device_evaluator;
+constexpr auto make_native_evaluator = equi::make_device_evaluator;
 #else
-static constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
 #endif
+
+}    // namespace
 
 /* ---------------------------------------------------------------------- */
 
@@ -128,6 +135,7 @@ void PairEqui::settings(int narg, char **arg) {
     }
   }
   impl->evaluator.reset();
+  impl->directional.reset();
 }
 
 /* ----------------------------------------------------------------------
@@ -195,13 +203,13 @@ void PairEqui::coeff(int narg, char **arg) {
   for (int i = 1; i <= ntypes; i++)
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
   impl->evaluator.reset();
+  impl->directional.reset();
 }
 
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::init_style() {
   if (!impl->model) error->all(FLERR, "Pair style equi: no pair_coeff command has named a model file");
-  if (force->newton_pair == 0) error->all(FLERR, "Pair style equi requires newton pair on");
   if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
 
   const std::string units = update->unit_style;
@@ -216,9 +224,11 @@ void PairEqui::init_style() {
   impl->warnings_are_given = true;
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
+  if (impl->wants_hessian) make_directional();
   // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
   force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
   force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+  force->pair->comm_reverse_off = std::max(force->pair->comm_reverse_off, comm_reverse_off);
   impl->neighborhood_is_set = false;
 }
 
@@ -267,7 +277,8 @@ void PairEqui::make_evaluator() {
   }
   if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
 
-  comm_forward = comm_reverse = equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row());
+  comm_forward = comm_reverse = comm_reverse_off = std::max(
+      equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row()), FORCE_WIDTH + VIRIAL_WIDTH);
 
   std::string elements;
   for (const std::string &symbol : impl->symbols) elements += " " + symbol;
@@ -313,6 +324,7 @@ void PairEqui::update_neighborhood() {
   impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
   impl->evaluator->set_neighborhood(impl->neighborhood);
   impl->neighborhood_is_set = true;
+  impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
 }
 
@@ -356,6 +368,41 @@ void PairEqui::evaluate() {
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
     for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+  if (!force->newton_pair) send_ghosts_home();
+}
+
+/* ----------------------------------------------------------------------
+   newton off: LAMMPS leaves alone what belongs to ghosts, so that their owners get it here
+------------------------------------------------------------------------- */
+
+void PairEqui::send_ghosts_home() {
+  const int rows = impl->neighborhood.num_rows, nall = atom->nlocal + atom->nghost;
+  equi::FeaturePieces<double> pieces;
+  std::vector<double *> arrays = {reinterpret_cast<double *>(impl->forces.data())};
+  impl->row_sums.assign(static_cast<size_t>(rows) * (FORCE_WIDTH + VIRIAL_WIDTH), 0.0);
+  pieces.push_back({impl->row_sums.data(), FORCE_WIDTH});
+  if (vflag_atom || cvflag_atom) {
+    arrays.push_back(reinterpret_cast<double *>(impl->virials.data()));
+    pieces.push_back({impl->row_sums.data() + static_cast<size_t>(rows) * FORCE_WIDTH, VIRIAL_WIDTH});
+  }
+  auto add = [](double *from, double *to, int width, bool clear) {
+    for (int k = 0; k < width; k++) {
+      to[k] += from[k];
+      if (clear) from[k] = 0.0;
+    }
+  };
+  for (size_t p = 0; p < pieces.size(); p++) {
+    const size_t width = pieces[p].width;
+    for (int g = atom->nlocal; g < nall; g++)
+      if (impl->atom_row[g] >= 0)
+        add(arrays[p] + g * width, pieces[p].data + impl->atom_row[g] * width, pieces[p].width, true);
+  }
+  impl->exchange->reverse(pieces);
+  for (size_t p = 0; p < pieces.size(); p++) {
+    const size_t width = pieces[p].width;
+    for (int i = 0; i < impl->neighborhood.num_receivers; i++)
+      add(pieces[p].data + i * width, arrays[p] + impl->neighborhood.receiver[i] * width, pieces[p].width, false);
+  }
 }
 
 void PairEqui::compute(int eflag, int vflag) {
@@ -410,6 +457,81 @@ void PairEqui::finish_first_evaluation() {
     check_forces();
   }
 }
+
+/* ----------------------------------------------------------------------
+   second derivatives
+------------------------------------------------------------------------- */
+
+void PairEqui::init_hessian() {
+  impl->wants_hessian = true;
+  if (impl->evaluator) make_directional();
+}
+
+void PairEqui::make_directional() {
+  if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
+  if (kokkosable) error->all(FLERR, "Pair style equi: second derivatives need the style without the suffix kk");
+  if (!impl->directional) {
+    equi::EvaluatorOptions options = impl->options;
+    options.directional = true;
+    std::string fault;
+    try {
+      impl->directional = equi::make_kokkos_evaluator(impl->model->restricted_to(impl->symbols), options);
+    } catch (const std::exception &e) {
+      fault = e.what();
+    }
+    if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", impl->directional->describe());
+    impl->directional_is_set = false;
+  }
+  // Sizes only grow: at any time either evaluator may run.
+  const int size = equi::LammpsExchange::buffer_size(impl->directional->exchange_bytes_per_row());
+  comm_forward = std::max(comm_forward, size);
+  comm_reverse = std::max(comm_reverse, size);
+  force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
+  force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+}
+
+void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
+  update_neighborhood();
+  if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
+  impl->directional_is_set = true;
+
+  // Ghosts move as the atoms they stand for, which are those of their rows.
+  const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
+  const std::vector<int> &atom_row = impl->atom_row;
+  auto &rows = impl->row_values;
+  const auto pieces = [&] { return equi::FeaturePieces<double>{{rows.data()->data(), 3}}; };
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < nlocal; i++)
+    if (atom_row[i] >= 0) std::copy_n(v[i], 3, rows[atom_row[i]].data());
+  impl->exchange->forward(pieces());
+  impl->direction.assign(nall + 1, {});
+  for (int i = 0; i < nall; i++)
+    if (atom_row[i] >= 0) impl->direction[i] = rows[atom_row[i]];
+
+  impl->forces.assign(nall + 1, {});
+  impl->tangents.assign(nall + 1, {});
+  equi::EvaluationRequest request;
+  request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
+  request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
+  request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+  try {
+    impl->directional->evaluate(request, *impl->exchange);
+  } catch (const std::exception &e) {
+    evaluation_error(e);
+  }
+
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < nall; i++)
+    if (atom_row[i] >= 0)
+      for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += impl->tangents[i][k];
+  impl->exchange->reverse(pieces());
+  for (int i = 0; i < nlocal; i++)
+    for (int k = 0; k < 3; k++) hv[i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
+}
+
+/* ---------------------------------------------------------------------- */
 
 void PairEqui::evaluation_error(const std::exception &e) {
   const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
@@ -548,5 +670,6 @@ void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
 }
 
 double PairEqui::memory_usage() {
-  return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0);
+  return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0) +
+         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0);
 }

@@ -239,12 +239,6 @@ def test_bad_keywords(script, ranks, words, texts):
 
 
 @RANKS
-def test_newton_off(script, ranks):
-    script.before = ["newton off"]
-    script.refused(ranks, "requires newton pair on")
-
-
-@RANKS
 @pytest.mark.parametrize("units", ["lj", "si", "electron"])
 def test_other_units(script, ranks, units):
     script.units = f"units {units}"

@@ -163,6 +163,22 @@ def test_centroid_virial_does_not_depend_on_ranks(lammps):
         assert np.abs(table - tables[0]).max() <= 1e-12 * np.abs(tables[0]).max()
 
 
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_newton_off_changes_nothing(lammps, ranks):
+    """Then the pair style itself brings home what ghosts have."""
+    output = [
+        "compute stress all stress/atom NULL virial",
+        "compute centroid all centroid/stress/atom NULL virial",
+        "dump all all custom 1 dump.all id fx fy fz c_stress[*] c_centroid[*]",
+        "dump_modify all sort id format float %.17g",
+        "run 0",
+    ]
+    lines = system(lammps, "lmax3") + output
+    on, off = (lammps.run([lines[0], f"newton {n}", *lines[1:]], ranks=k).dump("dump.all")[:, 1:] for n, k in (("on", 1), ("off", ranks)))
+    for columns in (slice(0, 3), slice(3, 18)):
+        assert np.abs(on[:, columns] - off[:, columns]).max() <= 1e-12 * np.abs(on[:, columns]).max()
+
+
 @pytest.mark.parametrize("name", ["lmax3", "sheared"])
 def test_units_real_are_converted(lammps, name):
     # LAMMPS's own constants: kcal/mol per eV, and pressures of metal (bar) and real (atm).

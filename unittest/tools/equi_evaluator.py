@@ -310,3 +310,15 @@ class EquiEvaluator:
             virial = torch.einsum("ea,eb->ab", vec.detach(), g) / abs(np.linalg.det(cell))
             stress = ((virial + virial.T) / 2).numpy()[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
         return energies.sum().item(), forces.numpy(), stress, energies.detach().numpy()
+
+    def hessian_vector(self, symbols, positions, direction, cell=None, pbc=(False,) * 3):
+        """The matrix of second derivatives times direction [N, 3], by differentiating twice."""
+        species = torch.tensor([self.document["elements"].index(s) for s in symbols])
+        positions = np.asarray(positions, float)
+        i, j, shift = neighbours(positions, cell, pbc, self.document["cutoff"])
+        i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
+        r = torch.tensor(positions).requires_grad_(True)
+        energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))
+        (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
+        (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)
+        return product.numpy()
