@@ -1,10 +1,11 @@
 """The process of bench/kernels.py that runs e3nn's convolution.
 
 Each line on standard input is a request in JSON: a problem as `bench_kernels --equi_list` prints it, "type",
-"threads", "evaluations". The answer is a line of JSON with as many times in seconds: "forward", and "both" for forward
-and backward. The convolution is the one of NequIP and its relatives: radial network, channel-wise tensor product of the
-senders' features with the harmonics, sum over neighbors. Backward gives the gradients with respect to features,
-harmonics and distances.
+"threads", "evaluations", and perhaps "graph", a file of graphs.py, and "flush", a number of bytes. The answer is a line
+of JSON with as many nanoseconds per edge: "forward", and "both" for forward and backward; with "flush" also
+"cold_forward" and "cold_both", for which so many bytes are written before each evaluation. The convolution is the one of
+NequIP and its relatives: radial network, tensor product of the senders' features with the harmonics (channel-wise or
+fully connected), sum over neighbors. Backward gives the gradients with respect to features, harmonics and distances.
 """
 
 import contextlib
@@ -14,8 +15,9 @@ import os
 import sys
 import time
 
-CUTOFF = 5.0  # Angstrom
+CUTOFF = 5.0  # Angstrom, without a graph
 WIDTHS = [8, 64, 64]  # of the radial network
+MAX_EDGES = 20000  # of a graph: its first receivers; more would need more memory, not more time per edge
 WARM_UP = 3  # Torch optimises its compiled functions during the first calls
 
 
@@ -28,13 +30,16 @@ class Convolution:
         torch.manual_seed(1)
         irreps_in, harmonics = o3.Irreps(problem["in"]), o3.Irreps(problem["harmonics"])
         # The rule of bench/kernels.cpp: every path that triangle and parity allow, outputs of one irrep side by side.
-        out, instructions = [], []
-        for _, to in o3.Irreps(problem["out"]):
+        connection = problem["connection"]
+        wanted = o3.Irreps(problem["out"])
+        out, instructions = list(wanted) if connection == "uvw" else [], []
+        for block, (_, to) in enumerate(wanted):
             for i, (mul, of_input) in enumerate(irreps_in):
                 for k, (_, of_edge) in enumerate(harmonics):
                     if to in of_input * of_edge:
-                        instructions.append((i, k, len(out), "uvu", True))
-                        out.append((mul, to))
+                        instructions.append((i, k, block if connection == "uvw" else len(out), connection, True))
+                        if connection == "uvu":
+                            out.append((mul, to))
         self.product = o3.TensorProduct(
             irreps_in, harmonics, o3.Irreps(out), instructions, shared_weights=False, internal_weights=False
         )
@@ -42,22 +47,32 @@ class Convolution:
             sys.exit(f"{problem['name']}: {self.product.weight_numel} weights here, {problem['weights']} there")
         self.radial = nn.FullyConnectedNet([*WIDTHS, self.product.weight_numel], torch.nn.functional.silu)
         self.radial.requires_grad_(False)
-        atoms, edges = problem["atoms"], problem["edges"]
-        self.receiver = torch.arange(atoms).repeat_interleave(edges // atoms)
-        self.sender = torch.randint(atoms, (edges,))
+        atoms, self.edges, self.cutoff = problem["atoms"], problem["edges"], CUTOFF
         self.x = torch.randn(atoms, irreps_in.dim)
-        self.y = torch.randn(edges, harmonics.dim)
-        self.r = 2.5 + 2.4 * torch.rand(edges)
-        self.wave_numbers = torch.arange(1, WIDTHS[0] + 1) * (math.pi / CUTOFF)
+        if "graph" in problem:
+            import graphs
+
+            self.cutoff, begin, sender, r = graphs.read_graph(problem["graph"])
+            atoms = int((begin <= MAX_EDGES).sum()) - 1
+            self.edges = int(begin[atoms])
+            self.receiver = torch.arange(atoms).repeat_interleave(torch.from_numpy(begin[: atoms + 1]).diff())
+            self.sender = torch.from_numpy(sender[: self.edges]).long()
+            self.r = torch.from_numpy(r[: self.edges]).to(dtype)
+        else:
+            self.receiver = torch.arange(atoms).repeat_interleave(self.edges // atoms)
+            self.sender = torch.randint(atoms, (self.edges,))
+            self.r = 2.5 + 2.4 * torch.rand(self.edges)
+        self.y = torch.randn(self.edges, harmonics.dim)
+        self.wave_numbers = torch.arange(1, WIDTHS[0] + 1) * (math.pi / self.cutoff)
         self.out_adj = torch.randn(atoms, self.product.irreps_out.dim)
 
     def forward(self):
         r = self.r.unsqueeze(1)
-        t = r / CUTOFF
+        t = r / self.cutoff
         cutoff = 1 - 28 * t**6 + 48 * t**7 - 21 * t**8
-        weights = self.radial(math.sqrt(2 / CUTOFF) * (self.wave_numbers * r).sin() / r * cutoff)
+        weights = self.radial(math.sqrt(2 / self.cutoff) * (self.wave_numbers * r).sin() / r * cutoff)
         messages = self.product(self.x[self.sender], self.y, weights)
-        return messages.new_zeros(len(self.x), messages.shape[1]).index_add_(0, self.receiver, messages)
+        return messages.new_zeros(len(self.out_adj), messages.shape[1]).index_add_(0, self.receiver, messages)
 
     def run_forward(self):
         import torch
@@ -86,20 +101,24 @@ def main():
     for line in sys.stdin:
         request = json.loads(line)
         torch.set_num_threads(request["threads"])
-        if present != (request["name"], request["type"]):
+        key = request["name"], request["type"], request.get("graph")
+        if present != key:
             convolution = None
             convolution = Convolution(request, {"float": torch.float32, "double": torch.float64}[request["type"]])
             for _ in range(WARM_UP):
                 convolution.run_forward()
                 convolution.run_both()
-            present = request["name"], request["type"]
+            present = key
         answer = {}
-        for name, function in (("forward", convolution.run_forward), ("both", convolution.run_both)):
-            answer[name] = []
-            for _ in range(request["evaluations"]):
-                begin = time.perf_counter()
-                function()
-                answer[name].append(time.perf_counter() - begin)
+        for size in (0, request["flush"]) if request.get("flush") else (0,):
+            other = torch.zeros(size, dtype=torch.uint8)
+            for name, function in (("forward", convolution.run_forward), ("both", convolution.run_both)):
+                times = answer.setdefault("cold_" * (size > 0) + name, [])
+                for _ in range(request["evaluations"]):
+                    other += 1
+                    begin = time.perf_counter()
+                    function()
+                    times.append(1e9 * (time.perf_counter() - begin) / convolution.edges)
         answers.write(json.dumps(answer) + "\n")
 
 

@@ -1,8 +1,10 @@
 // The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
-// products of common models and for single paths. A Google Benchmark program with three options of its own:
+// products of common models and for single paths. A Google Benchmark program with options of its own:
 //   --equi_list         prints the problems as lines of JSON and ends
 //   --equi_isa=NAME     avx512, avx2 or generic instead of the best one that the CPU has
-//   --equi_neighbors=N  neighbours per atom, 1 to 26 (default)
+//   --equi_neighbors=N  neighbours per atom of the crystal, 1 to 26 (default)
+//   --equi_graph=FILE   the edges of a file of bench/graphs.py instead of the crystal's
+//   --equi_flush        measures with caches flushed before each evaluation too, the counter "cold_ns/edge"
 // Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
 #include "convolution_op.h"
 #include "kernel_library.h"
@@ -18,20 +20,27 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
+
+#include <unistd.h>
 
 namespace equi {
 namespace bench {
 namespace {
 
 // The path (l1, l2, l3) exists for each input block, harmonic and output irrep that obey the triangle rule and parity.
+// uvu: it has an output block of its own, of the multiplicity of its input block; uvw: all paths to a block share it.
 struct Problem {
   const char *name, *in, *harmonics, *out;
+  Connection connection = Connection::uvu;
 };
 constexpr Problem PROBLEMS[] = {
     {"sevennet0-first", "128x0e", "0e+1e+2e", "0e+1e+2e"},
@@ -45,6 +54,10 @@ constexpr Problem PROBLEMS[] = {
     {"nequip-lips", "32x0o+32x0e+32x1o+32x1e+32x2o+32x2e", "0e+1o+2e", "0o+0e+1o+1e+2o+2e"},
     {"nequip-toluene", "64x0o+64x0e+64x1o+64x1e+64x2o+64x2e", "0e+1o+2e", "0o+0e+1o+1e+2o+2e"},
     {"nequip-benzene", "64x0o+64x0e+64x1o+64x1e+64x2o+64x2e+64x3o+64x3e", "0e+1o+2e+3o", "0o+0e+1o+1e+2o+2e+3o+3e"},
+    {"uvw-tetris-1", "1x0e+1x1o+1x2e+1x3o", "0e+1o+2e+3o", "64x0e+24x1e+24x1o+16x2e+16x2o", Connection::uvw},
+    {"uvw-tetris-2", "64x0e+24x1e+24x1o+16x2e+16x2o", "0e+1o+2e", "1x0o+6x0e", Connection::uvw},
+    {"uvw-diffdock-1", "10x1o+10x1e+48x0e+48x0o", "0e+1o", "10x1o+10x1e+48x0e+48x0o", Connection::uvw},
+    {"uvw-diffdock-2", "10x1o+10x1e+48x0e+48x0o", "0e+1o+2e", "10x1o+10x1e+48x0e+48x0o", Connection::uvw},
     {"path-111", "128x1e", "1e", "1e"},
     {"path-212", "128x2e", "1e", "2e"},
     {"path-313", "128x3e", "1e", "3e"},
@@ -56,22 +69,91 @@ constexpr Problem PROBLEMS[] = {
     {"path-777", "128x7e", "7e", "7e"},
 };
 
-// Atoms of a simple cubic crystal as in rock salt, each moved a little: the first three shells are 26 neighbours.
-constexpr int CELLS = 8, NUM_ATOMS = CELLS * CELLS * CELLS;
-constexpr double SPACING = 2.82, DISPLACEMENT = 0.02, CUTOFF = 5.0;    // Angstrom
+constexpr double CUTOFF = 5.0;    // Angstrom
 // Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/model_kokkos.cpp).
 constexpr int TILE = 64;
+constexpr int COLD_REPEATS = 3;
+
+struct Graph {
+  std::vector<int64_t> edge_begin{0};    // [atoms + 1]
+  std::vector<int> sender;
+  std::vector<double> vector;    // [edges][3]
+  double cutoff = CUTOFF;
+
+  int num_atoms() const { return static_cast<int>(edge_begin.size()) - 1; }
+  int num_edges() const { return static_cast<int>(sender.size()); }
+};
+
+// A simple cubic crystal as in rock salt, each atom moved a little: the first three shells are 26 neighbours.
+Graph make_crystal(int num_neighbors) {
+  constexpr int CELLS = 8, NUM_ATOMS = CELLS * CELLS * CELLS;
+  constexpr double SPACING = 2.82, DISPLACEMENT = 0.02;    // Angstrom
+  std::mt19937 random(2);
+  std::uniform_real_distribution<double> move(-DISPLACEMENT, DISPLACEMENT);
+  std::vector<double> moved(3 * NUM_ATOMS);
+  for (double &m : moved) m = move(random);
+  const auto wrapped = [](int cell) { return (cell + CELLS) % CELLS; };
+  Graph graph;
+  for (int i = 0; i < NUM_ATOMS; ++i) {
+    int found = 0;
+    for (int k = 0; k < 27 && found < num_neighbors; ++k) {
+      const int step[3] = {k / 9 - 1, k / 3 % 3 - 1, k % 3 - 1};
+      const int at[3] = {i / (CELLS * CELLS), i / CELLS % CELLS, i % CELLS};
+      if (k == 13) continue;    // itself
+      const int j = (wrapped(at[0] + step[0]) * CELLS + wrapped(at[1] + step[1])) * CELLS + wrapped(at[2] + step[2]);
+      graph.sender.push_back(j);
+      for (int c = 0; c < 3; ++c) graph.vector.push_back(SPACING * step[c] + moved[3 * j + c] - moved[3 * i + c]);
+      ++found;
+    }
+    graph.edge_begin.push_back(graph.num_edges());
+  }
+  return graph;
+}
+
+// bench/graphs.py says what is in the file.
+Graph read_graph(const char *file) {
+  Graph graph;
+  std::ifstream stream(file, std::ios::binary);
+  const auto read = [&](auto *to, size_t count) {
+    stream.read(reinterpret_cast<char *>(to), static_cast<std::streamsize>(count * sizeof(*to)));
+  };
+  int64_t size[2] = {0, 0};
+  read(size, 2);
+  if (!stream) throw std::runtime_error(std::string(file) + " is no graph");
+  graph.edge_begin.resize(size[0] + 1);
+  graph.sender.resize(size[1]);
+  graph.vector.resize(3 * size[1]);
+  read(&graph.cutoff, 1);
+  read(graph.edge_begin.data(), graph.edge_begin.size());
+  read(graph.sender.data(), graph.sender.size());
+  read(graph.vector.data(), graph.vector.size());
+  if (!stream) throw std::runtime_error(std::string(file) + " ends too early");
+  return graph;
+}
 
 struct Settings {
-  InstructionSet set;
-  int num_neighbors = 26;
+  InstructionSet set = best_instruction_set();
+  Graph graph;
+  bool is_flushing = false;
 };
 Settings &settings() {
-  static Settings s{best_instruction_set()};
+  static Settings s;
   return s;
 }
-int num_edges() {
-  return NUM_ATOMS * settings().num_neighbors;
+const Graph &graph() {
+  return settings().graph;
+}
+
+// Writes to more memory than all caches hold, on each thread.
+void flush_caches(int threads) {
+  static std::vector<std::vector<char>> lines;
+  const long l3 = sysconf(_SC_LEVEL3_CACHE_SIZE);
+  const size_t size = std::max<long>(2 * l3, 64 << 20);
+  lines.resize(threads);
+  on_threads(threads, [&](int t) {
+    lines[t].resize(size);
+    for (size_t k = 0; k < size; k += 64) lines[t][k]++;
+  });
 }
 
 // Outputs of one irrep are adjacent. The radial network has the widths of SevenNet-0's and random weights.
@@ -83,24 +165,28 @@ Convolution make_convolution(const Problem &problem) {
   product.irreps_in = Irreps::parse(problem.in);
   const Irreps harmonics = Irreps::parse(problem.harmonics), wanted = Irreps::parse(problem.out);
   product.lmax_edge = harmonics.lmax();
+  const bool is_uvw = problem.connection == Connection::uvw;
   std::vector<IrrepBlock> out;
-  for (const IrrepBlock &to : wanted)
+  if (is_uvw) out.assign(wanted.begin(), wanted.end());
+  for (int k = 0; k < wanted.size(); ++k)
     for (int i = 0; i < product.irreps_in.size(); ++i)
       for (const IrrepBlock &y : harmonics) {
-        const IrrepBlock &from = product.irreps_in[i];
+        const IrrepBlock &from = product.irreps_in[i], &to = wanted[k];
         if (from.irrep.p * y.irrep.p != to.irrep.p) continue;
         if (to.irrep.l < std::abs(from.irrep.l - y.irrep.l) || to.irrep.l > from.irrep.l + y.irrep.l) continue;
-        product.paths.push_back({i, y.irrep.l, static_cast<int>(out.size()), std::sqrt(to.irrep.dim())});
-        out.push_back({from.mul, to.irrep});
+        product.paths.push_back({i, y.irrep.l, is_uvw ? k : static_cast<int>(out.size()), 1.0, problem.connection});
+        if (!is_uvw) out.push_back({from.mul, to.irrep});
       }
   product.irreps_out = Irreps(out);
   product.validate();
+  for (size_t q = 0; q < product.paths.size(); ++q)
+    product.paths[q].scale = product.component_scale(static_cast<int>(q));
 
   RadialFunction &radial = convolution.radial;
-  radial.basis.cutoff = CUTOFF;
-  radial.basis.prefactor = std::sqrt(2.0 / CUTOFF);
+  radial.basis.cutoff = graph().cutoff;
+  radial.basis.prefactor = std::sqrt(2.0 / graph().cutoff);
   constexpr int WIDTHS[] = {8, 64, 64};
-  for (int n = 1; n <= WIDTHS[0]; ++n) radial.basis.wave_numbers.push_back(n * 3.14159265358979 / CUTOFF);
+  for (int n = 1; n <= WIDTHS[0]; ++n) radial.basis.wave_numbers.push_back(n * 3.14159265358979 / graph().cutoff);
   radial.network.activation = Activation::silu;
   radial.network.activation_scale = 1.68;
   for (int k = 0; k < 3; ++k) {
@@ -129,15 +215,20 @@ class Case {
         op_(convolution_, in_, out_, 1, table_options<T>()),
         kernels_(host_kernels<T>(settings().set)) {
     std::mt19937 random(2);
-    make_edges(random);
+    make_edges();
     std::normal_distribution<double> normal;
-    // All multiplicities are multiples of the padding, so that there is no number that should be zero.
-    const auto fill = [&](AlignedVector<T> &v, int row_size) {
-      v.resize(static_cast<size_t>(NUM_ATOMS) * row_size);
-      for (T &value : v) value = static_cast<T>(normal(random));
+    const auto fill = [&](AlignedVector<T> &v, const FeatureLayout &layout) {
+      v.assign(static_cast<size_t>(graph().num_atoms()) * layout.row_size(), T(0));
+      for (int b = 0; b < layout.num_blocks(); ++b) {
+        const FeatureBlock &block = layout.block(b);
+        const FeatureGroup &group = layout.group(block.group);
+        T *row = v.data() + static_cast<size_t>(graph().num_atoms()) * group.offset + block.channel;
+        for (int k = 0; k < graph().num_atoms() * group.irrep.dim(); ++k, row += group.channels)
+          for (int u = 0; u < block.mul; ++u) row[u] = static_cast<T>(normal(random));
+      }
     };
-    fill(x_, in_.row_size());
-    fill(out_adj_, out_.row_size());
+    fill(x_, in_);
+    fill(out_adj_, out_);
     result_.resize(out_adj_.size());
     x_adj_.resize(x_.size());
     threads_.resize(HostExec().concurrency());
@@ -145,10 +236,7 @@ class Case {
 
   // How many units then have a generated kernel.
   int select(bool is_generated) {
-    const auto find = [&](const std::string &key) {
-      return is_generated ? find_unit_kernel<T>(settings().set, key) : nullptr;
-    };
-    op_.select_kernels(find);
+    op_.select_kernels(settings().set, is_generated);
     return num_units() - op_.num_generic_units();
   }
   int num_units() const { return op_.plan().num_units; }
@@ -158,7 +246,7 @@ class Case {
       for_tiles(t, threads, [&](int first, int count) {
         Thread &thread = threads_[t];
         const ConvEdges<T> edges = tile_edges(thread, first, count);
-        kernels_.forward(op_.plan(), edges, x_.data(), NUM_ATOMS, result_.data(), NUM_ATOMS, first,
+        kernels_.forward(op_.plan(), edges, x_.data(), graph().num_atoms(), result_.data(), graph().num_atoms(), first,
                          thread.scratch.data());
       });
     });
@@ -174,8 +262,8 @@ class Case {
       for_tiles(t, threads, [&](int first, int count) {
         const ConvEdges<T> edges = tile_edges(thread, first, count);
         T *y_adj = thread.y_adj.reserve(edge_count(first, count) * op_.plan().num_y);
-        kernels_.backward(op_.plan(), edges, x_.data(), NUM_ATOMS, out_adj_.data(), NUM_ATOMS, first, y_adj, x_adj,
-                          NUM_ATOMS, sender_.data(), thread.scratch.data());
+        kernels_.backward(op_.plan(), edges, x_.data(), graph().num_atoms(), out_adj_.data(), graph().num_atoms(),
+                          first, y_adj, x_adj, graph().num_atoms(), graph().sender.data(), thread.scratch.data());
       });
     });
     if (threads == 1) return;
@@ -187,12 +275,13 @@ class Case {
     });
   }
 
-  // Per edge. Multiply-adds that the best known schedule needs, whatever the kernel at hand does. No
-  // multiplicity of the problems is padded.
+  // Per edge. Multiply-adds that the best known schedule needs, whatever the kernel at hand does; padding does not
+  // count.
   double flops(bool is_backward) const {
+    const int rows = op_.rows_per_bin();
     double n = 0.0;
-    for_units([&](const UnitSchedule &u, int mul) {
-      n += 2.0 * mul * (is_backward ? u.backward_products(op_.rows_per_bin()) : u.forward_products(op_.rows_per_bin()));
+    for_units([&](const UnitSchedule &u, int mul, int outputs) {
+      n += 2.0 * mul * (is_backward ? u.backward_products(rows, outputs) : u.forward_products(rows, outputs));
     });
     return n;
   }
@@ -200,14 +289,15 @@ class Case {
   double tensor_bytes(bool is_backward) const {
     const double features = x_.size() + result_.size() + (is_backward ? x_.size() : 0);
     const double edge = op_.plan().num_y * sizeof(T) * (is_backward ? 2 : 1) + 24;
-    return (features * sizeof(T) + op_.num_rows() * op_.columns() * sizeof(T)) / num_edges() + edge;
+    return (features * sizeof(T) + op_.num_rows() * op_.columns() * sizeof(T)) / graph().num_edges() + edge;
   }
   // Bytes per edge that a kernel loads and stores, mostly in the caches: rows of the table and of the other atom.
   double load_bytes(bool is_backward) const {
     double n = 0.0;
-    for_units([&](const UnitSchedule &u, int mul) {
+    for_units([&](const UnitSchedule &u, int mul, int outputs) {
       n += static_cast<double>(mul) * sizeof(T) *
-           (op_.rows_per_bin() * u.paths.size() + (2 * u.shape.l1 + 1) * (is_backward ? 3 : 1));
+           (op_.rows_per_bin() * (u.shape.is_uvw() ? outputs : u.paths.size()) +
+            (2 * u.shape.l1 + 1) * (is_backward ? 3 : 1));
     });
     return n;
   }
@@ -223,74 +313,64 @@ class Case {
     Buffer<char> scratch;
   };
 
-  void make_edges(std::mt19937 &random) {
-    std::uniform_real_distribution<double> move(-DISPLACEMENT, DISPLACEMENT);
-    std::vector<double> moved(3 * NUM_ATOMS);
-    for (double &m : moved) m = move(random);
-    const auto wrapped = [](int cell) { return (cell + CELLS) % CELLS; };
-    const int num_y = (convolution_.product.lmax_edge + 1) * (convolution_.product.lmax_edge + 1);
+  void make_edges() {
+    const int lmax = convolution_.product.lmax_edge, num_y = (lmax + 1) * (lmax + 1);
     std::vector<double> y(num_y);
-    for (int i = 0; i < NUM_ATOMS; ++i) {
-      edge_begin_.push_back(static_cast<int64_t>(sender_.size()));
-      int found = 0;
-      for (int k = 0; k < 27 && found < settings().num_neighbors; ++k) {
-        const int step[3] = {k / 9 - 1, k / 3 % 3 - 1, k % 3 - 1};
-        const int at[3] = {i / (CELLS * CELLS), i / CELLS % CELLS, i % CELLS};
-        if (k == 13) continue;    // itself
-        const int j = (wrapped(at[0] + step[0]) * CELLS + wrapped(at[1] + step[1])) * CELLS + wrapped(at[2] + step[2]);
-        double vector[3], square = 0.0;
-        for (int c = 0; c < 3; ++c) {
-          vector[c] = SPACING * step[c] + moved[3 * j + c] - moved[3 * i + c];
-          square += vector[c] * vector[c];
-        }
-        sender_.push_back(j);
-        distance_.push_back(std::sqrt(square));
-        spherical_harmonics(convolution_.product.lmax_edge, vector, y.data(), nullptr);
-        for (const double v : y) y_.push_back(static_cast<T>(v));
-        ++found;
-      }
+    for (int e = 0; e < graph().num_edges(); ++e) {
+      const double *v = graph().vector.data() + 3 * e;
+      distance_.push_back(static_cast<T>(std::sqrt(v[0] * v[0] + v[1] * v[1] + v[2] * v[2])));
+      spherical_harmonics(lmax, v, y.data(), nullptr);
+      for (const double value : y) y_.push_back(static_cast<T>(value));
     }
-    edge_begin_.push_back(static_cast<int64_t>(sender_.size()));
   }
 
-  int64_t edge_count(int first, int count) const { return edge_begin_[first + count] - edge_begin_[first]; }
+  int64_t edge_count(int first, int count) const {
+    return graph().edge_begin[first + count] - graph().edge_begin[first];
+  }
 
   // f(first atom, number of atoms) for the part of one thread.
   template <class F>
   static void for_tiles(int t, int threads, const F &f) {
-    const int end = NUM_ATOMS * (t + 1) / threads;
-    for (int first = NUM_ATOMS * t / threads; first < end; first += TILE) f(first, std::min(TILE, end - first));
+    const int end = static_cast<int>(int64_t(graph().num_atoms()) * (t + 1) / threads);
+    for (int first = static_cast<int>(int64_t(graph().num_atoms()) * t / threads); first < end; first += TILE)
+      f(first, std::min(TILE, end - first));
   }
 
   // Finding the edges' places in the table is part of the convolution, as the radial network is in a framework.
   ConvEdges<T> tile_edges(Thread &thread, int first, int count) {
-    const int64_t begin = edge_begin_[first], n = edge_count(first, count);
+    const int64_t begin = graph().edge_begin[first], n = edge_count(first, count);
     int *table_row = thread.table_row.reserve(n);
     T *fraction = thread.fraction.reserve(n), *bins_per_length = thread.bins_per_length.reserve(n);
     const RadialRows<T> rows =
         op_.radial(distance_.data() + begin, nullptr, n, 0, n, thread.radial.reserve(n * op_.scratch_per_edge()),
                    table_row, fraction, bins_per_length);
-    const ConvEdges<T> edges{count,           edge_begin_.data() + first,
-                             sender_.data(),  y_.data(),
-                             rows.table,      rows.rows,
-                             table_row,       fraction,
-                             bins_per_length, op_.rows_per_bin()};
+    const ConvEdges<T> edges{count,
+                             graph().edge_begin.data() + first,
+                             graph().sender.data(),
+                             y_.data(),
+                             rows.table,
+                             rows.rows,
+                             table_row,
+                             fraction,
+                             bins_per_length,
+                             op_.rows_per_bin()};
     thread.scratch.reserve(kernels_.scratch_bytes(op_.plan(), edges));
     return edges;
   }
 
   template <class F>
   void for_units(const F &f) const {
-    const ConvPlan<T> &plan = op_.plan();
-    for (int u = 0; u < plan.num_units; ++u) f(op_.schedules()[u], plan.units[u].channels);
+    const TensorProduct &product = convolution_.product;
+    const std::vector<ProductUnit> units = units_of(product);
+    for (size_t u = 0; u < units.size(); ++u)
+      f(op_.schedules()[u], product.irreps_in[units[u].block].mul,
+        product.irreps_out[product.paths[units[u].paths[0]].out].mul);
   }
 
   Convolution convolution_;
   FeatureLayout in_, out_;
   ConvolutionOp<T> op_;
   const HostKernels<T> &kernels_;
-  std::vector<int64_t> edge_begin_;
-  std::vector<int> sender_;
   std::vector<T> distance_;
   AlignedVector<T> y_, x_, out_adj_, result_, x_adj_;
   std::vector<Thread> threads_;
@@ -328,13 +408,22 @@ void run_convolution(benchmark::State &state, const Problem &problem, bool is_ba
   run();    // buffers grow in the first call
   // The counters tell of the fastest iteration: what others do on the machine can only lengthen one.
   double best = 1e30;
-  for (auto _ : state) {
+  const auto time = [&] {
     const auto begin = std::chrono::steady_clock::now();
     run();
-    best = std::min(best, std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
-  }
-  const double edges = num_edges(), flops = c.flops(is_backward), gflops = 1e-9 * edges * flops / best;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  };
+  for (auto _ : state) best = std::min(best, time());
+  const double edges = graph().num_edges(), flops = c.flops(is_backward), gflops = 1e-9 * edges * flops / best;
   state.counters["ns/edge"] = 1e9 * best / edges;
+  if (settings().is_flushing) {
+    double cold = 1e30;
+    for (int k = 0; k < COLD_REPEATS; ++k) {
+      flush_caches(threads);
+      cold = std::min(cold, time());
+    }
+    state.counters["cold_ns/edge"] = 1e9 * cold / edges;
+  }
   state.counters["GFLOP/s"] = gflops;
   state.counters["peak"] = shared_peak<T>(threads);
   state.counters["of_peak"] = gflops / shared_peak<T>(threads);
@@ -357,10 +446,10 @@ void add_convolutions(const Problem &problem, const std::vector<int> &thread_cou
   // Not registered, rather than skipped, if no unit has a generated kernel: most programs read an error as a failure.
   const TensorProduct product = make_convolution(problem).product;
   bool has_generated = false;
-  for (int block = 0; block < product.irreps_in.size(); ++block) {
-    std::vector<int> order;
-    const std::string key = unit_shape(product, block, order).key();
-    has_generated |= !key.empty() && find_unit_kernel<T>(settings().set, key) != nullptr;
+  for (const ProductUnit &unit : units_of(product)) {
+    const std::string key = unit.shape.key();
+    if (key.empty()) continue;
+    has_generated |= find_unit_kernel<T>(settings().set, key) || find_uvw_kernel<T>(settings().set, key);
   }
   for (const bool is_generated : {true, false})
     for (const bool is_backward : {false, true})
@@ -405,8 +494,9 @@ void print_problems() {
   for (const Problem &p : PROBLEMS) {
     std::printf("{\"name\": \"%s\", \"in\": \"%s\", \"harmonics\": \"%s\", \"out\": \"%s\", ", p.name, p.in,
                 p.harmonics, p.out);
+    std::printf("\"connection\": \"%s\", ", p.connection == Connection::uvw ? "uvw" : "uvu");
     std::printf("\"weights\": %d, \"atoms\": %d, \"edges\": %d}\n", make_convolution(p).product.num_weights(),
-                NUM_ATOMS, num_edges());
+                graph().num_atoms(), graph().num_edges());
   }
 }
 
@@ -424,13 +514,17 @@ const char *take_option(int &argc, char **argv, const char *name) {
 }
 
 int run(int argc, char **argv) {
+  int num_neighbors = 26;
   if (const char *value = take_option(argc, argv, "--equi_neighbors")) {
-    settings().num_neighbors = std::atoi(value);
-    if (settings().num_neighbors < 1 || settings().num_neighbors > 26) {
+    num_neighbors = std::atoi(value);
+    if (num_neighbors < 1 || num_neighbors > 26) {
       std::fprintf(stderr, "--equi_neighbors: expected 1 to 26, found '%s'\n", value);
       return 2;
     }
   }
+  const char *file = take_option(argc, argv, "--equi_graph");
+  settings().graph = file ? read_graph(file) : make_crystal(num_neighbors);
+  settings().is_flushing = take_option(argc, argv, "--equi_flush") != nullptr;
   if (const char *value = take_option(argc, argv, "--equi_isa")) {
     const InstructionSet sets[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
     const auto *set = std::find_if(std::begin(sets), std::end(sets), [&](InstructionSet s) {
@@ -451,7 +545,7 @@ int run(int argc, char **argv) {
   setenv("XDG_CACHE_HOME", EQUI_BENCH_KERNELS, 1);
   benchmark::Initialize(&argc, argv);
   if (benchmark::ReportUnrecognizedArguments(argc, argv)) return 2;
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   benchmark::AddCustomContext("equi_isa", instruction_set_name(settings().set));
   add_all();
   benchmark::RunSpecifiedBenchmarks();
@@ -463,5 +557,10 @@ int run(int argc, char **argv) {
 }    // namespace equi
 
 int main(int argc, char **argv) {
-  return equi::bench::run(argc, argv);
+  try {
+    return equi::bench::run(argc, argv);
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
 }

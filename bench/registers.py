@@ -19,6 +19,7 @@ ENTRY = re.compile(
     re.S,
 )
 KERNEL = re.compile(r"Unit(Forward|Backward|Gather)<equi::device_unit_(\w+)::.*?Body, (float|double), (\d)>")
+CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
 COLUMNS = ("architecture", "unit", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
 
 
@@ -30,10 +31,15 @@ def kernels(text):
     ).stdout.splitlines()
     rows = set()
     for name, (_, architecture, stack, stores, loads, registers) in zip(names, found):
-        match = KERNEL.search(name)
-        if match:
-            kernel, unit, number, rows_per_bin = match.groups()
-            rows.add((architecture, unit, kernel.lower(), number, int(rows_per_bin), int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
+        unit_match, contraction_match = KERNEL.search(name), CONTRACTION.search(name)
+        if unit_match:
+            kernel, unit, number, rows_per_bin = unit_match.groups()
+        elif contraction_match:
+            unit, number, is_backward = contraction_match.groups()
+            kernel, rows_per_bin = "backward" if is_backward == "true" else "forward", ""
+        else:
+            continue
+        rows.add((architecture, unit, kernel.lower(), number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
     return sorted(rows)
 
 

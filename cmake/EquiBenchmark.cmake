@@ -37,7 +37,7 @@ function(equi_bench_units)
       target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR}/kokkos)
       target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}})
       set_target_properties(
-        ${library} PROPERTIES PREFIX "" OUTPUT_NAME unit-${abi}-${target}-${key}
+        ${library} PROPERTIES PREFIX "" OUTPUT_NAME kernel-${abi}-${target}-${key}
                               LIBRARY_OUTPUT_DIRECTORY ${EQUI_BENCH_KERNELS}/equi/kernels)
       add_dependencies(bench_kernels ${library})
     endforeach()

@@ -27,6 +27,24 @@ set(equi_units
     1_01_10_12_21_32
     2_02_11_20_22_31)
 
+# The uvw paths of kernel_generator.cpp, likewise, for hosts alone.
+set(equi_uvw_units
+    uvw_0_00
+    uvw_0_11
+    uvw_0_22
+    uvw_1_01
+    uvw_1_10
+    uvw_1_11
+    uvw_1_12
+    uvw_1_21
+    uvw_1_22
+    uvw_2_02
+    uvw_2_11
+    uvw_2_12
+    uvw_2_20
+    uvw_2_21
+    uvw_2_22)
+
 # The contractions of contraction_generator.cpp, likewise.
 set(equi_contractions 3_0_3 3_01_3 3_012_3 2_0_3 2_01_3)
 
@@ -41,8 +59,9 @@ foreach(target avx2 avx512)
   target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"-std=c++17 ${options} ${flags}\"")
 endforeach()
 # What the text of a kernel includes, for `equi compile`.
-foreach(header contraction_kernel.h host_simd.h unit_kernel.h)
-  configure_file(kokkos/${header} ${PROJECT_BINARY_DIR}/include/equi/${header} COPYONLY)
+foreach(header kokkos/contraction_kernel.h kokkos/host_simd.h kokkos/unit_kernel.h src/dual.h src/host_device.h)
+  get_filename_component(name ${header} NAME)
+  configure_file(${header} ${PROJECT_BINARY_DIR}/include/equi/${name} COPYONLY)
 endforeach()
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
@@ -56,7 +75,11 @@ endif()
 foreach(target ${equi_host_targets})
   set(sources "")
   foreach(kind unit contraction)
-    foreach(name ${equi_${kind}s})
+    set(names ${equi_${kind}s})
+    if(kind STREQUAL "unit")
+      list(APPEND names ${equi_uvw_units})
+    endif()
+    foreach(name ${names})
       set(file ${folder}/${kind}_${target}_${name}.cpp)
       add_custom_command(
         OUTPUT ${file}
@@ -103,3 +126,11 @@ foreach(part RANGE ${last})
     COMMENT "Generating unit kernels for ${equi_device_target}, part ${part}")
   list(APPEND equi_device_units ${file})
 endforeach()
+set(file ${folder}/contractions_${equi_device_target}.cpp)
+list(JOIN equi_contractions "," names)
+add_custom_command(
+  OUTPUT ${file}
+  COMMAND equi_generate contraction ${equi_device_target} ${names} ${file}
+  DEPENDS equi_generate
+  COMMENT "Generating contraction kernels for ${equi_device_target}")
+list(APPEND equi_device_units ${file})

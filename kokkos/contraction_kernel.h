@@ -3,15 +3,17 @@
 #ifndef EQUI_CONTRACTION_KERNEL_H
 #define EQUI_CONTRACTION_KERNEL_H
 
+#include "dual.h"
+
 #include <cstdint>
 
 namespace equi {
 
 // Rows of a feature: component m of block b of row r is at data[b] + r * width[b] + m * stride[b]; channels are
-// adjacent.
+// adjacent. T: float, double or a Dual of them.
 template <class T>
 struct ContractionFeature {
-  T *const *data;
+  const Pointer<T> *data;
   const int64_t *width;
   const int *stride;
 };
@@ -22,7 +24,7 @@ struct ContractionCall {
   const int *row;    // [count]
   // Forward reads x and writes out. Backward reads out, the cotangent, and replaces x by its adjoint.
   ContractionFeature<T> x, out;
-  const T *coefficients;    // [entries][CHANNEL_PAD]
+  const Real<T> *coefficients;    // [entries][CHANNEL_PAD]
 };
 
 template <class T>

@@ -21,26 +21,27 @@ ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const F
   if (in.num_blocks() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
     throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_BLOCKS) + " blocks");
   const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
-                         std::vector<int> &dim) {
+                         std::vector<int> &dim, std::vector<int> &channels) {
     for (int b = 0; b < layout.num_blocks(); b++) {
       const FeatureGroup &group = layout.group(layout.block(b).group);
       width.push_back(group.width());
-      stride.push_back(group.channels);
+      stride.push_back(group.stride());
+      channels.push_back(group.channels);
       dim.push_back(group.irrep.dim());
     }
   };
-  places(in, in_width_, in_stride_, in_dim_);
-  places(out, out_width_, out_stride_, out_dim_);
+  places(in, in_width_, in_stride_, in_dim_, in_channels_);
+  places(out, out_width_, out_stride_, out_dim_, out_channels_);
 
   const ContractionProduct &product = contraction.product;
   const int num_entries = schedule_.num_entries();
   for (int s = 0; s < (product.per_species ? num_species : 1); s++) {
     const std::vector<double> of_channels = contraction_coefficients(product, schedule_, s);
-    coefficients_.emplace_back(static_cast<size_t>(channels_) * num_entries, T(0));
+    coefficients_.emplace_back(static_cast<size_t>(channels_) * num_entries, R(0));
     for (int u = 0; u < product.mul(); u++)
       for (int e = 0; e < num_entries; e++)
         coefficients_.back()[(static_cast<size_t>(u / CHANNEL_PAD) * num_entries + e) * CHANNEL_PAD + u % CHANNEL_PAD] =
-            static_cast<T>(of_channels[static_cast<size_t>(u) * num_entries + e]);
+            static_cast<R>(of_channels[static_cast<size_t>(u) * num_entries + e]);
   }
 }
 
@@ -52,7 +53,7 @@ void ContractionOp<T>::select_kernel(const std::function<const ContractionKernel
 template <class T>
 std::size_t ContractionOp<T>::bytes() const {
   std::size_t n = 0;
-  for (const auto &c : coefficients_) n += c.size() * sizeof(T);
+  for (const auto &c : coefficients_) n += c.size() * sizeof(R);
   return n;
 }
 
@@ -67,8 +68,8 @@ ContractionPlan<T> ContractionOp<T>::plan() const {
 // atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_chunks(FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order, const F &f) const {
-  T *x_data[MAX_BLOCKS], *y_data[MAX_BLOCKS];
+void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, const F &f) const {
+  Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
   ContractionCall<T> call{};
   call.x = {x_data, in_width_.data(), in_stride_.data()};
   call.out = {y_data, out_width_.data(), out_stride_.data()};
@@ -79,9 +80,10 @@ void ContractionOp<T>::for_chunks(FeatureRows<T> x, FeatureRows<T> y, SpeciesOrd
     call.coefficients = coefficients_[s].data();
     for (int u = 0; u < channels_; u += CHANNEL_PAD) {
       for (int b = 0; b < in_.num_blocks(); b++)
-        x_data[b] = x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u;
+        x_data[b] = make_pointer<T>(x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u, in_channels_[b]);
       for (int b = 0; b < out_.num_blocks(); b++)
-        y_data[b] = y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u;
+        y_data[b] =
+            make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u, out_channels_[b]);
       f(call);
       call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
     }
@@ -89,7 +91,7 @@ void ContractionOp<T>::for_chunks(FeatureRows<T> x, FeatureRows<T> y, SpeciesOrd
 }
 
 template <class T>
-void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order,
+void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
                                void *scratch) const {
   for_chunks(x, y, order, [&](const ContractionCall<T> &call) {
     if (kernel_)
@@ -100,7 +102,7 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<T> x, 
 }
 
 template <class T>
-void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y_adj,
+void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj,
                                 SpeciesOrder order, void *scratch) const {
   for_chunks(x, y_adj, order, [&](const ContractionCall<T> &call) {
     if (kernel_)
@@ -120,5 +122,7 @@ std::string ContractionOp<T>::describe() const {
 
 template class ContractionOp<float>;
 template class ContractionOp<double>;
+template class ContractionOp<Dual<float>>;
+template class ContractionOp<Dual<double>>;
 
 }    // namespace equi

@@ -17,6 +17,8 @@ namespace equi {
 
 template <class T>
 class ContractionOp {
+  using R = Real<T>;
+
  public:
   ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
                 int num_species);
@@ -32,11 +34,17 @@ class ContractionOp {
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
 
   // Writes y. order: the rows of each species; without per_species() all rows as one.
-  void forward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order,
+  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
                void *scratch) const;
   // x is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, FeatureRows<T> x, FeatureRows<T> y_adj, SpeciesOrder order,
+  void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
                 void *scratch) const;
+
+  // What a device's copy of the layer is made of.
+  const FeatureLayout &in() const { return in_; }
+  const FeatureLayout &out() const { return out_; }
+  int channels() const { return channels_; }
+  const std::vector<AlignedVector<T>> &coefficients() const { return coefficients_; }
 
   // "410 products of degree 3, 0.2 MB"
   std::string describe() const;
@@ -44,13 +52,13 @@ class ContractionOp {
  private:
   ContractionPlan<T> plan() const;
   template <class F>
-  void for_chunks(FeatureRows<T> x, FeatureRows<T> y, SpeciesOrder order, const F &f) const;
+  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, const F &f) const;
 
   FeatureLayout in_, out_;
   ContractionSchedule schedule_;
   int channels_;                                  // padded
-  std::vector<AlignedVector<T>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
-  std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_;
+  std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
+  std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_, in_channels_, out_channels_;    // per block
   std::vector<int64_t> in_width_, out_width_;
   const ContractionKernel<T> *kernel_ = nullptr;
 };

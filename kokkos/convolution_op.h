@@ -3,6 +3,7 @@
 #define EQUI_CONVOLUTION_OP_H
 
 #include "buffer.h"
+#include "edge_network.h"
 #include "evaluator.h"
 #include "feature_layout.h"
 #include "host_kernels.h"
@@ -10,7 +11,8 @@
 #include "radial_set.h"
 
 #include <deque>
-#include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,37 +25,44 @@ struct RadialRows {
   int64_t rows;
 };
 
-// T: the type of features and table rows.
+// T: the type of features; table rows are of Real<T>.
 template <class T>
 class ConvolutionOp {
+  using R = Real<T>;
+
  public:
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                 const EvaluatorOptions &options);
 
-  // Takes for each unit what find(key) gives, a kernel or null for the generic one. Until then all are generic.
-  void select_kernels(const std::function<const UnitKernel<T> *(const std::string &key)> &find);
+  // Takes for each unit its generated kernel for an instruction set, if there is one and they are wanted. Until then
+  // all are generic.
+  void select_kernels(InstructionSet set, bool is_generated = true);
 
   const ConvPlan<T> &plan() const { return plan_; }
   const std::vector<UnitSchedule> &schedules() const { return schedules_; }
-  int64_t columns() const { return columns_; }    // padded weights
-  int rows_per_bin() const { return exact() ? 2 : set_.num_coefficients(); }
-  bool exact() const { return set_.exact(); }
+  int64_t columns() const { return columns_; }                                   // padded weights
+  const std::vector<WeightColumn> &weight_columns() const { return column_; }    // of the model's weights
+  int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
+  // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
+  // functions below. Null for all others, and of duals always.
+  const EdgeNetwork<R> *network() const { return network_.get(); }
+  bool exact() const { return set_ && set_->exact(); }
   // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
-  const RadialSet &radial_set() const { return set_; }
+  const RadialSet &radial_set() const { return *set_; }
   int64_t num_rows() const { return first_row_.back(); }
-  const T *table_rows() const { return rows_.data(); }
-  std::size_t bytes() const { return rows_.bytes(); }
+  const R *table_rows() const { return rows_.data(); }
+  std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
 
-  // Numbers of T that radial() needs as scratch per edge.
-  int64_t scratch_per_edge() const { return exact() ? 2 * columns_ : 0; }
+  // Numbers that radial() needs as scratch per edge.
+  int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns_ : 0; }
 
   // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
   // of radial_set() (null if there is one for all): sets table_row, value and derivative of ConvEdges for these edges
   // (the arrays begin with edge `first`). scratch holds total * scratch_per_edge() numbers, is the same for all edges
   // and must live as long as the result is used.
   template <class G>
-  RadialRows<T> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, T *scratch,
-                       int *table_row, T *fraction, T *bins_per_length) const;
+  RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
+                       int *table_row, T *fraction, R *bins_per_length) const;
 
   // Units without a generated kernel for the table at hand.
   int num_generic_units() const;
@@ -62,25 +71,19 @@ class ConvolutionOp {
   std::string describe() const;
 
  private:
-  // Of weight column c in a table with R rows per slab: number R * first + row * stride + lane.
-  struct Column {
-    int64_t first;
-    int stride, lane;
-    double scale;    // constants of the path
-  };
-
-  RadialSet set_;
+  std::optional<RadialSet> set_;
+  std::unique_ptr<EdgeNetwork<R>> network_;
   std::vector<int64_t> first_row_;    // per table, and the number of all
-  Buffer<T> rows_;
+  Buffer<R> rows_;
   int64_t columns_ = 0;
-  std::vector<Column> column_;             // of the model's weights
+  std::vector<WeightColumn> column_;       // of the model's weights
   std::vector<UnitSchedule> schedules_;    // per unit
   ConvPlan<T> plan_;
   std::vector<ConvUnit<T>> units_;
   std::vector<ConvPath<T>> paths_;
   // What the plan points to.
-  std::deque<std::vector<KernelTerm<T>>> terms_;
-  std::deque<std::vector<KernelEntry<T>>> entries_;
+  std::deque<std::vector<KernelTerm<R>>> terms_;
+  std::deque<std::vector<KernelEntry<R>>> entries_;
 };
 
 }    // namespace equi

@@ -16,90 +16,106 @@ DensityOp<T>::DensityOp(const DensityNormalization &layer, const FeatureLayout &
 }
 
 template <class T>
-void DensityOp<T>::evaluate(int function, double r, double *value, double *derivative) const {
+void DensityOp<T>::evaluate(int function, D r, D *value, D *derivative) const {
+  double d[3] = {};
   if (set_.exact()) {
-    double d[2];
-    set_.function(function).derivatives(r, 1, -1, d);
-    *value = d[0];
-    *derivative = d[1];
-    return;
+    set_.function(function).derivatives(value_of(r), PLANES<D>, -1, d);
+  } else {
+    const RadialTable::Place place = set_.table(function).place(value_of(r));
+    const int n = set_.num_coefficients();
+    const double *row = powers_[function].data() + static_cast<int64_t>(place.bin) * n;
+    for (int k = n - 1; k >= 0; k--) {
+      if (IS_DUAL<T>) d[2] = d[2] * place.fraction + d[1];
+      d[1] = d[1] * place.fraction + d[0];
+      d[0] = d[0] * place.fraction + row[k];
+    }
+    d[1] /= place.spacing;
+    d[2] *= 2.0 / (place.spacing * place.spacing);
   }
-  const RadialTable::Place place = set_.table(function).place(r);
-  const int n = set_.num_coefficients();
-  const double *row = powers_[function].data() + static_cast<int64_t>(place.bin) * n;
-  double v = row[n - 1], d = 0.0;
-  for (int k = n - 2; k >= 0; k--) {
-    d = d * place.fraction + v;
-    v = v * place.fraction + row[k];
-  }
-  *value = v;
-  *derivative = d / place.spacing;
+  *value = make_number<D>(d[0], d[1] * tangent_of(r));
+  *derivative = make_number<D>(d[1], d[2] * tangent_of(r));
 }
+
+namespace {
+
+// f(number of channels, those of x, those of y) for each component of row a.
+template <class T, class F>
+void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>> x, FeatureRows<Real<T>> y,
+                    const F &f) {
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const FeatureGroup &group = layout.group(g);
+    for (int m = 0; m < group.irrep.dim(); m++) {
+      const int64_t first = a * group.width() + m * group.stride();
+      f(group.channels, make_pointer<T>(x.group(group) + first, group.channels),
+        make_pointer<T>(y.group(group) + first, group.channels));
+    }
+  }
+}
+
+}    // namespace
 
 template <class T>
 template <class G>
-void DensityOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, const DensityEdges<G> &edges,
-                           double *norm) const {
+void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges,
+                           D *norm) const {
+  const FeatureRows<R> from{const_cast<R *>(x.data), x.rows, x.first};    // only read
   for (int64_t a = 0; a < count; a++) {
-    double sum = 0.0, value, derivative;
+    D sum = 0.0, value, derivative;
     for (int64_t e = edges.edge_begin[a] - edges.edge_begin[0]; e < edges.edge_begin[a + 1] - edges.edge_begin[0];
          e++) {
-      evaluate(edges.function ? edges.function[e] : 0, edges.distance[e], &value, &derivative);
+      evaluate(edges.function ? edges.function[e] : 0, D(edges.distance[e]), &value, &derivative);
       sum += value;
     }
     norm[a] = offset_ + factor_ * sum;
-  }
-  for (int g = 0; g < layout_.num_groups(); g++) {
-    const int width = layout_.group(g).width();
-    const T *from = x.group(layout_.group(g));
-    T *to = y.group(layout_.group(g));
-    for (int64_t a = 0; a < count; a++) {
-      const T scale = static_cast<T>(1.0 / norm[a]);
-      for (int c = 0; c < width; c++) to[a * width + c] = scale * from[a * width + c];
-    }
+    const T scale = static_cast<T>(D(1.0) / norm[a]);
+    for_components<T>(layout_, a, from, y, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
+      for (int u = 0; u < channels; u++) put(ym, u, scale * xm[u]);
+    });
   }
 }
 
 template <class T>
 template <class G>
-void DensityOp<T>::backward(int64_t count, FeatureRows<T> x, FeatureRows<const T> y_adj, const DensityEdges<G> &edges,
-                            const double *norm, G *distance_adj, int stride) const {
+void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
+                            const D *norm, G *distance_adj, int stride) const {
+  const FeatureRows<R> from{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
   for (int64_t a = 0; a < count; a++) {
-    const T scale = static_cast<T>(1.0 / norm[a]);
-    double dot = 0.0;
-    for (int g = 0; g < layout_.num_groups(); g++) {
-      const int width = layout_.group(g).width();
-      T *to = x.group(layout_.group(g)) + a * width;
-      const T *from = y_adj.group(layout_.group(g)) + a * width;
-      T sum = 0;
-      for (int c = 0; c < width; c++) {
-        sum += to[c] * from[c];
-        to[c] = scale * from[c];
+    const T scale = static_cast<T>(D(1.0) / norm[a]);
+    D dot = 0.0;
+    for_components<T>(layout_, a, x, from, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
+      T sum = T(0);
+      for (int u = 0; u < channels; u++) {
+        sum += xm[u] * ym[u];
+        put(xm, u, scale * ym[u]);
       }
-      dot += sum;
-    }
+      dot += D(sum);
+    });
     // dE/dnorm times factor
-    const double adjoint = -factor_ * dot / (norm[a] * norm[a]);
+    const D adjoint = -factor_ * dot / (norm[a] * norm[a]);
     for (int64_t e = edges.edge_begin[a] - edges.edge_begin[0]; e < edges.edge_begin[a + 1] - edges.edge_begin[0];
          e++) {
-      double value, derivative;
-      evaluate(edges.function ? edges.function[e] : 0, edges.distance[e], &value, &derivative);
+      D value, derivative;
+      evaluate(edges.function ? edges.function[e] : 0, D(edges.distance[e]), &value, &derivative);
       distance_adj[e * stride] += static_cast<G>(adjoint * derivative);
     }
   }
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                    \
-  template void DensityOp<T>::forward<G>(int64_t, FeatureRows<const T>, FeatureRows<T>, const DensityEdges<G> &,  \
-                                         double *) const;                                                         \
-  template void DensityOp<T>::backward<G>(int64_t, FeatureRows<T>, FeatureRows<const T>, const DensityEdges<G> &, \
-                                          const double *, G *, int) const;
+#define EQUI_INSTANTIATE(T, G)                                                                       \
+  template void DensityOp<T>::forward<G>(int64_t, FeatureRows<const Real<T>>, FeatureRows<Real<T>>,  \
+                                         const DensityEdges<G> &, DoubleOf<T> *) const;              \
+  template void DensityOp<T>::backward<G>(int64_t, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, \
+                                          const DensityEdges<G> &, const DoubleOf<T> *, G *, int) const;
 
 template class DensityOp<float>;
 template class DensityOp<double>;
+template class DensityOp<Dual<float>>;
+template class DensityOp<Dual<double>>;
 EQUI_INSTANTIATE(float, float)
 EQUI_INSTANTIATE(float, double)
 EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -22,8 +22,12 @@ struct DensityEdges {
   const int *function;
 };
 
+// T: float, double or a Dual of them; G: of distances, dual if T is.
 template <class T>
 class DensityOp {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+
  public:
   DensityOp(const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
             const EvaluatorOptions &options);
@@ -32,17 +36,22 @@ class DensityOp {
 
   // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row.
   template <class G>
-  void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, const DensityEdges<G> &edges,
-               double *norm) const;
+  void forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges, D *norm) const;
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
-  void backward(int64_t count, FeatureRows<T> x, FeatureRows<const T> y_adj, const DensityEdges<G> &edges,
-                const double *norm, G *distance_adj, int stride) const;
+  void backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
+                const D *norm, G *distance_adj, int stride) const;
+
+  // Density at a distance and its derivative.
+  void evaluate(int function, D r, D *value, D *derivative) const;
+
+  // What a device's copy of the layer is made of.
+  const FeatureLayout &layout() const { return layout_; }
+  double offset() const { return offset_; }
+  double factor() const { return factor_; }
+  const std::vector<double> &powers(int table) const { return powers_[table]; }
 
  private:
-  // Density at a distance and its derivative.
-  void evaluate(int function, double r, double *value, double *derivative) const;
-
   FeatureLayout layout_;
   double offset_, factor_;
   RadialSet set_;

@@ -6,6 +6,7 @@
 #include "convolution_op.h"
 #include "device_exec.h"
 #include "device_generic_unit.h"
+#include "device_radial_set.h"
 #include "device_unit.h"
 #include "node_ops.h"
 
@@ -14,27 +15,17 @@
 
 namespace equi {
 
-// Some atoms with all their edges, as receivers or as senders. Arrays in device memory.
-struct DeviceConvChunk {
-  int num_atoms;
-  const int64_t *begin;    // [num_atoms + 1] positions of the atoms' edges
-  int64_t first, count;    // begin[0] and begin[num_atoms] - begin[0]
-  const int64_t *edge;     // [position] the edge; null: the position itself
-  const int *other_row;    // [position] row of the atom at the other end
-};
-
 // Memory that all convolutions share; it is filled for one chunk at a time.
 template <class Exec, class T>
 struct DeviceConvScratch {
   DeviceBuffer<Exec, int> table_row;
   DeviceBuffer<Exec, T> fraction, bins_per_length, forms, parts, exact_rows;
-  DeviceBuffer<Exec, double> distance;
-  std::vector<double> host_distance;
+  DeviceRadialEdges<Exec> edges;
   std::vector<T> host_rows, host_fraction, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
     return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
-           exact_rows.bytes() + distance.bytes();
+           exact_rows.bytes() + edges.bytes();
   }
 };
 
@@ -45,28 +36,28 @@ class DeviceConvolution {
   // find(key): the kernel of a unit, or null for the generic one.
   using Finder = std::function<const DeviceUnitKernel<T> *(const std::string &key)>;
   DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                    const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
+                    int num_species, const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
 
   const ConvolutionOp<T> &host() const { return op_; }
   int num_generic_units() const;
 
   // Each of the following three needs the chunk prepared: places in the radial table, and forms unless for backward.
-  // distance and y [E][num_y] are indexed by edge.
+  // distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
   template <class G>
-  void prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y, bool with_forms,
-               Scratch &scratch) const;
+  void prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, const T *y,
+               bool with_forms, Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
-  void forward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x, FeatureRows<T> out,
+  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<T> out,
                Scratch &scratch) const;
 
   // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance.
   template <class G>
-  void backward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x, FeatureRows<const T> out_adj,
+  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<const T> out_adj,
                 const T *y, G *y_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the chunk's atoms, senders; out_adj: the cotangent of the output with all its rows.
-  void gather_senders(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> out_adj,
+  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> out_adj,
                       FeatureRows<T> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
@@ -86,13 +77,14 @@ class DeviceConvolution {
   };
 
   int rows_per_bin() const { return op_.rows_per_bin(); }
-  int64_t table_rows(const DeviceConvChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
+  int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
   // f(call, kernel or null, generic body) for all parts; out_row: the first row of paths' outputs.
   template <class F>
-  void for_calls(const DeviceConvChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
+  void for_calls(const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
                  int64_t out_row, const F &f) const;
 
   ConvolutionOp<T> op_;
+  DeviceRadialSet<Exec> radial_set_;
   int num_y_ = 1, forms_width_ = 0, part_size_ = 0;
   std::vector<Part> parts_;
   std::vector<int> first_form_;    // per unit, in the record of an edge
@@ -105,7 +97,6 @@ class DeviceConvolution {
   // Derivative k of an edge is the sum of parts sum_begin[k]..sum_begin[k+1].
   DeviceBuffer<Exec, int> sum_begin_;
   DeviceBuffer<Exec, PartOfSum> sum_parts_;
-  DeviceBuffer<Exec, RadialTable::Piece> pieces_;
   DeviceBuffer<Exec, T> table_;
 };
 

@@ -5,9 +5,10 @@ namespace equi {
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceConvolution<DeviceExec, double>;
-template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &, const DeviceConvChunk &,
-                                                             const double *, const double *, bool, Scratch &) const;
-template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceConvChunk &,
+template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                             const double *, const int *, const double *, bool,
+                                                             Scratch &) const;
+template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                               FeatureRows<const double>, FeatureRows<const double>,
                                                               const double *, double *, Scratch &) const;
 

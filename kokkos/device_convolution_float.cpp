@@ -5,14 +5,14 @@ namespace equi {
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceConvolution<DeviceExec, float>;
-template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const float *,
-                                                            const float *, bool, Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &,
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const float *,
+                                                            const int *, const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                              FeatureRows<const float>, FeatureRows<const float>,
                                                              const float *, float *, Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceConvChunk &, const double *,
-                                                            const float *, bool, Scratch &) const;
-template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceConvChunk &,
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const double *,
+                                                            const int *, const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                              FeatureRows<const float>, FeatureRows<const float>,
                                                              const float *, double *, Scratch &) const;
 

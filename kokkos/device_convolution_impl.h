@@ -10,30 +10,6 @@ namespace equi {
 
 namespace {
 
-template <class T, class G>
-struct RadialKernel {
-  const int64_t *edge;
-  int64_t first;
-  const G *distance;
-  const RadialTable::Piece *pieces;
-  int num_pieces, rows_per_bin;
-  int *table_row;
-  T *fraction, *bins_per_length;
-  KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const int64_t e = edge ? edge[first + c] : first + c;
-    const double r = static_cast<double>(distance[e]);
-    int p = 0;
-    while (p + 1 < num_pieces && r >= pieces[p].r_end) p++;
-    const RadialTable::Piece piece = pieces[p];
-    const double bins = (r - piece.r_begin) / piece.spacing;
-    int bin = static_cast<int>(bins);
-    bin = bin < 0 ? 0 : bin < piece.num_bins ? bin : piece.num_bins - 1;
-    table_row[c] = (piece.first_knot - p + bin) * rows_per_bin;    // each piece has a knot more than bins
-    fraction[c] = static_cast<T>(bins - bin);
-    bins_per_length[c] = static_cast<T>(1.0 / piece.spacing);
-  }
-};
-
 template <class T>
 struct FormsKernel {
   const int64_t *edge;
@@ -86,11 +62,9 @@ void with_rows(int rows, const F &f) {
 
 template <class Exec, class T>
 DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
-                                              const FeatureLayout &out, const EvaluatorOptions &options,
-                                              const Finder &find)
-    : op_(convolution, in, out, 1, options) {
-  if (convolution.radial.depends_on_pair())
-    throw std::invalid_argument("radial functions of pairs of species are not on the device yet");
+                                              const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options, const Finder &find)
+    : op_(convolution, in, out, num_species, options), radial_set_(exec, op_.radial_set()) {
   using Body = GenericBody<T>;
   const ConvPlan<T> &plan = op_.plan();
   num_y_ = plan.num_y;
@@ -103,6 +77,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   int lmax = 0;
   for (int n = 0; n < plan.num_units; n++) {
     const ConvUnit<T> &unit = plan.units[n];
+    if (unit.is_uvw()) throw std::invalid_argument("fully connected (uvw) paths are not on the device yet");
     const UnitSchedule &schedule = op_.schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {
@@ -171,7 +146,6 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   assign(exec, sum_begin_, sum_begin);
   assign(exec, sum_parts_, sum_parts);
   if (op_.exact()) return;
-  assign(exec, pieces_, op_.radial_set().table(0).pieces);
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
@@ -188,38 +162,39 @@ int DeviceConvolution<Exec, T>::num_generic_units() const {
 
 template <class Exec, class T>
 template <class G>
-void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk &chunk, const G *distance, const T *y,
-                                         bool with_forms, Scratch &scratch) const {
+void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                         const int *pair, const T *y, bool with_forms, Scratch &scratch) const {
   const int64_t n = chunk.count;
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n), *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
-    Kokkos::parallel_for("equi:radial_places", DeviceRange<Exec>(exec, 0, n),
-                         RadialKernel<T, G>{chunk.edge, chunk.first, distance, pieces_.data(),
-                                            static_cast<int>(op_.radial_set().table(0).pieces.size()), rows_per_bin(),
-                                            table_row, fraction, bins_per_length});
-  } else if (n > 0) {
-    // The network is evaluated on the host: this mode is for checking.
-    double *r = scratch.distance.reserve(n);
+    const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
     const int64_t *edge = chunk.edge;
     const int64_t first = chunk.first;
+    const int rows = rows_per_bin();
     Kokkos::parallel_for(
-        "equi:distances", DeviceRange<Exec>(exec, 0, n),
-        KOKKOS_LAMBDA(int64_t c) { r[c] = static_cast<double>(distance[edge ? edge[first + c] : first + c]); });
-    scratch.host_distance.resize(n);
-    copy_to_host(exec, scratch.host_distance.data(), r, n);
+        "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          const int64_t e = edge ? edge[first + c] : first + c;
+          const auto place = find.place(static_cast<double>(distance[e]), pair[e]);
+          table_row[c] = place.bin * rows;
+          fraction[c] = static_cast<T>(place.fraction);
+          bins_per_length[c] = static_cast<T>(1.0 / place.spacing);
+        });
+  } else if (n > 0) {
+    radial_set_.fetch(exec, chunk, distance, pair, scratch.edges);
     const int64_t per_edge = op_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
     scratch.host_fraction.resize(n);
     scratch.host_bins.resize(n);
     scratch.host_table_row.resize(n);
     constexpr int64_t BLOCK = 64;
-    Kokkos::parallel_for(
-        "equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK), [&](int64_t block) {
-          const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
-          op_.radial(scratch.host_distance.data() + c, nullptr, count, c, n, scratch.host_rows.data(),
-                     scratch.host_table_row.data() + c, scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
-        });
+    Kokkos::parallel_for("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
+                         [&](int64_t block) {
+                           const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
+                           op_.radial(scratch.edges.distance.data() + c, scratch.edges.function.data() + c, count, c, n,
+                                      scratch.host_rows.data(), scratch.host_table_row.data() + c,
+                                      scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
+                         });
     copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
     copy_to_device(exec, fraction, scratch.host_fraction.data(), n);
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
@@ -234,7 +209,7 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceConvChunk
 
 template <class Exec, class T>
 template <class F>
-void DeviceConvolution<Exec, T>::for_calls(const DeviceConvChunk &chunk, const Scratch &scratch, int64_t x_rows,
+void DeviceConvolution<Exec, T>::for_calls(const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows,
                                            int64_t out_rows, int64_t out_row, const F &f) const {
   const ConvPlan<T> &plan = op_.plan();
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
@@ -269,7 +244,7 @@ void DeviceConvolution<Exec, T>::for_calls(const DeviceConvChunk &chunk, const S
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x,
+void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
                                          FeatureRows<T> out, Scratch &scratch) const {
   for_calls(chunk, scratch, x.rows, out.rows, out.first,
             [&](DeviceUnitCall<T> &u, const DeviceUnitKernel<T> *kernel, const GenericBody<T> &body, int64_t block) {
@@ -282,7 +257,7 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceConvChunk
 
 template <class Exec, class T>
 template <class G>
-void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceConvChunk &chunk, FeatureRows<const T> x,
+void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
                                           FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
   T *parts = scratch.parts.reserve(part_size_ * chunk.count);
@@ -301,7 +276,7 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceConvChun
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceConvChunk &chunk,
+void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk,
                                                 FeatureRows<const T> out_adj, FeatureRows<T> x_adj,
                                                 Scratch &scratch) const {
   // Rows of out_adj are those of receivers, told by the edges.
@@ -317,7 +292,7 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceCo
 template <class Exec, class T>
 std::size_t DeviceConvolution<Exec, T>::bytes() const {
   return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
-         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes() + pieces_.bytes() + table_.bytes();
+         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes() + radial_set_.bytes() + table_.bytes();
 }
 
 }    // namespace equi

@@ -19,13 +19,18 @@ KOKKOS_INLINE_FUNCTION int force_index(int k) {
 // Whether candidate c lies within the cutoff; both orders of candidates must come to the same answer.
 struct Inside {
   const double *x;
-  const int *candidate_receiver, *receiver, *sender_atom;
-  double cutoff2;
+  const int *candidate_receiver, *receiver, *sender_atom, *candidate_row, *row_species;
+  int num_species;
+  const double *square_cutoff;
+  // Receiver i has row i.
+  KOKKOS_FUNCTION int pair(int64_t c) const {
+    return row_species[candidate_receiver[c]] * num_species + row_species[candidate_row[c]];
+  }
   KOKKOS_FUNCTION bool operator()(int64_t c) const {
     const double *xi = x + 3 * static_cast<int64_t>(receiver[candidate_receiver[c]]),
                  *xj = x + 3 * static_cast<int64_t>(sender_atom[c]);
     const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
-    return !(dx * dx + dy * dy + dz * dz >= cutoff2);    // NaN is kept, to be reported
+    return !(dx * dx + dy * dy + dz * dz >= square_cutoff[pair(c)]);    // NaN is kept, to be reported
   }
 };
 
@@ -59,6 +64,16 @@ void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64
 }
 
 }    // namespace
+
+template <class Exec, class T, class G>
+DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff,
+                                     const Matrix &pair_cutoff)
+    : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species) {
+  std::vector<double> square(static_cast<size_t>(num_species) * num_species, cutoff);
+  if (!pair_cutoff.data.empty()) square = pair_cutoff.data;
+  for (double &c : square) c *= c;
+  assign(exec, square_cutoff_, square);
+}
 
 template <class Exec, class T, class G>
 void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const Neighborhood &n) {
@@ -99,7 +114,14 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
   double *x = positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
   copy_to_device(exec, x, reinterpret_cast<const double *>(positions), 3 * static_cast<int64_t>(n.num_atoms));
 
-  const Inside inside{x, candidate_receiver_.data(), receiver_.data(), sender_atom_.data(), cutoff_ * cutoff_};
+  const Inside inside{x,
+                      candidate_receiver_.data(),
+                      receiver_.data(),
+                      sender_atom_.data(),
+                      candidate_row_.data(),
+                      row_species_.data(),
+                      num_species_,
+                      square_cutoff_.data()};
   int64_t *before = edge_before_.reserve(num_candidates + 1),
           *transposed_before = transposed_before_.reserve(num_candidates + 1);
   size_ = count_before(exec, inside, nullptr, num_candidates, before);
@@ -108,12 +130,12 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
   begins(exec, transposed_before, transposed_begin_.data(), n.num_rows, sender_begin_.reserve(n.num_rows + 1),
          host_sender_begin_);
 
-  int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
+  int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_),
+      *pair = pair_.reserve(size_);
   G *distance = distance_.reserve(size_), *direction = direction_.reserve(3 * size_);
   T *y = harmonics_.reserve(num_y_ * size_);
   adjoint_.reserve(num_y_ * size_);
   force_.reserve(3 * size_);
-  const int *candidate_row = candidate_row_.data(), *row_species = row_species_.data();
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
   using Closest = Kokkos::MinLoc<double, int64_t>;
@@ -132,8 +154,9 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
           best.loc = c;
         }
         const double inverse = r > 0.0 ? 1.0 / r : 0.0;    // coinciding atoms are reported, not propagated as NaN
-        sender_row[e] = candidate_row[c];
-        sender_species[e] = row_species[candidate_row[c]];
+        sender_row[e] = inside.candidate_row[c];
+        sender_species[e] = inside.row_species[inside.candidate_row[c]];
+        pair[e] = inside.pair(c);
         distance[e] = static_cast<G>(r);
         G u[3];
         for (int k = 0; k < 3; k++) {
@@ -254,8 +277,9 @@ std::size_t DeviceEdges<Exec, T, G>::bytes() const {
          candidate_receiver_.bytes() + sender_atom_.bytes() + candidate_row_.bytes() + row_atom_.bytes() +
          positions_.bytes() + forces_.bytes() + receiver_virial_.bytes() + atom_virial_.bytes() + edge_before_.bytes() +
          transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
-         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + distance_.bytes() +
-         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
+         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         harmonics_.bytes();
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;

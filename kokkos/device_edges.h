@@ -10,10 +10,20 @@
 
 namespace equi {
 
+// Some atoms with all their edges, as receivers or as senders. Arrays in device memory.
+struct DeviceEdgeChunk {
+  int num_atoms;
+  const int64_t *begin;    // [num_atoms + 1] positions of the atoms' edges
+  int64_t first, count;    // begin[0] and begin[num_atoms] - begin[0]
+  const int64_t *edge;     // [position] the edge; null: the position itself
+  const int *other_row;    // [position] row of the atom at the other end
+};
+
 template <class Exec, class T, class G>
 class DeviceEdges {
  public:
-  DeviceEdges(int lmax, double cutoff) : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff) {}
+  // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
+  DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
 
   void set_neighborhood(const Exec &exec, const Neighborhood &n);
 
@@ -31,6 +41,8 @@ class DeviceEdges {
   const std::vector<int64_t> &host_begin() const { return host_begin_; }    // the same in host memory
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
+  // Species of the receiver times the number of species, plus that of the sender.
+  const int *pair() const { return pair_.data(); }
   const G *distance() const { return distance_.data(); }
   const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
   // [E][num_y] dE/dY, slot 0 dE/dr; written by the caller between build() and finish().
@@ -45,8 +57,7 @@ class DeviceEdges {
   std::size_t bytes() const;
 
  private:
-  int lmax_, num_y_;
-  double cutoff_;
+  int lmax_, num_y_, num_species_;
   const Neighborhood *neighborhood_ = nullptr;
   int64_t size_ = 0;
   Collision collision_;
@@ -54,10 +65,11 @@ class DeviceEdges {
   // Of the neighbourhood: candidates in the order of receivers, then of senders.
   DeviceBuffer<Exec, int64_t> first_, transposed_begin_, transposed_;
   DeviceBuffer<Exec, int> receiver_, row_species_, candidate_receiver_, sender_atom_, candidate_row_, row_atom_;
+  DeviceBuffer<Exec, double> square_cutoff_;    // per pair
   // Of a step.
   DeviceBuffer<Exec, double> positions_, forces_, receiver_virial_, atom_virial_;
   DeviceBuffer<Exec, int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
-  DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_;
+  DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_, pair_;
   DeviceBuffer<Exec, G> distance_, direction_, adjoint_, force_;
   DeviceBuffer<Exec, T> harmonics_;
   std::vector<int64_t> host_begin_, host_sender_begin_;

@@ -7,10 +7,13 @@
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
+#include "device_contraction.h"
 #include "device_convolution.h"
+#include "device_density.h"
 #include "device_edges.h"
 #include "device_exec.h"
 #include "device_node_ops.h"
+#include "device_repulsion.h"
 #include "evaluation_plan.h"
 #include "evaluator.h"
 
@@ -40,16 +43,25 @@ class ModelDevice : public Evaluator {
     DeviceReadout<Exec, T> readout;
     DeviceBuffer<Exec, T> adjoint;    // [N][inputs]
   };
+  struct NormalizationOp {
+    DeviceDensity<Exec, T> density;
+    DeviceBuffer<Exec, double> norm;    // [N]
+  };
+  struct Repulsion {
+    DeviceRepulsion<Exec> pair;
+    bool is_scaled;
+  };
   // Pointers, because the layers own device memory.
   using Op =
       std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, T>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
-                   std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<ReadoutOp>>;
+                   std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<NormalizationOp>,
+                   std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
   void reserve();
   FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
-  DeviceConvChunk receivers(const Chunk &chunk, bool fixed_input) const;
+  DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const;
   void forward_stage(const Chunk &chunk, const Stage &stage);
   void backward_stage(const Chunk &chunk, const Stage &stage);
   void gather_senders(int stage);
@@ -62,6 +74,7 @@ class ModelDevice : public Evaluator {
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   std::vector<Op> ops_;    // per layer of the model
+  std::vector<Repulsion> repulsions_;
   ScaleShift scale_shift_;
   int chunk_size_;
 

@@ -28,23 +28,33 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
       chunk_size_(options.radial_exact          ? EXACT_CHUNK
                   : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK
                                                 : DEVICE_CHUNK),
-      edges_(model.lmax_edge, model.cutoff) {
+      edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff) {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);
   scale_shift_.shift.assign(model.num_species(), 0.0);
   auto layout = [&](int f) -> const FeatureLayout & { return plan_.features[f].layout; };
+  bool is_scaled = true;    // layers before the scale
   for (const Layer &layer : model_.layers) {
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer)) {
       const LinearOp<T> host(*l, layout(l->input), layout(l->output), model.num_species());
       op = std::make_unique<DeviceLinear<Exec, T>>(exec_, host, model.num_species());
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
-      if (c->radial.depends_on_pair())
+      if (c->radial.reads_features())
         throw std::invalid_argument(model.file +
-                                    ": the device evaluation does not know radial functions for pairs of species yet");
-      op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output), options);
+                                    ": the device evaluation does not know radial functions of atoms' features yet");
+      op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output),
+                                                        model.num_species(), options);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       op = std::make_unique<DeviceGate<Exec, T>>(GateOp<T>(*g, layout(g->input), layout(g->output)));
+    } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
+      op = std::unique_ptr<NormalizationOp>(new NormalizationOp{
+          DeviceDensity<Exec, T>(exec_, DensityOp<T>(*d, layout(d->input), model.num_species(), options)), {}});
+    } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+      op = std::make_unique<DeviceContraction<Exec, T>>(
+          exec_, ContractionOp<T>(*s, layout(s->input), layout(s->output), model.num_species()));
+    } else if (const auto *p = std::get_if<PairRepulsion>(&layer)) {
+      repulsions_.push_back({DeviceRepulsion<Exec>(exec_, *p), is_scaled});
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       const FeatureBlock &b = layout(r->input).block(r->block);
       Network network = r->network;
@@ -53,8 +63,7 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
           new ReadoutOp{DeviceReadout<Exec, T>(exec_, network, layout(r->input).group(b.group), b.channel), {}});
     } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
       scale_shift_ = *s;
-    } else if (!std::holds_alternative<SpeciesEmbedding>(layer)) {
-      throw std::invalid_argument(model.file + ": the device evaluation does not know one of its kinds of layers yet");
+      is_scaled = false;
     }
     ops_.push_back(std::move(op));
   }
@@ -121,6 +130,10 @@ std::string ModelDevice<Exec, T, G>::describe() const {
     if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) {
       std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->host().plan().num_paths);
       lines += text + (*c)->host().describe() + "\n";
+    } else if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) {
+      lines += "  density normalisation: " + (*n)->density.host().radial_set().describe() + "\n";
+    } else if (const auto *s = std::get_if<std::unique_ptr<DeviceContraction<Exec, T>>>(&op)) {
+      lines += "  symmetric contraction: " + (*s)->host().describe() + "\n";
     }
   return lines;
 }
@@ -154,7 +167,7 @@ DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) co
 }
 
 template <class Exec, class T, class G>
-DeviceConvChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const {
+DeviceEdgeChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const {
   const std::vector<int64_t> &begin = edges_.host_begin();
   return {chunk.count,
           edges_.begin() + chunk.first,
@@ -187,6 +200,8 @@ void ModelDevice<Exec, T, G>::reserve() {
   for (Op &op : ops_)
     if (auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
       (*r)->adjoint.reserve(owned * (*r)->readout.num_inputs());
+    else if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op))
+      (*n)->norm.reserve(owned);
 }
 
 template <class Exec, class T, class G>
@@ -263,12 +278,20 @@ void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &sta
             exec_, chunk.count, rows_of(chunk, l->input, false), y, species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
-      const DeviceConvChunk edges = receivers(chunk, step.fixed_input);
-      convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), true, scratch_);
+      const DeviceEdgeChunk edges = receivers(chunk, step.fixed_input);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
       convolution.forward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, false), scratch_);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->forward(exec_, chunk.count, rows_of(chunk, g->input, false),
                                                                   rows_of(chunk, g->output, false));
+    } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
+      NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
+      n.density.template forward<G>(exec_, receivers(chunk, false), edges_.distance(), edges_.pair(),
+                                    rows_of(chunk, d->input, false), rows_of(chunk, d->output, false),
+                                    n.norm.data() + chunk.first);
+    } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+      std::get<std::unique_ptr<DeviceContraction<Exec, T>>>(op)->forward(
+          exec_, chunk.count, rows_of(chunk, s->input, false), rows_of(chunk, s->output, false), species);
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureRows<T> x = rows_of(chunk, r->input, false);
@@ -295,13 +318,22 @@ void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &st
           species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
-      const DeviceConvChunk edges = receivers(chunk, step->fixed_input);
-      convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), false, scratch_);
+      const DeviceEdgeChunk edges = receivers(chunk, step->fixed_input);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), false, scratch_);
       convolution.backward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, true),
                            edges_.harmonics(), edges_.adjoint(), scratch_);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, g->output, true),
                                                                    rows_of(chunk, g->input, true));
+    } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
+      NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
+      n.density.template backward<G>(exec_, receivers(chunk, false), edges_.distance(), edges_.pair(),
+                                     rows_of(chunk, d->input, true), rows_of(chunk, d->output, true),
+                                     n.norm.data() + chunk.first, edges_.adjoint(), edges_.num_y());
+    } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
+      std::get<std::unique_ptr<DeviceContraction<Exec, T>>>(op)->backward(
+          exec_, chunk.count, rows_of(chunk, s->input, true), rows_of(chunk, s->output, true),
+          receiver_species_.data() + chunk.first);
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       const ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureLayout &layout = plan_.features[r->input].layout;
@@ -332,18 +364,17 @@ void ModelDevice<Exec, T, G>::gather_senders(int s) {
     const int64_t width = layout.group(g).width();
     device_zero(exec_, adjoint + rows * layout.group(g).offset + written * width, (rows - written) * width);
   }
-  const FeatureRows<const T> out_adj{stage_scratch_.data() + num_owned() * plan_.features[layer.output].offset,
-                                     num_owned(), 0};
+  const FeatureRows<const T> out_adj = rows_of({0, num_owned(), {}}, layer.output, true);
   const std::vector<int64_t> &begin = edges_.host_sender_begin();
   for (int64_t first = 0; first < rows; first += chunk_size_) {
     const int count = static_cast<int>(std::min<int64_t>(chunk_size_, rows - first));
-    const DeviceConvChunk edges{count,
+    const DeviceEdgeChunk edges{count,
                                 edges_.sender_begin() + first,
                                 begin[first],
                                 begin[first + count] - begin[first],
                                 edges_.sender_edge(),
                                 edges_.sender_receiver()};
-    convolution.prepare(exec_, edges, edges_.distance(), edges_.harmonics(), true, scratch_);
+    convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
     convolution.gather_senders(exec_, edges, out_adj, {adjoint, rows, first}, scratch_);
   }
 }
@@ -358,6 +389,10 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   result.num_edges = edges_.size();
   reserve();
   device_zero(exec_, energy_.data(), num_owned());
+  device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
+  for (const Repulsion &r : repulsions_)
+    r.pair.add(exec_, num_owned(), edges_.begin(), edges_.distance(), edges_.pair(), model_.num_species(),
+               r.is_scaled ? scale_.data() : nullptr, energy_.data(), edges_.adjoint(), edges_.num_y());
 
   const int num_stages = static_cast<int>(plan_.stages.size());
   for (int s = 0; s < num_stages; s++) {
@@ -376,7 +411,6 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   }
 
   if (request.forces) {
-    device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
     for (int s = num_stages - 1; s >= 0; s--) {
       const Stage &stage = plan_.stages[s];
       for (const Chunk &chunk : chunks_) backward_stage(chunk, stage);
@@ -404,6 +438,9 @@ std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
     if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) bytes += (*c)->bytes();
     if (const auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
       bytes += (*r)->adjoint.bytes() + (*r)->readout.bytes();
+    if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op))
+      bytes += (*n)->norm.bytes() + (*n)->density.bytes();
+    if (const auto *s = std::get_if<std::unique_ptr<DeviceContraction<Exec, T>>>(&op)) bytes += (*s)->bytes();
   }
   return bytes;
 }
@@ -414,7 +451,7 @@ template class ModelDevice<DeviceExec, float, double>;
 template class ModelDevice<DeviceExec, double, double>;
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   switch (options.precision) {
     case Precision::single:
       return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);

@@ -47,7 +47,10 @@ void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
 }
 
 template <class T, class G>
-void Edges<T, G>::build(const double (*x)[3]) {
+void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)[3]) {
+  using D = DoubleOf<G>;
+  using std::sqrt;
+  const auto *v = direction_of_atoms;
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers;
   int64_t *begin = begin_.reserve(N + 1);
@@ -85,11 +88,12 @@ void Edges<T, G>::build(const double (*x)[3]) {
           if (candidate_edge[c] < 0) continue;
           const int64_t e = begin[i] + candidate_edge[c];
           candidate_edge[c] = e;
-          const double *xj = x[n.sender_atom[c]];
-          const double d[3] = {xj[0] - xi[0], xj[1] - xi[1], xj[2] - xi[2]};
-          const double r = std::sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-          if (r < best.val) best = {r, c};
-          const double inverse = r > 0.0 ? 1.0 / r : 0.0;    // coinciding atoms are reported, not propagated as NaN
+          const int j = n.sender_atom[c];
+          D d[3];
+          for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j][k] - xi[k], v ? v[j][k] - v[n.receiver[i]][k] : 0.0);
+          const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+          if (value_of(r) < best.val) best = {value_of(r), c};
+          const D inverse = r > 0.0 ? 1.0 / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
           std::fill_n(adjoint + num_y_ * e, num_y_, G(0));
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
@@ -108,6 +112,7 @@ void Edges<T, G>::build(const double (*x)[3]) {
 
 template <class T, class G>
 void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
+  using D = DoubleOf<G>;
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers;
   const int64_t *begin = begin_.data();
@@ -119,8 +124,16 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
   // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
   static constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
 
+  const auto add_force = [&](int atom, double sign, const D f[3]) {
+    for (int k = 0; k < 3; k++) {
+      request.forces[atom][k] += sign * value_of(f[k]);
+      if (request.force_tangents) request.force_tangents[atom][k] += sign * tangent_of(f[k]);
+    }
+  };
+
   parallel("equi:edge_force", N, [&](int64_t i) {
-    double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    D f[3] = {0, 0, 0};
+    double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
       const G *u = direction + 3 * e, *ya = adjoint + num_y_ * e;
       G g[3] = {0, 0, 0};
@@ -130,13 +143,14 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
       const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
       for (int k = 0; k < 3; k++) {
         force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
-        f[k] += force[3 * e + k];
+        f[k] += D(force[3 * e + k]);
       }
       if (virial)
         for (int k = 0; k < 9; k++)
-          v[k] -= static_cast<double>(distance[e] * u[A[k]]) * static_cast<double>(force[3 * e + B[k]]);
+          v[k] -=
+              static_cast<double>(value_of(distance[e] * u[A[k]])) * static_cast<double>(value_of(force[3 * e + B[k]]));
     }
-    for (int k = 0; k < 3; k++) request.forces[n.receiver[i]][k] += f[k];
+    add_force(n.receiver[i], 1.0, f);
     if (virial)
       for (int k = 0; k < 9; k++) receiver_virial[9 * i + k] = v[k];
   });
@@ -144,17 +158,19 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
   // What senders feel, gathered row by row in a fixed order. Copies of an atom on this rank share its row, so that most
   // ghosts need nothing.
   parallel("equi:senders", n.num_rows, [&](int64_t row) {
-    double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    D f[3] = {0, 0, 0};
+    double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     if (row_atom_[row] < 0) return;
     for (int64_t k = transposed_begin_[row]; k < transposed_begin_[row + 1]; k++) {
       const int64_t e = transposed_edge(k);
       if (e < 0) continue;
-      for (int a = 0; a < 3; a++) f[a] += force[3 * e + a];
+      for (int a = 0; a < 3; a++) f[a] += D(force[3 * e + a]);
       if (request.atom_virial)
         for (int a = 0; a < 9; a++)
-          v[a] -= static_cast<double>(distance[e] * direction[3 * e + A[a]]) * static_cast<double>(force[3 * e + B[a]]);
+          v[a] -= static_cast<double>(value_of(distance[e] * direction[3 * e + A[a]])) *
+                  static_cast<double>(value_of(force[3 * e + B[a]]));
     }
-    for (int a = 0; a < 3; a++) request.forces[row_atom_[row]][a] -= f[a];
+    add_force(row_atom_[row], -1.0, f);
     if (request.atom_virial)
       for (int a = 0; a < 9; a++) request.atom_virial[row_atom_[row]][a] += 0.5 * v[a];
   });
@@ -181,5 +197,7 @@ std::size_t Edges<T, G>::bytes() const {
 template class Edges<float, float>;
 template class Edges<float, double>;
 template class Edges<double, double>;
+template class Edges<Dual<float>, Dual<double>>;
+template class Edges<Dual<double>, Dual<double>>;
 
 }    // namespace equi

@@ -11,7 +11,8 @@
 
 namespace equi {
 
-// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it.
+// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
+// positions move along a direction.
 template <class T, class G>
 class Edges {
  public:
@@ -21,8 +22,8 @@ class Edges {
 
   void set_neighborhood(const Neighborhood &n);
 
-  // Fills all arrays for the positions at hand.
-  void build(const double (*positions)[3]);
+  // Fills all arrays for the positions at hand; direction as in EvaluationRequest.
+  void build(const double (*positions)[3], const double (*direction)[3] = nullptr);
 
   // Adds up the derivatives in adjoint() to forces, virials, as EvaluationRequest says. adjoint() is used up.
   void finish(const EvaluationRequest &request, EvaluationResult &result);

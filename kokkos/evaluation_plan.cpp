@@ -38,11 +38,11 @@ bool needs_input(const Layer &layer) {
 
 }    // namespace
 
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders) {
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes) {
   EvaluationPlan plan;
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
-  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f]);
+  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], planes);
 
   // Fixed features: every layer that writes them reads fixed features only and is no convolution. Deciding this needs
   // all writers of a feature, so start from "all fixed" and strike out until nothing changes.

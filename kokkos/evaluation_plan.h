@@ -54,8 +54,9 @@ struct EvaluationPlan {
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
-// tile. Throws std::invalid_argument if the layers cannot be scheduled (for example two gates that read one feature).
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders);
+// tile. planes: of the features (feature_layout.h). Throws std::invalid_argument if the layers cannot be scheduled (for
+// example two gates that read one feature).
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes = 1);
 
 }    // namespace equi
 

@@ -1,10 +1,11 @@
 // How a feature lies in memory during an evaluation.
 //
-// Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][channels], channel fastest, so
-// that SIMD and GPU lanes run over channels and a dense product on a group is one plain matrix product with R*(2l+1)
-// rows. The groups of a feature follow one another: group g begins at R * group(g).offset. Every block's channels are
-// padded with zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all rows are aligned to 64
-// bytes.
+// Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][planes][channels], channel
+// fastest (two planes for duals, values and tangents, else one), so
+// that SIMD and GPU lanes run over channels and a dense product on a group is one plain matrix product with
+// R*(2l+1)*planes rows. The groups of a feature follow one another: group g begins at R * group(g).offset. Every
+// block's channels are padded with zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all
+// rows are aligned to 64 bytes.
 #ifndef EQUI_FEATURE_LAYOUT_H
 #define EQUI_FEATURE_LAYOUT_H
 
@@ -24,7 +25,9 @@ struct FeatureGroup {
   Irrep irrep;
   int channels = 0;    // padded, of all its blocks
   int offset = 0;      // numbers per row in the groups before this one
-  int width() const { return irrep.dim() * channels; }
+  int planes = 1;
+  int stride() const { return planes * channels; }    // between components
+  int width() const { return irrep.dim() * stride(); }
 };
 
 struct FeatureBlock {
@@ -36,12 +39,12 @@ struct FeatureBlock {
 class FeatureLayout {
  public:
   FeatureLayout() = default;
-  explicit FeatureLayout(const Irreps &irreps) {
+  explicit FeatureLayout(const Irreps &irreps, int planes = 1) {
     for (const IrrepBlock &b : irreps) {
-      if (groups_.empty() || groups_.back().irrep != b.irrep) groups_.push_back({b.irrep, 0, row_size_});
+      if (groups_.empty() || groups_.back().irrep != b.irrep) groups_.push_back({b.irrep, 0, row_size_, planes});
       blocks_.push_back({static_cast<int>(groups_.size()) - 1, groups_.back().channels, b.mul});
       groups_.back().channels += padded(b.mul);
-      row_size_ += padded(b.mul) * b.irrep.dim();
+      row_size_ += padded(b.mul) * b.irrep.dim() * planes;
     }
   }
   int num_groups() const { return static_cast<int>(groups_.size()); }

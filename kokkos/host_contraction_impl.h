@@ -33,11 +33,11 @@ static void contraction_forward(const ContractionPlan<T> &plan, const Contractio
     for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
       const int count = call.count - first < A ? call.count - first : A;
       for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane,
-                     [&](int n, bool, const T *p) { x[n] = load(p); });
+                     [&](int n, bool, Pointer<T> p) { x[n] = load(p); });
       for (int n = 0; n < A * plan.num_outputs; n++) out[n] = V{};
       V product[MAX_DEPTH + 1][A];
       const int *output = plan.outputs;
-      const T *coefficient = call.coefficients + lane;
+      const Real<T> *coefficient = call.coefficients + lane;
       for (int n = 0; n < plan.num_nodes; n++) {
         const ContractionNode &node = plan.nodes[n];
         const V *factor = x + A * node.factor;
@@ -45,13 +45,13 @@ static void contraction_forward(const ContractionPlan<T> &plan, const Contractio
         for (int k = 0; k < A; k++)
           product[node.depth][k] = p[k] = node.depth == 1 ? factor[k] : product[node.depth - 1][k] * factor[k];
         for (int e = 0; e < node.num_entries; e++, output++, coefficient += CHANNEL_PAD) {
-          const V c = load(coefficient);
+          const auto c = load(coefficient);
           V *to = out + A * *output;
           for (int k = 0; k < A; k++) to[k] += c * p[k];
         }
       }
       for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
-                     [&](int n, bool is_there, T *p) {
+                     [&](int n, bool is_there, Pointer<T> p) {
                        if (is_there) store(p, out[n]);
                      });
     }
@@ -67,12 +67,12 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
   for (int first = 0; first < call.count; first += A)
     for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
       const int count = call.count - first < A ? call.count - first : A;
-      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool, const T *p) {
+      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool, Pointer<T> p) {
         x[n] = load(p);
         x_adj[n] = V{};
       });
       for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
-                     [&](int n, bool, const T *p) { out_adj[n] = load(p); });
+                     [&](int n, bool, Pointer<T> p) { out_adj[n] = load(p); });
       V product[MAX_DEPTH + 1][A], adjoint[MAX_DEPTH + 1][A];
       int factor[MAX_DEPTH + 1], depth = 0;
       const auto leave = [&] {
@@ -85,7 +85,7 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
         depth--;
       };
       const int *output = plan.outputs;
-      const T *coefficient = call.coefficients + lane;
+      const Real<T> *coefficient = call.coefficients + lane;
       for (int n = 0; n < plan.num_nodes; n++) {
         const ContractionNode &node = plan.nodes[n];
         while (depth >= node.depth) leave();
@@ -98,16 +98,17 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
           v[k] = V{};
         }
         for (int e = 0; e < node.num_entries; e++, output++, coefficient += CHANNEL_PAD) {
-          const V c = load(coefficient);
+          const auto c = load(coefficient);
           const V *from = out_adj + A * *output;
           for (int k = 0; k < A; k++) v[k] += c * from[k];
         }
         for (int k = 0; k < A; k++) adjoint[depth][k] = v[k];
       }
       while (depth > 0) leave();
-      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool is_there, T *p) {
-        if (is_there) store(p, x_adj[n]);
-      });
+      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane,
+                     [&](int n, bool is_there, Pointer<T> p) {
+                       if (is_there) store(p, x_adj[n]);
+                     });
     }
 }
 

@@ -25,69 +25,89 @@ inline double exponential(double x) {
 // value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels; those beyond `count` are taken as
 // 0.
 template <class T>
-static void activate_block(Activation activation, T scale, const T *z, int count, T *value, T *derivative) {
-  T x[GATE_BLOCK];
-  for (int k = 0; k < GATE_BLOCK; k++) x[k] = k < count ? z[k] : T(0);
+static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z, int count, Pointer<T> value,
+                           Pointer<T> derivative) {
+  using R = Real<T>;
+  R x[GATE_BLOCK], tangent[GATE_BLOCK];
+  for (int k = 0; k < GATE_BLOCK; k++) {
+    const T zk = k < count ? z[k] : T(0);
+    x[k] = value_of(zk);
+    tangent[k] = tangent_of(zk);
+  }
   if (activation == Activation::silu) {
-    T e[GATE_BLOCK];
+    R e[GATE_BLOCK];
     for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-x[k]);
     for (int k = 0; k < GATE_BLOCK; k++) {
-      const T s = T(1) / (T(1) + e[k]);
-      value[k] = scale * (x[k] * s);
-      derivative[k] = scale * (s * (T(1) + x[k] * (T(1) - s)));
+      // s' = s (1 - s)
+      const R s = R(1) / (R(1) + e[k]), first = s * (R(1) + x[k] * (R(1) - s));
+      const R second = s * (R(1) - s) * (R(2) + x[k] * (R(1) - R(2) * s));
+      put(value, k, make_number<T>(scale * (x[k] * s), scale * (first * tangent[k])));
+      put(derivative, k, make_number<T>(scale * first, scale * (second * tangent[k])));
     }
     return;
   }
   for (int k = 0; k < count; k++) {
-    const auto a = activate(activation, x[k]);
-    value[k] = scale * a.value;
-    derivative[k] = scale * a.derivative;
+    const auto a = activate(activation, make_number<T>(x[k], tangent[k]));
+    put(value, k, scale * a.value);
+    put(derivative, k, scale * a.derivative);
   }
 }
 
+// A block of numbers on the stack.
+template <class T>
+struct GateBlock {
+  Real<T> numbers[PLANES<T> * GATE_BLOCK];
+  Pointer<T> pointer() { return make_pointer<T>(numbers, GATE_BLOCK); }
+};
+
 template <class T>
 static void gate_forward(const GateCall<T> &g) {
-  T value[GATE_BLOCK], derivative[GATE_BLOCK];
+  GateBlock<T> values, derivatives;
+  const Pointer<T> value = values.pointer();
   for (int64_t r = 0; r < g.rows; r++)
     for (int u = 0; u < g.mul; u += GATE_BLOCK) {
       const int count = g.mul - u < GATE_BLOCK ? g.mul - u : GATE_BLOCK;
-      const T *z = g.z + r * g.z_width + u;
-      T *x = g.x + r * g.x_width + u;
-      activate_block(g.activation, g.scale, g.gate ? g.gate + r * g.gate_width + u : z, count, value, derivative);
+      const Pointer<T> z = g.z + r * g.z_width + u, x = g.x + r * g.x_width + u;
+      activate_block<T>(g.activation, g.scale, g.gate ? g.gate + r * g.gate_width + u : z, count, value,
+                        derivatives.pointer());
       if (!g.gate)
-        for (int k = 0; k < count; k++) x[k] = value[k];
+        for (int k = 0; k < count; k++) put(x, k, value[k]);
       else
-        for (int m = 0; m < g.dim; m++)
-          for (int k = 0; k < count; k++) x[m * g.x_stride + k] = z[m * g.z_stride + k] * value[k];
+        for (int m = 0; m < g.dim; m++) {
+          const Pointer<T> zm = z + m * g.z_stride, xm = x + m * g.x_stride;
+          for (int k = 0; k < count; k++) put(xm, k, zm[k] * value[k]);
+        }
       // What reads x may multiply these channels with zero weights, which must not meet NaN.
       if (u + GATE_BLOCK >= g.mul)
         for (int m = 0; m < g.dim; m++)
-          for (int k = count; k < count + g.padding; k++) x[m * g.x_stride + k] = 0;
+          for (int k = count; k < count + g.padding; k++) put(x + m * g.x_stride, k, T(0));
     }
 }
 
 template <class T>
 static void gate_backward(const GateCall<T> &g) {
-  T value[GATE_BLOCK], derivative[GATE_BLOCK], sum[GATE_BLOCK];
+  GateBlock<T> values, derivatives, sums;
+  const Pointer<T> value = values.pointer(), derivative = derivatives.pointer(), sum = sums.pointer();
   for (int64_t r = 0; r < g.rows; r++)
     for (int u = 0; u < g.mul; u += GATE_BLOCK) {
       const int count = g.mul - u < GATE_BLOCK ? g.mul - u : GATE_BLOCK;
-      T *z = g.z + r * g.z_width + u, *gate = g.gate ? g.gate + r * g.gate_width + u : nullptr;
-      const T *x = g.x + r * g.x_width + u;
-      activate_block(g.activation, g.scale, gate ? gate : z, count, value, derivative);
+      const Pointer<T> z = g.z + r * g.z_width + u, x = g.x + r * g.x_width + u;
+      const Pointer<T> gate = g.gate ? g.gate + r * g.gate_width + u : Pointer<T>{};
+      activate_block<T>(g.activation, g.scale, gate ? gate : z, count, value, derivative);
       if (!gate) {
-        for (int k = 0; k < count; k++) z[k] = x[k] * derivative[k];
+        for (int k = 0; k < count; k++) put(z, k, x[k] * derivative[k]);
         continue;
       }
-      for (int k = 0; k < count; k++) sum[k] = 0;
-      for (int m = 0; m < g.dim; m++)
+      for (int k = 0; k < count; k++) put(sum, k, T(0));
+      for (int m = 0; m < g.dim; m++) {
+        const Pointer<T> zm = z + m * g.z_stride, xm = x + m * g.x_stride;
         for (int k = 0; k < count; k++) {
-          T &zm = z[m * g.z_stride + k];
-          const T xm = x[m * g.x_stride + k];
-          sum[k] += zm * xm;
-          zm = xm * value[k];
+          const T of_z = zm[k], of_x = xm[k];
+          put(sum, k, sum[k] + of_z * of_x);
+          put(zm, k, of_x * value[k]);
         }
-      for (int k = 0; k < count; k++) gate[k] = derivative[k] * sum[k];
+      }
+      for (int k = 0; k < count; k++) put(gate, k, derivative[k] * sum[k]);
     }
 }
 

@@ -2,21 +2,28 @@
 #include "host_kernels.h"
 
 #include <stdexcept>
+#include <type_traits>
 
 namespace equi {
 
 namespace isa_generic {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
+extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
+extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_generic
 #if defined(__x86_64__)
 namespace isa_avx2 {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
+extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
+extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_avx2
 namespace isa_avx512 {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
+extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
+extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_avx512
 #endif
 
@@ -50,26 +57,37 @@ InstructionSet best_instruction_set() {
 }
 
 namespace {
-template <class T>
-const HostKernels<T> &pick(const HostKernels<float> &f, const HostKernels<double> &d) {
-  if constexpr (sizeof(T) == sizeof(float))
-    return f;
+
+// The first argument whose type is R.
+template <class R, class First, class... Rest>
+const R &pick(const First &first, const Rest &...rest) {
+  if constexpr (std::is_same_v<R, First>)
+    return first;
   else
-    return d;
+    return pick<R>(rest...);
 }
+
 }    // namespace
 
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set) {
   if (!instruction_set_available(set)) throw std::invalid_argument("this CPU lacks the requested instruction set");
+  const auto of = [](const auto &...kernels) -> const HostKernels<T> & { return pick<HostKernels<T>>(kernels...); };
 #if defined(__x86_64__)
-  if (set == InstructionSet::avx512) return pick<T>(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS);
-  if (set == InstructionSet::avx2) return pick<T>(isa_avx2::FLOAT_KERNELS, isa_avx2::DOUBLE_KERNELS);
+  if (set == InstructionSet::avx512)
+    return of(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS, isa_avx512::DUAL_FLOAT_KERNELS,
+              isa_avx512::DUAL_DOUBLE_KERNELS);
+  if (set == InstructionSet::avx2)
+    return of(isa_avx2::FLOAT_KERNELS, isa_avx2::DOUBLE_KERNELS, isa_avx2::DUAL_FLOAT_KERNELS,
+              isa_avx2::DUAL_DOUBLE_KERNELS);
 #endif
-  return pick<T>(isa_generic::FLOAT_KERNELS, isa_generic::DOUBLE_KERNELS);
+  return of(isa_generic::FLOAT_KERNELS, isa_generic::DOUBLE_KERNELS, isa_generic::DUAL_FLOAT_KERNELS,
+            isa_generic::DUAL_DOUBLE_KERNELS);
 }
 
 template const HostKernels<float> &host_kernels<float>(InstructionSet);
 template const HostKernels<double> &host_kernels<double>(InstructionSet);
+template const HostKernels<Dual<float>> &host_kernels<Dual<float>>(InstructionSet);
+template const HostKernels<Dual<double>> &host_kernels<Dual<double>>(InstructionSet);
 
 }    // namespace equi

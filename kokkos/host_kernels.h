@@ -34,15 +34,16 @@ struct KernelEntry {
 template <class T>
 struct ConvPath {
   int l2, l3;
-  int64_t out_group;                  // numbers per row before the output group
-  int out_width;                      // numbers per row of the output group
-  int out_channels;                   // stride between components of the output
-  int out_channel;                    // first channel in the output group
-  const KernelEntry<T> *m;            // M[m1,m3], forms of the unit; index -1: the entry is 1
-  const KernelTerm<T> *d_terms;       // d (number in the path) += factor * g[m3]
-  const KernelEntry<T> *d_entries;    // D[m1,m2]
+  int64_t out_group;                        // numbers per row before the output group
+  int out_width;                            // numbers per row of the output group
+  int out_channels;                         // of the output group
+  int out_channel;                          // first channel in the output group
+  const KernelEntry<Real<T>> *m;            // M[m1,m3], forms of the unit; index -1: the entry is 1
+  const KernelTerm<Real<T>> *d_terms;       // d (number in the path) += factor * g[m3]
+  const KernelEntry<Real<T>> *d_entries;    // D[m1,m2]
   int num_m, num_d_terms, num_d_entries;
   int num_d;
+  bool begins_output;    // uvw: no path before it writes to its output block
 };
 
 // An input block and the paths that start from it, path first_path .. first_path + num_paths - 1.
@@ -53,10 +54,16 @@ struct ConvUnit {
   int in_width, in_channels, in_channel;
   int channels;    // padded
   int first_path, num_paths;
+  int outputs;             // of a uvw path: channels of its output, rounded up to the blocks of its table; else 0
   int64_t first_column;    // weights of the units before: its slabs of the table begin at rows * first_column
-  const KernelTerm<T> *form_terms;    // form += factor * y
+  int slabs;               // of the table
+  int row;                 // numbers of a row in a slab
+  const KernelTerm<Real<T>> *form_terms;    // form += factor * y
   int num_form_terms, num_forms;
   const UnitKernel<T> *kernel;    // null: the generic kernel
+  const UvwKernel<T> *uvw_kernel;
+  bool is_uvw() const { return outputs > 0; }
+  bool is_generic() const { return !kernel && !uvw_kernel; }
 };
 
 // All constants of one convolution. Paths are ordered by unit.
@@ -65,9 +72,10 @@ struct ConvPlan {
   const ConvUnit<T> *units;
   const ConvPath<T> *paths;
   int num_units, num_paths;
-  int num_y;                   // (lmax_edge + 1)^2
-  int max_forms, max_paths;    // over units
-  int64_t max_d;               // num_d * channels, over units
+  int num_y;                        // (lmax_edge + 1)^2
+  int max_forms, max_paths;         // over units
+  int64_t max_d;                    // num_d * channels, over units
+  int max_uvw_forms, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
 };
 
 // Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over receivers
@@ -76,25 +84,28 @@ template <class T>
 struct ConvEdges {
   int num_atoms;
   const int64_t *edge_begin;
-  const int *other_row;        // [edge] row of the other atom
-  const T *y;                  // [edge][num_y] harmonics
-  const T *table;              // radial rows, slab by slab (UnitCall)
-  int64_t table_rows;          // rows of each slab
-  const int *table_row;        // [edge - edge_begin[0]] first row of the edge's bin
-  const T *fraction;           // [edge - edge_begin[0]] of the bin
-  const T *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
-  int rows_per_bin;            // 2 (exact), 4 (cubic), 6 (quintic)
+  const int *other_row;              // [edge] row of the other atom
+  const T *y;                        // [edge][num_y] harmonics
+  const Real<T> *table;              // radial rows, slab by slab (UnitCall)
+  int64_t table_rows;                // rows of each slab
+  const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
+  const T *fraction;                 // [edge - edge_begin[0]] of the bin
+  const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
+  int rows_per_bin;                  // 1 (a weight for each edge), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
+  // Null or, with rows of each edge's own (1 and 2), memory like that of the table: backward and the gather write the
+  // derivative by a weight to the place of its first row. May be the table itself: a weight is then replaced.
+  Real<T> *weights_adj = nullptr;
 };
 
 // A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.
 template <class T>
 struct GateCall {
   Activation activation;
-  T scale;
+  Real<T> scale;
   int mul, dim;    // dim: components of the block
   int64_t rows;
   // Row r, component m, channel u at pointer + r * width + m * stride + u; a gate has one component.
-  T *z, *gate, *x;    // gate: null for an activated block
+  Pointer<T> z, gate, x;    // gate: null for an activated block
   int64_t z_width, gate_width, x_width;
   int z_stride, x_stride;
   int padding;    // channels after mul that forward sets to 0
@@ -118,22 +129,26 @@ struct HostKernels {
   // Scratch that a call needs, 64-byte aligned.
   std::size_t (*scratch_bytes)(const ConvPlan<T> &plan, const ConvEdges<T> &edges);
 
+  // Features lie in memory as feature_layout.h says.
+  //
   // Writes rows out_begin .. out_begin + num_atoms - 1 of the output feature, which has out_rows rows. x: the input
   // feature with x_rows rows.
-  void (*forward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows, T *out,
+  void (*forward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out,
                   int64_t out_rows, int64_t out_begin, void *scratch);
 
   // The adjoint of forward with respect to the edges, and to x unless x_adj is null.
   // out_adj as out of forward. y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 the derivative by distance.
   // x_adj (added to): a feature with x_adj_rows rows, row x_adj_row[edge] for each edge.
-  void (*backward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows, const T *out_adj,
-                   int64_t out_rows, int64_t out_begin, T *y_adj, T *x_adj, int64_t x_adj_rows, const int *x_adj_row,
-                   void *scratch);
+  void (*backward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                   const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
+                   int64_t x_adj_rows, const int *x_adj_row, void *scratch);
 
   // x_adj (added to) of the senders [0, num_atoms) by a gather over their transposed edges; other_row are receivers,
-  // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin.
-  void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *out_adj, int64_t out_rows,
-                          T *x_adj, int64_t x_adj_rows, int64_t x_adj_begin, void *scratch);
+  // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin. x: as x_adj,
+  // read for weights_adj alone.
+  void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                          int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj, int64_t x_adj_rows,
+                          int64_t x_adj_begin, void *scratch);
 
   // Writes x.
   void (*gate_forward)(const GateCall<T> &call);

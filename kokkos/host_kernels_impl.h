@@ -5,16 +5,25 @@
 
 #include "host_contraction_impl.h"
 #include "host_gate_impl.h"
+#include "host_uvw_impl.h"
 
 #include <type_traits>
 
 namespace equi {
 namespace EQUI_ISA {
 
-constexpr int MAX_COMPONENTS = 25;    // of an irrep: orders to 12
-
 constexpr std::size_t align_up(std::size_t n) {
   return (n + 63) / 64 * 64;
+}
+
+template <class T>
+static void generic_forms(const ConvUnit<T> &unit, Pointer<const T> y, Pointer<T> forms) {
+  for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) put(forms, k, T(0));
+  for (int t = 0; t < unit.num_form_terms; t++) {
+    const KernelTerm<Real<T>> &term = unit.form_terms[t];
+    for (int e = 0; e < EDGE_BLOCK; e += LANES<T>)
+      add_to(forms + term.to * EDGE_BLOCK + e, term.factor * load(y + term.from * EDGE_BLOCK + e));
+  }
 }
 
 // ---- the generic kernel of a unit
@@ -24,55 +33,38 @@ template <class T>
 struct GenericUnit {
   const ConvUnit<T> &unit;
   const ConvPath<T> *paths;
-  int rows;    // per bin
+  int rows;                // per bin
+  Real<T> *weights_adj;    // null, or where derivatives by the weights go: memory like that of the unit's table
 
   using V = Simd<T>;
 
-  int stride() const { return unit.num_paths * CHANNEL_PAD; }
-
-  const T *bin(const UnitCall<T> &u, int e, int c, int q) const {
-    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * stride() +
+  const Real<T> *bin(const UnitCall<T> &u, int e, int c, int q) const {
+    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * unit.row +
            q * CHANNEL_PAD;
   }
-  static T sum_of_lanes(V v) {
-    T sum = 0;
-    for (int k = 0; k < LANES<T>; k++) sum += v[k];
-    return sum;
+
+  // The derivative by the weight in the first of these rows.
+  void store_weight_adj(const UnitCall<T> &u, const Real<T> *row, V v) const {
+    if constexpr (!IS_DUAL<T>) store(weights_adj + (row - u.table), v);    // duals have no weights of a network
   }
 
-  V weight(const T *row, T f, V *derivative = nullptr) const {
-    V w = V{}, dw = V{};
-    for (int k = rows - 1; k >= 0; k--) {
-      dw = dw * f + w;
-      w = w * f + load(row + k * stride());
-    }
-    if (derivative) *derivative = dw;
-    return w;
-  }
-
-  void make_forms(const T *y, T *forms) const {
-    for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) forms[k] = 0;
-    for (int t = 0; t < unit.num_form_terms; t++) {
-      const KernelTerm<T> &term = unit.form_terms[t];
-      for (int e = 0; e < EDGE_BLOCK; e++)
-        forms[term.to * EDGE_BLOCK + e] += term.factor * y[term.from * EDGE_BLOCK + e];
-    }
-  }
+  V weight(const Real<T> *row, T f, V &derivative) const { return polynomial<T>(row, rows, unit.row, f, derivative); }
 
   // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
   template <bool TRANSPOSED>
-  void sweep(const UnitCall<T> &u, int q, int c, int begin, const T *other, int64_t width, int other_stride,
+  void sweep(const UnitCall<T> &u, int q, int c, int begin, Pointer<const T> other, int64_t width, int other_stride,
              int num_other, V *sum) const {
     const ConvPath<T> &path = paths[q];
     const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
-    const T *m = u.forms + begin * unit.num_forms;
+    Pointer<const T> m = u.forms + begin * unit.num_forms;
     V t[MAX_COMPONENTS];
-    for (int e = begin; e < end; e++, m++) {
-      const V w = weight(bin(u, e, c, q), u.fraction[e]);
-      const T *oe = other + u.x_row[e] * width + c;
+    for (int e = begin; e < end; e++, ++m) {
+      V dw;
+      const V w = weight(bin(u, e, c, q), u.fraction[e], dw);
+      const Pointer<const T> oe = other + u.x_row[e] * width + c;
       for (int k = 0; k < num_other; k++) t[k] = w * load(oe + k * other_stride);
       for (int k = 0; k < path.num_m; k++) {
-        const KernelEntry<T> &n = path.m[k];
+        const KernelEntry<Real<T>> &n = path.m[k];
         const V product = t[TRANSPOSED ? n.b : n.a];
         sum[TRANSPOSED ? n.a : n.b] += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
       }
@@ -83,7 +75,7 @@ struct GenericUnit {
     for (int q = 0; q < unit.num_paths; q++)
       for (int c = 0; c < u.channels; c += LANES<T>) {
         const int d3 = 2 * paths[q].l3 + 1;
-        T *out = u.out[q] + c;
+        const Pointer<T> out = u.out[q] + c;
         for (int k = 0; k < d3; k++) store(out + k * u.out_stride[q], V{});
         for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {
           V sum[MAX_COMPONENTS] = {};
@@ -101,7 +93,25 @@ struct GenericUnit {
           V sum[MAX_COMPONENTS] = {};
           sweep<true>(u, q, c, begin, u.out[q], u.out_width[q], u.out_stride[q], 2 * paths[q].l3 + 1, sum);
           for (int k = 0; k < d1; k++) add_to(u.x_adj + k * u.x_stride + c, sum[k]);
+          if (weights_adj) gather_weights_adj(u, q, c, begin);
         }
+  }
+
+  // g M^T x for the edges of a block, x being the atom's own.
+  void gather_weights_adj(const UnitCall<T> &u, int q, int c, int begin) const {
+    const ConvPath<T> &path = paths[q];
+    const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
+    Pointer<const T> m = u.forms + begin * unit.num_forms;
+    for (int e = begin; e < end; e++, ++m) {
+      const Pointer<T> g = u.out[q] + u.x_row[e] * u.out_width[q] + c;
+      V dot = V{};
+      for (int k = 0; k < path.num_m; k++) {
+        const KernelEntry<Real<T>> &n = path.m[k];
+        const V product = load(u.x + n.a * u.x_stride + c) * load(g + n.b * u.out_stride[q]);
+        dot += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
+      }
+      store_weight_adj(u, bin(u, e, c, q), dot);
+    }
   }
 
   void backward(const UnitCall<T> &u) const {
@@ -110,21 +120,22 @@ struct GenericUnit {
       const ConvPath<T> &path = paths[q];
       const int y0 = path.l2 * path.l2;
       for (int c = 0; c < u.channels; c += LANES<T>) {
-        T *d = u.d;
+        const Pointer<T> d = u.d;
         for (int k = 0; k < path.num_d; k++) store(d + k * LANES<T>, V{});
         for (int k = 0; k < path.num_d_terms; k++) {
-          const KernelTerm<T> &n = path.d_terms[k];
+          const KernelTerm<Real<T>> &n = path.d_terms[k];
           add_to(d + n.to * LANES<T>, n.factor * load(u.out[q] + n.from * u.out_stride[q] + c));
         }
         for (int e = 0; e < u.count; e++) {
-          const T *row = bin(u, e, c, q), *y = u.y + e * u.num_y + y0;
+          const Real<T> *row = bin(u, e, c, q);
+          const T *y = u.y + e * u.num_y + y0;
           V dw;
-          const V w = weight(row, u.fraction[e], &dw);
+          const V w = weight(row, u.fraction[e], dw);
           V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then by the harmonics of l2
           V x[MAX_COMPONENTS], s[MAX_COMPONENTS] = {};
           for (int k = 0; k < d1; k++) x[k] = load(u.x + u.x_row[e] * u.x_width + k * u.x_stride + c);
           for (int k = 0; k < path.num_d_entries; k++) {
-            const KernelEntry<T> &n = path.d_entries[k];
+            const KernelEntry<Real<T>> &n = path.d_entries[k];
             const V dv = n.sign * load(d + n.index * LANES<T>);
             if (path.l2 == 0) {
               s[n.a] += dv;
@@ -136,10 +147,11 @@ struct GenericUnit {
           V dot = V{};
           for (int k = 0; k < d1; k++) dot += s[k] * x[k];
           y_adj[0] = dw * dot;
+          if (weights_adj) store_weight_adj(u, row, dot);
           T *to = u.y_adj + static_cast<int64_t>(e) * u.num_y;
-          to[0] += sum_of_lanes(y_adj[0]);
+          to[0] += sum_of_lanes<T>(y_adj[0]);
           if (path.l2 > 0)
-            for (int k = 0; k < 2 * path.l2 + 1; k++) to[y0 + k] += sum_of_lanes(y_adj[1 + k]);
+            for (int k = 0; k < 2 * path.l2 + 1; k++) to[y0 + k] += sum_of_lanes<T>(y_adj[1 + k]);
           if (u.x_adj)
             for (int k = 0; k < d1; k++) add_to(u.x_adj + u.x_adj_row[e] * u.x_width + k * u.x_stride + c, w * s[k]);
         }
@@ -152,7 +164,16 @@ struct GenericUnit {
 template <class T, class Generated, class Generic>
 static void call_unit(Generated generated, Generic generic, const GenericUnit<T> &walker, const UnitCall<T> &u) {
   const UnitKernel<T> *kernel = walker.unit.kernel;
-  if (kernel && walker.rows > 2)
+  if (kernel && walker.rows > 3)
+    (kernel->*generated)[walker.rows / 2 - 2](u);
+  else
+    (walker.*generic)(u);
+}
+
+template <class T, class Generated, class Generic>
+static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &walker, const UvwCall<T> &u) {
+  const UvwKernel<T> *kernel = walker.unit.uvw_kernel;
+  if (kernel && walker.rows > 3)
     (kernel->*generated)[walker.rows / 2 - 2](u);
   else
     (walker.*generic)(u);
@@ -164,12 +185,14 @@ static void call_unit(Generated generated, Generic generic, const GenericUnit<T>
 // Views into the caller's scratch.
 template <class T>
 struct Scratch {
-  T *y;                  // [blocks of all atoms][num_y][EDGE_BLOCK]
-  T *forms;              // [blocks of an atom][max_forms][EDGE_BLOCK]
-  T *d;                  // [max_d]
-  T **out;               // [max_paths]
-  int *out_stride;       // [max_paths]
-  int64_t *out_width;    // [max_paths]
+  Pointer<T> y;            // [blocks of all atoms][num_y][EDGE_BLOCK]
+  Pointer<T> forms;        // [blocks of an atom][max_forms][EDGE_BLOCK]
+  Pointer<T> d;            // [max_d]
+  Pointer<T> *out;         // [max_paths]
+  int *out_stride;         // [max_paths]
+  int64_t *out_width;      // [max_paths]
+  Pointer<T> uvw_forms;    // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
+  Pointer<T> uvw;          // UvwCall::scratch
 };
 
 static int64_t edge_blocks(int64_t edges) {
@@ -190,14 +213,22 @@ static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &e
     p = reinterpret_cast<Number *>(base + used);
     used += align_up(count * sizeof(Number));
   };
+  const auto take_planes = [&](Pointer<T> &p, std::size_t count) {
+    Real<T> *first;
+    take(first, PLANES<T> * count);
+    p = make_pointer<T>(first, count);
+  };
   Scratch<T> unused;
   Scratch<T> &to = s ? *s : unused;
-  take(to.y, blocks * plan.num_y * EDGE_BLOCK);
-  take(to.forms, edge_blocks(longest) * plan.max_forms * EDGE_BLOCK);
-  take(to.d, plan.max_d);
+  take_planes(to.y, blocks * plan.num_y * EDGE_BLOCK);
+  take_planes(to.forms, edge_blocks(longest) * plan.max_forms * EDGE_BLOCK);
+  take_planes(to.d, plan.max_d);
   take(to.out, plan.max_paths);
   take(to.out_stride, plan.max_paths);
   take(to.out_width, plan.max_paths);
+  take_planes(to.uvw_forms, blocks * plan.max_uvw_forms * EDGE_BLOCK);
+  const int64_t count = edges.edge_begin[edges.num_atoms] - edges.edge_begin[0];
+  take_planes(to.uvw, plan.max_uvw_l3 < 0 ? 0 : count * (4 * plan.max_uvw_l3 + 3) * LANES<T>);
   return used;
 }
 
@@ -208,16 +239,16 @@ static std::size_t scratch_bytes(const ConvPlan<T> &plan, const ConvEdges<T> &ed
 
 // Harmonics of all edges in blocks of 16, component by component; missing edges are 0.
 template <class T>
-static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edges, T *to) {
+static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edges, Pointer<T> to) {
   const int num_y = plan.num_y;
   for (int a = 0; a < edges.num_atoms; a++)
     for (int64_t e0 = edges.edge_begin[a]; e0 < edges.edge_begin[a + 1]; e0 += EDGE_BLOCK) {
       const int64_t left = edges.edge_begin[a + 1] - e0;
       const int n = static_cast<int>(left < EDGE_BLOCK ? left : EDGE_BLOCK);
       if (n < EDGE_BLOCK)
-        for (int k = 0; k < num_y * EDGE_BLOCK; k++) to[k] = 0;
+        for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
       for (int e = 0; e < n; e++)
-        for (int k = 0; k < num_y; k++) to[k * EDGE_BLOCK + e] = edges.y[(e0 + e) * num_y + k];
+        for (int k = 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, edges.y[(e0 + e) * num_y + k]);
       to += num_y * EDGE_BLOCK;
     }
 }
@@ -231,18 +262,24 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   u.table = edges.table + edges.table_rows * unit.first_column;
   u.slab = edges.table_rows * unit.num_paths * CHANNEL_PAD;
   u.x_width = unit.in_width;
-  u.x_stride = unit.in_channels;
+  u.x_stride = PLANES<T> * unit.in_channels;
   u.out = s.out;
   u.out_stride = s.out_stride;
   u.out_width = s.out_width;
   for (int q = 0; q < unit.num_paths; q++) {
-    s.out_stride[q] = plan.paths[unit.first_path + q].out_channels;
+    s.out_stride[q] = PLANES<T> * plan.paths[unit.first_path + q].out_channels;
     s.out_width[q] = plan.paths[unit.first_path + q].out_width;
   }
   u.num_y = plan.num_y;
   u.forms = s.forms;
   u.d = s.d;
   return u;
+}
+
+template <class T>
+static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges) {
+  return {unit, plan.paths + unit.first_path, edges.rows_per_bin,
+          edges.weights_adj ? edges.weights_adj + edges.table_rows * unit.first_column : nullptr};
 }
 
 // The edges of atom a.
@@ -258,29 +295,79 @@ static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, 
 
 // The outputs of a unit's paths at a row.
 template <class T>
-static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, T *out, int64_t rows, int64_t row,
+static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, Real<T> *out, int64_t rows, int64_t row,
                         const Scratch<T> &s) {
   for (int q = 0; q < unit.num_paths; q++) {
     const ConvPath<T> &path = plan.paths[unit.first_path + q];
-    s.out[q] = out + rows * path.out_group + row * path.out_width + path.out_channel;
+    s.out[q] =
+        make_pointer<T>(out + rows * path.out_group + row * path.out_width + path.out_channel, path.out_channels);
   }
 }
 
 // Forms of the edges of one atom; returns where the next atom's harmonics begin.
 template <class T>
-static const T *make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const GenericUnit<T> &generic, const T *y,
-                           int count, T *forms) {
+static Pointer<const T> make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, Pointer<const T> y, int count,
+                                   Pointer<T> forms) {
   for (int64_t block = 0; block < edge_blocks(count); block++, y += plan.num_y * EDGE_BLOCK) {
+    const Pointer<T> to = forms + block * unit.num_forms * EDGE_BLOCK;
     if (unit.kernel)
-      unit.kernel->make_forms(y, forms + block * unit.num_forms * EDGE_BLOCK);
+      unit.kernel->make_forms(y, to);
+    else if (unit.uvw_kernel)
+      unit.uvw_kernel->make_forms(y, to);
     else
-      generic.make_forms(y, forms + block * unit.num_forms * EDGE_BLOCK);
+      generic_forms(unit, y, to);
   }
   return y;
 }
 
+// A uvw path takes all atoms in one call. x: the input feature of the other atoms if it is not a gather.
 template <class T>
-static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows, T *out,
+static UvwCall<T> uvw_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges,
+                           const Real<T> *x, int64_t x_rows, Real<T> *out, int64_t out_rows, int64_t out_begin,
+                           const Scratch<T> &s) {
+  const ConvPath<T> &path = plan.paths[unit.first_path];
+  const int64_t first = edges.edge_begin[0];
+  UvwCall<T> u = {};
+  u.num_atoms = edges.num_atoms;
+  u.edge_begin = edges.edge_begin;
+  u.channels = unit.channels;
+  u.outputs = unit.outputs;
+  u.table = edges.table + edges.table_rows * unit.first_column;
+  u.slab = edges.table_rows * unit.row;
+  u.table_row = edges.table_row;
+  u.fraction = edges.fraction;
+  if (x) u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
+  u.x_width = unit.in_width;
+  u.x_stride = PLANES<T> * unit.in_channels;
+  u.x_row = edges.other_row + first;
+  u.out = make_pointer<T>(out + out_rows * path.out_group + out_begin * path.out_width + path.out_channel,
+                          path.out_channels);
+  u.out_width = path.out_width;
+  u.out_stride = PLANES<T> * path.out_channels;
+  u.y = edges.y + first * plan.num_y;
+  u.num_y = plan.num_y;
+  u.scratch = s.uvw;
+  Pointer<const T> y = s.y;
+  Pointer<T> forms = s.uvw_forms;
+  for (int a = 0; a < edges.num_atoms; a++) {
+    const int count = static_cast<int>(edges.edge_begin[a + 1] - edges.edge_begin[a]);
+    y = make_forms(plan, unit, y, count, forms);
+    forms += edge_blocks(count) * unit.num_forms * EDGE_BLOCK;
+  }
+  u.forms = s.uvw_forms;
+  return u;
+}
+
+template <class T>
+static void set_outputs_to_zero(const UvwCall<T> &u, int l3) {
+  const int channels = (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
+  for (int a = 0; a < u.num_atoms; a++)
+    for (int m = 0; m < 2 * l3 + 1; m++)
+      for (int w = 0; w < channels; w++) put(u.out, a * u.out_width + m * u.out_stride + w, T(0));
+}
+
+template <class T>
+static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out,
                     int64_t out_rows, int64_t out_begin, void *scratch) {
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
@@ -288,41 +375,59 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T 
   // Unit by unit, so that the slabs of one unit stay in the cache.
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    if (unit.is_uvw()) {
+      const ConvPath<T> &path = plan.paths[unit.first_path];
+      const UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, out, out_rows, out_begin, s);
+      if (path.begins_output) set_outputs_to_zero(u, path.l3);
+      call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {unit, path, edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = x + x_rows * unit.in_group + unit.in_channel;
-    const T *y = s.y;
+    u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
+    Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
       set_outputs(plan, unit, out, out_rows, out_begin + a, s);
-      y = make_forms(plan, unit, generic, y, u.count, s.forms);
+      y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::forward, &GenericUnit<T>::forward, generic, u);
     }
   }
 }
 
 template <class T>
-static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *x, int64_t x_rows, const T *out_adj,
-                     int64_t out_rows, int64_t out_begin, T *y_adj, T *x_adj, int64_t x_adj_rows, const int *x_adj_row,
-                     void *scratch) {
+static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                     const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
+                     int64_t x_adj_rows, const int *x_adj_row, void *scratch) {
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
   const int64_t first = edges.edge_begin[0], num_sums = (edges.edge_begin[edges.num_atoms] - first) * plan.num_y;
-  for (int64_t k = 0; k < num_sums; k++) y_adj[k] = 0;
+  if (plan.max_uvw_l3 >= 0) transpose_harmonics(plan, edges, s.y);    // its z needs the forms
+  for (int64_t k = 0; k < num_sums; k++) y_adj[k] = T(0);
   // Unit by unit: its channels of all senders, their adjoints and its slabs of the table stay in the cache.
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    if (unit.is_uvw()) {
+      // out_adj is only read.
+      UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
+      u.y_adj = y_adj;
+      if (x_adj) u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + unit.in_channel, unit.in_channels);
+      u.x_adj_row = x_adj_row + first;
+      call_uvw<T>(&UvwKernel<T>::backward, &GenericUvw<T>::backward,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = x + x_rows * unit.in_group + unit.in_channel;
-    if (x_adj) u.x_adj = x_adj + x_adj_rows * unit.in_group + unit.in_channel;
+    u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
+    if (x_adj) u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + unit.in_channel, unit.in_channels);
     for (int a = 0; a < edges.num_atoms; a++) {
       const int64_t begin = edges.edge_begin[a];
       set_atom(plan, edges, a, u);
       u.y_adj = y_adj + (begin - first) * plan.num_y;
       u.x_adj_row = x_adj_row + begin;
       // Only read.
-      set_outputs(plan, unit, const_cast<T *>(out_adj), out_rows, out_begin + a, s);
+      set_outputs(plan, unit, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
       call_unit<T>(&UnitKernel<T>::backward, &GenericUnit<T>::backward, generic, u);
     }
   }
@@ -331,21 +436,34 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T
 }
 
 template <class T>
-static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const T *out_adj, int64_t out_rows,
-                            T *x_adj, int64_t x_adj_rows, int64_t x_adj_begin, void *scratch) {
+static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                            int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj,
+                            int64_t x_adj_rows, int64_t x_adj_begin, void *scratch) {
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
   transpose_harmonics(plan, edges, s.y);
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
-    const GenericUnit<T> generic{unit, plan.paths + unit.first_path, edges.rows_per_bin};
+    if (unit.is_uvw()) {
+      UvwCall<T> u = uvw_call<T>(plan, unit, edges, nullptr, 0, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+      u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + x_adj_begin * unit.in_width + unit.in_channel,
+                                unit.in_channels);
+      call_uvw<T>(&UvwKernel<T>::gather, &GenericUvw<T>::gather,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    set_outputs(plan, unit, const_cast<T *>(out_adj), out_rows, 0, s);
-    const T *y = s.y;
+    set_outputs(plan, unit, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+    Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
-      u.x_adj = x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel;
-      y = make_forms(plan, unit, generic, y, u.count, s.forms);
+      if (edges.weights_adj)
+        u.x = make_pointer<const T>(x + x_rows * unit.in_group + (x_begin + a) * unit.in_width + unit.in_channel,
+                                    unit.in_channels);
+      u.x_adj = make_pointer<T>(
+          x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel, unit.in_channels);
+      y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::gather, &GenericUnit<T>::gather, generic, u);
     }
   }
@@ -354,6 +472,8 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
 // Declared in host_kernels.cpp.
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
+extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
+extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 template <class T>
 constexpr HostKernels<T> KERNELS = {
     EQUI_ISA_NAME,          scratch_bytes<T>,       forward<T>,       backward<T>,
@@ -361,6 +481,8 @@ constexpr HostKernels<T> KERNELS = {
     contraction_forward<T>, contraction_backward<T>};
 const HostKernels<float> FLOAT_KERNELS = KERNELS<float>;
 const HostKernels<double> DOUBLE_KERNELS = KERNELS<double>;
+const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS = KERNELS<Dual<float>>;
+const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS = KERNELS<Dual<double>>;
 
 }    // namespace EQUI_ISA
 }    // namespace equi

@@ -21,7 +21,36 @@ struct SimdOf {
 template <class T>
 using Simd = typename SimdOf<T>::type;
 template <class T>
-constexpr int LANES = EQUI_SIMD_BYTES / sizeof(T);
+constexpr int LANES = EQUI_SIMD_BYTES / sizeof(Real<T>);
+
+// Duals in two registers. Factors may be plain, and the same for all lanes.
+template <class T>
+struct DualSimd {
+  using V = Simd<T>;
+  V value, tangent;
+
+  EQUI_INLINE friend DualSimd operator-(DualSimd a) { return {-a.value, -a.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, DualSimd b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, V b) { return {a.value + b, a.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, Dual<T> b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  EQUI_INLINE friend DualSimd operator-(DualSimd a, DualSimd b) { return {a.value - b.value, a.tangent - b.tangent}; }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, DualSimd b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  EQUI_INLINE friend DualSimd operator*(Dual<T> a, DualSimd b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, Dual<T> b) { return b * a; }
+  EQUI_INLINE friend DualSimd operator*(V a, DualSimd b) { return {a * b.value, a * b.tangent}; }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, V b) { return b * a; }
+  EQUI_INLINE friend DualSimd operator*(T a, DualSimd b) { return {a * b.value, a * b.tangent}; }
+  EQUI_INLINE DualSimd &operator+=(DualSimd b) { return *this = *this + b; }
+  EQUI_INLINE DualSimd &operator-=(DualSimd b) { return *this = *this - b; }
+};
+template <class T>
+struct SimdOf<Dual<T>> {
+  typedef DualSimd<T> type;
+};
 
 template <class T>
 EQUI_INLINE Simd<T> load(const T *p) {
@@ -35,6 +64,20 @@ template <class T>
 EQUI_INLINE void add_to(T *p, Simd<T> v) {
   *reinterpret_cast<Simd<T> *>(p) += v;
 }
+template <class T>
+EQUI_INLINE auto load(DualPointer<T> p) -> DualSimd<std::remove_const_t<T>> {
+  return {load(p.value), load(p.value + p.distance)};
+}
+template <class T>
+EQUI_INLINE void store(DualPointer<T> p, DualSimd<T> v) {
+  store(p.value, v.value);
+  store(p.value + p.distance, v.tangent);
+}
+template <class T>
+EQUI_INLINE void add_to(DualPointer<T> p, DualSimd<T> v) {
+  add_to(p.value, v.value);
+  add_to(p.value + p.distance, v.tangent);
+}
 
 // Keeps a value in a register. Without it g++ reads what it loaded once more for each use, and on the machines that we
 // measured loads are scarcer than multiply-adds.
@@ -44,6 +87,10 @@ EQUI_INLINE V in_register(V v) {
   asm("" : "+v"(v));
 #endif
   return v;
+}
+template <class T>
+EQUI_INLINE DualSimd<T> in_register(DualSimd<T> v) {
+  return {in_register(v.value), in_register(v.tangent)};
 }
 
 // The polynomial with ROWS coefficients row[k * STRIDE] at f.
@@ -65,6 +112,25 @@ EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
   }
 }
 
+// Of duals: by the chain rule, which needs the next derivative by the value of f alone.
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE DualSimd<T> polynomial(const T *row, DualSimd<T> f) {
+  Simd<T> w, dw;
+  polynomial<ROWS, STRIDE>(row, f.value, w, dw);
+  return {w, dw * f.tangent};
+}
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSimd<T> &dw) {
+  Simd<T> p0 = load(row + (ROWS - 1) * STRIDE), p1 = {}, p2 = {};
+  for (int k = ROWS - 2; k >= 0; k--) {
+    p2 = p2 * f.value + p1;
+    p1 = p1 * f.value + p0;
+    p0 = p0 * f.value + load(row + k * STRIDE);
+  }
+  w = {p0, p1 * f.tangent};
+  dw = {p1, T(2) * p2 * f.tangent};
+}
+
 template <class T>
 struct IndexOf {
   typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> type __attribute__((vector_size(EQUI_SIMD_BYTES)));
@@ -83,18 +149,35 @@ EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
   return __builtin_shuffle(a, b, every_other<T, 0>(lanes)) + __builtin_shuffle(a, b, every_other<T, 1>(lanes));
 }
 
-// to[index[k]] += the sum over the lanes of v[k]. The order of the sums is a fixed tree.
+// sum[k]: the sum over the lanes of v[k]. The order of the sums is a fixed tree.
 template <class T, int N>
-EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
+EQUI_INLINE void sums_of_lanes(const Simd<T> (&v)[N], T (&sum)[N]) {
   constexpr int L = LANES<T>;
   for (int first = 0; first < N; first += L) {
     Simd<T> s[L];
     for (int k = 0; k < L; k++) s[k] = first + k < N ? v[first + k < N ? first + k : 0] : Simd<T>{};
     for (int n = L / 2; n > 0; n /= 2)
       for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
-    T sum[L];
-    __builtin_memcpy(sum, &s[0], sizeof sum);
-    for (int k = 0; k < L && first + k < N; k++) to[index[first + k]] += sum[k];
+    T of_block[L];
+    __builtin_memcpy(of_block, &s[0], sizeof of_block);
+    for (int k = 0; k < L && first + k < N; k++) sum[first + k] = of_block[k];
+  }
+}
+
+// to[index[k]] += the sum over the lanes of v[k].
+template <class T, int N>
+EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
+  if constexpr (IS_DUAL<T>) {
+    Simd<Real<T>> value[N], tangent[N];
+    for (int k = 0; k < N; k++) value[k] = v[k].value, tangent[k] = v[k].tangent;
+    Real<T> value_sum[N], tangent_sum[N];
+    sums_of_lanes<Real<T>>(value, value_sum);
+    sums_of_lanes<Real<T>>(tangent, tangent_sum);
+    for (int k = 0; k < N; k++) to[index[k]] += T(value_sum[k], tangent_sum[k]);
+  } else {
+    T sum[N];
+    sums_of_lanes<T>(v, sum);
+    for (int k = 0; k < N; k++) to[index[k]] += sum[k];
   }
 }
 

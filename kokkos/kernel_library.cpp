@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <type_traits>
 #include <utility>
 
 namespace equi {
@@ -45,27 +46,36 @@ const KernelLibrary *library_of_user(InstructionSet set, const std::string &key)
   return it->second;
 }
 
-const KernelList<UnitKernel<float>> &list_of(const KernelLibrary &library, const UnitKernel<float> *) {
-  return library.float_units;
-}
-const KernelList<UnitKernel<double>> &list_of(const KernelLibrary &library, const UnitKernel<double> *) {
-  return library.double_units;
-}
-const KernelList<ContractionKernel<float>> &list_of(const KernelLibrary &library, const ContractionKernel<float> *) {
-  return library.float_contractions;
-}
-const KernelList<ContractionKernel<double>> &list_of(const KernelLibrary &library, const ContractionKernel<double> *) {
-  return library.double_contractions;
+// The kernels of kind K, null if a library has none.
+template <class K>
+const KernelList<K> *list_of(const KernelLibrary &library) {
+  if constexpr (std::is_same_v<K, UnitKernel<float>>)
+    return &library.float_units;
+  else if constexpr (std::is_same_v<K, UnitKernel<double>>)
+    return &library.double_units;
+  else if constexpr (std::is_same_v<K, UnitKernel<Dual<float>>>)
+    return &library.dual_float_units;
+  else if constexpr (std::is_same_v<K, UnitKernel<Dual<double>>>)
+    return &library.dual_double_units;
+  else if constexpr (std::is_same_v<K, UvwKernel<float>>)
+    return &library.float_uvw;
+  else if constexpr (std::is_same_v<K, UvwKernel<double>>)
+    return &library.double_uvw;
+  else if constexpr (std::is_same_v<K, ContractionKernel<float>>)
+    return &library.float_contractions;
+  else if constexpr (std::is_same_v<K, ContractionKernel<double>>)
+    return &library.double_contractions;
+  else
+    return nullptr;
 }
 
 // The kernel of kind K with this key, or null.
 template <class K>
 const K *find(InstructionSet set, const std::string &key) {
   const auto find_in = [&](const KernelLibrary *library) -> const K * {
-    if (!library) return nullptr;
-    const KernelList<K> &list = list_of(*library, static_cast<const K *>(nullptr));
-    for (int k = 0; k < list.count; k++)
-      if (key == list.kernels[k]->key) return list.kernels[k];
+    const KernelList<K> *list = library ? list_of<K>(*library) : nullptr;
+    for (int k = 0; list && k < list->count; k++)
+      if (key == list->kernels[k]->key) return list->kernels[k];
     return nullptr;
   };
   if (const K *kernel = find_in(library_of_build(set))) return kernel;
@@ -80,13 +90,23 @@ const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key
 }
 
 template <class T>
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const std::string &key) {
+  return find<UvwKernel<T>>(set, key);
+}
+
+template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key) {
   return find<ContractionKernel<T>>(set, key);
 }
 
-template const UnitKernel<float> *find_unit_kernel<float>(InstructionSet, const std::string &);
-template const UnitKernel<double> *find_unit_kernel<double>(InstructionSet, const std::string &);
-template const ContractionKernel<float> *find_contraction_kernel<float>(InstructionSet, const std::string &);
-template const ContractionKernel<double> *find_contraction_kernel<double>(InstructionSet, const std::string &);
+#define EQUI_INSTANTIATE(T)                                                               \
+  template const UnitKernel<T> *find_unit_kernel<T>(InstructionSet, const std::string &); \
+  template const UvwKernel<T> *find_uvw_kernel<T>(InstructionSet, const std::string &);   \
+  template const ContractionKernel<T> *find_contraction_kernel<T>(InstructionSet, const std::string &);
+EQUI_INSTANTIATE(float)
+EQUI_INSTANTIATE(double)
+EQUI_INSTANTIATE(Dual<float>)
+EQUI_INSTANTIATE(Dual<double>)
+#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -14,6 +14,9 @@ namespace equi {
 // ends.
 template <class T>
 const UnitKernel<T> *find_unit_kernel(InstructionSet set, const std::string &key);
+// The same for a uvw path.
+template <class T>
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const std::string &key);
 // The same for a symmetric contraction (ContractionSchedule::key).
 template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const std::string &key);

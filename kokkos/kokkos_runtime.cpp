@@ -3,16 +3,21 @@
 
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
 #include <cstdlib>
 
 namespace equi {
 
-void start_kokkos(int num_threads, int device) {
+int num_devices() {
+  return std::max(0, Kokkos::num_devices());
+}
+
+void start_kokkos(int num_threads, int number) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;
   settings.set_disable_warnings(true);    // about thread binding, which is the user's or the MPI launcher's choice
   if (num_threads > 0) settings.set_num_threads(num_threads);
-  if (device >= 0) settings.set_device_id(device);
+  if (num_devices() > 0) settings.set_device_id(number % num_devices());
   Kokkos::initialize(settings);
   // Views of evaluations that outlive main() would be freed after Kokkos; the pair style's destructor runs before.
   std::atexit([] {

@@ -19,6 +19,10 @@ constexpr int64_t TILE_BYTES = 800000;
 constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // `deterministic`: tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
+// Edges whose weights a network makes at a time: enough rows for the dense products, and their scratch, some tens of kB
+// per edge, stays small.
+constexpr int NETWORK_EDGES = 256;
+constexpr int NETWORK_SENDERS = 4;    // in a gather, for a similar number
 
 }    // namespace
 
@@ -28,7 +32,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       options_(options),
       set_(set),
       kernels_(&host_kernels<T>(set)),
-      plan_(make_evaluation_plan(model, options.deterministic)),
+      plan_(make_evaluation_plan(model, options.deterministic, PLANES<T>)),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff) {
   start_dense();
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -38,11 +42,11 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
   for (const Layer &layer : model_.layers) {
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer))
-      op = LinearOp<T>(*l, layout(l->input), layout(l->output), model.num_species());
+      op = LinearOp<R>(*l, layout(l->input), layout(l->output), model.num_species());
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
       auto convolution =
           std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
-      convolution->select_kernels([set](const std::string &key) { return find_unit_kernel<T>(set, key); });
+      convolution->select_kernels(set);
       op = std::move(convolution);
     } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));
@@ -58,7 +62,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       repulsions_.push_back({*p, is_scaled});
     else if (const auto *r = std::get_if<Readout>(&layer)) {
       const FeatureBlock &b = layout(r->input).block(r->block);
-      op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<T>>()};
+      op = ReadoutOp{r->input, b.group, b.channel, b.mul, r->network, std::make_unique<Buffer<R>>()};
       std::get<ReadoutOp>(op).network.simplify();
     } else if (const auto *s = std::get_if<ScaleShift>(&layer)) {
       scale_shift_ = *s;
@@ -66,7 +70,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     }
     ops_.push_back(std::move(op));
   }
-  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<T>>());
+  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<R>>());
   evaluate_fixed_features();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
@@ -88,23 +92,23 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
   for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
   begin[num_species] = num_species;
   const SpeciesOrder species{order.data(), begin.data()};
-  auto rows = [&](int f) { return FeatureRows<T>{feature_[f]->data(), num_species, 0}; };
+  auto rows = [&](int f) { return FeatureRows<R>{feature_[f]->data(), num_species, 0}; };
 
   for (size_t f = 0; f < plan_.features.size(); f++)
     if (plan_.features[f].storage == Storage::fixed) {
       const size_t size = static_cast<size_t>(num_species) * plan_.features[f].layout.row_size();
-      std::fill_n(feature_[f]->reserve(size), size, T(0));
+      std::fill_n(feature_[f]->reserve(size), size, R(0));
     }
   for (int k : plan_.fixed_layers) {
     if (const auto *e = std::get_if<SpeciesEmbedding>(&model_.layers[k])) {
       const FeatureGroup &group = plan_.features[e->output].layout.group(0);
-      T *x = rows(e->output).group(group);
+      R *x = rows(e->output).group(group);
       for (int s = 0; s < num_species; s++)
         for (int u = 0; u < e->weight.cols; u++)
-          x[static_cast<int64_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+          x[static_cast<int64_t>(s) * group.width() + u] = static_cast<R>(e->weight(s, u));
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
-      const auto &op = std::get<LinearOp<T>>(ops_[k]);
-      AlignedVector<T> scratch(op.scratch_size(num_species));
+      const auto &op = std::get<LinearOp<R>>(ops_[k]);
+      AlignedVector<R> scratch(op.scratch_size(num_species));
       op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data());
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
       std::get<GateOp<T>>(ops_[k]).forward(*kernels_, num_species, rows(g->input), rows(g->output));
@@ -115,11 +119,11 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
     for (const Step &step : stage.steps) {
       const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
       if (!l || !step.fixed_input) continue;
-      const auto &op = std::get<LinearOp<T>>(ops_[step.layer]);
-      AlignedVector<T> scratch(op.scratch_size(num_species));
-      AlignedVector<T> &result = fixed_result_[step.layer];
-      result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), T(0));
-      op.forward(num_species, rows(l->input), FeatureRows<T>{result.data(), num_species, 0}, species, scratch.data());
+      const auto &op = std::get<LinearOp<R>>(ops_[step.layer]);
+      AlignedVector<R> scratch(op.scratch_size(num_species));
+      AlignedVector<R> &result = fixed_result_[step.layer];
+      result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), R(0));
+      op.forward(num_species, rows(l->input), FeatureRows<R>{result.data(), num_species, 0}, species, scratch.data());
     }
 }
 
@@ -143,6 +147,7 @@ std::string ModelKokkos<T, G>::describe() const {
       generic_contractions += (*s)->is_generic();
     }
   if (options_.radial_exact) generic = 0;
+  if (IS_DUAL<T>) generic_contractions = 0;    // there are no others
   if (generic + generic_contractions > 0 && set_ != InstructionSet::generic) {
     std::snprintf(
         text, sizeof text,
@@ -173,7 +178,7 @@ void ModelKokkos<T, G>::divide_tiles() {
   const int num_threads = static_cast<int>(threads_.size());
   int64_t row_size = 1;
   for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.tile_row_size);
-  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(T)), MIN_TILE, MAX_TILE));
+  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
   if (options_.deterministic)
     tile = DETERMINISTIC_TILE;
   else {
@@ -250,7 +255,7 @@ void ModelKokkos<T, G>::reserve() {
     if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
   energy_.reserve(owned);
   for (Op &op : ops_) {
-    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * r->mul);
+    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * PLANES<T> * r->mul);
     if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) (*n)->norm.reserve(owned);
   }
 }
@@ -266,7 +271,7 @@ void ModelKokkos<T, G>::find_slab_rows() {
 }
 
 template <class T, class G>
-const FeaturePieces<T> &ModelKokkos<T, G>::pieces(int feature, T *data) {
+const FeaturePieces<Real<T>> &ModelKokkos<T, G>::pieces(int feature, R *data) {
   pieces_.clear();
   const FeatureLayout &layout = plan_.features[feature].layout;
   for (int g = 0; g < layout.num_groups(); g++)
@@ -276,7 +281,7 @@ const FeaturePieces<T> &ModelKokkos<T, G>::pieces(int feature, T *data) {
 }
 
 template <class T, class G>
-FeatureRows<T> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
+FeatureRows<Real<T>> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
   const FeaturePlan &plan = plan_.features[feature];
   switch (plan.storage) {
     case Storage::rows:
@@ -335,22 +340,90 @@ SpeciesOrder ModelKokkos<T, G>::contraction_order(Thread &thread, const Contract
   return {order, begin};
 }
 
-// The edges of a tile with their radial weights. Everything in it lives in the thread's scratch or in edges_.
+// f(run) for the runs of a tile's receivers whose weights are made together: the tile itself unless a network makes
+// them.
 template <class T, class G>
-ConvEdges<T> ModelKokkos<T, G>::tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile,
-                                           bool fixed_input) {
-  const int64_t *begin = edges_.begin() + tile.first;
-  const int64_t count = begin[tile.count] - begin[0];
+template <class F>
+void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f) {
+  if (!op.network()) {
+    f(tile);
+    return;
+  }
+  const int64_t *begin = edges_.begin();
+  const int end = tile.first + tile.count;
+  for (int first = tile.first; first < end;) {
+    int last = first + 1;
+    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
+    f(Tile{first, last - first});
+    first = last;
+  }
+}
+
+// What the network of a convolution reads of the edges of a run.
+template <class T, class G>
+NetworkEdges<Real<T>, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
+  const int64_t *begin = edges_.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
+  int *receiver = thread.receiver_row.reserve(2 * count), *species = receiver + count;
+  for (int a = 0; a < run.count; a++)
+    for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
+      receiver[e - begin[0]] = run.first + a;
+      species[e - begin[0]] = receiver_species_[run.first + a];
+    }
+  const int *sender_species = edges_.sender_species() + begin[0];
+  const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
+  FeatureRows<R> x = rows_of(thread, run, layer.input, false);
+  x.first = 0;
+  return {count,
+          edges_.distance() + begin[0],
+          species,
+          sender_species,
+          step.fixed_input ? species : receiver,
+          step.fixed_input ? sender_species : edges_.sender_row() + begin[0],
+          x};
+}
+
+// The weights of the edges that a network makes, each a bin of its own.
+template <class T, class G>
+RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
+                                                       const NetworkEdges<R, G> &of, int *table_row, T *fraction,
+                                                       R *bins_per_length) {
+  R *weights = thread.weights.reserve(of.count * op.columns());
+  if constexpr (!IS_DUAL<T>)    // duals have no such networks
+    op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
+  for (int64_t e = 0; e < of.count; e++) {
+    table_row[e] = static_cast<int>(e);
+    fraction[e] = T(0);
+    bins_per_length[e] = 1;
+  }
+  return {weights, of.count};
+}
+
+// The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in edges_.
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, const Tile &run) {
+  const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
+  const int64_t *begin = edges_.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
   int *table_row = thread.table_row.reserve(count);
-  T *fraction = thread.fraction.reserve(2 * count), *bins_per_length = fraction + count;
-  const RadialRows<T> radial =
-      op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), tile), count, 0, count,
-                thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  const ConvEdges<T> edges{
-      tile.count,         begin,        fixed_input ? edges_.sender_species() : edges_.sender_row(),
-      edges_.harmonics(), radial.table, radial.rows,
-      table_row,          fraction,     bins_per_length,
-      op.rows_per_bin()};
+  T *fraction = thread.fraction.reserve(count);
+  R *bins_per_length = thread.bins_per_length.reserve(count);
+  const RadialRows<R> radial =
+      op.network()
+          ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
+          : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
+                      thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
+  const ConvEdges<T> edges{run.count,
+                           begin,
+                           step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                           edges_.harmonics(),
+                           radial.table,
+                           radial.rows,
+                           table_row,
+                           fraction,
+                           bins_per_length,
+                           op.rows_per_bin(),
+                           op.network() ? thread.weights.data() : nullptr};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
   return edges;
 }
@@ -364,8 +437,8 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
       const Layer &layer = model_.layers[step.layer];
       Op &op = ops_[step.layer];
       if (const auto *l = std::get_if<Linear>(&layer)) {
-        const auto &linear = std::get<LinearOp<T>>(op);
-        const FeatureRows<T> y = rows_of(thread, tile, l->output, false);
+        const auto &linear = std::get<LinearOp<R>>(op);
+        const FeatureRows<R> y = rows_of(thread, tile, l->output, false);
         if (!step.fixed_input) {
           const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
           linear.forward(tile.count, rows_of(thread, tile, l->input, false), y, species,
@@ -373,21 +446,24 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
           continue;
         }
         const FeatureLayout &layout = plan_.features[l->output].layout;
-        const FeatureRows<const T> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
+        const FeatureRows<const R> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
         for (int g = 0; g < layout.num_groups(); g++) {
           const int width = layout.group(g).width();
           for (int a = 0; a < tile.count; a++) {
-            const T *f = from.group(layout.group(g)) + static_cast<int64_t>(receiver_species_[tile.first + a]) * width;
-            T *to = y.group(layout.group(g)) + static_cast<int64_t>(a) * width;
+            const R *f = from.group(layout.group(g)) + static_cast<int64_t>(receiver_species_[tile.first + a]) * width;
+            R *to = y.group(layout.group(g)) + static_cast<int64_t>(a) * width;
             for (int c = 0; c < width; c++) to[c] = l->accumulate ? to[c] + f[c] : f[c];
           }
         }
       } else if (const auto *c = std::get_if<Convolution>(&layer)) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
-        const ConvEdges<T> edges = tile_edges(thread, convolution, tile, step.fixed_input);
-        const FeatureRows<T> y = rows_of(thread, tile, c->output, false);
-        const FeatureRows<T> x = rows_of(thread, tile, c->input, false);
-        kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
+        const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
+        const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
+        for_runs(convolution, tile, [&](const Tile &run) {
+          const ConvEdges<T> edges = run_edges(thread, step, run);
+          kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
+                            thread.kernel.data());
+        });
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
                                         rows_of(thread, tile, g->output, false));
@@ -402,19 +478,22 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Readout>(&layer)) {
         ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureGroup &group = plan_.features[r.feature].layout.group(r.group);
-        const T *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
-        T *adjoint = r.adjoint->data();
+        const R *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
+        constexpr int P = PLANES<T>;
+        R *adjoint = r.adjoint->data();
         // In float64: this sum is the energy.
         double *in = reinterpret_cast<double *>(
-                   thread.kernel.reserve(sizeof(double) * (2 * r.mul + r.network.scratch_size()))),
-               *gradient = in + r.mul;
+                   thread.kernel.reserve(sizeof(double) * P * (2 * r.mul + r.network.scratch_size()))),
+               *gradient = in + P * r.mul;
         for (int a = 0; a < tile.count; a++) {
           const int i = tile.first + a;
-          for (int u = 0; u < r.mul; u++) in[u] = x[static_cast<int64_t>(a) * group.width() + u];
+          for (int p = 0; p < P; p++)
+            for (int u = 0; u < r.mul; u++)
+              in[p * r.mul + u] = x[static_cast<int64_t>(a) * group.width() + p * group.channels + u];
           const double scale = scale_shift_.scale[receiver_species_[i]];
-          energy_.data()[i] += scale * r.network.value_and_gradient(in, gradient, gradient + r.mul);
-          for (int u = 0; u < r.mul; u++)
-            adjoint[static_cast<int64_t>(i) * r.mul + u] = static_cast<T>(scale * gradient[u]);
+          energy_.data()[i] += scale * r.network.template value_and_gradient<D>(in, gradient, gradient + P * r.mul);
+          for (int u = 0; u < P * r.mul; u++)
+            adjoint[static_cast<int64_t>(i) * P * r.mul + u] = static_cast<R>(scale * gradient[u]);
         }
       }
     }
@@ -428,25 +507,50 @@ template <class T, class G>
 void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, const Tile &tile) {
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
-  const ConvEdges<T> edges = tile_edges(thread, op, tile, step.fixed_input);
-  const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[tile.count] - begin;
-  const int num_y = op.plan().num_y;
-  T *y_adj = thread.y_adj.reserve(count * num_y);
-  const FeatureRows<T> x = rows_of(thread, tile, layer.input, false),
+  const FeatureRows<R> x = rows_of(thread, tile, layer.input, false),
                        out_adj = rows_of(thread, tile, layer.output, true);
   const bool scatter = !step.fixed_input && !options_.deterministic;
-  kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows, out_adj.first, y_adj,
-                     scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()),
-                     edge_slab_row_.data(), thread.kernel.data());
-  G *adjoint = edges_.adjoint() + begin * num_y;
-  for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+  const FeatureRows<R> slab{scatter ? thread.slab.data() : nullptr, static_cast<int64_t>(thread.slab_rows.size()), 0};
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
+  if (writes_receivers(step)) {
+    own_adj = rows_of(thread, tile, layer.input, true);
+    const FeatureLayout &layout = plan_.features[layer.input].layout;
+    if (step.adjoint == Step::Adjoint::overwrite)
+      for (int g = 0; g < layout.num_groups(); g++)
+        std::fill_n(own_adj.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(), R(0));
+    own_adj.first = 0;
+  }
+  for_runs(op, tile, [&](const Tile &run) {
+    const ConvEdges<T> edges = run_edges(thread, step, run);
+    const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
+    const int num_y = op.plan().num_y;
+    T *y_adj = thread.y_adj.reserve(count * num_y);
+    kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows,
+                       out_adj.first + run.first - tile.first, y_adj, slab.data, slab.rows, edge_slab_row_.data(),
+                       thread.kernel.data());
+    if constexpr (!IS_DUAL<T>)
+      if (op.network()) {
+        const NetworkEdges<T, G> of = network_edges(thread, step, run);
+        op.network()->backward(*kernels_, of, thread.radial.data(), edges.weights_adj,
+                               {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
+      }
+    G *adjoint = edges_.adjoint() + begin * num_y;
+    for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+  });
+}
+
+// Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
+template <class T, class G>
+bool ModelKokkos<T, G>::writes_receivers(const Step &step) const {
+  const EdgeNetwork<R> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
+  return network && network->reads_receiver() && !step.fixed_input && step.adjoint != Step::Adjoint::none;
 }
 
 template <class T, class G>
 void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
   if (stage.exchanged_input >= 0 && !options_.deterministic) {
     const size_t size = thread.slab_rows.size() * plan_.features[stage.exchanged_input].layout.row_size();
-    std::fill_n(thread.slab.reserve(size), size, T(0));
+    std::fill_n(thread.slab.reserve(size), size, R(0));
   }
   for (int k = thread.first_tile; k < thread.last_tile; k++) {
     const Tile &tile = tiles_[k];
@@ -457,7 +561,7 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       const Layer &layer = model_.layers[step->layer];
       const Op &op = ops_[step->layer];
       if (const auto *l = std::get_if<Linear>(&layer)) {
-        const auto &linear = std::get<LinearOp<T>>(op);
+        const auto &linear = std::get<LinearOp<R>>(op);
         const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
         linear.backward(tile.count, rows_of(thread, tile, l->output, true), rows_of(thread, tile, l->input, true), add,
                         species, thread.linear.reserve(linear.scratch_size(tile.count)));
@@ -479,16 +583,17 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureLayout &layout = plan_.features[r.feature].layout;
-        const FeatureRows<T> x_adj = rows_of(thread, tile, r.feature, true);
+        const FeatureRows<R> x_adj = rows_of(thread, tile, r.feature, true);
         if (!add)
           for (int gr = 0; gr < layout.num_groups(); gr++)
             std::fill_n(x_adj.group(layout.group(gr)), tile.count * static_cast<int64_t>(layout.group(gr).width()),
-                        T(0));
-        T *xa = x_adj.group(layout.group(r.group)) + r.channel;
+                        R(0));
+        R *xa = x_adj.group(layout.group(r.group)) + r.channel;
         for (int a = 0; a < tile.count; a++)
-          for (int u = 0; u < r.mul; u++)
-            xa[static_cast<int64_t>(a) * layout.group(r.group).width() + u] +=
-                r.adjoint->data()[static_cast<int64_t>(tile.first + a) * r.mul + u];
+          for (int p = 0; p < PLANES<T>; p++)
+            for (int u = 0; u < r.mul; u++)
+              xa[static_cast<int64_t>(a) * layout.group(r.group).width() + p * layout.group(r.group).channels + u] +=
+                  r.adjoint->data()[(static_cast<int64_t>(tile.first + a) * PLANES<T> + p) * r.mul + u];
       }
     }
   }
@@ -499,22 +604,23 @@ template <class T, class G>
 void ModelKokkos<T, G>::add_slabs(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
-  const bool add_owned = stage.steps.front().adjoint == Step::Adjoint::add;
+  const Step &step = stage.steps.front();
+  const bool add_owned = step.adjoint == Step::Adjoint::add || writes_receivers(step);
   const int64_t rows = neighborhood_->num_rows;
-  T *adjoint = exchanged_adjoint(s);
+  R *adjoint = exchanged_adjoint(s);
   Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
     for (int g = 0; g < layout.num_groups(); g++) {
       const FeatureGroup &group = layout.group(g);
-      T *to = adjoint + rows * group.offset + row * group.width();
+      R *to = adjoint + rows * group.offset + row * group.width();
       bool add = add_owned && row < num_owned();
       for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
         const Thread &thread = *threads_[slab_part_[p].thread];
-        const T *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
+        const R *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
                         static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
         for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
         add = true;
       }
-      if (!add) std::fill_n(to, group.width(), T(0));
+      if (!add) std::fill_n(to, group.width(), R(0));
     }
   });
 }
@@ -527,21 +633,25 @@ void ModelKokkos<T, G>::gather_senders(int s) {
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
-  const bool add_owned = step.adjoint == Step::Adjoint::add;
+  const bool add_owned = step.adjoint == Step::Adjoint::add || writes_receivers(step);
   const int num_rows = neighborhood_->num_rows, num_y = op.plan().num_y,
             num_threads = static_cast<int>(threads_.size());
-  const int num_blocks = (num_rows + DETERMINISTIC_TILE - 1) / DETERMINISTIC_TILE;
-  T *adjoint = exchanged_adjoint(s);
+  const int tile = op.network() ? NETWORK_SENDERS : DETERMINISTIC_TILE;
+  const int num_blocks = (num_rows + tile - 1) / tile;
+  R *adjoint = exchanged_adjoint(s);
   const int64_t *transposed = edges_.transposed_begin();
 
   on_threads("equi:gather", [&](int t) {
     Thread &thread = *threads_[t];
     for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
-      const int first = block * DETERMINISTIC_TILE, count = std::min(DETERMINISTIC_TILE, num_rows - first);
+      const int first = block * tile, count = std::min(tile, num_rows - first);
       const int64_t most = transposed[first + count] - transposed[first];
       int64_t *begin = thread.gather_begin.reserve(count + 1);
       int *receiver = thread.receiver_row.reserve(most);
-      int *function = thread.function.reserve(most);
+      // The function of each edge or, for a network, the species of its two atoms and the row of the sender.
+      const int64_t stride = op.network() ? most : 0;
+      int *function = thread.function.reserve(most + 2 * stride);
+      int *receiver_species = function, *sender_species = function + stride, *sender_row = function + 2 * stride;
       G *distance = thread.gather_distance.reserve(most);
       T *y = thread.gather_y.reserve(most * num_y);
       int64_t n = 0;
@@ -552,30 +662,58 @@ void ModelKokkos<T, G>::gather_senders(int s) {
           if (e < 0) continue;
           receiver[n] = edges_.transposed_receiver(k);
           distance[n] = edges_.distance()[e];
-          function[n] = op.radial_set().of_pair(receiver_species_[receiver[n]], neighborhood_->row_species[first + a]);
+          const int species_i = receiver_species_[receiver[n]], species_j = neighborhood_->row_species[first + a];
+          if (op.network()) {
+            receiver_species[n] = species_i;
+            sender_species[n] = species_j;
+            sender_row[n] = first + a;
+          } else {
+            function[n] = op.radial_set().of_pair(species_i, species_j);
+          }
           std::copy_n(edges_.harmonics() + e * num_y, num_y, y + n * num_y);
           n++;
         }
         begin[a + 1] = n;
       }
       int *table_row = thread.table_row.reserve(n);
-      T *fraction = thread.fraction.reserve(2 * n), *bins_per_length = fraction + n;
-      const RadialRows<T> radial =
-          op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()), table_row, fraction,
-                    bins_per_length);
-      const ConvEdges<T> edges{count,    begin,           receiver,         y, radial.table, radial.rows, table_row,
-                               fraction, bins_per_length, op.rows_per_bin()};
+      T *fraction = thread.fraction.reserve(n);
+      R *bins_per_length = thread.bins_per_length.reserve(n);
+      const FeatureRows<R> x{feature_[layer.input]->data(), num_rows, 0};
+      const NetworkEdges<R, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
+      const RadialRows<R> radial =
+          op.network() ? network_weights(thread, op, of, table_row, fraction, bins_per_length)
+                       : op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
+                                   table_row, fraction, bins_per_length);
+      const ConvEdges<T> edges{count,
+                               begin,
+                               receiver,
+                               y,
+                               radial.table,
+                               radial.rows,
+                               table_row,
+                               fraction,
+                               bins_per_length,
+                               op.rows_per_bin(),
+                               op.network() ? thread.weights.data() : nullptr};
       thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
       const size_t size = static_cast<size_t>(count) * layout.row_size();
-      T *x_adj = thread.slab.reserve(size);
-      std::fill_n(x_adj, size, T(0));    // blocks that start no path keep this
-      const T *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
-      kernels_->backward_gather(op.plan(), edges, out_adj, num_owned(), x_adj, count, 0, thread.kernel.data());
+      R *x_adj = thread.slab.reserve(size);
+      std::fill_n(x_adj, size, R(0));    // blocks that start no path keep this
+      const R *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
+      kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
+                                thread.kernel.data());
+      if constexpr (!IS_DUAL<T>)
+        if (op.network() && op.network()->reads_sender()) {
+          for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
+          op.network()->backward(
+              *kernels_, of, thread.radial.data(), edges.weights_adj,
+              {nullptr, 0, FeatureRows<T>{nullptr, 0, 0}, FeatureRows<T>{x_adj, count, 0}, nullptr, sender_row});
+        }
       for (int g = 0; g < layout.num_groups(); g++) {
         const FeatureGroup &group = layout.group(g);
         for (int a = 0; a < count; a++) {
-          const T *from = x_adj + static_cast<int64_t>(count) * group.offset + static_cast<int64_t>(a) * group.width();
-          T *to =
+          const R *from = x_adj + static_cast<int64_t>(count) * group.offset + static_cast<int64_t>(a) * group.width();
+          R *to =
               adjoint + static_cast<int64_t>(num_rows) * group.offset + static_cast<int64_t>(first + a) * group.width();
           const bool add = add_owned && first + a < num_owned();
           for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
@@ -593,10 +731,12 @@ void ModelKokkos<T, G>::add_repulsion() {
       const int species = receiver_species_[i];
       const double scale = r.is_scaled ? scale_shift_.scale[species] : 1.0;
       for (int64_t e = edges_.begin()[i]; e < edges_.begin()[i + 1]; e++) {
-        double derivative;
-        energy_.data()[i] +=
-            scale * r.pair.energy(species, edges_.sender_species()[e], edges_.distance()[e], &derivative);
-        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * derivative);
+        double first, second;
+        const G distance = edges_.distance()[e];
+        const double energy = r.pair.energy(species, edges_.sender_species()[e], value_of(distance), &first, &second);
+        const double along = tangent_of(distance);
+        energy_.data()[i] += scale * make_number<D>(energy, first * along);
+        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * make_number<D>(first, second * along));
       }
     });
 }
@@ -607,11 +747,11 @@ void ModelKokkos<T, G>::add_repulsion() {
 template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
-  edges_.build(request.positions);
+  edges_.build(request.positions, request.direction);
   result.num_edges = edges_.size();
   reserve();
   if (!options_.deterministic) find_slab_rows();
-  std::fill_n(energy_.data(), num_owned(), 0.0);
+  std::fill_n(energy_.data(), num_owned(), D(0.0));
   add_repulsion();
 
   const int num_stages = static_cast<int>(plan_.stages.size());
@@ -622,8 +762,9 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     on_threads("equi:forward", [&](int t) { forward_stage(*threads_[t], stage); });
   }
   for (int i = 0; i < num_owned(); i++) {
-    const double e = energy_.data()[i] + scale_shift_.shift[receiver_species_[i]];
+    const double e = value_of(energy_.data()[i]) + scale_shift_.shift[receiver_species_[i]];
     result.energy += e;
+    result.energy_tangent += tangent_of(energy_.data()[i]);
     if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
   }
 
@@ -660,18 +801,28 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
   }
   for (const auto &t : threads_)
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
-             t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->gather_y.bytes() +
-             t->gather_distance.bytes() + t->slab_rows.size() * sizeof(int);
+             t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
+             t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
+             t->function.bytes() + t->slab_rows.size() * sizeof(int);
   return bytes;
 }
 
 template class ModelKokkos<float, float>;
 template class ModelKokkos<float, double>;
 template class ModelKokkos<double, double>;
+template class ModelKokkos<Dual<float>, Dual<double>>;
+template class ModelKokkos<Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
-  start_kokkos(0, -1);
+  start_kokkos(0, 0);
   const InstructionSet set = best_instruction_set();
+  if (options.directional) {
+    if (options.precision == Precision::double_)
+      return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, set);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, mixed, set);
+  }
   switch (options.precision) {
     case Precision::single:
       return std::make_unique<ModelKokkos<float, float>>(model, options, set);

@@ -1,8 +1,10 @@
 // The evaluation of a model: the stages of an EvaluationPlan, tile by tile and thread by thread, with the exchange of
 // remote rows between stages.
 //
-// T is the type of the network (features, radial tables), G that of the geometry: single <float,float>, mixed
-// <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order.
+// T is the type of the network (features, radial weights), G that of the geometry: single <float,float>, mixed
+// <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
+// duals of these types (dual.h) the same stages give the derivatives along a direction too: features are twice as many
+// numbers, those that ranks exchange as well.
 //
 // Each thread owns a contiguous run of tiles. Adjoints of sender features are scattered into a slab of the thread's
 // own, which has rows for those senders only that its receivers can see, and the slabs are added up in the order of
@@ -29,13 +31,16 @@ namespace equi {
 
 template <class T, class G>
 class ModelKokkos : public Evaluator {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+
  public:
   ModelKokkos(const Model &model, const EvaluatorOptions &options, InstructionSet set);
 
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
+  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   std::size_t memory_bytes() const override;
 
  private:
@@ -46,23 +51,23 @@ class ModelKokkos : public Evaluator {
   struct Thread {
     int first_tile = 0, last_tile = 0;    // [first, last)
     std::vector<int> slab_rows;           // row of each slab row
-    Buffer<T> slab, features, radial, y_adj, linear;
+    Buffer<R> slab, features, radial, weights, linear, bins_per_length;
     Buffer<char> kernel;
     Buffer<int> table_row, order, receiver_row, function;
     Buffer<int64_t> gather_begin;
     Buffer<G> gather_distance;
-    Buffer<T> gather_y, fraction;
+    Buffer<T> y_adj, gather_y, fraction;
   };
   struct ReadoutOp {
     int feature, group, channel, mul;
     Network network;
-    std::unique_ptr<Buffer<T>> adjoint;    // [N][mul] of the input, for an energy of one
+    std::unique_ptr<Buffer<R>> adjoint;    // [N][planes][mul] of the input, for an energy of one
   };
   struct NormalizationOp {
     DensityOp<T> density;
-    Buffer<double> norm;    // [N]
+    Buffer<D> norm;    // [N]
   };
-  using Op = std::variant<std::monostate, LinearOp<T>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>,
+  using Op = std::variant<std::monostate, LinearOp<R>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>,
                           std::unique_ptr<NormalizationOp>, std::unique_ptr<ContractionOp<T>>, ReadoutOp>;
 
   void evaluate_fixed_features();
@@ -73,7 +78,7 @@ class ModelKokkos : public Evaluator {
 
   void reserve();
   void find_slab_rows();
-  FeatureRows<T> rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint);
+  FeatureRows<R> rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint);
   SpeciesOrder sort_by_species(Thread &thread, const Tile &tile);
   void forward_stage(Thread &thread, const Stage &stage);
   void backward_stage(Thread &thread, const Stage &stage);
@@ -82,12 +87,18 @@ class ModelKokkos : public Evaluator {
   DensityEdges<G> density_edges(Thread &thread, const RadialSet &set, const Tile &tile);
   SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
   void add_repulsion();
-  ConvEdges<T> tile_edges(Thread &thread, const ConvolutionOp<T> &op, const Tile &tile, bool fixed_input);
+  template <class F>
+  void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
+  NetworkEdges<R, G> network_edges(Thread &thread, const Step &step, const Tile &run);
+  RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<R, G> &of,
+                                int *table_row, T *fraction, R *bins_per_length);
+  ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
+  bool writes_receivers(const Step &step) const;
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);
   void gather_senders(int stage);
-  T *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
-  const FeaturePieces<T> &pieces(int feature, T *data);    // valid until the next call
+  R *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
+  const FeaturePieces<R> &pieces(int feature, R *data);    // valid until the next call
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
   Model model_;
@@ -117,14 +128,14 @@ class ModelKokkos : public Evaluator {
   std::vector<int> candidate_slab_row_;    // [candidates] slab row of the sender in the slab of the receiver's thread
   Buffer<int> edge_slab_row_;
 
-  std::vector<std::unique_ptr<Buffer<T>>> feature_;    // fixed, rows and owned features
-  std::vector<AlignedVector<T>>
+  std::vector<std::unique_ptr<Buffer<R>>> feature_;    // fixed, rows and owned features
+  std::vector<AlignedVector<R>>
       fixed_result_;    // per linear layer with fixed input and other output: a row per species
-  FeaturePieces<T> pieces_;
-  Buffer<T> stage_scratch_;
+  FeaturePieces<R> pieces_;
+  Buffer<R> stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
-  Buffer<T> exchanged_adjoint_[2];
-  Buffer<double> energy_;
+  Buffer<R> exchanged_adjoint_[2];
+  Buffer<D> energy_;
 };
 
 }    // namespace equi

@@ -64,11 +64,11 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int dim = xg.irrep.dim();
+    const int vectors = xg.irrep.dim() * xg.planes;    // of channels per row
     const bool written = add || !(transpose ? p.first_in : p.first_out);
     const std::vector<AlignedVector<T>> &weight = transpose ? p.transposed : p.weight;
     if (!per_species_) {
-      gemm(false, count * dim, yg.channels, xg.channels, x.group(xg), weight[0].data(), T(written ? 1 : 0),
+      gemm(false, count * vectors, yg.channels, xg.channels, x.group(xg), weight[0].data(), T(written ? 1 : 0),
            y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
@@ -80,7 +80,7 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
         for (int k = 0; k < n; k++)
           std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
                       x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
-        gemm(false, static_cast<int64_t>(n) * dim, yg.channels, xg.channels, xs, weight[s].data(), T(0), ys);
+        gemm(false, static_cast<int64_t>(n) * vectors, yg.channels, xg.channels, xs, weight[s].data(), T(0), ys);
         for (int k = 0; k < n; k++) {
           T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
           const T *from = ys + static_cast<int64_t>(k) * yg.width();
@@ -119,7 +119,7 @@ GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout
   for (const GateTerm &t : gate.terms) {
     const FeatureBlock &bin = in.block(t.in), &bout = out.block(t.out);
     Term term{bin.group, bout.group, -1,           bin.channel + t.offset, bout.channel,
-              0,         bout.mul,   t.activation, static_cast<T>(t.scale)};
+              0,         bout.mul,   t.activation, static_cast<R>(t.scale)};
     if (t.gate_in >= 0) {
       term.gate = in.block(t.gate_in).group;
       term.gate_channel = in.block(t.gate_in).channel + t.gate_offset;
@@ -144,7 +144,7 @@ GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout
 }
 
 template <class T>
-GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<T> z, FeatureRows<T> x) const {
+GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x) const {
   const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
   GateCall<T> c{};
   c.activation = t.activation;
@@ -152,37 +152,38 @@ GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<T> z, Feat
   c.mul = t.mul;
   c.dim = gi.irrep.dim();
   c.rows = count;
-  c.z = z.group(gi) + t.in_channel;
+  c.z = make_pointer<T>(z.group(gi) + t.in_channel, gi.channels);
   c.z_width = gi.width();
-  c.z_stride = gi.channels;
+  c.z_stride = gi.stride();
   if (t.gate >= 0) {
-    c.gate = z.group(in_.group(t.gate)) + t.gate_channel;
-    c.gate_width = in_.group(t.gate).width();
+    const FeatureGroup &gate = in_.group(t.gate);
+    c.gate = make_pointer<T>(z.group(gate) + t.gate_channel, gate.channels);
+    c.gate_width = gate.width();
   }
-  c.x = x.group(go) + t.out_channel;
+  c.x = make_pointer<T>(x.group(go) + t.out_channel, go.channels);
   c.x_width = go.width();
-  c.x_stride = go.channels;
+  c.x_stride = go.stride();
   c.padding = padded(t.mul) - t.mul;
   return c;
 }
 
 template <class T>
-void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
+void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
   // Only read.
-  const FeatureRows<T> rows{const_cast<T *>(z.data), z.rows, z.first};
+  const FeatureRows<R> rows{const_cast<R *>(z.data), z.rows, z.first};
   for (const Term &t : terms_) kernels.gate_forward(call(t, count, rows, x));
 }
 
 template <class T>
-void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> x_adj,
-                         FeatureRows<T> z) const {
-  const FeatureRows<T> rows{const_cast<T *>(x_adj.data), x_adj.rows, x_adj.first};
+void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj,
+                         FeatureRows<R> z) const {
+  const FeatureRows<R> rows{const_cast<R *>(x_adj.data), x_adj.rows, x_adj.first};
   for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows));
   for (const Unread &u : unread_) {
     const FeatureGroup &g = in_.group(u.group);
-    T *rows = z.group(g);
-    for (int64_t r = 0; r < count * g.irrep.dim(); r++)
-      std::fill(rows + r * g.channels + u.first, rows + r * g.channels + u.end, T(0));
+    R *rows = z.group(g);
+    for (int64_t r = 0; r < count * g.irrep.dim() * g.planes; r++)
+      std::fill(rows + r * g.channels + u.first, rows + r * g.channels + u.end, R(0));
   }
 }
 
@@ -190,5 +191,7 @@ template class LinearOp<float>;
 template class LinearOp<double>;
 template class GateOp<float>;
 template class GateOp<double>;
+template class GateOp<Dual<float>>;
+template class GateOp<Dual<double>>;
 
 }    // namespace equi

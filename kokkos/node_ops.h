@@ -26,7 +26,8 @@ struct SpeciesOrder {
   const int *begin;
 };
 
-// y = x W + b between groups of equal irreps; one matrix per pair of groups, padded with zeros, folded over blocks.
+// y = x W + b between groups of equal irreps; one matrix per pair of groups, padded with zeros, folded over blocks. T:
+// float or double, also for features of duals, whose tangents the same matrix transforms.
 template <class T>
 class LinearOp {
  public:
@@ -71,17 +72,19 @@ class LinearOp {
 // x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
 template <class T>
 class GateOp {
+  using R = Real<T>;
+
  public:
   GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
-  void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
+  void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
   // z is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const;
+  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
 
   struct Term {
     int in, out, gate;    // groups; gate = -1 for scalars
     int in_channel, out_channel, gate_channel, mul;
     Activation activation;
-    T scale;
+    R scale;
   };
   // Channels of the input that no term reads have a zero adjoint: [group, first, end).
   struct Unread {
@@ -94,7 +97,7 @@ class GateOp {
   const FeatureLayout &out() const { return out_; }
 
  private:
-  GateCall<T> call(const Term &t, int64_t count, FeatureRows<T> z, FeatureRows<T> x) const;
+  GateCall<T> call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x) const;
 
   FeatureLayout in_, out_;
   std::vector<Term> terms_;

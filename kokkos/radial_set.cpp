@@ -41,8 +41,10 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   if (options.radial_exact) return;
 
   // Both degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
+  // Second derivatives need quintic tables, which have continuous ones.
   const double tolerance = options.radial_tolerance > 0.0            ? options.radial_tolerance
                            : options.precision == Precision::double_ ? 1e-10
+                           : options.directional                     ? 1e-8
                                                                      : 1e-6;
   const auto build = [&](int degree, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
@@ -65,7 +67,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
     return num_coefficients;
   };
   const int64_t quintic = build(5, tables_);
-  if (tolerance >= 1e-7) {
+  if (tolerance >= 1e-7 && !options.directional) {
     std::vector<RadialTable> cubic;
     if (build(3, cubic) < quintic) tables_ = std::move(cubic);
   }

@@ -27,6 +27,8 @@ class RadialSet {
   }
   // Whether of_pair() is 0 for all.
   bool one_for_all() const { return of_pair_.empty(); }
+  // of_pair() as an array [receiver * species + sender], empty if one_for_all().
+  const std::vector<int> &pairs() const { return of_pair_; }
 
   // The polynomials of a table's bins, bin after bin: f(bin, column, powers[num_coefficients()]).
   template <class F>

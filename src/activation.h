@@ -1,18 +1,11 @@
-// Activation functions with their first derivative, for host and device.
+// Activation functions with their first derivative, for host and device. Of duals, derivatives of both.
 #ifndef EQUI_ACTIVATION_H
 #define EQUI_ACTIVATION_H
 
+#include "dual.h"
 #include "network.h"
 
 #include <cmath>
-
-#if defined(__CUDACC__) || defined(__HIPCC__)
-#define EQUI_FUNCTION __host__ __device__ inline
-#else
-// Always inlined: files compiled for other instruction sets call these, and their copies must not be linked into
-// others.
-#define EQUI_FUNCTION __attribute__((always_inline)) inline
-#endif
 
 namespace equi {
 
@@ -23,26 +16,27 @@ struct ValueAndDerivative {
 
 template <class T>
 EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
+  using std::abs, std::exp, std::log1p, std::tanh;
   switch (a) {
     case Activation::silu: {
-      const T s = T(1) / (T(1) + std::exp(-x));
+      const T s = T(1) / (T(1) + exp(-x));
       return {x * s, s * (T(1) + x * (T(1) - s))};
     }
     case Activation::tanh: {
-      const T t = std::tanh(x);
+      const T t = tanh(x);
       return {t, T(1) - t * t};
     }
     case Activation::sigmoid: {
-      const T s = T(1) / (T(1) + std::exp(-x));
+      const T s = T(1) / (T(1) + exp(-x));
       return {s, s * (T(1) - s)};
     }
     case Activation::relu:
       return {x > T(0) ? x : T(0), x > T(0) ? T(1) : T(0)};
     case Activation::abs:
-      return {std::abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : T(0))};
+      return {abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : T(0))};
     case Activation::ssp: {
-      const T softplus = x > T(0) ? x + std::log1p(std::exp(-x)) : std::log1p(std::exp(x));
-      return {softplus - T(0.69314718055994530942), T(1) / (T(1) + std::exp(-x))};
+      const T softplus = x > T(0) ? x + log1p(exp(-x)) : log1p(exp(x));
+      return {softplus - T(0.69314718055994530942), T(1) / (T(1) + exp(-x))};
     }
     case Activation::identity:
       break;

@@ -86,24 +86,32 @@ void add_support(const Irreps &in, int out_block, Irrep out, int degree, Contrac
 
 // ---- text ----
 
-void list_inputs(GeneratedText &text, const ContractionSchedule &s) {
-  text.line("      const int64_t row = u.row[n];");
+void list_inputs(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
+  if (!is_device) text.line("      const int64_t row = u.row[n];");
   int component = 0;
   for (size_t b = 0; b < s.in_l.size(); ++b) {
     const int block = static_cast<int>(b);
-    text.line("      T *x%d = u.x.data[%d] + row * u.x.width[%d] + lane;", block, block, block);
+    text.line("      const auto x%d = u.x.data[%d] + row * u.x.width[%d] + lane;", block, block, block);
     for (int m = 0; m <= 2 * s.in_l[b]; ++m)
       text.line("      const V a%d = load(x%d + %d * u.x.stride[%d]);", component++, block, m, block);
   }
   for (size_t b = 0; b < s.out_l.size(); ++b) {
     const int block = static_cast<int>(b);
-    text.line("      T *y%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
+    text.line("      const auto y%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
   }
-  text.line("      const T *c = u.coefficients + lane;");
+  if (!is_device) text.line("      const auto *c = u.coefficients + lane;");
 }
 
-void begin_kernel(GeneratedText &text, const char *name) {
+// On a host for all atoms of the call and the registers of a chunk, on a device for one atom and one channel.
+void begin_kernel(GeneratedText &text, const char *name, bool is_device) {
   text.line("template <class T>");
+  if (is_device) {
+    text.line("KOKKOS_FUNCTION void %s(const DeviceContractionCall<T> &u, int64_t row, int lane, const T *c) const {",
+              name);
+    text.line("  using V = T;");
+    text.line("    {");
+    return;
+  }
   text.line("void %s(const ContractionCall<T> &u) {", name);
   text.line("  using V = Simd<T>;");
   text.line("  for (int n = 0; n < u.count; ++n)");
@@ -120,11 +128,11 @@ std::string product_name(int depth, int factor) {
   return depth == 1 ? "a" + std::to_string(factor) : "p" + std::to_string(depth);
 }
 
-void generate_forward(GeneratedText &text, const ContractionSchedule &s) {
+void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
   // A few sums for each output, so that an addition need not wait for the one before.
   const int num_outputs = s.num_outputs(), num_sums = std::max(1, 4 / num_outputs);
-  begin_kernel(text, "forward");
-  list_inputs(text, s);
+  begin_kernel(text, "forward", is_device);
+  list_inputs(text, s, is_device);
   for (int o = 0; o < num_outputs; ++o)
     for (int k = 0; k < num_sums; ++k) text.line("      V o%d_%d{};", o, k);
   int entry = 0, depth = 0;
@@ -152,9 +160,9 @@ void generate_forward(GeneratedText &text, const ContractionSchedule &s) {
 }
 
 // Node by node as the generic kernel (host_contraction_impl.h) does it.
-void generate_backward(GeneratedText &text, const ContractionSchedule &s) {
-  begin_kernel(text, "backward");
-  list_inputs(text, s);
+void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
+  begin_kernel(text, "backward", is_device);
+  list_inputs(text, s, is_device);
   int o = 0;
   for (size_t b = 0; b < s.out_l.size(); ++b)
     for (int m = 0; m <= 2 * s.out_l[b]; ++m)
@@ -226,8 +234,8 @@ void generate_contraction_namespace(GeneratedText &text, const ContractionSchedu
   const std::string key = schedule.key();
   text.line("namespace contraction_%s {", key.c_str());
   text.line("namespace {");
-  generate_forward(text, schedule);
-  generate_backward(text, schedule);
+  generate_forward(text, schedule, false);
+  generate_backward(text, schedule, false);
   text.line("}    // namespace");
   for (const char *type : {"float", "double"}) {
     const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
@@ -236,6 +244,25 @@ void generate_contraction_namespace(GeneratedText &text, const ContractionSchedu
               type, type);
   }
   text.line("}    // namespace contraction_%s", key.c_str());
+}
+
+void generate_device_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule) {
+  const std::string key = schedule.key();
+  text.line("namespace device_contraction_%s {", key.c_str());
+  text.line("namespace {");
+  text.line("struct Body {");
+  text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
+  generate_forward(text, schedule, true);
+  generate_backward(text, schedule, true);
+  text.line("};");
+  text.line("}    // namespace");
+  for (const char *type : {"float", "double"}) {
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+    text.line("extern const DeviceContractionKernel<%s> %s_KERNEL;", type, name);
+    text.line("const DeviceContractionKernel<%s> %s_KERNEL = DeviceContractionOf<Body, %s>::kernel();", type, name,
+              type);
+  }
+  text.line("}    // namespace device_contraction_%s", key.c_str());
 }
 
 }    // namespace equi

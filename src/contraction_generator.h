@@ -21,6 +21,8 @@ ContractionProduct contraction_of(const std::string &name);
 
 // A namespace contraction_KEY with the kernels and their ContractionKernel<float> and ContractionKernel<double>.
 void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
+// The same for devices: a namespace device_contraction_KEY with its DeviceContractionKernels.
+void generate_device_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
 
 }    // namespace equi
 

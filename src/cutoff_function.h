@@ -7,13 +7,13 @@
 namespace equi {
 
 // u = r/cutoff in [0, 1].
-inline Jet polynomial_cutoff(const Jet &u, double p) {
+EQUI_FUNCTION Jet polynomial_cutoff(const Jet &u, double p) {
   return 1.0 - 0.5 * (p + 1.0) * (p + 2.0) * pow(u, p) + p * (p + 2.0) * pow(u, p + 1.0) -
          0.5 * p * (p + 1.0) * pow(u, p + 2.0);
 }
 
 // The branch beyond r_on, where it differs from one.
-inline Jet xplor_cutoff(const Jet &r, double r_on, double cutoff) {
+EQUI_FUNCTION Jet xplor_cutoff(const Jet &r, double r_on, double cutoff) {
   const Jet s = r * r;
   const double cc = cutoff * cutoff, on = r_on * r_on, width = cc - on;
   const Jet a = cc - s;

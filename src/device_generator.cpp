@@ -1,7 +1,9 @@
 #include "device_generator.h"
 
+#include "contraction_generator.h"
 #include "generated_text.h"
 
+#include <algorithm>
 #include <set>
 
 namespace equi {
@@ -311,10 +313,10 @@ void generate_body(Text &text, const UnitSchedule &u) {
   text.line("}    // namespace device_unit_%s", key.c_str());
 }
 
-void begin_file(Text &text, const KernelTarget &target, const char *header) {
+void begin_file(Text &text, const KernelTarget &target, const std::vector<const char *> &headers) {
   text.line("// Made by equi_generate from a kernel schedule (src/kernel_schedule.h) for %s. Do not edit.",
             target.name);
-  text.line("#include \"%s\"", header);
+  for (const char *header : headers) text.line("#include \"%s\"", header);
   text.line("namespace equi {");
 }
 
@@ -322,7 +324,7 @@ void begin_file(Text &text, const KernelTarget &target, const char *header) {
 
 std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target) {
   Text text;
-  begin_file(text, target, "device_unit_impl.h");
+  begin_file(text, target, {"device_unit_impl.h"});
   for (const UnitSchedule &u : units) {
     text.line("static_assert(%d <= MAX_CALL_PATHS, \"a unit with too many paths\");", static_cast<int>(u.paths.size()));
     generate_body(text, u);
@@ -331,23 +333,39 @@ std::string generate_device_units(const std::vector<UnitSchedule> &units, const 
   return text.str();
 }
 
-std::string generate_device_list(const std::vector<std::string> &keys, const KernelTarget &target) {
+std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
+                                         const KernelTarget &target) {
   Text text;
-  begin_file(text, target, "device_unit.h");
-  for (const std::string &key : keys)
-    text.line(
-        "namespace device_unit_%s { extern const DeviceUnitKernel<float> FLOAT_KERNEL; extern const "
-        "DeviceUnitKernel<double> DOUBLE_KERNEL; }",
-        key.c_str());
-  for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
-    text.line("template <>");
-    text.line("const DeviceUnitKernel<%s> *find_device_kernel<%s>(const std::string &key) {", type, type);
-    for (const std::string &key : keys)
-      text.line("  if (key == \"%s\") return &device_unit_%s::%s_KERNEL;", key.c_str(), key.c_str(), name);
-    text.line("  return nullptr;");
-    text.line("}");
+  begin_file(text, target, {"device_contraction_impl.h"});
+  for (const ContractionSchedule &c : contractions) {
+    text.line("static_assert(%d <= MAX_CONTRACTION_BLOCKS, \"a contraction with too many blocks\");",
+              static_cast<int>(std::max(c.in_l.size(), c.out_l.size())));
+    generate_device_contraction_namespace(text, c);
   }
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_list(const KernelNames &names, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, {"device_contraction_kernel.h", "device_unit.h"});
+  const auto list = [&](const char *kind, const char *kernel, const char *find, const std::vector<std::string> &keys) {
+    for (const std::string &key : keys)
+      text.line(
+          "namespace device_%s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }",
+          kind, key.c_str(), kernel, kernel);
+    for (const char *type : {"float", "double"}) {
+      text.line("template <>");
+      text.line("const %s<%s> *%s<%s>(const std::string &key) {", kernel, type, find, type);
+      for (const std::string &key : keys)
+        text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(),
+                  type[0] == 'f' ? "FLOAT" : "DOUBLE");
+      text.line("  return nullptr;");
+      text.line("}");
+    }
+  };
+  list("unit", "DeviceUnitKernel", "find_device_kernel", names.units);
+  list("contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions);
   text.line("}    // namespace equi");
   return text.str();
 }

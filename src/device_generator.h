@@ -4,6 +4,8 @@
 #ifndef EQUI_DEVICE_GENERATOR_H
 #define EQUI_DEVICE_GENERATOR_H
 
+#include "contraction_schedule.h"
+#include "kernel_generator.h"
 #include "kernel_schedule.h"
 
 #include <string>
@@ -14,8 +16,12 @@ namespace equi {
 // A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>.
 std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target);
 
-// find_device_kernel() for the units of other sources.
-std::string generate_device_list(const std::vector<std::string> &keys, const KernelTarget &target);
+// A source with the kernels of some symmetric contractions and their DeviceContractionKernels.
+std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
+                                         const KernelTarget &target);
+
+// find_device_kernel() and find_device_contraction() for the kernels of other sources.
+std::string generate_device_list(const KernelNames &names, const KernelTarget &target);
 
 }    // namespace equi
 

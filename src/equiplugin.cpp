@@ -6,8 +6,11 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Entry of equiplugin.so: registers the pair styles with the LAMMPS that loads it.
+// Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
 
+#include "compute_equi_hvp.h"
+#include "equi_dynamical_matrix.h"
+#include "equi_modes.h"
 #include "lammps_plugin_api.h"
 #include "pair_equi.h"
 #ifdef EQUI_KK
@@ -18,9 +21,14 @@
 
 using namespace LAMMPS_NS;
 
-template <class Style>
+// LAMMPS takes a pointer to the base class.
+template <class Base, class Style>
 static void *make(void *lmp) {
-  return static_cast<Pair *>(new Style(static_cast<LAMMPS *>(lmp)));
+  return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
+}
+
+static void *make_compute(void *lmp, int narg, char **arg) {
+  return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
 }
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
@@ -31,19 +39,28 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
 #else
   plugin.version = static_cast<LAMMPS *>(lmp)->version;
 #endif
-  plugin.style = "pair";
-  plugin.info = "O(3)-equivariant machine-learned potentials";
   plugin.author = "the equi developers";
   plugin.handle = handle;
-  auto add = [&](const char *name, lammpsplugin_make creator) {
+  const auto add = [&](const char *style, const char *name, const char *info) {
+    plugin.style = style;
     plugin.name = name;
-    plugin.creator.v1 = creator;
+    plugin.info = info;
     reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
   };
-  add("equi", make<PairEqui>);
+  const auto add_pair = [&](const char *name, lammpsplugin_make creator) {
+    plugin.creator.v1 = creator;
+    add("pair", name, "O(3)-equivariant machine-learned potentials");
+  };
+  add_pair("equi", make<Pair, PairEqui>);
 #ifdef EQUI_KK
-  add("equi/kk", make<PairEquiKokkos<LMPDeviceType>>);
-  add("equi/kk/device", make<PairEquiKokkos<LMPDeviceType>>);
-  add("equi/kk/host", make<PairEquiKokkos<LMPHostType>>);
+  add_pair("equi/kk", make<Pair, PairEquiKokkos<LMPDeviceType>>);
+  add_pair("equi/kk/device", make<Pair, PairEquiKokkos<LMPDeviceType>>);
+  add_pair("equi/kk/host", make<Pair, PairEquiKokkos<LMPHostType>>);
 #endif
+  plugin.creator.v1 = make<Command, EquiDynamicalMatrix>;
+  add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
+  plugin.creator.v1 = make<Command, EquiModes>;
+  add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
+  plugin.creator.v2 = make_compute;
+  add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
 }

@@ -20,6 +20,9 @@ struct EvaluatorOptions {
   bool radial_exact = false;
   double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (single, mixed) or 1e-10 (double)
   bool deterministic = false;       // results independent of the number of threads, at some cost
+  // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
+  // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
+  bool directional = false;
 };
 
 // What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
@@ -31,11 +34,17 @@ struct EvaluationRequest {
   double *atom_energy = nullptr;             // [atoms] or null; only receivers are written
   double (*atom_virial)[9] = nullptr;        // [atoms] or null; order xx,yy,zz,xy,xz,yz,yx,zx,zy, first index position
   bool virial = false;                       // whether the global virial is wanted
+
+  // Of an evaluator made with EvaluatorOptions::directional, with forces: the derivative of the forces along the
+  // direction v, -H v with H the matrix of second derivatives of the energy. Ghosts move as the atoms they stand for.
+  const double (*direction)[3] = nullptr;    // [atoms]; null: zero
+  double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
 };
 
 struct EvaluationResult {
-  double energy = 0.0;      // sum over this rank's receivers, eV
-  double virial[6] = {};    // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
+  double energy = 0.0;            // sum over this rank's receivers, eV
+  double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
+  double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the direction
   int64_t num_edges = 0;
 };
 
@@ -82,9 +91,11 @@ class Evaluator {
 // Model already restricted to the elements of the run. Defined in kokkos/model_kokkos.cpp.
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default.
-void start_kokkos(int num_threads, int device);
+// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default. number:
+// of this process among those that share the GPUs of a machine, which it takes in turn.
+void start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
+int num_devices();               // GPUs that Kokkos sees, 0 without any
 
 }    // namespace equi
 

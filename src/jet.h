@@ -1,9 +1,10 @@
 // A number with its derivatives along one variable, up to the third: formulas written once give value and derivatives.
-// Private to the radial functions, which are sums, products and compositions of few elementary ones.
+// Private to functions of distances, which are sums, products and compositions of few elementary ones.
 #ifndef EQUI_JET_H
 #define EQUI_JET_H
 
-#include <algorithm>
+#include "host_device.h"
+
 #include <cmath>
 
 namespace equi {
@@ -13,43 +14,43 @@ struct Jet {
 
   double d[MAX_ORDER + 1] = {};    // d[q]: q-th derivative
 
-  Jet() = default;
-  Jet(double constant) : d{constant} {}    // implicit: constants take part in formulas
-  static Jet variable(double value) {
+  EQUI_FUNCTION Jet() {}
+  EQUI_FUNCTION Jet(double constant) : d{constant} {}    // implicit: constants take part in formulas
+  EQUI_FUNCTION static Jet variable(double value) {
     Jet x(value);
     x.d[1] = 1.0;
     return x;
   }
   // From and to rows [order+1][stride]; derivatives above the order read as zero.
-  static Jet load(const double *row, int order, size_t stride) {
+  EQUI_FUNCTION static Jet load(const double *row, int order, size_t stride) {
     Jet x;
     for (int q = 0; q <= order; ++q) x.d[q] = row[q * stride];
     return x;
   }
-  void store(double *row, int order, size_t stride) const {
+  EQUI_FUNCTION void store(double *row, int order, size_t stride) const {
     for (int q = 0; q <= order; ++q) row[q * stride] = d[q];
   }
 
-  double value() const { return d[0]; }
+  EQUI_FUNCTION double value() const { return d[0]; }
 };
 
-inline Jet operator+(Jet a, const Jet &b) {
+EQUI_FUNCTION Jet operator+(Jet a, const Jet &b) {
   for (int q = 0; q <= Jet::MAX_ORDER; ++q) a.d[q] += b.d[q];
   return a;
 }
 
-inline Jet operator-(Jet a, const Jet &b) {
+EQUI_FUNCTION Jet operator-(Jet a, const Jet &b) {
   for (int q = 0; q <= Jet::MAX_ORDER; ++q) a.d[q] -= b.d[q];
   return a;
 }
 
-inline Jet operator*(double a, Jet b) {
+EQUI_FUNCTION Jet operator*(double a, Jet b) {
   for (double &v : b.d) v *= a;
   return b;
 }
 
 // Leibniz' rule.
-inline Jet operator*(const Jet &a, const Jet &b) {
+EQUI_FUNCTION Jet operator*(const Jet &a, const Jet &b) {
   Jet c;
   c.d[0] = a.d[0] * b.d[0];
   c.d[1] = a.d[0] * b.d[1] + a.d[1] * b.d[0];
@@ -59,7 +60,7 @@ inline Jet operator*(const Jet &a, const Jet &b) {
 }
 
 // f(x) by Faa di Bruno's formula; f[q]: q-th derivative of the outer function at x.
-inline Jet compose(const double f[Jet::MAX_ORDER + 1], const Jet &x) {
+EQUI_FUNCTION Jet compose(const double f[Jet::MAX_ORDER + 1], const Jet &x) {
   const double x1 = x.d[1], x2 = x.d[2];
   Jet y(f[0]);
   y.d[1] = f[1] * x1;
@@ -68,33 +69,32 @@ inline Jet compose(const double f[Jet::MAX_ORDER + 1], const Jet &x) {
   return y;
 }
 
-inline Jet operator/(const Jet &a, const Jet &b) {
+EQUI_FUNCTION Jet operator/(const Jet &a, const Jet &b) {
   const double i = 1.0 / b.value();
   const double f[] = {i, -i * i, 2.0 * i * i * i, -6.0 * i * i * i * i};
   return a * compose(f, b);
 }
 
-inline Jet exp(const Jet &x) {
+EQUI_FUNCTION Jet exp(const Jet &x) {
   const double e = std::exp(x.value()), f[] = {e, e, e, e};
   return compose(f, x);
 }
 
-inline Jet inverse_sqrt(const Jet &x) {
+EQUI_FUNCTION Jet inverse_sqrt(const Jet &x) {
   const double i = 1.0 / x.value(), s = std::sqrt(i);
   const double f[] = {s, -0.5 * s * i, 0.75 * s * i * i, -1.875 * s * i * i * i};
   return compose(f, x);
 }
 
 // x^power for x >= 0. Where a derivative is infinite at x = 0, it is that of a tiny x: a distance that no run reaches.
-inline Jet pow(const Jet &x, double power) {
+EQUI_FUNCTION Jet pow(const Jet &x, double power) {
   constexpr double TINY = 1e-12;
   double f[Jet::MAX_ORDER + 1], coefficient = 1.0;
   for (int q = 0; q <= Jet::MAX_ORDER; ++q) {
     const double exponent = power - q;
     // Not 0 * infinity for whole powers at zero.
-    f[q] = coefficient == 0.0
-               ? 0.0
-               : coefficient * std::pow(exponent < 0.0 ? std::max(x.value(), TINY) : x.value(), exponent);
+    f[q] = coefficient == 0.0 ? 0.0
+                              : coefficient * std::pow(exponent < 0.0 && x.value() < TINY ? TINY : x.value(), exponent);
     coefficient *= exponent;
   }
   return compose(f, x);

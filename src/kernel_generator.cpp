@@ -2,9 +2,9 @@
 
 #include "contraction_generator.h"
 #include "generated_text.h"
+#include "uvw_generator.h"
 
 #include <cstdlib>
-#include <utility>
 
 namespace equi {
 
@@ -13,10 +13,17 @@ namespace {
 using Text = GeneratedText;
 using Sum = GeneratedSum;
 
+// How the kernels of a number type are called.
+struct NumberName {
+  const char *type, *name;
+};
+constexpr NumberName PLAIN[] = {{"float", "FLOAT"}, {"double", "DOUBLE"}},
+                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
+
 void generate_forms(Text &text, const UnitSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
   text.line("template <class T>");
-  text.line("void make_forms(const T *y, T *forms) {");
+  text.line("void make_forms(Pointer<const T> y, Pointer<T> forms) {");
   text.line("  for (int e = 0; e < EDGE_BLOCK; e += LANES<T>) {");
   for (size_t f = 0; f < u.forms.size(); ++f) {
     std::string sum;
@@ -33,13 +40,13 @@ void generate_forms(Text &text, const UnitSchedule &u) {
 // The loops over channels and edges that forward and gather share, with accumulators a0, a1, ...
 void begin_sweep(Text &text, int num_accumulators) {
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
-  text.line("    const T *table = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD;");
+  text.line("    const auto *table = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD;");
   text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
   text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
-  text.line("      const T *m = u.forms + begin * NUM_FORMS;");
+  text.line("      auto m = u.forms + begin * NUM_FORMS;");
   for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
-  text.line("      for (int e = begin; e < end; e++, m++) {");
-  text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("      for (int e = begin; e < end; e++, ++m) {");
+  text.line("        const auto *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
   text.line("        const V f = V{} + u.fraction[e];");
 }
 
@@ -48,7 +55,7 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
   int num = 0;
   for (int q = first; q < last; ++q) num += 2 * u.paths[q].l3 + 1;
   begin_sweep(text, num);
-  text.line("        const T *xe = u.x + u.x_row[e] * u.x_width + c;");
+  text.line("        const auto xe = u.x + u.x_row[e] * u.x_width + c;");
   for (int a = 0; a < d1; ++a) text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
   int base = 0;
   for (int q = first; q < last; ++q) {
@@ -121,7 +128,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
     text.line("        const V w = polynomial<ROWS, ROW>(t + %d, f);", k * 16);
-    text.line("        const T *ge = u.out[%d] + row * u.out_width[%d] + c;", k, k);
+    text.line("        const auto ge = u.out[%d] + row * u.out_width[%d] + c;", k, k);
     for (int c = 0; c < d3; ++c) text.line("        const V g%d = load(ge + %d * u.out_stride[%d]);", c, c, k);
     if (p.is_diagonal()) {
       for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
@@ -159,12 +166,12 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   text.line("void backward(const UnitCall<T> &u) {");
   text.line("  using V = Simd<T>;");
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
-  text.line("    T *d = u.d + c * NUM_D;");
+  text.line("    const auto d = u.d + c * NUM_D;");
   int base = 0;
   for (size_t q = 0; q < u.paths.size(); ++q) {
     const PathSchedule &p = u.paths[q];
     text.line("    {");
-    text.line("      const T *g = u.out[%d] + c;", static_cast<int>(q));
+    text.line("      const auto g = u.out[%d] + c;", static_cast<int>(q));
     text.line("      const int stride = u.out_stride[%d];", static_cast<int>(q));
     for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("      const V g%d = load(g + %d * stride);", c, c);
     for (const LinearForm &form : p.d) {
@@ -180,16 +187,18 @@ void generate_backward(Text &text, const UnitSchedule &u) {
 
   text.line("  for (int e = 0; e < u.count; e++) {");
   text.line("    const V f = in_register(V{} + u.fraction[e]);");
-  text.line("    const T *x = u.x + u.x_row[e] * u.x_width;");
-  text.line("    T *x_adj = u.x_adj ? u.x_adj + u.x_adj_row[e] * u.x_width : nullptr;");
+  text.line("    const auto x = u.x + u.x_row[e] * u.x_width;");
+  text.line("    auto x_adj = u.x_adj;");
+  text.line("    if (x_adj) x_adj += u.x_adj_row[e] * u.x_width;");
   if (!harmonics.empty()) text.line("    const T *y = u.y + e * u.num_y;");
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
   text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
   text.line(
-      "      const T *t = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) "
+      "      const auto *t = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD + "
+      "static_cast<int64_t>(u.table_row[e]) "
       "* ROW;");
-  text.line("      const T *d = u.d + c * NUM_D;");
+  text.line("      const auto d = u.d + c * NUM_D;");
   for (int a = 0; a < d1; ++a) text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
   for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
   base = 0;
@@ -260,49 +269,72 @@ void begin_file(Text &text, const KernelTarget &target) {
   text.line("#define EQUI_SIMD_BYTES %d", 4 * target.lanes);
 }
 
-void generate_unit_namespace(Text &text, const UnitSchedule &u) {
+// The kernels of a unit; duals have them for quintic tables alone.
+void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (&numbers)[2], bool dual) {
   const std::string key = u.shape.key();
-  text.line("namespace unit_%s {", key.c_str());
+  const bool is_uvw = u.shape.is_uvw();
+  const char *kernel = is_uvw ? "UvwKernel" : "UnitKernel";
   text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("namespace {");
   generate_forms(text, u);
-  generate_forward(text, u);
-  generate_backward(text, u);
-  generate_gather(text, u);
+  if (is_uvw) {
+    generate_uvw_functions(text, u);
+  } else {
+    generate_forward(text, u);
+    generate_backward(text, u);
+    generate_gather(text, u);
+  }
   text.line("}    // namespace");
-  for (const char *type : {"float", "double"}) {
-    text.line("extern const UnitKernel<%s> %s_KERNEL;", type, type[0] == 'f' ? "FLOAT" : "DOUBLE");
-    text.line("const UnitKernel<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", type, type[0] == 'f' ? "FLOAT" : "DOUBLE",
-              key.c_str(), type);
+  for (const NumberName &number : numbers) {
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+    text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, number.type, number.name, key.c_str(),
+              number.type);
     const char *separator = "";
-    for (const char *name : {"forward", "backward", "gather"}) {
-      text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, name, type, name, type);
+    for (const char *function : {"forward", "backward", "gather"}) {
+      if (dual)
+        text.line("  %s{nullptr, %s<%s, 6>}", separator, function, number.type);
+      else
+        text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, function, number.type, function, number.type);
       separator = ", ";
     }
     text.line("};");
+  }
+}
+
+// of_duals: the same unit with room for half as many numbers in registers; not for uvw paths.
+void generate_unit_namespace(Text &text, const UnitSchedule &u, const UnitSchedule &of_duals) {
+  const std::string key = u.shape.key();
+  text.line("namespace unit_%s {", key.c_str());
+  generate_unit_kernels(text, u, PLAIN, false);
+  if (!u.shape.is_uvw()) {
+    text.line("namespace dual {");
+    generate_unit_kernels(text, of_duals, DUALS, true);
+    text.line("}    // namespace dual");
   }
   text.line("}    // namespace unit_%s", key.c_str());
 }
 
 // The arrays of kernels, and `definition` as the library of them.
 void list_kernels(Text &text, const KernelNames &names, const KernelTarget &target, const char *definition) {
-  const std::pair<const char *, const std::vector<std::string> *> kinds[] = {{"Unit", &names.units},
-                                                                             {"Contraction", &names.contractions}};
-  for (const auto &[kind, keys] : kinds)
-    for (const char *type : {"float", "double"}) {
-      const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
+  std::string lists;
+  // Kind of kernel, of the namespaces, of the lists.
+  const auto list = [&](const char *kernel, const char *space, const char *kind, const std::vector<std::string> &keys,
+                        const NumberName(&numbers)[2], const char *inner) {
+    for (const NumberName &number : numbers) {
       // One more than there are, for an array may not be empty.
-      text.line("const %sKernel<%s> *const %s_%s[] = {", kind, type, name, kind[0] == 'U' ? "UNITS" : "CONTRACTIONS");
-      for (const std::string &key : *keys)
-        text.line("  &%s_%s::%s_KERNEL,", kind[0] == 'U' ? "unit" : "contraction", key.c_str(), name);
+      text.line("const %s<%s> *const %s_%s[] = {", kernel, number.type, number.name, kind);
+      for (const std::string &key : keys) text.line("  &%s_%s::%s%s_KERNEL,", space, key.c_str(), inner, number.name);
       text.line("  nullptr};");
+      lists += ", {" + std::to_string(keys.size()) + ", " + number.name + "_" + kind + "}";
     }
-  const int num_units = static_cast<int>(names.units.size()),
-            num_contractions = static_cast<int>(names.contractions.size());
-  text.line("%s = {UNIT_KERNEL_ABI, \"%s\",", definition, target.name);
-  text.line("  {%d, FLOAT_UNITS}, {%d, DOUBLE_UNITS},", num_units, num_units);
-  text.line("  {%d, FLOAT_CONTRACTIONS}, {%d, DOUBLE_CONTRACTIONS}};", num_contractions, num_contractions);
+  };
+  list("UnitKernel", "unit", "UNITS", names.units, PLAIN, "");
+  list("UvwKernel", "unit", "UVW", names.uvw, PLAIN, "");
+  list("ContractionKernel", "contraction", "CONTRACTIONS", names.contractions, PLAIN, "");
+  list("UnitKernel", "unit", "UNITS", names.units, DUALS, "dual::");
+  text.line("%s = {UNIT_KERNEL_ABI, \"%s\"%s};", definition, target.name, lists.c_str());
 }
 
 // A file whose kernels `content` writes.
@@ -347,8 +379,22 @@ std::vector<UnitShape> common_units() {
   return units;
 }
 
+std::vector<UnitShape> common_uvw_paths() {
+  std::vector<UnitShape> paths;
+  for (int l1 = 0; l1 <= 2; ++l1)
+    for (int l2 = 0; l2 <= 2; ++l2)
+      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, 2); ++l3)
+        paths.push_back({l1, {{l2, l3}}, Connection::uvw});
+  return paths;
+}
+
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
-  return file_of_kernels(target, "host_simd.h", [&](Text &text) { generate_unit_namespace(text, unit); });
+  return file_of_kernels(target, "host_simd.h", [&](Text &text) {
+    // A dual takes two registers.
+    KernelTarget half = target;
+    half.registers /= 2;
+    generate_unit_namespace(text, unit, make_unit_schedule(unit.shape, half));
+  });
 }
 
 std::string generate_contraction(const ContractionSchedule &contraction, const KernelTarget &target) {
@@ -357,12 +403,21 @@ std::string generate_contraction(const ContractionSchedule &contraction, const K
 
 std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target) {
   return file_of_kernels(target, "unit_kernel.h", [&](Text &text) {
-    const auto declare = [&](const char *kind, const char *kernel, const std::string &key) {
-      text.line("namespace %s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }", kind,
-                key.c_str(), kernel, kernel);
+    const auto declare = [&](const char *space, const char *kernel, const std::string &key, bool has_duals) {
+      text.line("namespace %s_%s {", space, key.c_str());
+      for (const NumberName &number : PLAIN)
+        text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+      if (has_duals) {
+        text.line("namespace dual {");
+        for (const NumberName &number : DUALS)
+          text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
+        text.line("}");
+      }
+      text.line("}");
     };
-    for (const std::string &key : names.units) declare("unit", "UnitKernel", key);
-    for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key);
+    for (const std::string &key : names.units) declare("unit", "UnitKernel", key, true);
+    for (const std::string &key : names.uvw) declare("unit", "UvwKernel", key, false);
+    for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key, false);
     text.line("extern const KernelLibrary KERNEL_LIBRARY;");
     list_kernels(text, names, target, "const KernelLibrary KERNEL_LIBRARY");
   });

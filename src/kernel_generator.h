@@ -14,10 +14,12 @@ namespace equi {
 
 // The tensor products whose kernels every build has: the units of common models.
 std::vector<UnitShape> common_units();
+// The same for uvw paths: orders to 2.
+std::vector<UnitShape> common_uvw_paths();
 
-// Keys of units and of contractions.
+// Keys of units of uvu paths, of uvw paths and of contractions.
 struct KernelNames {
-  std::vector<std::string> units, contractions;
+  std::vector<std::string> units, uvw, contractions;
 };
 
 // A file with the kernels of one unit in a namespace of their own, with its UnitKernel<float> and UnitKernel<double>.

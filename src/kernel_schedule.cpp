@@ -75,7 +75,7 @@ PathSchedule make_path_schedule(int l1, const UnitShape::Path &path, std::vector
 }    // namespace
 
 std::string UnitShape::key() const {
-  std::string key = std::to_string(l1);
+  std::string key = (is_uvw() ? "uvw_" : "") + std::to_string(l1);
   if (l1 > 9) return "";
   for (const Path &p : paths) {
     if (p.l2 > 9 || p.l3 > 9) return "";
@@ -84,18 +84,25 @@ std::string UnitShape::key() const {
   return key;
 }
 
-UnitShape unit_shape(const TensorProduct &product, int block, std::vector<int> &path_order) {
-  UnitShape shape;
-  shape.l1 = product.irreps_in[block].irrep.l;
-  path_order.clear();
+std::vector<ProductUnit> units_of(const TensorProduct &product) {
+  std::vector<ProductUnit> units;
   const auto orders = [&](int q) {
     return UnitShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
   };
-  for (size_t q = 0; q < product.paths.size(); ++q)
-    if (product.paths[q].in == block) path_order.push_back(static_cast<int>(q));
-  std::stable_sort(path_order.begin(), path_order.end(), [&](int a, int b) { return orders(a) < orders(b); });
-  for (int q : path_order) shape.paths.push_back(orders(q));
-  return shape;
+  for (int block = 0; block < product.irreps_in.size(); ++block) {
+    const int l1 = product.irreps_in[block].irrep.l;
+    std::vector<int> uvu, uvw;
+    for (size_t q = 0; q < product.paths.size(); ++q)
+      if (product.paths[q].in == block)
+        (product.paths[q].connection == Connection::uvw ? uvw : uvu).push_back(static_cast<int>(q));
+    std::stable_sort(uvu.begin(), uvu.end(), [&](int a, int b) { return orders(a) < orders(b); });
+    if (!uvu.empty()) {
+      units.push_back({block, {l1, {}}, uvu});
+      for (int q : uvu) units.back().shape.paths.push_back(orders(q));
+    }
+    for (int q : uvw) units.push_back({block, {l1, {orders(q)}, Connection::uvw}, {q}});
+  }
+  return units;
 }
 
 int UnitSchedule::num_d() const {
@@ -104,7 +111,12 @@ int UnitSchedule::num_d() const {
   return static_cast<int>(n);
 }
 
-int UnitSchedule::forward_products(int rows_per_bin) const {
+int UnitSchedule::coupling_products() const {
+  return paths[0].is_diagonal() ? 0 : static_cast<int>(paths[0].m.size());
+}
+
+int UnitSchedule::forward_products(int rows_per_bin, int outputs) const {
+  if (shape.is_uvw()) return coupling_products() + outputs * (rows_per_bin - 1 + 2 * paths[0].l3 + 1);
   int n = 0;
   for (const PathSchedule &p : paths) {
     n += rows_per_bin - 1 + static_cast<int>(p.m.size());
@@ -113,7 +125,17 @@ int UnitSchedule::forward_products(int rows_per_bin) const {
   return n;
 }
 
-int UnitSchedule::backward_products(int rows_per_bin) const {
+int UnitSchedule::backward_products(int rows_per_bin, int outputs) const {
+  if (shape.is_uvw()) {
+    const PathSchedule &p = paths[0];
+    int d_products = 0;
+    for (const LinearForm &form : p.d) d_products += static_cast<int>(form.terms.size());
+    const int once =
+        coupling_products() + d_products + (p.is_diagonal() ? 0 : 2 * static_cast<int>(p.d_entries.size()));
+    // A scalar output takes the sums of the polynomial's rows, and the polynomial after that.
+    const int per_output = p.l3 == 0 ? rows_per_bin : 2 * rows_per_bin - 3 + 2 * (2 * p.l3 + 1) + 1;
+    return once + outputs * per_output;
+  }
   int n = 0;
   for (const PathSchedule &p : paths) {
     const int d1 = 2 * shape.l1 + 1, pairs = static_cast<int>(p.d_entries.size());
@@ -174,6 +196,8 @@ std::vector<UnitSchedule::Group> make_groups(int num_paths, const F &fits) {
 }    // namespace
 
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target) {
+  if (shape.is_uvw() && target.is_device())
+    throw std::invalid_argument("a fully connected (uvw) path: there are kernels for uvu paths alone on a GPU");
   UnitSchedule u;
   u.shape = shape;
   for (const UnitShape::Path &path : shape.paths) {
@@ -183,7 +207,17 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
     u.paths.push_back(make_path_schedule(shape.l1, path, u.forms));
   }
   const int num_paths = static_cast<int>(u.paths.size());
-  if (target.is_device()) {
+  if (shape.is_uvw()) {
+    const int d3 = 2 * u.paths[0].l3 + 1;
+    const auto most = [](const auto &fits) {
+      int outputs = UVW_BLOCK;
+      while (outputs > 1 && !fits(outputs)) outputs /= 2;
+      return outputs;
+    };
+    // Backward z, h, the fraction and four for weights and sums are there too.
+    u.forward_outputs = most([&](int outputs) { return outputs * d3 <= 3 * target.registers / 4; });
+    u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
+  } else if (target.is_device()) {
     u.forward_groups =
         make_groups(num_paths, [&](const auto &group) { return u.forward_numbers(group) <= target.numbers(); });
     u.backward_groups =

@@ -1,14 +1,18 @@
 // How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
 // and by the generator, which writes the same steps out as code.
 //
-// A *unit* is an input block of order l1 with all paths (l2, l3) that start from it: it loads the sender's channels
-// once for all of them. The multiplicity is not part of a unit.
+// A *unit* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's channels
+// once for all of them. A uvw path is a unit by itself. The multiplicities are not part of a unit.
 //
 // Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with M[m1,m3] = sum_m2 C y[m2], made once per edge for all
 // channels. Backward, per receiver: D[m1,m2] = sum_m3 C g[m3], made once for all edges; per edge S[m1] = sum_m2 y[m2]
 // D[m1,m2], x_adj += w S, dE/dr += w' S.x, y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up
 // to their sign, most of all after a path's couplings are divided by the largest of them (PathSchedule::scale); each
 // distinct one is computed once.
+//
+// uvw: z[m3] = sum_m1 M[m1,m3] x[m1] once per edge and sender's channel u, then out[w,m3] += sum_u W[u,w] z[u,m3].
+// Backward h[u,m3] = sum_w W[u,w] g[w,m3], dE/dr = sum W'[u,w] z[u,m3] g[w,m3], and with h in the place of g the above:
+// x_adj[m1] = sum_m2 y[m2] D[m1,m2], y_adj[m2] = sum_m1 x[m1] D[m1,m2], now per edge. Lanes run over u in all of it.
 #ifndef EQUI_KERNEL_SCHEDULE_H
 #define EQUI_KERNEL_SCHEDULE_H
 
@@ -26,14 +30,22 @@ struct UnitShape {
     bool operator<(const Path &o) const { return l2 != o.l2 ? l2 < o.l2 : l3 < o.l3; }
     bool operator==(const Path &o) const { return l2 == o.l2 && l3 == o.l3; }
   };
-  std::vector<Path> paths;    // sorted
+  std::vector<Path> paths;    // sorted; one for uvw
+  Connection connection = Connection::uvu;
+  bool is_uvw() const { return connection == Connection::uvw; }
 
-  // "1_01_10_11": l1, then l2 and l3 of each path. Empty if an order above 9 has no digit.
+  // "1_01_10_11": l1, then l2 and l3 of each path; "uvw_1_11". Empty if an order above 9 has no digit.
   std::string key() const;
 };
 
-// The unit of input block `block` and the order in which its paths (indices into product.paths) stand in it.
-UnitShape unit_shape(const TensorProduct &product, int block, std::vector<int> &path_order);
+// A unit of a tensor product and the order in which its paths (indices into product.paths) stand in it.
+struct ProductUnit {
+  int block;    // of the input
+  UnitShape shape;
+  std::vector<int> paths;
+};
+// In the order of input blocks.
+std::vector<ProductUnit> units_of(const TensorProduct &product);
 
 // sum of coefficient * input[index]
 struct LinearForm {
@@ -88,10 +100,20 @@ struct UnitSchedule {
   std::vector<int> harmonics(const Group &group) const;
   Group whole() const { return {0, static_cast<int>(paths.size())}; }
 
-  // Multiply-adds per edge and channel, by direction; radial weights from tables of `rows_per_bin` rows included.
-  int forward_products(int rows_per_bin) const;
-  int backward_products(int rows_per_bin) const;
+  // uvw: channels of the output that one pass over the edges takes together (a divisor of UVW_BLOCK): forward their
+  // accumulators stay in registers, backward their cotangents do.
+  int forward_outputs = 0, backward_outputs = 0;
+
+  // Multiply-adds per edge and channel of the sender, by direction; radial weights from tables of `rows_per_bin` rows
+  // included. outputs: channels of the output of a uvw path.
+  int forward_products(int rows_per_bin, int outputs = 0) const;
+  int backward_products(int rows_per_bin, int outputs = 0) const;
+  // What forward_products() counts of a uvw path beside the sums over W.
+  int coupling_products() const;
 };
+
+// Channels of the output whose weights lie side by side in the table of a uvw path.
+constexpr int UVW_BLOCK = 4;
 
 // What a schedule is made for.
 struct KernelTarget {
@@ -109,7 +131,7 @@ constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 1
 // of its lanes, like addresses, in registers of its own.
 constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};
 
-// Throws std::invalid_argument if a path violates the triangle rule.
+// Throws std::invalid_argument if a path violates the triangle rule, or for a uvw path on a GPU, where there is none.
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);
 
 }    // namespace equi

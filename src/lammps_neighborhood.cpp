@@ -122,8 +122,9 @@ int threads_per_rank(MPI_Comm world, int partitions) {
   return std::clamp(share, 1, std::max(1, CPU_COUNT(&mine)));
 }
 
-int local_rank(MPI_Comm world) {
-  return NodeComm(world).rank();
+NodePlace node_place(MPI_Comm world) {
+  const NodeComm node(world);
+  return {node.rank(), node.size()};
 }
 
 }    // namespace equi

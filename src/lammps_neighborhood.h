@@ -45,8 +45,11 @@ void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const
 // number. partitions: how many worlds share the node. Collective over world.
 int threads_per_rank(MPI_Comm world, int partitions);
 
-// Index of this rank among those of its node. Collective over world.
-int local_rank(MPI_Comm world);
+// Which of the ranks of its node this one is. Collective over world.
+struct NodePlace {
+  int rank, num_ranks;
+};
+NodePlace node_place(MPI_Comm world);
 
 }    // namespace equi
 

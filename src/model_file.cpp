@@ -407,17 +407,17 @@ class Reader {
     tp.lmax_edge = model_.lmax_edge;
 
     const JsonField paths = layer["paths"];
-    paths.size(tp.irreps_out.size(), "paths, one per output block");
     std::vector<int> powers;
     bool has_power = false;
     for (size_t q = 0; q < paths.size(); ++q) {
       const JsonField p = paths[q];
-      p.only_keys({"in", "l", "out", "scale", "r_power"});
+      p.only_keys({"in", "l", "out", "scale", "r_power", "connection"});
       TensorProductPath path;
       path.in = p["in"].integer(0, tp.irreps_in.size() - 1);
       path.l2 = p["l"].integer(0, model_.lmax_edge);
-      path.out = p["out"].integer(static_cast<int>(q), static_cast<int>(q));
+      path.out = p["out"].integer(0, tp.irreps_out.size() - 1);
       path.scale = p["scale"].number();
+      if (p.has("connection")) path.connection = connection(p["connection"]);
       const int parity = tp.irreps_in[path.in].irrep.p * (edge_parity_ && path.l2 % 2 ? -1 : 1);
       if (parity != tp.irreps_out[path.out].irrep.p)
         p.fail(std::string("parity ") + (parity > 0 ? "e" : "o") + " of its output block",
@@ -432,10 +432,16 @@ class Reader {
       paths.refuse(e.what());
     }
 
-    c.radial = radial_function(layer["radial"], tp.num_weights());
+    c.radial = radial_function(layer["radial"], tp.num_weights(), &tp.irreps_in);
+    if (has_power && c.radial.reads_features())
+      paths.fail("no r_power where the radial network reads a block of the input", "one");
+    const bool has_uvw = std::any_of(tp.paths.begin(), tp.paths.end(),
+                                     [](const TensorProductPath &p) { return p.connection == Connection::uvw; });
+    if (has_uvw && c.radial.reads_features())
+      paths.fail("uvu paths where the radial network reads a block of the input", "uvw");
     if (has_power)
       for (size_t q = 0; q < powers.size(); ++q)
-        c.radial.r_power.insert(c.radial.r_power.end(), tp.irreps_in[tp.paths[q].in].mul, powers[q]);
+        c.radial.r_power.insert(c.radial.r_power.end(), tp.num_weights(static_cast<int>(q)), powers[q]);
     model_.layers.emplace_back(std::move(c));
   }
 
@@ -635,23 +641,39 @@ class Reader {
     }
   }
 
-  // A network on the radial basis and perhaps on rows of the two species.
-  RadialFunction radial_function(const JsonField &n, int num_outputs) {
+  static Connection connection(const JsonField &field) {
+    const std::string name = field.text();
+    if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + name + "'");
+    return name == "uvw" ? Connection::uvw : Connection::uvu;
+  }
+
+  // A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
+  // it at either atom.
+  RadialFunction radial_function(const JsonField &n, int num_outputs, const Irreps *input = nullptr) {
     n.only_keys({"weights", "scales", "biases", "activation", "activation_scale", "sender", "receiver", "norms",
                  "times_cutoff"});
     RadialFunction f;
     f.basis = basis_;
     int num_inputs = basis_.size();
-    const auto read_rows = [&](const char *key, Matrix &rows) {
+    const auto read_inputs = [&](const char *key, Matrix &rows, int &block) {
       if (!n.has(key)) return;
+      if (input && n[key].json().is_object()) {
+        const JsonField field = n[key]["block"];
+        n[key].only_keys({"block"});
+        block = field.integer(0, input->size() - 1);
+        const IrrepBlock &found = (*input)[block];
+        if (found.irrep != Irrep{0, 1} || found.mul < 1) field.fail("a 0e block", Irreps({found}).to_string());
+        num_inputs += found.mul;
+        return;
+      }
       rows.data = tensor(n[key], {model_.num_species(), -1}, 1.0);
       if (rows.data.empty()) n[key].fail("at least one number per species", "none");
       rows.rows = model_.num_species();
       rows.cols = static_cast<int>(rows.data.size()) / rows.rows;
       num_inputs += rows.cols;
     };
-    read_rows("sender", f.sender);
-    read_rows("receiver", f.receiver);
+    read_inputs("sender", f.sender, f.sender_block);
+    read_inputs("receiver", f.receiver, f.receiver_block);
     f.times_cutoff = n.has("times_cutoff") && n["times_cutoff"].boolean();
     f.network = network(n, num_inputs, num_outputs);
     return f;

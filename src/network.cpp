@@ -237,45 +237,55 @@ int Network::scratch_size() const {
   return total + 2 * widest;
 }
 
-double Network::value_and_gradient(const double *in, double *grad, double *scratch) const {
+template <class T>
+T Network::value_and_gradient(const double *in, double *grad, double *scratch) const {
+  constexpr int P = PLANES<T>;
   const size_t n = weights.size();
-  // Per matrix its outputs after the activation and a'(z); after these, two rows for the adjoint.
+  // Per matrix its outputs after the activation and a'(z); after these, two times the adjoint.
   const double *input = in;
   double *h = scratch;
   for (size_t k = 0; k < n; ++k) {
     const Matrix &w = weights[k];
-    double *slope = h + w.cols;
-    multiply(1, w.rows, w.cols, input, w.data.data(), h);
+    const Pointer<T> output = make_pointer<T>(h, w.cols), slope = output + P * w.cols;
+    multiply(P, w.rows, w.cols, input, w.data.data(), h);
     for (int j = 0; j < w.cols; ++j) {
-      slope[j] = 1.0;
-      if (k < biases.size() && !biases[k].empty()) h[j] += biases[k][j];
+      T z = output[j];
+      if (k < biases.size() && !biases[k].empty()) z += biases[k][j];
+      put(output, j, z);
+      put(slope, j, T(1.0));
       if (k + 1 == n) continue;
-      double d[2];
-      activation_derivatives(activation, h[j], 1, d);
-      h[j] = activation_scale * d[0];
-      slope[j] = activation_scale * d[1];
+      double d[3];
+      activation_derivatives(activation, value_of(z), P, d);
+      for (double &v : d) v *= activation_scale;
+      put(output, j, make_number<T>(d[0], d[1] * tangent_of(z)));
+      put(slope, j, make_number<T>(d[1], P == 1 ? 0.0 : d[2] * tangent_of(z)));
     }
     input = h;
-    h = slope + w.cols;
+    h += 2 * P * w.cols;
   }
-  const double value = input[0];
+  const T value = make_pointer<const T>(input, 1)[0];
   if (!grad) return value;
 
-  double *adjoint = h, *before = h + (scratch_size() - (h - scratch)) / 2;
-  adjoint[0] = 1.0;
+  double *adjoint = h, *before = h + (P * scratch_size() - (h - scratch)) / 2;
+  put(make_pointer<T>(adjoint, 1), 0, T(1.0));
   for (size_t k = n; k-- > 0;) {
     const Matrix &w = weights[k];
-    const double *slope = h - w.cols;
-    h -= 2 * w.cols;
-    for (int j = 0; j < w.cols; ++j) adjoint[j] *= slope[j];
-    for (int i = 0; i < w.rows; ++i) {
-      before[i] = 0.0;
-      for (int j = 0; j < w.cols; ++j) before[i] += w(i, j) * adjoint[j];
-    }
+    const Pointer<T> slope = make_pointer<T>(h - P * w.cols, w.cols), output_adj = make_pointer<T>(adjoint, w.cols);
+    h -= 2 * P * w.cols;
+    for (int j = 0; j < w.cols; ++j) put(output_adj, j, output_adj[j] * slope[j]);
+    for (int p = 0; p < P; ++p)
+      for (int i = 0; i < w.rows; ++i) {
+        double sum = 0.0;
+        for (int j = 0; j < w.cols; ++j) sum += w(i, j) * adjoint[p * w.cols + j];
+        before[p * w.rows + i] = sum;
+      }
     std::swap(adjoint, before);
   }
-  for (int i = 0; i < num_inputs(); ++i) grad[i] = adjoint[i];
+  std::copy_n(adjoint, P * num_inputs(), grad);
   return value;
 }
+
+template double Network::value_and_gradient<double>(const double *, double *, double *) const;
+template Dual<double> Network::value_and_gradient<Dual<double>>(const double *, double *, double *) const;
 
 }    // namespace equi

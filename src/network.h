@@ -2,6 +2,8 @@
 #ifndef EQUI_NETWORK_H
 #define EQUI_NETWORK_H
 
+#include "dual.h"
+
 #include <string>
 #include <vector>
 
@@ -53,10 +55,12 @@ struct Network {
   // null).
   double value_and_gradient(const double *in, double *grad) const {
     std::vector<double> scratch(scratch_size());
-    return value_and_gradient(in, grad, scratch.data());
+    return value_and_gradient<double>(in, grad, scratch.data());
   }
-  // The same without an allocation; scratch holds scratch_size() numbers.
-  double value_and_gradient(const double *in, double *grad, double *scratch) const;
+  // The same without an allocation, T double or Dual<double>: in and grad are PLANES<T> rows, scratch holds
+  // PLANES<T> * scratch_size() numbers.
+  template <class T>
+  T value_and_gradient(const double *in, double *grad, double *scratch) const;
   int scratch_size() const;
 };
 

@@ -13,6 +13,9 @@
 #include "model_file.h"
 #include "reference_library.h"
 #include "self_check.h"
+#ifdef EQUI_DEVICE
+#include "device_model.h"
+#endif
 
 #include "atom.h"
 #include "comm.h"
@@ -33,8 +36,16 @@
 using namespace LAMMPS_NS;
 
 namespace {
+
 // Numbers per atom.
 constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
+
+#ifdef EQUI_DEVICE
+constexpr auto make_native_evaluator = equi::make_device_evaluator;
+#else
+constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+#endif
+
 }    // namespace
 
 /* ---------------------------------------------------------------------- */
@@ -124,6 +135,7 @@ void PairEqui::settings(int narg, char **arg) {
     }
   }
   impl->evaluator.reset();
+  impl->directional.reset();
 }
 
 /* ----------------------------------------------------------------------
@@ -191,6 +203,7 @@ void PairEqui::coeff(int narg, char **arg) {
   for (int i = 1; i <= ntypes; i++)
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
   impl->evaluator.reset();
+  impl->directional.reset();
 }
 
 /* ---------------------------------------------------------------------- */
@@ -211,6 +224,7 @@ void PairEqui::init_style() {
   impl->warnings_are_given = true;
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
+  if (impl->wants_hessian) make_directional();
   // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
   force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
   force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
@@ -246,15 +260,18 @@ void PairEqui::give_warnings() {
 ------------------------------------------------------------------------- */
 
 void PairEqui::make_evaluator() {
-  const int threads = equi::threads_per_rank(world, universe->nprocs / comm->nprocs);
-  const int device = equi::local_rank(world);
-  equi::start_kokkos(threads, device);
+  const int partitions = universe->nprocs / comm->nprocs;
+  const equi::NodePlace node = equi::node_place(world);
+  equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
+  if (comm->me == 0 && equi::num_devices() > 0 && partitions * node.num_ranks > equi::num_devices())
+    error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
+                   partitions * node.num_ranks, equi::num_devices());
   const equi::Model &model = *impl->model;
   std::string fault;
   try {
     const equi::Model reduced = model.restricted_to(impl->symbols);
     impl->evaluator = impl->reference ? equi::make_reference_evaluator(reduced, impl->options)
-                                      : equi::make_kokkos_evaluator(reduced, impl->options);
+                                      : make_native_evaluator(reduced, impl->options);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -307,6 +324,7 @@ void PairEqui::update_neighborhood() {
   impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
   impl->evaluator->set_neighborhood(impl->neighborhood);
   impl->neighborhood_is_set = true;
+  impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
 }
 
@@ -440,6 +458,81 @@ void PairEqui::finish_first_evaluation() {
   }
 }
 
+/* ----------------------------------------------------------------------
+   second derivatives
+------------------------------------------------------------------------- */
+
+void PairEqui::init_hessian() {
+  impl->wants_hessian = true;
+  if (impl->evaluator) make_directional();
+}
+
+void PairEqui::make_directional() {
+  if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
+  if (kokkosable) error->all(FLERR, "Pair style equi: second derivatives need the style without the suffix kk");
+  if (!impl->directional) {
+    equi::EvaluatorOptions options = impl->options;
+    options.directional = true;
+    std::string fault;
+    try {
+      impl->directional = equi::make_kokkos_evaluator(impl->model->restricted_to(impl->symbols), options);
+    } catch (const std::exception &e) {
+      fault = e.what();
+    }
+    if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", impl->directional->describe());
+    impl->directional_is_set = false;
+  }
+  // Sizes only grow: at any time either evaluator may run.
+  const int size = equi::LammpsExchange::buffer_size(impl->directional->exchange_bytes_per_row());
+  comm_forward = std::max(comm_forward, size);
+  comm_reverse = std::max(comm_reverse, size);
+  force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
+  force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+}
+
+void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
+  update_neighborhood();
+  if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
+  impl->directional_is_set = true;
+
+  // Ghosts move as the atoms they stand for, which are those of their rows.
+  const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
+  const std::vector<int> &atom_row = impl->atom_row;
+  auto &rows = impl->row_values;
+  const auto pieces = [&] { return equi::FeaturePieces<double>{{rows.data()->data(), 3}}; };
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < nlocal; i++)
+    if (atom_row[i] >= 0) std::copy_n(v[i], 3, rows[atom_row[i]].data());
+  impl->exchange->forward(pieces());
+  impl->direction.assign(nall + 1, {});
+  for (int i = 0; i < nall; i++)
+    if (atom_row[i] >= 0) impl->direction[i] = rows[atom_row[i]];
+
+  impl->forces.assign(nall + 1, {});
+  impl->tangents.assign(nall + 1, {});
+  equi::EvaluationRequest request;
+  request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+  request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
+  request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
+  request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+  try {
+    impl->directional->evaluate(request, *impl->exchange);
+  } catch (const std::exception &e) {
+    evaluation_error(e);
+  }
+
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < nall; i++)
+    if (atom_row[i] >= 0)
+      for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += impl->tangents[i][k];
+  impl->exchange->reverse(pieces());
+  for (int i = 0; i < nlocal; i++)
+    for (int k = 0; k < 3; k++) hv[i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
+}
+
+/* ---------------------------------------------------------------------- */
+
 void PairEqui::evaluation_error(const std::exception &e) {
   const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
   if (fault && fault->atom_i >= 0 && fault->atom_j >= 0)
@@ -457,7 +550,7 @@ void PairEqui::check_stored_structures() {
   std::string fault;
   try {
     results = equi::run_self_check(*impl->model, impl->options,
-                                   impl->reference ? equi::make_reference_evaluator : equi::make_kokkos_evaluator);
+                                   impl->reference ? equi::make_reference_evaluator : make_native_evaluator);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -577,5 +670,6 @@ void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
 }
 
 double PairEqui::memory_usage() {
-  return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0);
+  return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0) +
+         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0);
 }

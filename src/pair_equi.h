@@ -34,6 +34,12 @@ class PairEqui : public Pair {
   double init_one(int, int) override;
   double memory_usage() override;
 
+  // Second derivatives, for commands and computes. hessian_vector() writes H v, in LAMMPS's units, for v [nlocal][3], H
+  // the matrix of second derivatives of this style's energy by the positions at hand. Collective. init_hessian() comes
+  // before the init() of LAMMPS or, in a compute, within it: LAMMPS then sizes its buffers.
+  void init_hessian();
+  void hessian_vector(const double (*v)[3], double (*hv)[3]);
+
   int pack_forward_comm(int, int *, double *, int, int *) override;
   void unpack_forward_comm(int, int, double *) override;
   int pack_reverse_comm(int, int, double *) override;
@@ -57,6 +63,7 @@ class PairEqui : public Pair {
  private:
   void allocate();
   void make_evaluator();
+  void make_directional();
   void give_warnings();
   void update_neighborhood();
   void send_ghosts_home();

@@ -36,19 +36,22 @@ struct PairEqui::Impl {
   std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
   std::vector<int> type_species;         // [ntypes+1], -1 for NULL
   std::unique_ptr<equi::Evaluator> evaluator;
-  double energy_unit = 1.0;    // LAMMPS's units per eV
+  bool wants_hessian = false;
+  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
+  double energy_unit = 1.0;                        // LAMMPS's units per eV
 
   std::unique_ptr<equi::LammpsExchange> exchange;
   equi::Neighborhood neighborhood;
   std::vector<int> atom_row;
-  bool neighborhood_is_set = false;
+  bool neighborhood_is_set = false, directional_is_set = false;
   bigint neighbor_builds = -1;
-  std::vector<std::array<double, 3>> forces;     // [atoms], eV/Angstrom
-  std::vector<std::array<double, 9>> virials;    // [atoms], eV
-  std::vector<double> energies;                  // [atoms], eV
-  std::vector<double> row_sums;                  // forces and virials of ghosts on their way to their owners
-  std::vector<int> atom_type;                    // [atoms] types that the neighborhood was built with
-  double memory_without_atoms = 0.0;             // bytes
+  std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
+  std::vector<std::array<double, 9>> virials;                            // [atoms], eV
+  std::vector<double> energies;                                          // [atoms], eV
+  std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
+  std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
+  std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
+  double memory_without_atoms = 0.0;    // bytes
   bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
 };
 

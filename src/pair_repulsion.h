@@ -18,8 +18,9 @@ struct PairRepulsion {
   double p = 6.0;
   std::vector<double> coefficients, exponents;
 
-  // Energy of one directed pair in eV; *derivative (eV/Angstrom) by r, or null. Zero beyond the cutoff.
-  double energy(int receiver, int sender, double r, double *derivative) const;
+  // Energy of one directed pair in eV; *derivative (eV/Angstrom) by r and *second derivative, or null. Zero beyond the
+  // cutoff.
+  double energy(int receiver, int sender, double r, double *derivative, double *second = nullptr) const;
 };
 
 }    // namespace equi

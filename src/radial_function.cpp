@@ -78,6 +78,10 @@ void require_one_pair(bool depends_on_pair) {
     throw std::logic_error("a radial function that depends on the species was evaluated without for_pair()");
 }
 
+void require_no_features(const RadialFunction &f) {
+  if (f.reads_features()) throw std::logic_error("a radial function of atoms' features was evaluated without them");
+}
+
 }    // namespace
 
 int RadialBasis::size() const {
@@ -144,6 +148,7 @@ void RadialBasis::derivatives(double r, int order, int side, double *out) const 
 }
 
 RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species) const {
+  require_no_features(*this);
   RadialFunction f = *this;
   f.basis = basis.for_pair(receiver_species, sender_species);
   f.sender = f.receiver = Matrix();
@@ -171,6 +176,7 @@ void RadialFunction::derivatives(double r, int order, int side, double *out) con
 
 void RadialFunction::derivatives(int count, const double *r, int order, int side, double *out) const {
   require_one_pair(depends_on_pair());
+  require_no_features(*this);
   const size_t n_in = static_cast<size_t>(order + 1) * basis.size(), n = num_outputs();
   std::vector<double> in(count * n_in);
   for (int p = 0; p < count; ++p) basis.derivatives(r[p], order, side, in.data() + p * n_in);

@@ -58,12 +58,16 @@ struct RadialFunction {
   RadialBasis basis;
   Network network;
   Matrix sender, receiver;    // empty, or [species, n]: further inputs of the network
+  // Or -1, or these inputs are the channels of a 0e block of the convolution's input at that atom. Then nothing below
+  // can evaluate the function.
+  int sender_block = -1, receiver_block = -1;
   Output output = Output::weights;
   bool times_cutoff = false;
   std::vector<int> r_power;    // [num_outputs], or empty for all zero
 
   int num_outputs() const { return network.num_outputs(); }
   bool depends_on_pair() const { return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty(); }
+  bool reads_features() const { return sender_block >= 0 || receiver_block >= 0; }
   // The function of one pair of species, which depends on the distance alone: rows of the species become a bias.
   RadialFunction for_pair(int receiver_species, int sender_species) const;
   // Of a function that does not depend on the pair.

@@ -1,5 +1,5 @@
-// The channel-wise ("uvu") tensor product of node features with edge harmonics, as one value. The reference here, the
-// generic kernels and generated kernels are routes to it and are tested against each other.
+// The tensor product of node features with edge harmonics, as one value. The reference here, the generic kernels and
+// generated kernels are routes to it and are tested against each other.
 #ifndef EQUI_TENSOR_PRODUCT_H
 #define EQUI_TENSOR_PRODUCT_H
 
@@ -9,22 +9,34 @@
 
 namespace equi {
 
+// How the channels of a path are connected, in e3nn's words. uvu: channel u of the input makes channel u of the output,
+// with a weight each. uvw: every channel u makes every channel w of the output, weights [u, w].
+enum class Connection { uvu, uvw };
+
 // Path q couples input block `in` with the harmonic l2 to output block `out`; scale multiplies the result.
 struct TensorProductPath {
   int in = 0;
   int l2 = 0;
   int out = 0;
   double scale = 1.0;
+  Connection connection = Connection::uvu;
 };
 
 struct TensorProduct {
   Irreps irreps_in;
-  Irreps irreps_out;    // one block per path, of the multiplicity of its input block
+  // A uvu path has an output block of its own, of the multiplicity of its input block. The uvw paths with one output
+  // block are summed in it.
+  Irreps irreps_out;
   int lmax_edge = 0;
   std::vector<TensorProductPath> paths;
 
-  int num_weights() const;    // sum of multiplicities over paths, the columns of the radial function
+  int num_weights() const;    // of all paths, the columns of the radial function
+  int num_weights(int path) const;
   int weight_offset(int path) const;
+
+  // The scale that e3nn gives to a path ("component" and "element" normalisation): sqrt(2 l3 + 1), divided for uvw by
+  // the square root of the number of products that are summed in a channel of the output block.
+  double component_scale(int path) const;
 
   // Throws std::invalid_argument naming the path if blocks, multiplicities or the triangle rule do not fit.
   void validate() const;

@@ -155,6 +155,11 @@ struct EdgeRows {
   }
 };
 
+// The feature that a sum over edges reads, of the atoms of each edge [E, dim]; undefined where it is not read.
+struct EdgeFeatures {
+  Tensor sender, receiver;
+};
+
 inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
   return 1.0 - (p + 1) * (p + 2) / 2 * at::pow(u, p) + p * (p + 2) * at::pow(u, p + 1) -
          p * (p + 1) / 2 * at::pow(u, p + 2);
@@ -162,10 +167,11 @@ inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
 
 // Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, centres;    // of the kinds that have them
-  Tensor power;                    // [columns]: undefined if all are zero
-  Tensor cutoff, r0;               // a number, or [species, species]
-  Tensor sender, receiver;         // [species, n], or undefined
+  Tensor wave_numbers, centres;        // of the kinds that have them
+  Tensor power;                        // [columns]: undefined if all are zero
+  Tensor cutoff, r0;                   // a number, or [species, species]
+  Tensor sender, receiver;             // [species, n], or undefined
+  int sender_block, receiver_block;    // of the convolution's input, or -1
   RadialBasis basis;
   TorchNetwork network;
   RadialFunction::Output output;
@@ -173,7 +179,13 @@ struct TorchRadial {
   at::ScalarType type;
 
   TorchRadial(const RadialFunction &f, at::ScalarType type)
-      : basis(f.basis), network(f.network, type), output(f.output), times_cutoff(f.times_cutoff), type(type) {
+      : sender_block(f.sender_block),
+        receiver_block(f.receiver_block),
+        basis(f.basis),
+        network(f.network, type),
+        output(f.output),
+        times_cutoff(f.times_cutoff),
+        type(type) {
     const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
     wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
     centres = to_tensor(basis.centres, at::kDouble);
@@ -232,13 +244,17 @@ struct TorchRadial {
     return basis.prefactor * at::sin(x * wave_numbers) / x;
   }
 
-  Tensor operator()(const Tensor &r, const EdgeRows &edges) const {
+  // x: of the two atoms [E, dim], as `irreps`; read where blocks of it are inputs of the network.
+  Tensor operator()(const Tensor &r, const EdgeRows &edges, const EdgeFeatures &x = {},
+                    const Irreps &irreps = {}) const {
     const Tensor f = cutoff_function(r, edges);
     Tensor b = functions(transformed(r, edges));
     if (basis.apply_cutoff) b = b * f;
     std::vector<Tensor> inputs = {b.to(type)};
     if (sender.defined()) inputs.push_back(sender.index_select(0, edges.sender_species));
+    if (sender_block >= 0) inputs.push_back(block_of(x.sender, irreps, sender_block).flatten(1));
     if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
+    if (receiver_block >= 0) inputs.push_back(block_of(x.receiver, irreps, receiver_block).flatten(1));
     Tensor w = network(at::cat(inputs, 1));
     if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
     if (times_cutoff) w = w * f.to(type);
@@ -264,11 +280,12 @@ struct Chunked {
 struct EdgeSum : Chunked {
   int columns;
   at::ScalarType type;
+  bool reads_receiver = false;    // the feature of both atoms, not of the sender alone
 
   EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
   virtual ~EdgeSum() = default;
-  // Terms [E, columns] of edges; x [E, dim] of the senders, undefined for sums that read no feature.
-  virtual Tensor terms(const Tensor &x, const EdgeRows &edges) const = 0;
+  // Terms [E, columns] of edges.
+  virtual Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const = 0;
 };
 
 struct TorchConvolution : EdgeSum {
@@ -284,6 +301,7 @@ struct TorchConvolution : EdgeSum {
         product(c.product),
         radial(c.radial, type) {
     product.validate();
+    reads_receiver = c.radial.receiver_block >= 0;
     if (c.radial.num_outputs() != product.num_weights())
       throw std::invalid_argument("TorchModel: a radial network has " + std::to_string(c.radial.num_outputs()) +
                                   " outputs, its convolution needs " + std::to_string(product.num_weights()));
@@ -292,23 +310,31 @@ struct TorchConvolution : EdgeSum {
       const int l1 = product.irreps_in[p.in].irrep.l, l3 = product.irreps_out[p.out].irrep.l;
       const std::vector<double> w = coupling(l1, p.l2, l3);
       couplings.push_back(to_tensor(w.data(), {2 * l1 + 1, 2 * p.l2 + 1, 2 * l3 + 1}, type));
-      kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].dim();
+      kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].mul * std::max(2.0 * l1 + 1, 2.0 * l3 + 1);
     }
     set_numbers_per_row(kept, type, chunk_bytes);
   }
 
-  Tensor terms(const Tensor &x, const EdgeRows &edges) const override {
+  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    const Tensor &x = features.sender;
     const Tensor r = edges.distance().unsqueeze(1);
     const Tensor y = harmonics(edges.vec / r, product.lmax_edge).to(x.scalar_type());
-    const Tensor weights = radial(r, edges);
+    const Tensor weights = radial(r, edges, features, product.irreps_in);
     std::vector<Tensor> blocks(product.irreps_out.size());
     for (size_t q = 0; q < product.paths.size(); ++q) {
       const TensorProductPath &p = product.paths[q];
       const Tensor x_block = block_of(x, product.irreps_in, p.in);
       const Tensor y_block = y.narrow(1, p.l2 * p.l2, 2 * p.l2 + 1);
-      const Tensor w = weights.narrow(1, product.weight_offset(static_cast<int>(q)), product.irreps_in[p.in].mul);
+      const int path = static_cast<int>(q);
+      Tensor w = weights.narrow(1, product.weight_offset(path), product.num_weights(path));
       const Tensor m = at::einsum("eua,eac->euc", {x_block, at::einsum("abc,eb->eac", {couplings[q], y_block})});
-      const Tensor term = (p.scale * w.unsqueeze(2) * m).flatten(1);
+      Tensor term;
+      if (p.connection == Connection::uvw) {
+        w = w.reshape({w.size(0), product.irreps_in[p.in].mul, product.irreps_out[p.out].mul});
+        term = (p.scale * at::einsum("euw,euc->ewc", {w, m})).flatten(1);
+      } else {
+        term = (p.scale * w.unsqueeze(2) * m).flatten(1);
+      }
       blocks[p.out] = blocks[p.out].defined() ? blocks[p.out] + term : term;
     }
     for (int b = 0; b < product.irreps_out.size(); ++b)
@@ -336,7 +362,7 @@ struct TorchDensity : EdgeSum {
     set_numbers_per_row(radial.network.kept(), type, chunk_bytes);
   }
 
-  Tensor terms(const Tensor &, const EdgeRows &edges) const override {
+  Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
     return radial(edges.distance().unsqueeze(1), edges);
   }
 };
@@ -358,7 +384,7 @@ struct TorchRepulsion : EdgeSum {
     set_numbers_per_row(20.0 + 4.0 * static_cast<double>(r.coefficients.size()), type, chunk_bytes);
   }
 
-  Tensor terms(const Tensor &, const EdgeRows &edges) const override {
+  Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
     const Tensor r = edges.distance().unsqueeze(1), u = at::clamp_max(r / edges.of_pair(cutoff), 1.0);
     const Tensor screening = at::matmul(at::exp(-r / edges.of_pair(length) * exponents), coefficients).unsqueeze(1);
     const Tensor f = at::where(u < 1.0, polynomial_cutoff_of(u, p), at::zeros_like(u));

@@ -217,6 +217,15 @@ struct TorchModel::Impl::Run {
     begin_stage();
   }
 
+  // What a sum reads of its input x [A, dim] for edges first .. first + num - 1.
+  EdgeFeatures features(const EdgeSum &sum, const Tensor &x, int64_t first, int64_t num) const {
+    EdgeFeatures of;
+    if (!x.defined()) return of;
+    of.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
+    if (sum.reads_receiver) of.receiver = x.index_select(0, edges.receiver_row.narrow(0, first, num));
+    return of;
+  }
+
   // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
   void sum_forward(const EdgeSum &sum, int input, int output) {
     Tensor x;
@@ -237,8 +246,7 @@ struct TorchModel::Impl::Run {
       at::NoGradGuard no_grad;
       for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
         const int64_t n = std::min(sum.chunk, edges.size() - e);
-        const Tensor x_edge = x.defined() ? x.index_select(0, edges.sender_row.narrow(0, e, n)) : Tensor();
-        m.index_add_(0, edges.receiver_row.narrow(0, e, n), sum.terms(x_edge, edges.narrow(e, n)));
+        m.index_add_(0, edges.receiver_row.narrow(0, e, n), sum.terms(features(sum, x, e, n), edges.narrow(e, n)));
       }
     }
     record({&sum, nullptr, input, output, x, exchanged}, m);
@@ -252,12 +260,15 @@ struct TorchModel::Impl::Run {
       EdgeRows rows = edges.narrow(e, n);
       rows.vec = rows.vec.detach().requires_grad_(true);
       std::vector<Tensor> leaves = {rows.vec};
-      if (r.x.defined()) leaves.push_back(r.x.index_select(0, sender).requires_grad_(true));
-      const auto grads = torch::autograd::grad({r.sum->terms(r.x.defined() ? leaves[1] : Tensor(), rows)}, leaves,
-                                               {m_adj.index_select(0, edges.receiver_row.narrow(0, e, n))},
+      const EdgeFeatures x = features(*r.sum, r.x, e, n);
+      for (const Tensor &t : {x.sender, x.receiver})
+        if (t.defined()) leaves.push_back(t.requires_grad_(true));
+      const Tensor receiver = edges.receiver_row.narrow(0, e, n);
+      const auto grads = torch::autograd::grad({r.sum->terms(x, rows)}, leaves, {m_adj.index_select(0, receiver)},
                                                /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
       if (grads[0].defined()) vec_adj.narrow(0, e, n).add_(grads[0]);
-      if (r.exchanged && grads[1].defined()) x_adj.index_add_(0, sender, grads[1]);
+      for (size_t k = 1; r.exchanged && k < grads.size(); ++k)
+        if (grads[k].defined()) x_adj.index_add_(0, k == 1 ? sender : receiver, grads[k]);
     }
     if (!r.exchanged) return;
     send(exchange, x_adj, true);

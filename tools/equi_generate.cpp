@@ -2,17 +2,18 @@
 //
 //   equi_generate list                          keys of the units that every build has
 //   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
-//   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction
+//   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
 //   equi_generate library TARGET KEY FILE.equi FILE  one of them as a library of its own
+//   equi_generate library TARGET KEY FILE       the same for a unit, without a model
 //   equi_generate place TARGET KEY              the file in which the plugin looks for such a library
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512; for unit, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a unit: l1,
-// then l2 and l3 of each path, as in 1_01_10_11; of a contraction: ContractionSchedule::key. NAME: as contraction_of()
-// takes it.
+// TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a
+// unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw path: uvw_1_11; of a contraction:
+// ContractionSchedule::key. NAME: as contraction_of() takes it.
 #include "contraction_generator.h"
 #include "device_generator.h"
 #include "kernel_generator.h"
@@ -45,7 +46,9 @@ const KernelTarget &host_target_of(const std::string &name) {
 UnitShape shape_of(const std::string &key) {
   const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
   UnitShape shape;
-  std::istringstream parts(key);
+  const bool is_uvw = key.rfind("uvw_", 0) == 0;
+  if (is_uvw) shape.connection = Connection::uvw;
+  std::istringstream parts(is_uvw ? key.substr(4) : key);
   std::string part;
   for (int n = 0; std::getline(parts, part, '_'); ++n) {
     for (char c : part)
@@ -56,17 +59,32 @@ UnitShape shape_of(const std::string &key) {
     else
       shape.paths.push_back({part[0] - '0', part[1] - '0'});
   }
-  if (shape.key() != key || shape.paths.empty()) fail();
+  if (shape.key() != key || shape.paths.empty() || (is_uvw && shape.paths.size() > 1)) fail();
   return shape;
+}
+
+// The parts of a list with commas.
+std::vector<std::string> parts_of(const std::string &list) {
+  std::vector<std::string> parts;
+  std::istringstream stream(list);
+  std::string part;
+  while (std::getline(stream, part, ',')) parts.push_back(part);
+  return parts;
 }
 
 std::string units_of(const std::string &keys, const KernelTarget &target) {
   if (!target.is_device()) return generate_unit(make_unit_schedule(shape_of(keys), target), target);
   std::vector<UnitSchedule> units;
-  std::istringstream parts(keys);
-  std::string key;
-  while (std::getline(parts, key, ',')) units.push_back(make_unit_schedule(shape_of(key), target));
+  for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(shape_of(key), target));
   return generate_device_units(units, target);
+}
+
+std::string contractions_of(const std::string &names, const KernelTarget &target) {
+  if (!target.is_device()) return generate_contraction(make_contraction_schedule(contraction_of(names)), target);
+  std::vector<ContractionSchedule> contractions;
+  for (const std::string &name : parts_of(names))
+    contractions.push_back(make_contraction_schedule(contraction_of(name)));
+  return generate_device_contractions(contractions, target);
 }
 
 // An unchanged file keeps its time, so that nothing is compiled again.
@@ -84,6 +102,7 @@ void write(const std::string &file, const std::string &text) {
 KernelNames kernels_of_build() {
   KernelNames names;
   for (const UnitShape &u : common_units()) names.units.push_back(u.key());
+  for (const UnitShape &u : common_uvw_paths()) names.uvw.push_back(u.key());
   for (const std::string &name : common_contractions())
     names.contractions.push_back(make_contraction_schedule(contraction_of(name)).key());
   return names;
@@ -92,6 +111,7 @@ KernelNames kernels_of_build() {
 std::set<std::string> keys_of_build() {
   const KernelNames names = kernels_of_build();
   std::set<std::string> keys(names.units.begin(), names.units.end());
+  keys.insert(names.uvw.begin(), names.uvw.end());
   keys.insert(names.contractions.begin(), names.contractions.end());
   return keys;
 }
@@ -105,17 +125,13 @@ void for_contractions(const Model &model, const F &f) {
       f(number++, *c, make_contraction_schedule(c->product));
 }
 
-// f(convolution number, convolution, input block, shape, order of its paths)
+// f(convolution number, convolution, unit)
 template <class F>
 void for_units(const Model &model, const F &f) {
   int number = 0;
   for (const Layer &layer : model.layers)
     if (const auto *c = std::get_if<Convolution>(&layer)) {
-      for (int block = 0; block < c->product.irreps_in.size(); ++block) {
-        std::vector<int> order;
-        const UnitShape shape = unit_shape(c->product, block, order);
-        if (!order.empty()) f(number, *c, block, shape, order);
-      }
+      for (const ProductUnit &unit : units_of(c->product)) f(number, *c, unit);
       ++number;
     }
 }
@@ -123,8 +139,9 @@ void for_units(const Model &model, const F &f) {
 void print_missing(const Model &model) {
   const std::set<std::string> have = keys_of_build();
   std::set<std::string> keys;
-  for_units(model, [&](int, const Convolution &, int, const UnitShape &shape, const std::vector<int> &) {
-    if (!shape.key().empty() && !have.count(shape.key())) keys.insert(shape.key());
+  for_units(model, [&](int, const Convolution &, const ProductUnit &unit) {
+    const std::string key = unit.shape.key();
+    if (!key.empty() && !have.count(key)) keys.insert(key);
   });
   for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
     if (!have.count(schedule.key())) keys.insert(schedule.key());
@@ -132,16 +149,22 @@ void print_missing(const Model &model) {
   for (const std::string &key : keys) std::printf("%s\n", key.c_str());
 }
 
+// The kernels of a unit as a library.
+std::string library_of(const UnitShape &shape, const KernelTarget &target) {
+  KernelNames names;
+  (shape.is_uvw() ? names.uvw : names.units).push_back(shape.key());
+  return as_library(generate_unit(make_unit_schedule(shape, target), target), names, target);
+}
+
 // The kernel of a model that has this key, as a library.
 std::string library_of(const std::string &key, const Model &model, const KernelTarget &target) {
   std::string text;
-  for_units(model, [&](int, const Convolution &, int, const UnitShape &shape, const std::vector<int> &) {
-    if (shape.key() == key && text.empty())
-      text = as_library(generate_unit(make_unit_schedule(shape, target), target), {{key}, {}}, target);
+  for_units(model, [&](int, const Convolution &, const ProductUnit &unit) {
+    if (unit.shape.key() == key && text.empty()) text = library_of(unit.shape, target);
   });
   for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
     if (schedule.key() == key && text.empty())
-      text = as_library(generate_contraction(schedule, target), {{}, {key}}, target);
+      text = as_library(generate_contraction(schedule, target), {{}, {}, {key}}, target);
   });
   if (text.empty()) throw std::invalid_argument(model.file + " has no kernel " + key);
   return text;
@@ -155,8 +178,8 @@ void print_schedule(const Model &model, const KernelTarget &target) {
   std::printf(
       "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Form: where the radial weight "
       "is\n"
-      "applied going forward, to the sender (w x) or to the sum (w s). Group: accumulators kept in registers "
-      "together%s."
+      "applied going forward, to the sender (w x), to the sum (w s) or as a matrix over the channels (uvw). Group: "
+      "accumulators\nkept in registers together%s."
       "\n",
       target.is_device() ? "; forward, backward" : "");
   int number = -1;
@@ -169,7 +192,8 @@ void print_schedule(const Model &model, const KernelTarget &target) {
           layer_forward, layer_backward, layer_bytes, layer_forward / layer_bytes, layer_backward / layer_bytes);
     layer_forward = layer_backward = layer_bytes = 0.0;
   };
-  for_units(model, [&](int n, const Convolution &c, int block, const UnitShape &shape, const std::vector<int> &order) {
+  for_units(model, [&](int n, const Convolution &c, const ProductUnit &unit) {
+    const UnitShape &shape = unit.shape;
     if (n != number) {
       end_layer();
       number = n;
@@ -177,9 +201,12 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                   c.product.lmax_edge, c.product.num_weights());
     }
     const UnitSchedule u = make_unit_schedule(shape, target);
-    const int mul = c.product.irreps_in[block].mul, d1 = 2 * shape.l1 + 1;
-    std::printf("  input %dx%d%c: %zu distinct M, %d distinct D, %s\n", mul, shape.l1,
-                c.product.irreps_in[block].irrep.p > 0 ? 'e' : 'o', u.forms.size(), u.num_d(),
+    const IrrepBlock &in = c.product.irreps_in[unit.block],
+                     &out = c.product.irreps_out[c.product.paths[unit.paths[0]].out];
+    const int mul = in.mul, d1 = 2 * shape.l1 + 1, outputs = shape.is_uvw() ? out.mul : 0;
+    const std::string to = shape.is_uvw() ? " to " + Irreps({out}).to_string() : "";
+    std::printf("  input %s%s: %zu distinct M, %d distinct D, %s\n", Irreps({in}).to_string().c_str(), to.c_str(),
+                u.forms.size(), u.num_d(),
                 shape.key().empty()       ? "generic kernel"
                 : have.count(shape.key()) ? "kernel of the build"
                                           : "'equi compile' makes its kernel");
@@ -193,15 +220,19 @@ void print_schedule(const Model &model, const KernelTarget &target) {
         while (groups[group].last <= static_cast<int>(q)) ++group;
         return std::to_string(group);
       };
-      std::string group = group_of(u.forward_groups);
+      std::string group = shape.is_uvw() ? "-" : group_of(u.forward_groups);
       if (target.is_device()) group += ", " + group_of(u.backward_groups);
       std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %-5s  %d\n", shape.l1, p.l2, p.l3, p.num_couplings,
                   p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(), p.d.size(),
-                  p.is_diagonal() || !p.weight_last ? "w x" : "w s", group.c_str(), 2 * p.l3 + 1);
+                  shape.is_uvw()                      ? "uvw"
+                  : p.is_diagonal() || !p.weight_last ? "w x"
+                                                      : "w s",
+                  group.c_str(), (shape.is_uvw() ? u.forward_outputs : 1) * (2 * p.l3 + 1));
     }
-    const int forward = u.forward_products(ROWS), backward = u.backward_products(ROWS);
+    const int forward = u.forward_products(ROWS, outputs), backward = u.backward_products(ROWS, outputs);
     // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
-    const double bytes = 4.0 * mul * (ROWS * static_cast<double>(order.size()) + d1);
+    const double weights = shape.is_uvw() ? outputs : static_cast<double>(unit.paths.size());
+    const double bytes = 4.0 * mul * (ROWS * weights + d1);
     std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,
                 backward, bytes);
     std::printf("    bound by multiply-adds at %d per cycle: %.0f cycles per edge forward, %.0f backward\n",
@@ -237,18 +268,21 @@ void print_schedule(const Model &model, const KernelTarget &target) {
 void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   if (verb == "list" && words.size() == 1) {
-    for (const UnitShape &u : common_units()) std::printf("%s\n", u.key().c_str());
+    for (const KernelNames &names : {kernels_of_build()})
+      for (const auto *keys : {&names.units, &names.uvw})
+        for (const std::string &key : *keys) std::printf("%s\n", key.c_str());
   } else if (verb == "unit" && words.size() == 4) {
     write(words[3], units_of(words[2], target_of(words[1])));
   } else if (verb == "index" && words.size() == 3) {
     const KernelTarget &target = target_of(words[1]);
-    write(words[2], target.is_device() ? generate_device_list(kernels_of_build().units, target)
+    write(words[2], target.is_device() ? generate_device_list(kernels_of_build(), target)
                                        : generate_kernel_list(kernels_of_build(), target));
   } else if (verb == "contraction" && words.size() == 4) {
-    write(words[3],
-          generate_contraction(make_contraction_schedule(contraction_of(words[2])), host_target_of(words[1])));
+    write(words[3], contractions_of(words[2], target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
     write(words[4], library_of(words[2], read_model(words[3]), host_target_of(words[1])));
+  } else if (verb == "library" && words.size() == 4) {
+    write(words[3], library_of(shape_of(words[2]), host_target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
   } else if (verb == "place" && words.size() == 3) {
@@ -260,7 +294,8 @@ void run(const std::vector<std::string> &words) {
   } else {
     throw std::invalid_argument(
         "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | missing "
-        "FILE.equi | library TARGET KEY FILE.equi FILE | place TARGET KEY | flags TARGET | schedule TARGET FILE.equi");
+        "FILE.equi | library TARGET KEY [FILE.equi] FILE | place TARGET KEY | flags TARGET | schedule TARGET "
+        "FILE.equi");
   }
 }
 

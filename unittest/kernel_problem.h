@@ -44,29 +44,11 @@ struct KernelProblem {
   int num_y() const { return (product().lmax_edge + 1) * (product().lmax_edge + 1); }
 };
 
-// Every path from `in` by harmonics to lmax_edge to orders up to lmax_out, sorted by the output's irrep, so that
-// outputs of one irrep are adjacent. natural: only paths with an even sum of orders.
-inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed,
-                                         bool natural = false) {
-  KernelProblem p;
-  p.name = in + " by harmonics to " + std::to_string(lmax_edge);
-  std::mt19937 random(seed);
+// Radial functions, edges, features and cotangents for the product of p.
+inline void fill_kernel_problem(KernelProblem &p, std::mt19937 &random) {
   std::normal_distribution<double> normal;
-  TensorProduct &product = p.convolution.product;
-  product.irreps_in = Irreps::parse(in);
-  product.lmax_edge = lmax_edge;
-  std::vector<IrrepBlock> out;
-  for (int l3 = 0; l3 <= lmax_out; ++l3)
-    for (int i = 0; i < product.irreps_in.size(); ++i)
-      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
-        const IrrepBlock &block = product.irreps_in[i];
-        if (l2 < std::abs(block.irrep.l - l3) || l2 > block.irrep.l + l3) continue;
-        if (natural && (block.irrep.l + l2 + l3) % 2 != 0) continue;
-        product.paths.push_back({i, l2, static_cast<int>(out.size()), 0.5 + 0.1 * static_cast<double>(random() % 10)});
-        out.push_back({block.mul, {l3, 1}});
-      }
-  product.irreps_out = Irreps(out);
-
+  const TensorProduct &product = p.product();
+  const int lmax_edge = product.lmax_edge;
   RadialFunction &radial = p.convolution.radial;
   radial.basis.cutoff = 4.0;
   radial.basis.prefactor = 0.5;
@@ -101,12 +83,70 @@ inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, i
   };
   p.x = random_rows(NUM_SENDERS, product.irreps_in.dim());
   p.g = random_rows(NUM_RECEIVERS, product.irreps_out.dim());
+}
+
+// Every path from `in` by harmonics to lmax_edge to orders up to lmax_out, sorted by the output's irrep, so that
+// outputs of one irrep are adjacent. natural: only paths with an even sum of orders.
+inline KernelProblem make_kernel_problem(const std::string &in, int lmax_edge, int lmax_out, unsigned seed,
+                                         bool natural = false) {
+  KernelProblem p;
+  p.name = in + " by harmonics to " + std::to_string(lmax_edge);
+  std::mt19937 random(seed);
+  TensorProduct &product = p.convolution.product;
+  product.irreps_in = Irreps::parse(in);
+  product.lmax_edge = lmax_edge;
+  std::vector<IrrepBlock> out;
+  for (int l3 = 0; l3 <= lmax_out; ++l3)
+    for (int i = 0; i < product.irreps_in.size(); ++i)
+      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
+        const IrrepBlock &block = product.irreps_in[i];
+        if (l2 < std::abs(block.irrep.l - l3) || l2 > block.irrep.l + l3) continue;
+        if (natural && (block.irrep.l + l2 + l3) % 2 != 0) continue;
+        product.paths.push_back({i, l2, static_cast<int>(out.size()), 0.5 + 0.1 * static_cast<double>(random() % 10)});
+        out.push_back({block.mul, {l3, 1}});
+      }
+  product.irreps_out = Irreps(out);
+
+  fill_kernel_problem(p, random);
+  return p;
+}
+
+// Every uvw path from `in` by harmonics (of natural parity, or even) to `out`; `uvu`: block 0 has uvu paths of its own
+// too, before and behind them.
+inline KernelProblem make_uvw_problem(const std::string &in, int lmax_edge, const std::string &out, unsigned seed,
+                                      bool parity = false, bool uvu = false) {
+  KernelProblem p;
+  p.name = in + " fully connected by harmonics to " + std::to_string(lmax_edge) + " to " + out;
+  std::mt19937 random(seed);
+  TensorProduct &product = p.convolution.product;
+  product.irreps_in = Irreps::parse(in);
+  product.lmax_edge = lmax_edge;
+  const Irreps wanted = Irreps::parse(out);
+  std::vector<IrrepBlock> blocks(wanted.begin(), wanted.end());
+  const auto add_uvu = [&](int l2) {
+    const IrrepBlock &block = product.irreps_in[0];
+    product.paths.push_back({0, l2, static_cast<int>(blocks.size()), 0.8});
+    blocks.push_back({block.mul, {block.irrep.l + l2, block.irrep.p * (parity && l2 % 2 ? -1 : 1)}});
+  };
+  if (uvu) add_uvu(1);
+  for (int k = 0; k < wanted.size(); ++k)
+    for (int i = 0; i < product.irreps_in.size(); ++i)
+      for (int l2 = 0; l2 <= lmax_edge; ++l2) {
+        const Irrep &from = product.irreps_in[i].irrep, &to = wanted[k].irrep;
+        if (l2 < std::abs(from.l - to.l) || l2 > from.l + to.l) continue;
+        if (from.p * (parity && l2 % 2 ? -1 : 1) != to.p) continue;
+        product.paths.push_back({i, l2, k, 0.5 + 0.1 * static_cast<double>(random() % 10), Connection::uvw});
+      }
+  if (uvu) add_uvu(0);
+  product.irreps_out = Irreps(blocks);
+  product.validate();
+  fill_kernel_problem(p, random);
   return p;
 }
 
 // Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all units that have generated kernels, and
 // higher orders and other sets of paths, which have none; neighbouring blocks of one irrep, which share their memory;
-// an input block that starts no path.
+// an input block that starts no path; uvw paths by themselves, with parity, and beside uvu paths.
 inline const std::vector<KernelProblem> &kernel_problems() {
   static const std::vector<KernelProblem> problems = [] {
     std::vector<KernelProblem> all = {make_kernel_problem("13x0e", 0, 0, 1),
@@ -120,10 +160,19 @@ inline const std::vector<KernelProblem> &kernel_problems() {
                                       make_kernel_problem("5x0e+17x1e", 1, 1, 9, true),
                                       make_kernel_problem("1x0e+13x1e+5x2e", 2, 2, 10, true),
                                       make_kernel_problem("16x0e+33x1e+13x2e", 3, 3, 11, true),
-                                      make_kernel_problem("5x0e+16x1e+3x2e", 3, 2, 12, true)};
+                                      make_kernel_problem("5x0e+16x1e+3x2e", 3, 2, 12, true),
+                                      make_uvw_problem("33x0e+5x1e+13x2e", 2, "5x0e+13x1e+1x2e+33x2e", 13),
+                                      make_uvw_problem("5x1o+1x0e+13x1e", 2, "13x1o+5x0e+33x0o+3x1e", 14, true),
+                                      make_uvw_problem("2x4e+5x3e+13x0e", 4, "3x0e+2x4e+5x3e", 15),
+                                      make_uvw_problem("13x1e+33x0e+5x1e", 2, "5x1e+17x1e+33x0e", 16, false, true)};
     return all;
   }();
   return problems;
+}
+
+inline bool has_uvw(const KernelProblem &p) {
+  const auto &paths = p.product().paths;
+  return std::any_of(paths.begin(), paths.end(), [](const auto &q) { return q.connection == Connection::uvw; });
 }
 
 inline EvaluatorOptions kernel_options(int rows_per_bin) {
@@ -169,6 +218,7 @@ class ReferenceWeights {
 
 struct KernelAnswer {
   Rows out, x_adj;
+  Rows w_adj;    // [E][num_weights]
   Rows y_adj;    // [E][num_y], slot 0 the derivative by distance
 };
 
@@ -193,6 +243,7 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
       y_adj[0] = 0.0;
       for (size_t c = 0; c < w.size(); ++c) y_adj[0] += w_adj[c] * dw[c];
       a.y_adj.push_back(y_adj);
+      a.w_adj.push_back(w_adj);
     }
   return answers[{problem, rows_per_bin}] = a;
 }
@@ -208,7 +259,7 @@ class KernelCase {
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         op(shared_op(problem, rows_per_bin)) {
-    op.select_kernels([&](const std::string &key) { return is_generated ? find_unit_kernel<T>(set, key) : nullptr; });
+    op.select_kernels(set, is_generated);
     x = pack<T>(p.product().irreps_in, p.x);
     g = pack<T>(p.product().irreps_out, p.g);
     y = nan_vector<T>(FIRST_EDGE * p.num_y());
@@ -278,27 +329,70 @@ class KernelCase {
 
   // Adds to x_adj.
   void backward_gather(const HostKernels<T> &kernels, AlignedVector<T> &x_adj) const {
-    std::vector<int64_t> transposed_begin = {0};
-    std::vector<int> receiver, rows;
-    std::vector<double> r;
-    AlignedVector<T> ty, tfraction, tbins, tscratch;
-    for (int j = 0; j < NUM_SENDERS; ++j) {
-      for (int i = 0; i < NUM_RECEIVERS; ++i)
-        for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
-          if (p.sender[e] != j) continue;
-          receiver.push_back(i);
-          r.push_back(p.distance[e]);
-          for (int k = 0; k < p.num_y(); ++k) ty.push_back(y[(FIRST_EDGE + e) * p.num_y() + k]);
-        }
-      transposed_begin.push_back(static_cast<int64_t>(receiver.size()));
-    }
-    const RadialRows<T> ttable = find_weights(r, rows, tfraction, tbins, tscratch);
-    const ConvEdges<T> transposed{
-        NUM_SENDERS, transposed_begin.data(), receiver.data(), ty.data(),        ttable.table, ttable.rows,
-        rows.data(), tfraction.data(),        tbins.data(),    op.rows_per_bin()};
+    const TransposedEdges t = transposed_edges();
+    std::vector<int> rows;
+    AlignedVector<T> tfraction, tbins, tscratch;
+    const RadialRows<T> ttable = find_weights(t.distance, rows, tfraction, tbins, tscratch);
+    const ConvEdges<T> transposed{NUM_SENDERS, t.begin.data(), t.receiver.data(), t.y.data(),   ttable.table,
+                                  ttable.rows, rows.data(),    tfraction.data(),  tbins.data(), op.rows_per_bin()};
     Scratch scratch(kernels, op.plan(), transposed);
-    kernels.backward_gather(op.plan(), transposed, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
+    kernels.backward_gather(op.plan(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
                             scratch.data());
+  }
+
+  // Derivatives by the model's weights of each edge, which replace the weights in a table with one row for each edge;
+  // by backward or by a gather. The derivatives by x are added to x_adj.
+  Rows weights_adj(const HostKernels<T> &kernels, bool gathered, AlignedVector<T> &x_adj) const {
+    constexpr int64_t MARGIN = 64;
+    const TransposedEdges t = transposed_edges();
+    const int num_edges = p.num_edges();
+    const std::vector<WeightColumn> &columns = op.weight_columns();
+    const auto number = [&](int64_t row, const WeightColumn &c) {
+      return MARGIN + num_edges * c.first + row * c.stride + c.lane;
+    };
+    AlignedVector<T> weights(num_edges * op.columns() + 2 * MARGIN, T(0)), fraction(num_edges, T(0));
+    std::fill_n(weights.begin(), MARGIN, T(NAN));
+    std::fill_n(weights.end() - MARGIN, MARGIN, T(NAN));
+    std::vector<int> rows(num_edges);
+    const ReferenceWeights exact(p, 2);
+    std::vector<double> w, dw;
+    for (int k = 0; k < num_edges; ++k) {
+      rows[k] = k;
+      exact(p.distance[gathered ? t.edge[k] : k], w, dw);
+      for (size_t c = 0; c < columns.size(); ++c)
+        weights[number(k, columns[c])] = static_cast<T>(columns[c].scale * w[c]);
+    }
+    ConvEdges<T> edges{NUM_RECEIVERS, begin.data(),    sender.data(),   y.data(), weights.data() + MARGIN, num_edges,
+                       rows.data(),   fraction.data(), fraction.data(), 1,        weights.data() + MARGIN};
+    if (gathered) {
+      edges.num_atoms = NUM_SENDERS;
+      edges.edge_begin = t.begin.data();
+      edges.other_row = t.receiver.data();
+      edges.y = t.y.data();
+    }
+    Scratch scratch(kernels, op.plan(), edges);
+    AlignedVector<T> y_adj(num_edges * p.num_y());
+    if (gathered)
+      kernels.backward_gather(op.plan(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
+                              NUM_SENDERS, 0, scratch.data());
+    else
+      kernels.backward(op.plan(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
+                       NUM_SENDERS, sender.data(), scratch.data());
+
+    Rows found(num_edges, std::vector<double>(columns.size()));
+    for (int k = 0; k < num_edges; ++k)
+      for (size_t c = 0; c < columns.size(); ++c) {
+        T &v = weights[number(k, columns[c])];
+        found[gathered ? t.edge[k] : k][c] = columns[c].scale * v;
+        v = 0;
+      }
+    for (size_t n = 0; n < weights.size(); ++n) {
+      if (n < MARGIN || n >= weights.size() - MARGIN)
+        EXPECT_TRUE(std::isnan(weights[n])) << "beyond the weights";
+      else
+        EXPECT_EQ(weights[n], T(0)) << "padding";
+    }
+    return found;
   }
 
   AlignedVector<T> zero_x_adj() const { return AlignedVector<T>(x.size(), T(0)); }
@@ -313,6 +407,29 @@ class KernelCase {
 
  private:
   static constexpr int FIRST_EDGE = 3;
+
+  // The edges in the order of senders.
+  struct TransposedEdges {
+    std::vector<int64_t> begin = {0};
+    std::vector<int> receiver, edge;    // edge: of the problem
+    std::vector<double> distance;
+    AlignedVector<T> y;
+  };
+  TransposedEdges transposed_edges() const {
+    TransposedEdges t;
+    for (int j = 0; j < NUM_SENDERS; ++j) {
+      for (int i = 0; i < NUM_RECEIVERS; ++i)
+        for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
+          if (p.sender[e] != j) continue;
+          t.receiver.push_back(i);
+          t.edge.push_back(static_cast<int>(e));
+          t.distance.push_back(p.distance[e]);
+          for (int k = 0; k < p.num_y(); ++k) t.y.push_back(y[(FIRST_EDGE + e) * p.num_y() + k]);
+        }
+      t.begin.push_back(static_cast<int64_t>(t.receiver.size()));
+    }
+    return t;
+  }
 
   // Tables are costly to build, and the same for all instruction sets.
   static ConvolutionOp<T> &shared_op(int problem, int rows_per_bin) {

@@ -14,6 +14,7 @@ struct KokkosOptions {
   bool radial_exact = false;
   bool deterministic = false;
   InstructionSet set = best_instruction_set();
+  bool directional = false;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -21,6 +22,12 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.precision = k.precision;
   options.radial_exact = k.radial_exact;
   options.deterministic = k.deterministic;
+  options.directional = k.directional;
+  if (k.directional) {
+    if (k.precision == Precision::double_)
+      return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, k.set);
+    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, options, k.set);
+  }
   switch (k.precision) {
     case Precision::single:
       return std::make_unique<ModelKokkos<float, float>>(model, options, k.set);

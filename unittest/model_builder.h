@@ -22,6 +22,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -99,6 +100,9 @@ struct TinyModelOptions {
   bool late_cutoff = false;                // on the radial weights, not on the basis
   int sender_columns = 0;                  // rows of the species as further inputs of the radial networks
   int receiver_columns = 0;
+  // Scalars of these numbers, appended to the input of each convolution, as further inputs of its radial network.
+  int sender_scalars = 0;
+  int receiver_scalars = 0;
   bool norms = false;            // in the radial networks
   bool density = false;          // a density normalisation behind each convolution
   int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
@@ -106,6 +110,7 @@ struct TinyModelOptions {
   bool contraction_per_species = true;
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
+  int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -266,13 +271,24 @@ class TinyModelMaker {
   }
 
   // A network on the radial basis with the options of such networks.
-  Json radial_network(const std::string &name, int num_outputs) {
-    std::vector<int> widths = {o_.num_basis + o_.sender_columns + o_.receiver_columns};
+  // Of a convolution: scalars is the number of the first block of scalars in its input.
+  Json radial_network(const std::string &name, int num_outputs, int scalars = -1) {
+    const bool reads_sender = scalars >= 0 && o_.sender_scalars > 0;
+    const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;
+    const int sender_inputs = reads_sender ? o_.sender_scalars : o_.sender_columns;
+    const int receiver_inputs = reads_receiver ? o_.receiver_scalars : o_.receiver_columns;
+    std::vector<int> widths = {o_.num_basis + sender_inputs + receiver_inputs};
     widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
     widths.push_back(num_outputs);
     Json n = network(name, widths);
-    if (o_.sender_columns > 0) n["sender"] = tensor(name + ".sender", {num_species(), o_.sender_columns}, 1.0);
-    if (o_.receiver_columns > 0) n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
+    if (reads_sender)
+      n["sender"] = {{"block", scalars++}};
+    else if (o_.sender_columns > 0)
+      n["sender"] = tensor(name + ".sender", {num_species(), o_.sender_columns}, 1.0);
+    if (reads_receiver)
+      n["receiver"] = {{"block", scalars}};
+    else if (o_.receiver_columns > 0)
+      n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
     if (o_.norms) {
       n["norms"] = Json::array();
@@ -376,24 +392,37 @@ class TinyModelMaker {
     std::vector<IrrepBlock> mid;
     Json path_list = Json::array();
     int num_weights = 0;
+    std::map<std::pair<int, int>, int> connected;    // the block of an irrep that uvw paths share
     for (const Path &p : paths) {
       Json item = {
           {"in", p.in}, {"l", p.l2}, {"out", mid.size()}, {"scale", std::sqrt(p.out.irrep.dim()) / o_.denominator}};
       if (o_.r_power && p.l2 > 0) item["r_power"] = p.l2;
+      if (o_.connected_channels > 0 && (p.in > 0 || p.l2 > 0)) {
+        const auto [block, is_new] =
+            connected.try_emplace({p.out.irrep.l, p.out.irrep.p}, static_cast<int>(mid.size()));
+        if (is_new) mid.push_back({o_.connected_channels, p.out.irrep});
+        item["out"] = block->second;
+        item["connection"] = "uvw";
+        num_weights += p.out.mul * o_.connected_channels;
+      } else {
+        mid.push_back(p.out);
+        num_weights += p.out.mul;
+      }
       path_list.push_back(item);
-      mid.push_back(p.out);
-      num_weights += p.out.mul;
     }
 
     add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
-    add(linear("lin1_" + n, x_name, x, "y" + n, x, false, false));
+    std::vector<IrrepBlock> y(x.begin(), x.end());
+    for (const int num : {o_.sender_scalars, o_.receiver_scalars})
+      if (num > 0) y.push_back({num, {0, 1}});
+    add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
     add({{"type", "convolution"},
          {"input", "y" + n},
-         {"irreps_in", x.to_string()},
+         {"irreps_in", Irreps(y).to_string()},
          {"output", "m" + n},
          {"irreps_out", Irreps(mid).to_string()},
          {"paths", path_list},
-         {"radial", radial_network("radial" + n, num_weights)}});
+         {"radial", radial_network("radial" + n, num_weights, x.size())}});
     std::string messages = "m" + n;
     if (o_.density) {
       add({{"type", "density_normalization"},

@@ -126,7 +126,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(4);
+  std::vector<TinyCase> cases(9);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -182,6 +182,66 @@ inline std::vector<TinyCase> family_cases() {
   fourth.is_double = false;
   fourth.seed = 7;
   cases[3].keeps_parity = true;
+  cases[4].name = "weights_of_features";
+  TinyModelOptions &attention = cases[4].options;
+  attention.parity = true;
+  attention.hidden = {"5x0e+5x1o", "13x0e+13x1o+13x2e", "33x0e"};
+  attention.xplor = false;
+  attention.sender_scalars = 7;
+  attention.receiver_scalars = 5;
+  attention.contraction_degree = 2;
+  attention.seed = 8;
+  cases[4].keeps_parity = true;
+  cases[5].name = "weights_of_features_norms_late_cutoff";
+  TinyModelOptions &normed = cases[5].options;
+  normed.elements = {"O", "H", "Si"};
+  normed.parity = true;
+  normed.lmax_edge = 3;
+  normed.hidden = {"13x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e"};
+  normed.denominator = 6.0;
+  normed.transform = "agnesi";
+  normed.late_cutoff = true;
+  normed.sender_scalars = 17;
+  normed.receiver_columns = 2;
+  normed.norms = true;
+  normed.biases = true;
+  normed.density = true;
+  normed.repulsion_outside = true;
+  normed.seed = 9;
+  cases[5].keeps_parity = true;
+  cases[6].name = "weights_of_receivers";
+  TinyModelOptions &receivers = cases[6].options;
+  receivers.lmax_edge = 4;
+  receivers.hidden = {"4x0e+1x4e+3x1e", "4x0e"};
+  receivers.xplor = false;
+  receivers.pair_cutoffs = true;
+  receivers.radial_hidden = {};
+  receivers.biases = true;
+  receivers.sender_columns = 1;
+  receivers.receiver_scalars = 33;
+  receivers.seed = 10;
+  cases[6].keeps_parity = true;
+  cases[7].name = "fully_connected";
+  TinyModelOptions &connected = cases[7].options;
+  connected.connected_channels = 13;
+  connected.embedding_channels = 5;
+  connected.hidden = {"17x0e+3x1e+5x2e", "5x0e+13x1e", "5x0e"};
+  connected.r_power = true;
+  connected.denominator = 6.0;
+  connected.seed = 11;
+  cases[8].name = "fully_connected_parity_pairs";
+  TinyModelOptions &both = cases[8].options;
+  both.elements = {"O", "H", "Si"};
+  both.parity = true;
+  both.lmax_edge = 3;
+  both.hidden = {"3x0e+1x0o+2x1o+5x1e+1x2e+1x3o", "13x0e"};
+  both.connected_channels = 3;
+  both.denominator = 0.7;
+  both.xplor = false;
+  both.pair_cutoffs = true;
+  both.density = true;
+  both.seed = 12;
+  cases[8].keeps_parity = true;
   return cases;
 }
 

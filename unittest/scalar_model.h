@@ -24,6 +24,26 @@ inline std::vector<RadialFunction> functions_of_pairs(const RadialFunction &f, i
   return all;
 }
 
+// The weights of an edge by the network at its full inputs, for functions of atoms' features x_i and x_j.
+inline std::vector<double> weights_of_features(const RadialFunction &f, const Irreps &irreps, double r, int species_i,
+                                               int species_j, const std::vector<double> &x_i,
+                                               const std::vector<double> &x_j) {
+  const RadialBasis basis = f.basis.for_pair(species_i, species_j);
+  std::vector<double> in(basis.size()), w(f.num_outputs());
+  basis.derivatives(r, 0, 1, in.data());
+  const auto append = [&](const Matrix &rows, int species, int block, const std::vector<double> &x) {
+    for (int k = 0; k < rows.cols; ++k) in.push_back(rows(species, k));
+    for (int u = 0; block >= 0 && u < irreps[block].mul; ++u) in.push_back(x[irreps.offset(block) + u]);
+  };
+  append(f.sender, species_j, f.sender_block, x_j);
+  append(f.receiver, species_i, f.receiver_block, x_i);
+  f.network.derivatives(0, in.data(), w.data());
+  double cutoff = 1.0;
+  if (f.times_cutoff) basis.cutoff_function(r, 0, 1, &cutoff);
+  for (double &v : w) v *= cutoff;
+  return w;
+}
+
 // Energies per receiver. Every row must be owned.
 inline std::vector<double> scalar_energies(const Model &model, const ImageStructure &s) {
   const Neighborhood &g = s.neighborhood;
@@ -73,11 +93,16 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       const TensorProduct &product = convolution->product;
       Feature m(num_atoms, std::vector<double>(product.irreps_out.dim(), 0.0));
       std::vector<double> y((product.lmax_edge + 1) * (product.lmax_edge + 1)), w(product.num_weights());
-      const std::vector<RadialFunction> radial = functions_of_pairs(convolution->radial, model.num_species());
+      const bool reads_features = convolution->radial.reads_features();
+      std::vector<RadialFunction> radial;
+      if (!reads_features) radial = functions_of_pairs(convolution->radial, model.num_species());
       for (int i = 0; i < num_atoms; ++i)
         for_neighbours(i, [&](int64_t c, const double *vec, double r, int a, int b) {
           spherical_harmonics(product.lmax_edge, vec, y.data(), nullptr);
-          radial[a * model.num_species() + b].derivatives(r, 0, 1, w.data());
+          if (reads_features)
+            w = weights_of_features(convolution->radial, product.irreps_in, r, a, b, x[i], x[g.sender_row[c]]);
+          else
+            radial[a * model.num_species() + b].derivatives(r, 0, 1, w.data());
           product.forward(x[g.sender_row[c]].data(), y.data(), w.data(), m[i].data());
         });
       features[convolution->output] = m;

@@ -12,6 +12,7 @@
 #include <random>
 #include <set>
 #include <sstream>
+#include <tuple>
 
 namespace {
 
@@ -144,11 +145,41 @@ TEST(KernelSchedule, a_unit_lists_the_paths_of_its_block_in_order) {
   product.irreps_out = Irreps::parse("4x2o+2x1o+4x0e+4x1o");
   product.lmax_edge = 1;
   product.paths = {{0, 1, 0, 1.0}, {1, 1, 1, 1.0}, {0, 1, 2, 1.0}, {0, 0, 3, 1.0}};
-  std::vector<int> order;
-  EXPECT_EQ(unit_shape(product, 0, order).key(), "1_01_10_12");
-  EXPECT_EQ(order, (std::vector<int>{3, 2, 0}));
-  EXPECT_EQ(unit_shape(product, 1, order).key(), "0_11");
+  const std::vector<ProductUnit> units = units_of(product);
+  ASSERT_EQ(units.size(), 2u);
+  EXPECT_EQ(units[0].shape.key(), "1_01_10_12");
+  EXPECT_EQ(units[0].paths, (std::vector<int>{3, 2, 0}));
+  EXPECT_EQ(units[1].shape.key(), "0_11");
+  EXPECT_EQ(units[1].block, 1);
   EXPECT_EQ((UnitShape{10, {{0, 10}}}).key(), "");
+}
+
+TEST(KernelSchedule, a_uvw_path_is_a_unit_by_itself) {
+  TensorProduct product;
+  product.irreps_in = Irreps::parse("4x1o+2x0e");
+  product.irreps_out = Irreps::parse("3x1o+5x0e+4x1o");
+  product.lmax_edge = 2;
+  product.paths = {{0, 2, 0, 1.0, Connection::uvw},
+                   {1, 1, 0, 1.0, Connection::uvw},
+                   {0, 1, 1, 1.0, Connection::uvw},
+                   {0, 0, 2, 1.0}};
+  product.validate();
+  std::vector<std::string> keys;
+  for (const ProductUnit &unit : units_of(product)) keys.push_back(unit.shape.key());
+  EXPECT_EQ(keys, (std::vector<std::string>{"1_01", "uvw_1_21", "uvw_1_10", "uvw_0_11"}));
+  const UnitShape shape{1, {{1, 2}}, Connection::uvw};
+  EXPECT_THROW(make_unit_schedule(shape, WARP32_TARGET), std::invalid_argument);
+  // Registers: 5 accumulators each forward; backward 5 cotangents each, z and h of 5, and 5 more.
+  for (const auto &[target, forward, backward] : {std::tuple(AVX512_TARGET, 4, 2), std::tuple(AVX2_TARGET, 2, 1)}) {
+    const UnitSchedule u = make_unit_schedule(shape, target);
+    EXPECT_EQ(u.forward_outputs, forward) << target.name;
+    EXPECT_EQ(u.backward_outputs, backward) << target.name;
+  }
+  // By hand for (1 1 2), quintic: 11 entries of M; 5 multiply-adds for a weight, 5 for z. Backward 9 and as many again
+  // for h and z g, and the sum of these; 11 entries of M, 9 products of D by 6 forms.
+  const UnitSchedule u = make_unit_schedule(shape, AVX512_TARGET);
+  EXPECT_EQ(u.forward_products(6, 7), 11 + 7 * 10);
+  EXPECT_EQ(u.backward_products(6, 7) - u.backward_products(6, 0), 7 * (9 + 10 + 1));
 }
 
 TEST(KernelSchedule, refuses_a_path_that_violates_the_triangle_rule) {
@@ -158,10 +189,11 @@ TEST(KernelSchedule, refuses_a_path_that_violates_the_triangle_rule) {
 
 TEST(KernelGenerator, common_units_have_different_keys) {
   std::set<std::string> keys;
-  for (const UnitShape &u : common_units()) {
-    EXPECT_TRUE(keys.insert(u.key()).second) << u.key();
-    EXPECT_TRUE(std::is_sorted(u.paths.begin(), u.paths.end())) << u.key();
-  }
+  for (const auto &units : {common_units(), common_uvw_paths()})
+    for (const UnitShape &u : units) {
+      EXPECT_TRUE(keys.insert(u.key()).second) << u.key();
+      EXPECT_TRUE(std::is_sorted(u.paths.begin(), u.paths.end())) << u.key();
+    }
 }
 
 // The text that `equi_generate unit avx2 1_10 FILE` writes. After a change of the generator, read the difference and

@@ -493,9 +493,54 @@ TEST(ModelFile, refuses_bad_radial_networks) {
                     {{"weight", "radial0.norm0.weight"}, {"bias", "radial0.norm0.bias"}, {"epsilon", 1e-5}},
                     {"radial.norms[2]", "null for the last weight"});
   expect_refused_in("convolution", net + "/times_cutoff", 1, {"radial.times_cutoff", "true or false"});
+  // A block of the input: of a convolution, even scalars, and as many inputs of the network as it has channels.
+  expect_refused_in("convolution", net + "/sender", {{"block", 1}}, {"radial.sender.block", "0 to 0", "1"});
+  expect_refused_in("convolution", net + "/sender", {{"block", -1}}, {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", {{"block", "x"}}, {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", Json::object(), {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", {{"block", 0}, {"scale", 2.0}}, {"radial.sender", "\"scale\""});
+  expect_refused_in("convolution", net + "/receiver", {{"block", 0}}, {"radial.weights[0]", "[11, n]", "[9, 8]"});
+  expect_refused_in("density_normalization", net + "/receiver", {{"block", 0}}, {"radial.receiver", "a string"});
   // Readouts have no pair of species and no norms.
   for (const char *key : {"sender", "receiver", "norms", "times_cutoff"})
     expect_refused_in("readout", std::string("/network/") + key, Json::array(), {"network", key});
+}
+
+TEST(ModelFile, reads_blocks_of_the_input_into_radial_networks) {
+  TinyModelOptions o = family_options();
+  o.sender_scalars = 7;
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<Convolution>(m);
+  EXPECT_EQ(m.features[c.input].to_string(), "5x0e+7x0e");
+  EXPECT_EQ(c.radial.sender_block, 1);
+  EXPECT_EQ(c.radial.receiver_block, -1);
+  EXPECT_EQ(c.radial.receiver.cols, 3);
+  EXPECT_TRUE(c.radial.reads_features());
+  EXPECT_FALSE(first_layer<DensityNormalization>(m).density.reads_features());
+  // No route evaluates such a function without the features.
+  double w[100];
+  EXPECT_THROW(c.radial.for_pair(0, 0), std::logic_error);
+  EXPECT_THROW(c.radial.derivatives(1.0, 0, 1, w), std::logic_error);
+
+  const auto expect_refused = [&](const char *where, const Json &value, std::vector<std::string> parts) {
+    o.hidden = {"5x0e+5x1o", "13x0e"};
+    expect_refusal(
+        o,
+        [&](ModelDocument &d) {
+          Json &layers = d.document["layers"];
+          for (size_t k = layers.size(); k-- > 0;)
+            if (layers[k]["type"] == "convolution") {
+              layers[k][Json::json_pointer(where)] = value;
+              parts.push_back("layers[" + std::to_string(k) + "]");
+              return;
+            }
+        },
+        parts);
+  };
+  expect_refused("/radial/sender/block", 1, {"radial.sender.block", "a 0e block", "5x1o"});
+  expect_refused("/paths/0/r_power", 2, {"paths", "r_power"});
+  o.connected_channels = 13;
+  expect_refusal(o, [](ModelDocument &) {}, {"paths", "uvu paths"});
 }
 
 TEST(ModelFile, refuses_bad_density_normalizations) {
@@ -637,7 +682,11 @@ TEST(ModelFile, refuses_bad_convolutions) {
   expect_refused_value(path + "/in", 1, {"layers[3].paths[1].in"});
   expect_refused_value(path + "/l", 3, {"layers[3].paths[1].l", "0 to 2"});
   expect_refused_value(path + "/l", 0, {"layers[3].paths"});
-  expect_refused_value(path + "/out", 0, {"layers[3].paths[1].out", "1 to 1"});
+  expect_refused_value(path + "/out", 3, {"layers[3].paths[1].out", "0 to 2"});
+  expect_refused_value(path + "/out", 0, {"layers[3].paths[1]", "parity"});
+  expect_refused_value(path + "/connection", "uvv", {"layers[3].paths[1].connection", "uvu or uvw", "uvv"});
+  expect_refused_value(path + "/connection", 1, {"layers[3].paths[1].connection"});
+  expect_refused_value(path + "/connection", "uvw", {"layers[3].radial.weights[2]", "[8, 195]"});
   expect_refused_value(path + "/r_power", -1, {"layers[3].paths[1].r_power"});
   expect_refused_value(path + "/r_power", 17, {"layers[3].paths[1].r_power"});
   expect_refused_value(path + "/scale", Json::array(), {"layers[3].paths[1].scale", "an array"});

@@ -156,6 +156,20 @@ TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
   });
 }
 
+TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    if (c.op.rows_per_bin() != 2) return;    // the answers for the exact weights
+    for (const bool gathered : {false, true}) {
+      auto x_adj = c.zero_x_adj();
+      const std::string how = what + (gathered ? ", gathered" : "");
+      expect_near(c.weights_adj(kernels, gathered, x_adj), expected.w_adj, ROUNDING<T>, how);
+      // The weights are read before they are replaced.
+      expect_near(unpack<T>(c.p.product().irreps_in, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, how + ", x");
+    }
+  });
+}
+
 TEST_P(ConvolutionKernels, backward_adds_to_x_adj) {
   for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
     using T = std::decay_t<decltype(c.x[0])>;
@@ -200,7 +214,12 @@ TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
       tiled_y.insert(tiled_y.end(), y.begin(), y.end());
     }
     EXPECT_TRUE(same_bits<T>(y_adj, tiled_y)) << what;
-    EXPECT_TRUE(same_bits<T>(x_adj, tiled_x)) << what;
+    // uvw paths of one input block add to x_adj one after another in each tile.
+    const Irreps &irreps = c.p.product().irreps_in;
+    if (has_uvw(c.p))
+      expect_near(unpack<T>(irreps, tiled_x, NUM_SENDERS), unpack<T>(irreps, x_adj, NUM_SENDERS), ROUNDING<T>, what);
+    else
+      EXPECT_TRUE(same_bits<T>(x_adj, tiled_x)) << what;
 
     auto gathered = c.zero_x_adj(), gathered_again = c.zero_x_adj();
     c.backward_gather(kernels, gathered);
@@ -234,22 +253,24 @@ INSTANTIATE_TEST_SUITE_P(Host, ConvolutionKernels, ::testing::ValuesIn(kinds_of_
 TEST(UnitLibrary, the_problems_meet_every_generated_unit) {
   std::set<std::string> met, wanted;
   for (const KernelProblem &p : kernel_problems())
-    for (int block = 0; block < p.product().irreps_in.size(); ++block) {
-      std::vector<int> order;
-      met.insert(unit_shape(p.product(), block, order).key());
-    }
-  for (const UnitShape &unit : common_units()) {
-    EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
-    for (const InstructionSet set : available_sets()) {
-      const bool is_expected = set != InstructionSet::generic;
-      EXPECT_EQ(find_unit_kernel<float>(set, unit.key()) != nullptr, is_expected) << unit.key();
-      EXPECT_EQ(find_unit_kernel<double>(set, unit.key()) != nullptr, is_expected) << unit.key();
-    }
+    for (const ProductUnit &unit : units_of(p.product())) met.insert(unit.shape.key());
+  for (const InstructionSet set : available_sets()) {
+    const bool is_expected = set != InstructionSet::generic;
+    const auto expect_kernels = [&](const UnitShape &unit, const auto *of_float, const auto *of_double) {
+      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
+      EXPECT_EQ(of_float != nullptr, is_expected) << unit.key();
+      EXPECT_EQ(of_double != nullptr, is_expected) << unit.key();
+    };
+    for (const UnitShape &unit : common_units())
+      expect_kernels(unit, find_unit_kernel<float>(set, unit.key()), find_unit_kernel<double>(set, unit.key()));
+    for (const UnitShape &unit : common_uvw_paths())
+      expect_kernels(unit, find_uvw_kernel<float>(set, unit.key()), find_uvw_kernel<double>(set, unit.key()));
   }
 }
 
 TEST(UnitLibrary, an_unknown_unit_has_no_kernel) {
   EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), "9_99"), nullptr);
+  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), "uvw_9_99"), nullptr);
 }
 
 TEST(HostKernels, best_instruction_set_is_available) {

@@ -49,7 +49,7 @@ int main(int argc, char **argv) {
       return 2;
     }
   }
-  equi::start_kokkos(num_threads, -1);
+  equi::start_kokkos(num_threads, 0);
   if (task.empty()) return RUN_ALL_TESTS();
   const auto found = equi::testing::child_tasks().find(task);
   if (found == equi::testing::child_tasks().end()) {

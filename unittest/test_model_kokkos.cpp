@@ -135,6 +135,11 @@ TEST(ModelKokkos, the_log_names_precision_kernels_and_tables) {
     EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
   EXPECT_NE(make_kokkos(model, {Precision::double_, true, true})->describe().find("deterministic"), std::string::npos);
   EXPECT_NE(make_kokkos(model, {Precision::double_, true})->describe().find("exact"), std::string::npos);
+  TinyModelOptions options;
+  options.sender_scalars = 5;
+  const std::string no_table = make_kokkos(make_tiny_model(options).model())->describe();
+  EXPECT_NE(no_table.find("no table"), std::string::npos) << no_table;
+  EXPECT_EQ(no_table.find("knots"), std::string::npos) << no_table;
 }
 
 }    // namespace

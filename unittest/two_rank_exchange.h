@@ -206,19 +206,21 @@ class RankGroup {
 
 // Results summed over ranks, per real atom.
 struct Evaluation {
-  double energy = 0.0;
+  double energy = 0.0, energy_tangent = 0.0;
   std::array<double, 6> virial{};
   int64_t num_edges = 0;
-  std::vector<Vector3> forces;
+  std::vector<Vector3> forces, force_tangents;
   std::vector<double> atom_energy;
   std::vector<std::array<double, 9>> atom_virial;
   std::vector<std::exception_ptr> errors;    // per rank; null: none
   double bystander_force = 0.0;              // sum of magnitudes over ranks, to stay zero
 };
 
-// One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure.
+// One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
+// real atoms, for an evaluator that takes one; or null.
 inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions, const std::vector<int> &real_atom,
-                     GhostExchange &exchange, std::mutex &mutex, Evaluation &sum) {
+                     GhostExchange &exchange, std::mutex &mutex, Evaluation &sum,
+                     const std::vector<Vector3> *direction = nullptr) {
   const size_t num_atoms = positions.size();
   std::vector<Vector3> forces(num_atoms, Vector3{});
   std::vector<double> atom_energy(num_atoms, 0.0);
@@ -230,19 +232,30 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   request.atom_energy = atom_energy.data();
   request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
   request.virial = true;
+  std::vector<Vector3> directions(num_atoms, Vector3{}), tangents(num_atoms, Vector3{});
+  if (direction) {
+    for (size_t a = 0; a < num_atoms; ++a)
+      if (real_atom[a] >= 0) directions[a] = (*direction)[real_atom[a]];
+    request.direction = reinterpret_cast<const double(*)[3]>(directions.data());
+    request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
+  }
   const EvaluationResult result = evaluator.evaluate(request, exchange);
 
   const std::lock_guard<std::mutex> lock(mutex);
   sum.energy += result.energy;
+  sum.energy_tangent += result.energy_tangent;
   sum.num_edges += result.num_edges;
   for (int k = 0; k < 6; ++k) sum.virial[k] += result.virial[k];
   for (size_t a = 0; a < num_atoms; ++a) {
     const int i = real_atom[a];
     if (i < 0) {
-      for (int k = 0; k < 3; ++k) sum.bystander_force += std::fabs(forces[a][k]);
+      for (int k = 0; k < 3; ++k) sum.bystander_force += std::fabs(forces[a][k]) + std::fabs(tangents[a][k]);
       continue;
     }
-    for (int k = 0; k < 3; ++k) sum.forces[i][k] += forces[a][k];
+    for (int k = 0; k < 3; ++k) {
+      sum.forces[i][k] += forces[a][k];
+      sum.force_tangents[i][k] += tangents[a][k];
+    }
     sum.atom_energy[i] += atom_energy[a];
     for (int k = 0; k < 9; ++k) sum.atom_virial[i][k] += atom_virial[a][k];
   }
@@ -251,6 +264,7 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
 inline Evaluation make_evaluation(int num_real, int num_ranks) {
   Evaluation sum;
   sum.forces.assign(num_real, Vector3{});
+  sum.force_tangents.assign(num_real, Vector3{});
   sum.atom_energy.assign(num_real, 0.0);
   sum.atom_virial.assign(num_real, std::array<double, 9>{});
   sum.errors.assign(num_ranks, nullptr);
@@ -258,18 +272,20 @@ inline Evaluation make_evaluation(int num_real, int num_ranks) {
 }
 
 // The whole structure on one rank; errors are thrown.
-inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s) {
+inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
+                                 const std::vector<Vector3> *direction = nullptr) {
   Evaluation sum = make_evaluation(s.neighborhood.num_receivers, 1);
   std::mutex mutex;
   NoExchange none;
   evaluator.set_neighborhood(s.neighborhood);
-  add_rank(evaluator, s.positions, s.owner, none, mutex, sum);
+  add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction);
   return sum;
 }
 
 // The same split among threads, with one evaluator per rank; errors are collected.
 inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &evaluators,
-                                 const std::vector<RankPart> &parts, int num_real, RankGroup &group) {
+                                 const std::vector<RankPart> &parts, int num_real, RankGroup &group,
+                                 const std::vector<Vector3> *direction = nullptr) {
   Evaluation sum = make_evaluation(num_real, static_cast<int>(parts.size()));
   std::mutex mutex;
   std::vector<std::thread> threads;
@@ -277,7 +293,8 @@ inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &
     threads.emplace_back([&, r] {
       try {
         evaluators[r]->set_neighborhood(parts[r].neighborhood);
-        add_rank(*evaluators[r], parts[r].positions, parts[r].real_atom, group.rank(static_cast<int>(r)), mutex, sum);
+        add_rank(*evaluators[r], parts[r].positions, parts[r].real_atom, group.rank(static_cast<int>(r)), mutex, sum,
+                 direction);
       } catch (...) {
         sum.errors[r] = std::current_exception();
       }

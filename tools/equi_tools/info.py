@@ -21,7 +21,10 @@ def _layer_line(layer):
             f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}){', ' + ', '.join(extra) if extra else ''}"
         )
     if kind == "convolution":
-        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths"
+        # Then no table holds its weights.
+        reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
+        extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
+        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
     if kind == "density_normalization":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
     if kind == "symmetric_contraction":
@@ -42,8 +45,12 @@ def _paths(layer):
     def l_of(block):
         return int(block.split("x")[1][:-1])
 
+    def text_of(p):
+        connection = "" if p.get("connection", "uvu") == "uvu" else f" ({p['connection']})"
+        return f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}{connection}"
+
     ins, outs = layer["irreps_in"].split("+"), layer["irreps_out"].split("+")
-    return " ".join(f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}" for p in layer["paths"])
+    return " ".join(map(text_of, layer["paths"]))
 
 
 def summary(path):

@@ -20,6 +20,7 @@ CASES = {
     "box_below_cutoff": ("xplor", primitive()),
     "mace": ("mace/plain", oxide()),
     "mace_density": ("mace/density", heavy_salt()),
+    "mace_weights_of_features": ("mace/attention_all", oxide()),
     "mace_nonlinear": ("mace/nonlinear_transform", rutile()),
     "framework_nequip": ("nequip/checkpoint_options", oxide()),
 }

@@ -119,13 +119,15 @@ class EquiEvaluator:
                 h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
-    def radial_network(self, net, basis, receivers, senders):
-        """Outputs [E, h_out] without the cutoff function of `times_cutoff`."""
+    def radial_network(self, net, basis, species, i, j, x=None):
+        """Outputs [E, h_out] without the cutoff function of `times_cutoff`; x: the input of a convolution."""
         inputs = [basis]
-        if "sender" in net:
-            inputs.append(self.tensors[net["sender"]][senders])
-        if "receiver" in net:
-            inputs.append(self.tensors[net["receiver"]][receivers])
+        for key, atoms in (("sender", j), ("receiver", i)):
+            part = net.get(key)
+            if isinstance(part, dict):
+                inputs.append(x[part["block"]][atoms, :, 0])
+            elif part is not None:
+                inputs.append(self.tensors[part][species[atoms]])
         return self.network(net, torch.cat(inputs, dim=1))
 
     @staticmethod
@@ -242,7 +244,7 @@ class EquiEvaluator:
                 features[layer["output"]] = out
             elif kind == "convolution":
                 x, out = features[layer["input"]], zeros(layer["irreps_out"])
-                weights, column = self.radial_network(layer["radial"], basis, species[i], species[j]), 0
+                weights, column = self.radial_network(layer["radial"], basis, species, i, j, x), 0
                 if layer["radial"].get("times_cutoff", False):
                     weights = weights * self.cutoff_function(self.stretched(r, species[i], species[j]))[:, None]
                 for path in layer["paths"]:
@@ -257,7 +259,7 @@ class EquiEvaluator:
                 assert column == weights.shape[1]
                 features[layer["output"]] = out
             elif kind == "density_normalization":
-                q = self.radial_network(layer["radial"], basis, species[i], species[j])[:, 0]
+                q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)
                 if layer["radial"].get("times_cutoff", False):
                     density = density * self.cutoff_function(self.stretched(r, species[i], species[j]))
@@ -308,3 +310,15 @@ class EquiEvaluator:
             virial = torch.einsum("ea,eb->ab", vec.detach(), g) / abs(np.linalg.det(cell))
             stress = ((virial + virial.T) / 2).numpy()[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
         return energies.sum().item(), forces.numpy(), stress, energies.detach().numpy()
+
+    def hessian_vector(self, symbols, positions, direction, cell=None, pbc=(False,) * 3):
+        """The matrix of second derivatives times direction [N, 3], by differentiating twice."""
+        species = torch.tensor([self.document["elements"].index(s) for s in symbols])
+        positions = np.asarray(positions, float)
+        i, j, shift = neighbours(positions, cell, pbc, self.document["cutoff"])
+        i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
+        r = torch.tensor(positions).requires_grad_(True)
+        energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))
+        (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
+        (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)
+        return product.numpy()

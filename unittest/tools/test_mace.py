@@ -108,7 +108,7 @@ def test_every_option_is_converted_exactly(name, folder, model):
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32"]
+    "name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32", "attention_all"]
 )
 def test_oracle_is_the_framework_as_its_users_run_it(name, model):
     exact = mace_oracle.float64_calculator(model(name), last_head(name))
@@ -195,6 +195,7 @@ def test_a_head_named_default_is_the_default_as_in_mace(folder, model):
         ("agnesi", ["Cs", "H"]),
         ("many_elements", ["U", "H", "Si"]),
         ("heads", ["Cl"]),
+        ("attention_all", ["Cl", "O"]),
     ],
 )
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
@@ -204,7 +205,7 @@ def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
 
 
 @pytest.mark.parametrize(
-    "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention"]
+    "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention", "attention_all"]
 )
 def test_every_number_of_a_file_matters(name, folder, model):
     """The comparison has teeth: a thousandth of any one tensor is above ten times its tolerance."""
@@ -304,6 +305,9 @@ def test_info_names_what_is_inside(folder, model, capsys):
     text = capsys.readouterr().out
     for word in ("MACE", "H Na Cs", "agnesi", "symmetric_contraction", "pair_repulsion", "agnesi.model", "triclinic"):
         assert word in text
+    convert(model("attention_all"), folder / "attention.equi", quiet=True)
+    assert main(["info", str(folder / "attention.equi")]) == 0
+    assert capsys.readouterr().out.count("radial network on features of sender and receiver") == 2
     for name in ("gaussian", "chebyshev", "nonlinear"):
         convert(model(name), folder / "x.equi", quiet=True)
         assert main(["info", "--json", str(folder / "x.equi")]) == 0
@@ -395,12 +399,7 @@ def no_scalars(module):
 
 
 CHARGE = {"total_charge": dict(type="continuous", per="graph", in_dim=1, emb_dim=4)}
-ATTENTION = dict(first=mace_testing.ATTENTION, blocks=mace_testing.ATTENTION)
 REFUSED = {
-    "attention": (
-        other_model(**ATTENTION),
-        "interactions.1: RealAgnosticAttResidualInteractionBlock: its radial weights",
-    ),
     "charge": (other_model(embedding_specs=CHARGE), "embedding_specs: the model takes further inputs (total_charge)"),
     "dipoles": (edited(dipole_class), "EnergyDipolesMACE"),
     "unknown module": (edited(add_module), "module les (Linear)"),

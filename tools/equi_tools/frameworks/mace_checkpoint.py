@@ -222,11 +222,6 @@ def audit(model):
     for t, module in enumerate(model.interactions.children()):
         if class_name(module) not in INTERACTIONS:
             raise EquiError(f"interactions.{t}: block {class_name(module)} is not supported")
-        if class_name(module) == "RealAgnosticAttResidualInteractionBlock" and t > 0:
-            raise EquiError(
-                f"interactions.{t}: RealAgnosticAttResidualInteractionBlock: its radial weights depend on the atoms' "
-                "features, which the .equi format has for the first interaction only"
-            )
     for t, module in enumerate(model.readouts.children()):
         if class_name(module) not in READOUTS:
             raise EquiError(f"readouts.{t}: block {class_name(module)} is not supported, only {', '.join(READOUTS)}")

@@ -24,6 +24,9 @@ BOHR = 0.529  # Angstrom, mace's digits
 
 SCALAR = (0, 1)  # equal to e3nn's irrep 0e
 
+# The interaction block whose radial networks read scalars of both atoms.
+ATTENTION = "RealAgnosticAttResidualInteractionBlock"
+
 
 class _Converter:
     def __init__(self, checkpoint, head, elements):
@@ -131,15 +134,23 @@ class _Converter:
         return irreps_out
 
     def linear(self, name, module, source, target, accumulate=False):
-        irreps_in, irreps_out, matrices, biases = self.linear_parts(name, module)
-        blocks = [
-            {"in": i, "out": j, "weight": self.tensor(f"{name}.weight.{i}.{j}", weight), "scale": scale}
-            for i, j, weight, scale in matrices
-        ]
-        biases = [
-            {"out": j, "tensor": self.tensor(f"{name}.bias.{j}", bias), "scale": scale}
-            for j, (bias, scale) in biases.items()
-        ]
+        return self.linears([(name, module)], source, target, accumulate)
+
+    def linears(self, modules, source, target, accumulate=False):
+        """One layer for several (name, module) of one input; its output has their blocks one after another."""
+        blocks, biases, irreps_out = [], [], irreps_of([])
+        for name, module in modules:
+            irreps_in, irreps, matrices, bias_of = self.linear_parts(name, module)
+            first = len(irreps_out)
+            blocks += [
+                {"in": i, "out": first + j, "weight": self.tensor(f"{name}.weight.{i}.{j}", weight), "scale": scale}
+                for i, j, weight, scale in matrices
+            ]
+            biases += [
+                {"out": first + j, "tensor": self.tensor(f"{name}.bias.{j}", bias), "scale": scale}
+                for j, (bias, scale) in bias_of.items()
+            ]
+            irreps_out = irreps_out + irreps
         return self.add_linear(source, irreps_in, target, irreps_out, blocks, biases, accumulate=accumulate)
 
     def species_product(self, name, module, source, target):
@@ -342,7 +353,7 @@ class _Converter:
         ((_, _, weight, scale),) = matrices
         return (inputs @ (weight.astype(np.float64) * scale))[self.species]
 
-    def pair_inputs(self, t, block):
+    def pair_inputs(self, t, block, irreps_up):
         """Further inputs of the radial networks: keys `sender` and `receiver`."""
         name, kind = f"interactions.{t}", class_name(block)
         if kind == "RealAgnosticResidualNonLinearInteractionBlock":
@@ -351,7 +362,10 @@ class _Converter:
                 "sender": self.species_rows(f"{name}.source_embedding", block.source_embedding, onehot),
                 "receiver": self.species_rows(f"{name}.target_embedding", block.target_embedding, onehot),
             }
-        elif kind == "RealAgnosticAttResidualInteractionBlock":
+        elif kind == ATTENTION and t > 0:
+            # The last block of the convolution's input.
+            return {key: {"block": len(irreps_up)} for key in ("sender", "receiver")}
+        elif kind == ATTENTION:
             # The features of the first interaction are those of the species.
             rows = self.species_rows(f"{name}.linear_down", block.linear_down, self.embedded)
             shared = self.tensor(f"{name}.linear_down.rows", rows)
@@ -360,12 +374,15 @@ class _Converter:
             return {}
         return {key: self.tensor(f"{name}.{key}", array) for key, array in rows.items()}
 
-    def convolution(self, t, block, source, target, denominator):
+    def convolution(self, t, block, source, irreps_in, target, denominator):
+        """irreps_in: of the input, which may have blocks more than the product reads."""
         name, product = f"interactions.{t}", block.conv_tp
         self.expect_class(product, f"{name}.conv_tp", "TensorProduct")
-        irreps_in, irreps_edge, irreps_mid = map(
+        irreps_up, irreps_edge, irreps_mid = map(
             irreps_of, (product.irreps_in1, product.irreps_in2, product.irreps_out)
         )
+        if irreps_in[: len(irreps_up)] != irreps_up:
+            raise EquiError(f"internal: {name}: irreps {irreps_text(irreps_up)} of a feature {irreps_text(irreps_in)}")
         self.check_harmonics(name, irreps_edge)
         buffers = dict(product.named_buffers())
         paths = []
@@ -433,21 +450,25 @@ class _Converter:
         name, kind = f"interactions.{t}", class_name(block)
         y, m, a, x = f"y{t}", f"m{t}", f"a{t}", f"x{t + 1}"
         has_density = "Density" in kind or "NonLinear" in kind
-        self.pair_rows = self.pair_inputs(t, block)
+        self.pair_rows = self.pair_inputs(t, block, irreps_of(block.linear_up.irreps_out))
         connected = False
         if kind == "RealAgnosticResidualNonLinearInteractionBlock":
             self.linear(f"{name}.skip_tp", block.skip_tp, source, x)
             connected = True
-        elif kind == "RealAgnosticAttResidualInteractionBlock":
+        elif kind == ATTENTION:
             self.linear(f"{name}.skip_linear", block.skip_linear, source, x)
             connected = True
         elif "Residual" in kind:
             connected = self.species_product(f"{name}.skip_tp", block.skip_tp, source, x)
-        self.linear(f"{name}.linear_up", block.linear_up, source, y)
+        # What the radial network reads of the atoms is exchanged among ranks together with what the product reads.
+        up = [(f"{name}.linear_up", block.linear_up)]
+        if kind == ATTENTION and t > 0:
+            up.append((f"{name}.linear_down", block.linear_down))
+        irreps_y = self.linears(up, source, y)
         denominator = 1.0 if has_density else float(block.avg_num_neighbors)
         if denominator == 0.0:
             raise EquiError(f"{name}.avg_num_neighbors is zero")
-        self.convolution(t, block, y, m, denominator)
+        self.convolution(t, block, y, irreps_y, m, denominator)
         if kind == "RealAgnosticResidualNonLinearInteractionBlock":
             irreps = self.linear(f"{name}.linear_1", block.linear_1, m, f"{a}_sum")
             offset, factor = self.number(f"{name}.alpha"), self.number(f"{name}.beta")

@@ -1,0 +1,126 @@
+// The radial weights of a convolution whose network reads features of the edge's atoms. No table holds such weights:
+// the network is evaluated for a run of edges at a time, by products of matrices, and backward from the adjoints of the
+// weights.
+#ifndef EQUI_EDGE_NETWORK_H
+#define EQUI_EDGE_NETWORK_H
+
+#include "buffer.h"
+#include "feature_layout.h"
+#include "host_kernels.h"
+#include "node_ops.h"
+#include "radial_function.h"
+
+#include <vector>
+
+namespace equi {
+
+// Where the kernels look for a weight of the model. In a table with R rows per slab: number R * first + row * stride +
+// lane.
+struct WeightColumn {
+  int64_t first;
+  int stride, lane;
+  double scale;    // constants of the path
+};
+
+// What the network reads of edges [0, count). Rows are those of x, the input of the convolution.
+template <class T, class G>
+struct NetworkEdges {
+  int64_t count;
+  const G *distance;
+  const int *receiver_species, *sender_species;
+  const int *receiver_row, *sender_row;
+  FeatureRows<const T> x;
+};
+
+// Where the adjoints of what the network reads go; all are added to. Null: not wanted.
+template <class T>
+struct NetworkAdjoints {
+  T *distance;    // number e * stride
+  int stride;
+  FeatureRows<T> receiver, sender;    // adjoints of x
+  const int *receiver_row, *sender_row;
+};
+
+template <class T>
+class EdgeNetwork {
+ public:
+  // in: of the convolution's input. columns: of the network's outputs.
+  EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
+              const std::vector<WeightColumn> &columns);
+
+  bool reads_receiver() const { return receiver_.group >= 0; }
+  bool reads_sender() const { return sender_.group >= 0; }
+
+  // Numbers of scratch for so many edges.
+  int64_t scratch_size(int64_t count) const { return basis_size() + count * scratch_row_; }
+
+  // Writes the weights of edge e into row e of each slab of `count` rows. scratch is aligned to a float64.
+  template <class G>
+  void forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, T *scratch, T *weights) const;
+
+  // From the adjoints of the weights, which lie like them. scratch: as forward left it for the same edges, and used up.
+  template <class G>
+  void backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, T *scratch, const T *weights_adj,
+                const NetworkAdjoints<T> &adjoints) const;
+
+  std::size_t bytes() const;
+
+ private:
+  // A product of matrices, out = in weight.
+  struct Product {
+    int rows, cols;
+    AlignedVector<T> weight, transposed;
+    void forward(int64_t count, const T *in, T *out) const;
+    void backward(int64_t count, const T *out_adj, bool add, T *in_adj) const;
+  };
+  struct Hidden {
+    Product product;
+    std::vector<T> bias;                      // empty or [cols]
+    std::vector<T> norm_weight, norm_bias;    // empty or [cols]
+    T epsilon;
+    // Numbers per edge before these arrays in the scratch: before and after the activation; normalised components and
+    // the factor that made them.
+    int64_t z, h, normalized, factor;
+  };
+  // The part of the inputs that comes from one atom.
+  struct AtomInputs {
+    int first = 0, size = 0;        // columns of the inputs
+    std::vector<T> rows;            // [species][size], or
+    int group = -1, channel = 0;    // the channels of a block
+  };
+  // Weights that lie side by side in the kernels' memory.
+  struct Slab {
+    int64_t first;
+    Product product;
+  };
+
+  Product make_product(const Matrix &m) const;
+  // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
+  int64_t basis_size() const { return 2 * num_basis_ * static_cast<int64_t>(sizeof(double) / sizeof(T)); }
+  void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const T> x,
+                  T *inputs) const;
+  void add_adjoints(const AtomInputs &part, int64_t count, const T *inputs_adj, const int *rows,
+                    FeatureRows<T> x_adj) const;
+  void normalize(const Hidden &layer, int64_t count, T *scratch) const;
+  void normalize_backward(const Hidden &layer, int64_t count, const T *scratch, T *adjoint) const;
+  GateCall<T> activation_call(const Hidden &layer, int64_t count, T *z, T *h) const;
+
+  FeatureLayout in_;
+  int num_species_;
+  std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
+  int num_basis_, num_inputs_;
+  AtomInputs receiver_, sender_;
+  std::vector<Hidden> hidden_;
+  Activation activation_;
+  T activation_scale_;
+  bool times_cutoff_, has_last_bias_;
+  std::vector<Slab> slabs_;
+  int last_width_;    // inputs of the last product; a bias is one of them, which is 1
+  // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
+  // function and its derivative, inputs of the last product, and two for adjoints.
+  int64_t inputs_, slopes_, cutoff_, last_, adjoint_[2], scratch_row_ = 0;
+};
+
+}    // namespace equi
+
+#endif

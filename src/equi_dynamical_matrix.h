@@ -1,0 +1,27 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// The command equi_dynamical_matrix: that of LAMMPS's dynamical_matrix with exact second derivatives. The manual page
+// is doc/second_derivatives.rst.
+
+#ifndef LMP_EQUI_DYNAMICAL_MATRIX_H
+#define LMP_EQUI_DYNAMICAL_MATRIX_H
+
+#include "command.h"
+
+namespace LAMMPS_NS {
+
+class EquiDynamicalMatrix : public Command {
+ public:
+  explicit EquiDynamicalMatrix(class LAMMPS *lmp) : Command(lmp) {}
+  void command(int, char **) override;
+};
+
+}    // namespace LAMMPS_NS
+
+#endif

@@ -1,0 +1,27 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// The command equi_modes: the lowest vibrational modes of a group of atoms. The manual page is
+// doc/second_derivatives.rst.
+
+#ifndef LMP_EQUI_MODES_H
+#define LMP_EQUI_MODES_H
+
+#include "command.h"
+
+namespace LAMMPS_NS {
+
+class EquiModes : public Command {
+ public:
+  explicit EquiModes(class LAMMPS *lmp) : Command(lmp) {}
+  void command(int, char **) override;
+};
+
+}    // namespace LAMMPS_NS
+
+#endif

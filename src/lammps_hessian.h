@@ -1,0 +1,54 @@
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Second derivatives for commands: LAMMPS is set up for the atoms as they are, then products of the matrix of second
+// derivatives with vectors are taken.
+
+#ifndef EQUI_LAMMPS_HESSIAN_H
+#define EQUI_LAMMPS_HESSIAN_H
+
+#include "pointers.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace LAMMPS_NS {
+class PairEqui;
+}
+
+namespace equi {
+
+class LammpsHessian : protected LAMMPS_NS::Pointers {
+ public:
+  // Checks that pair style equi is all there is, applies the init() of LAMMPS, and sets up ghosts and neighbours.
+  // command: for error messages. Collective, as all that follows.
+  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command);
+
+  // H v and v of this rank's atoms, [nlocal].
+  using Vectors = std::vector<std::array<double, 3>>;
+  void multiply(const Vectors &v, Vectors &hv);
+
+  int find_group(const std::string &id) const;
+  bool in_group(int igroup, int atom_index) const;
+  // Of this rank's atoms.
+  double mass(int atom_index) const;
+  // [natoms] by ID, on all ranks; IDs must be 1 .. natoms.
+  std::vector<double> gather(int width, const std::vector<double> &of_local_atoms) const;
+  // From energy/length^2/mass in LAMMPS's units to 10 J/mol/Angstrom^2/(g/mol), the unit of frequencies in 1/ps
+  // squared.
+  double energy_per_area_and_mass() const;
+
+ private:
+  std::string command_;
+  LAMMPS_NS::PairEqui *pair_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,37 @@
+// The lowest eigenvalues of a symmetric matrix that is known by its products with vectors, split among ranks.
+#ifndef EQUI_LOWEST_EIGENPAIRS_H
+#define EQUI_LOWEST_EIGENPAIRS_H
+
+#include <functional>
+#include <vector>
+
+namespace equi {
+
+struct SymmetricOperator {
+  // w = A v for this rank's parts of the vectors; collective.
+  std::function<void(const std::vector<double> &v, std::vector<double> &w)> multiply;
+  // Replaces numbers by their sums over ranks; collective.
+  std::function<void(std::vector<double> &numbers)> sum_over_ranks;
+};
+
+struct EigenOptions {
+  int count = 1;
+  double tolerance = 1e-8;    // of the residual |A x - value x|, relative to the largest eigenvalue met
+  int max_products = 1000;
+};
+
+struct Eigenpairs {
+  std::vector<double> values;                  // ascending
+  std::vector<std::vector<double>> vectors;    // this rank's parts, of length one
+  std::vector<double> residuals;               // relative as the tolerance
+  int products = 0;
+  bool converged = false;
+};
+
+// start: this rank's parts of at least one vector. progress(products, number converged) after each round.
+Eigenpairs lowest_eigenpairs(const SymmetricOperator &a, std::vector<std::vector<double>> start,
+                             const EigenOptions &options, const std::function<void(int, int)> &progress);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,187 @@
+// Derivatives of forces along a direction, -H v, by evaluators of duals.
+#include "evaluator_laws.h"
+#include "make_kokkos.h"
+#include "model_file.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <random>
+#include <tuple>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Sums of some thousand products in float64, relative to the largest number of a result.
+constexpr double SUM_ROUNDING = 1e-12;
+// Central differences of forces, relative to the largest component of H v.
+constexpr double DIFFERENCES = 1e-7;
+// Weights and slopes in float32 through three layers.
+constexpr double FLOAT32_NETWORK = 3e-4;
+
+std::vector<Vector3> random_direction(int num_atoms, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> component(-1.0, 1.0);
+  std::vector<Vector3> v(num_atoms);
+  for (Vector3 &one : v)
+    for (double &c : one) c = component(random);
+  return v;
+}
+
+double dot(const std::vector<Vector3> &a, const std::vector<Vector3> &b) {
+  double sum = 0.0;
+  for (size_t i = 0; i < a.size(); ++i)
+    for (int k = 0; k < 3; ++k) sum += a[i][k] * b[i][k];
+  return sum;
+}
+
+KokkosOptions with_direction(KokkosOptions options) {
+  options.directional = true;
+  return options;
+}
+
+// radial exact, deterministic
+class Directional : public ::testing::TestWithParam<std::tuple<bool, bool, TinyCase>> {
+ protected:
+  Directional()
+      : options{Precision::double_, std::get<0>(GetParam()), std::get<1>(GetParam())},
+        model(std::get<2>(GetParam()).model()),
+        structure(random_structure(model.num_species(), 7)),
+        direction(random_direction(structure.size(), 11)) {}
+
+  Evaluation along(const std::vector<Vector3> &v) const {
+    return evaluate_whole(*make_kokkos(model, with_direction(options)), structure.images(model.cutoff), &v);
+  }
+
+  const KokkosOptions options;
+  const Model model;
+  const Structure structure;
+  const std::vector<Vector3> direction;
+};
+
+TEST_P(Directional, energies_forces_and_virials_are_those_of_plain_numbers) {
+  const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.cutoff));
+  const Evaluation duals = along(direction);
+  expect_same(duals, plain, ROUNDING, "duals");
+  EXPECT_NEAR(duals.energy_tangent, -dot(plain.forces, direction),
+              10 * ROUNDING.absolute * largest_force(plain.forces));
+}
+
+TEST_P(Directional, force_tangents_are_differences_of_forces) {
+  const std::vector<Vector3> tangents = along(direction).force_tangents;
+  const auto evaluator = make_kokkos(model, options);
+  const auto forces_at = [&](double step) {
+    Structure moved = structure;
+    for (int i = 0; i < moved.size(); ++i)
+      for (int k = 0; k < 3; ++k) moved.positions[i][k] += step * direction[i][k];
+    return evaluate_whole(*evaluator, moved.images(model.cutoff)).forces;
+  };
+  // (4 D(h/2) - D(h)) / 3, at the best of several steps.
+  double best = INFINITY;
+  for (const double h : {2e-3, 1e-3, 5e-4}) {
+    const auto wide_up = forces_at(h), wide_down = forces_at(-h), up = forces_at(0.5 * h), down = forces_at(-0.5 * h);
+    std::vector<Vector3> slope(structure.size());
+    for (int i = 0; i < structure.size(); ++i)
+      for (int k = 0; k < 3; ++k)
+        slope[i][k] = (8 * (up[i][k] - down[i][k]) - (wide_up[i][k] - wide_down[i][k])) / (6 * h);
+    best = std::min(best, largest_difference(tangents, slope));
+  }
+  const double largest = largest_force(tangents);
+  ASSERT_GT(largest, 1e-3);
+  EXPECT_LT(best, DIFFERENCES * largest);
+}
+
+TEST_P(Directional, the_matrix_is_symmetric_and_translations_are_in_its_kernel) {
+  const std::vector<Vector3> other = random_direction(structure.size(), 12);
+  const std::vector<Vector3> hv = along(direction).force_tangents, hu = along(other).force_tangents;
+  const double size = structure.size() * std::max(largest_force(hv), largest_force(hu));
+  EXPECT_NEAR(dot(other, hv), dot(direction, hu), SUM_ROUNDING * size);
+
+  const std::vector<Vector3> shift(structure.size(), Vector3{0.3, -0.7, 0.9});
+  const Evaluation still = along(shift);
+  EXPECT_EQ(largest_force(still.force_tangents), 0.0);
+  EXPECT_EQ(still.energy_tangent, 0.0);
+}
+
+TEST_P(Directional, ranks_agree_with_one_rank) {
+  const ImageStructure images = structure.images(model.cutoff);
+  const Evaluation whole = along(direction);
+  const std::vector<std::vector<int>> splits = {{0, 1, 0, 1, 1, 0, 1, 0}, {3, 0, 1, 1, 3, 0, 3, 1}};
+  for (const std::vector<int> &split : splits) {
+    const int num_ranks = 1 + *std::max_element(split.begin(), split.end());
+    const std::vector<RankPart> parts = split_structure(images, split, num_ranks);
+    std::vector<std::unique_ptr<Evaluator>> evaluators;
+    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make_kokkos(model, with_direction(options)));
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
+    for (const auto &error : e.errors) ASSERT_FALSE(error);
+    expect_same(e, whole, ROUNDING, std::to_string(num_ranks) + " ranks");
+    EXPECT_LT(largest_difference(e.force_tangents, whole.force_tangents),
+              SUM_ROUNDING * largest_force(whole.force_tangents));
+    EXPECT_EQ(group.calls(0), 2 * (model.num_convolutions() - 1));
+    if (model.num_convolutions() == 1) continue;
+    group.mute_reverse = true;
+    const Evaluation broken = evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
+    EXPECT_GT(largest_difference(broken.force_tangents, whole.force_tangents), NOTICEABLE);
+  }
+}
+
+TEST_P(Directional, mixed_precision_is_near_double) {
+  const Evaluation whole = along(direction);
+  KokkosOptions mixed = with_direction(options);
+  mixed.precision = Precision::mixed;
+  const Evaluation e = evaluate_whole(*make_kokkos(model, mixed), structure.images(model.cutoff), &direction);
+  EXPECT_LT(largest_difference(e.force_tangents, whole.force_tangents),
+            FLOAT32_NETWORK * std::max(1.0, largest_force(whole.force_tangents)));
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(all_cases())),
+                         [](const auto &info) {
+                           return std::get<2>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table") +
+                                  (std::get<1>(info.param) ? "_deterministic" : "");
+                         });
+
+// Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one.
+TEST(DirectionalKernels, instruction_sets_agree) {
+  for (const TinyCase &tiny : all_cases()) {
+    const Model model = tiny.model();
+    const Structure structure = random_structure(model.num_species(), 9);
+    const std::vector<Vector3> direction = random_direction(structure.size(), 3);
+    KokkosOptions options = with_direction({});
+    options.set = InstructionSet::generic;
+    const ImageStructure images = structure.images(model.cutoff);
+    const Evaluation expected = evaluate_whole(*make_kokkos(model, options), images, &direction);
+    for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
+      if (!instruction_set_available(set)) continue;
+      options.set = set;
+      const Evaluation e = evaluate_whole(*make_kokkos(model, options), images, &direction);
+      EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents),
+                SUM_ROUNDING * largest_force(expected.force_tangents))
+          << tiny.name << " " << instruction_set_name(set);
+    }
+  }
+}
+
+TEST(DirectionalEdges, atoms_without_neighbours_feel_nothing) {
+  const Model model = all_cases()[0].model();
+  for (const int num_atoms : {0, 1, 2}) {
+    Structure alone;
+    for (int i = 0; i < num_atoms; ++i) {
+      alone.positions.push_back({100.0 * i, 0.0, 0.0});
+      alone.species.push_back(0);
+    }
+    for (bool &p : alone.periodic) p = false;
+    const std::vector<Vector3> direction = random_direction(num_atoms, 1);
+    const Evaluation e =
+        evaluate_whole(*make_kokkos(model, with_direction({})), alone.images(model.cutoff), &direction);
+    EXPECT_EQ(largest_force(e.force_tangents), 0.0);
+    EXPECT_EQ(e.energy_tangent, 0.0);
+  }
+}
+
+}    // namespace
