@@ -44,7 +44,7 @@ class ContractionOp {
   const FeatureLayout &in() const { return in_; }
   const FeatureLayout &out() const { return out_; }
   int channels() const { return channels_; }
-  const std::vector<AlignedVector<T>> &coefficients() const { return coefficients_; }
+  const std::vector<AlignedVector<R>> &coefficients() const { return coefficients_; }
 
   // "410 products of degree 3, 0.2 MB"
   std::string describe() const;

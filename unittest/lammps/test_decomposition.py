@@ -123,7 +123,7 @@ CASES = {
     "framework_nequip_tiled": Case("nequip/torchscript_options", oxide(), **TILED, ranks=(2, 4)),
     "framework_nequip_empty_ranks": Case("nequip/float64", corner(), ranks=(2, 4)),
     "newton_off": Case("nequip", rock_salt((2, 2, 2)), setup=["newton off"], ranks=(2, 4)),
-    "newton_off_tiled": Case("mace/float32", oxide(), setup=["newton off", *TILED["setup"]], after_data=TILED["after_data"], ranks=(3,)),
+    "newton_off_tiled": Case("mace/plain", oxide(), setup=["newton off", *TILED["setup"]], after_data=TILED["after_data"], ranks=(3,)),
     "newton_off_empty_ranks": Case("nequip", corner(), setup=["newton off"], ranks=(2, 4)),
     "newton_off_box_below_cutoff": Case("lmax3", primitive(), setup=["newton off"], ranks=(2,)),
     "corner_balanced": Case("lmax3", corner(), after_data=["balance 1.0 shift xyz 20 1.0"], ranks=(4,)),
