@@ -225,11 +225,15 @@ void PairEqui::init_style() {
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
-  // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
+  share_buffer_sizes();
+  impl->neighborhood_is_set = false;
+}
+
+// Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
+void PairEqui::share_buffer_sizes() {
   force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
   force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
   force->pair->comm_reverse_off = std::max(force->pair->comm_reverse_off, comm_reverse_off);
-  impl->neighborhood_is_set = false;
 }
 
 double PairEqui::init_one(int i, int j) {
@@ -486,9 +490,8 @@ void PairEqui::make_directional() {
   // Sizes only grow: at any time either evaluator may run.
   const int size = equi::LammpsExchange::buffer_size(impl->directional->exchange_bytes_per_row());
   comm_forward = std::max(comm_forward, size);
-  comm_reverse = std::max(comm_reverse, size);
-  force->pair->comm_forward = std::max(force->pair->comm_forward, comm_forward);
-  force->pair->comm_reverse = std::max(force->pair->comm_reverse, comm_reverse);
+  comm_reverse = comm_reverse_off = std::max(comm_reverse, size);
+  share_buffer_sizes();
 }
 
 void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {

@@ -67,6 +67,7 @@ class PairEqui : public Pair {
   void give_warnings();
   void update_neighborhood();
   void send_ghosts_home();
+  void share_buffer_sizes();
   void check_stored_structures();
   void check_forces();
   double total_energy();
