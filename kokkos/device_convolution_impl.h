@@ -77,7 +77,8 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   int lmax = 0;
   for (int n = 0; n < plan.num_units; n++) {
     const ConvUnit<T> &unit = plan.units[n];
-    if (unit.is_uvw()) throw std::invalid_argument("fully connected (uvw) paths are not on the device yet");
+    if (unit.is_uvw())
+      throw std::invalid_argument("the device evaluation does not know fully connected (uvw) paths yet");
     const UnitSchedule &schedule = op_.schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {

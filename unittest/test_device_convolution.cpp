@@ -292,7 +292,7 @@ TEST(DeviceUnits, uvw_paths_are_refused_by_name) {
     if (!has_uvw(p)) continue;
     const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
     try {
-      DeviceConvolution<DeviceExec, double>(exec, p.convolution, in, out, kernel_options(4));
+      DeviceConvolution<DeviceExec, double>(exec, p.convolution, in, out, 1, kernel_options(4));
       FAIL() << p.name;
     } catch (const std::invalid_argument &e) {
       EXPECT_NE(std::string(e.what()).find("uvw"), std::string::npos) << e.what();
