@@ -13,6 +13,7 @@ from lammps_script import Lammps  # noqa: E402
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "slow: minutes rather than seconds")
+    config.addinivalue_line("markers", "plain: what LAMMPS's KOKKOS package refuses, whatever the pair style")
 
 
 @pytest.fixture(scope="session")

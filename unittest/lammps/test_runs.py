@@ -96,7 +96,7 @@ def three_types(lammps, ranks, pair):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-@pytest.mark.parametrize("style", ["hybrid", "hybrid/overlay", "hybrid/scaled"])
+@pytest.mark.parametrize("style", ["hybrid", "hybrid/overlay", pytest.param("hybrid/scaled", marks=pytest.mark.plain)])
 def test_hybrid_styles_add_up(lammps, style, ranks):
     """NaCl of equi, Lennard-Jones for the third type: the sum of both alone."""
     model = lammps.model("lmax3")
@@ -224,6 +224,7 @@ def test_partitions_are_independent(lammps, ranks, partition):
         assert found == pytest.approx(expected, rel=SAME)
 
 
+@pytest.mark.plain
 def test_type_labels(lammps):
     lines = start(lammps)
     plain = lammps.run([*lines, "run 0", ENERGY])
