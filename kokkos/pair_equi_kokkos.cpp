@@ -49,6 +49,9 @@ template <class DeviceType>
 PairEquiKokkos<DeviceType>::PairEquiKokkos(LAMMPS *lmp) : PairEqui(lmp) {
   if (!lmp->kokkos)
     error->all(FLERR, "Pair style equi/kk requires the KOKKOS package to be enabled: start LAMMPS with -k on");
+  // FIXME_CUDA: the exchange packs features where DeviceType runs, and the evaluation hands them out in host memory.
+  if (!Kokkos::SpaceAccessibility<DeviceType, Kokkos::HostSpace>::accessible)
+    error->all(FLERR, "Pair style equi/kk runs on CPUs only: use suffix kk/host in a LAMMPS for GPUs");
   suffix_flag |= Suffix::KOKKOS;
   kokkosable = 1;
   reverse_comm_device = 1;
