@@ -4,6 +4,7 @@ import argparse
 import csv
 import os
 import re
+import statistics
 import subprocess
 import sys
 from pathlib import Path
@@ -51,6 +52,43 @@ def arguments(description):
     )
     parser.add_argument("--out", metavar="DIR", help="folder for the CSV file (default: none is written)")
     return parser
+
+
+def add_step_arguments(parser, rounds):
+    """The options of the drivers that time steps of molecular dynamics in turn."""
+    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water)")
+    parser.add_argument("--rounds", type=int, default=rounds, help="turns of each side (default: %(default)s)")
+    parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
+    parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
+    parser.add_argument(
+        "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
+    )
+    parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
+
+
+def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
+    """A row of the CSV file: one sample in microseconds per atom and step."""
+    return {
+        "cpu": cpu_name(),
+        "cores": cores,
+        "system": args.system,
+        "atoms": atoms,
+        "precision": args.precision,
+        "ranks": args.ranks,
+        "threads": threads,
+        **more,
+        "turn": turn,
+        "side": side,
+        "us_per_atom_step": f"{microseconds:.4f}",
+    }
+
+
+def print_samples(samples):
+    """Minimum and median of each side that has samples."""
+    print(f"\n{'us/atom/step':<14} {'minimum':>10} {'median':>10} {'samples':>8}")
+    for side, values in samples.items():
+        if values:
+            print(f"{side:<14} {min(values):>10.2f} {statistics.median(values):>10.2f} {len(values):>8}")
 
 
 def add_peer_arguments(parser):

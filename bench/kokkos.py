@@ -15,14 +15,7 @@ from step import equi_time
 def main():
     parser = common.arguments(__doc__.split("\n")[0])
     parser.set_defaults(build_dir="build-lammps-kokkos")
-    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water)")
-    parser.add_argument("--rounds", type=int, default=7, help="turns of each side (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
-    parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
-    parser.add_argument(
-        "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
-    )
-    parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
+    common.add_step_arguments(parser, rounds=7)
     parser.add_argument("--comm", choices=["no", "host", "device"], default="no", help="of package kokkos (default: no)")
     args = parser.parse_args()
     common.enter_environment(args.build_dir)
@@ -45,26 +38,10 @@ def main():
         for turn in range(args.rounds):
             for side, words in sides.items():
                 samples[side].append(1e6 / n * equi_time(folder, lines, args, threads, words))
-                rows.append(
-                    {
-                        "cpu": common.cpu_name(),
-                        "cores": cores,
-                        "system": args.system,
-                        "atoms": n,
-                        "precision": args.precision,
-                        "ranks": args.ranks,
-                        "threads": threads,
-                        "comm": args.comm,
-                        "turn": turn,
-                        "side": side,
-                        "us_per_atom_step": f"{samples[side][-1]:.4f}",
-                    }
-                )
+                rows.append(common.step_row(args, n, cores, threads, turn, side, samples[side][-1], comm=args.comm))
             print(f"turn {turn + 1}: " + ", ".join(f"{s} {v[-1]:.1f} us/atom/step" for s, v in samples.items()), flush=True)
 
-    print(f"\n{'us/atom/step':<14} {'minimum':>10} {'median':>10} {'samples':>8}")
-    for side, values in samples.items():
-        print(f"{side:<14} {min(values):>10.2f} {statistics.median(values):>10.2f} {len(values):>8}")
+    common.print_samples(samples)
     a, b = samples["equi"], samples["equi/kk"]
     print(f"{'ratio':<14} {min(a) / min(b):>10.3f} {statistics.median(a) / statistics.median(b):>10.3f}")
     common.write_csv(args.out, "kokkos.csv", rows)

@@ -4,19 +4,16 @@
 A rank computes its own atoms' edges and sends the rows of border atoms: those within the cutoff and the skin of LAMMPS
 of a neighbor's box, once forward and once back for each convolution whose input is not a function of the species alone.
 
-    step = edges per rank * time per edge + atoms per rank * time per atom + part not hidden of
-           (messages * latency + bytes / bandwidth)
+    step = edges per rank * time per edge + launches * time of one
+           + part not hidden of (messages * latency + bytes / bandwidth)
 
-`check` runs LAMMPS on 1 to N ranks and compares bytes, messages and times with the model; `predict` prints weak and
-strong scaling for times per edge and network figures that are given.
+`check` runs LAMMPS on 1 to N ranks and compares bytes, messages and times with the model, its time per atom being that of
+the first run; `predict` prints weak and strong scaling for a time per edge and network figures that are given.
 """
 
 import argparse
-import json
 import math
 import re
-import struct
-import sys
 import tempfile
 from pathlib import Path
 
@@ -28,13 +25,6 @@ CHANNEL_PAD = 16  # kokkos/unit_kernel.h
 # ---- what a model sends ----
 
 
-def document(path):
-    with open(path, "rb") as stream:
-        (length,) = struct.unpack("<Q", stream.read(8))
-        header = json.loads(stream.read(length))
-    return json.loads(next(value for value in header["__metadata__"].values() if value.startswith("{")))
-
-
 def row_bytes(irreps, number_bytes):
     """Of a row in a message, which counts in numbers of 8 bytes."""
     size = 0
@@ -44,8 +34,12 @@ def row_bytes(irreps, number_bytes):
     return math.ceil(size * number_bytes / 8) * 8
 
 
-def exchanged_rows(model, number_bytes):
-    """Bytes of a row for each feature that travels."""
+def read_model(args):
+    """Its cutoff, and the bytes of a row for each feature that travels."""
+    from equi_tools import equi_file
+
+    model, _ = equi_file.read(common.model_file(args))
+    number_bytes = 8 if args.precision == "double" else 4
     of_species, rows = set(), []
     for layer in model["layers"]:
         if layer["type"] == "species_embedding":
@@ -56,7 +50,7 @@ def exchanged_rows(model, number_bytes):
             rows.append(row_bytes(layer["irreps_in"], number_bytes))
         else:  # what is added to an output changes it
             of_species.discard(layer.get("output"))
-    return rows
+    return model["cutoff"], rows
 
 
 # ---- the model of a step ----
@@ -82,7 +76,7 @@ def grid_of(ranks, cell):
     best = None
     for x in range(1, ranks + 1):
         for y in range(1, ranks // x + 1):
-            if ranks % (x * y) or ranks % x:
+            if ranks % (x * y):
                 continue
             grid = (x, y, ranks // (x * y))
             box = [edge / n for edge, n in zip(cell, grid)]
@@ -95,13 +89,13 @@ def grid_of(ranks, cell):
 # ---- check ----
 
 
-def run(args, atoms, ranks):
+def run(args, cutoff, atoms, ranks):
     """(grid, reach, edges per atom, seconds per step, MB and messages of the busiest rank) of LAMMPS on some ranks."""
     threads = max(1, common.usable_cores() // ranks)
     with tempfile.TemporaryDirectory(prefix="equi-bench-") as folder:
         folder = Path(folder)
         lines = common.input_lines(folder, atoms, args.system, args)
-        lines += ["compute edges all coord/atom cutoff " + str(args.cutoff), "compute mean all reduce ave c_edges"]
+        lines += ["compute edges all coord/atom cutoff " + str(cutoff), "compute mean all reduce ave c_edges"]
         lines += ["run 5 post no", f"run {args.steps}", "variable edges equal c_mean", 'run 0', 'print "EDGES $(v_edges)"']
         output = common.run_lammps(folder, lines, args.build_dir, ranks, threads)
     grid = tuple(int(n) for n in re.search(r"(\d+) by (\d+) by (\d+) MPI processor grid", output).groups())
@@ -114,10 +108,7 @@ def run(args, atoms, ranks):
 
 
 def check(args):
-    common.enter_environment(args.build_dir)
-    model = document(common.model_file(args))
-    args.cutoff = model["cutoff"]
-    rows = exchanged_rows(model, 8 if args.precision == "double" else 4)
+    cutoff, rows = read_model(args)
     atoms = common.make_system(args.system, args.cells or common.DEFAULT_CELLS[args.system])
     cell, density = atoms.cell.lengths(), len(atoms) / atoms.get_volume()
     cores = common.usable_cores()
@@ -125,7 +116,7 @@ def check(args):
     print(f"{'ranks':>5} {'grid':>8} {'MB/step':>9} {'model':>9} {'messages':>9} {'model':>6} {'ms/step':>9} {'model':>9}")
     table, per_atom = [], None
     for ranks in args.ranks:
-        grid, reach, edges, seconds, (megabytes, messages) = run(args, atoms, ranks)
+        grid, reach, edges, seconds, (megabytes, messages) = run(args, cutoff, atoms, ranks)
         box = [edge / n for edge, n in zip(cell, grid)]
         expected_bytes, expected_messages = traffic(rows, box, density, reach) if ranks > 1 else (0.0, 0)
         # All cores work at any number of ranks: the time of the first run, and copies at the bandwidth of memory.
@@ -158,10 +149,9 @@ def check(args):
 
 
 def predict(args):
-    model = document(args.model)
-    rows = exchanged_rows(model, 8 if args.precision == "double" else 4)
-    reach = model["cutoff"] + args.skin
-    neighbors = args.density * 4 / 3 * math.pi * model["cutoff"] ** 3
+    cutoff, rows = read_model(args)
+    reach = cutoff + args.skin
+    neighbors = args.density * 4 / 3 * math.pi * cutoff**3
     print(
         f"{args.density} atoms/A^3, {neighbors:.0f} neighbors, rows of {rows} bytes; assumed: {args.ns_per_edge} ns/edge, "
         f"{args.us_per_launch} us x {args.launches} launches, {args.latency} us and {args.bandwidth} GB/s per rank, "
@@ -213,9 +203,7 @@ def main():
     here.add_argument("--ranks", type=int, nargs="+", default=[1, 2, 4, 8], help="default: 1 2 4 8")
     here.add_argument("--steps", type=int, default=20, help="default: %(default)s")
     here.add_argument("--bandwidth", type=float, default=5.0, help="GB/s of copies in memory (default: %(default)s)")
-    there = verbs.add_parser("predict", help="for another machine")
-    there.add_argument("--model", required=True, metavar="FILE.equi")
-    there.add_argument("--precision", choices=["single", "mixed", "double"], default="mixed", help="default: %(default)s")
+    there = verbs.add_parser("predict", parents=[common.arguments("")], add_help=False, help="for another machine")
     there.add_argument("--ranks", type=int, nargs="+", default=[8, 16, 64, 256, 1024, 4096], help="default: 8 to 4096")
     there.add_argument("--atoms", type=int, default=10_000_000, help="of strong scaling (default: %(default)s)")
     there.add_argument("--atoms-per-rank", type=int, default=20_000, help="of weak scaling (default: %(default)s)")
@@ -227,8 +215,8 @@ def main():
     there.add_argument("--latency", type=float, default=5.0, help="microseconds per message (default: %(default)s)")
     there.add_argument("--bandwidth", type=float, default=25.0, help="GB/s per rank (default: %(default)s)")
     there.add_argument("--overlap", type=float, default=0.0, help="part of the exchange behind work (default: %(default)s)")
-    there.add_argument("--out", metavar="DIR", help="folder for the CSV file (default: none is written)")
     args = parser.parse_args()
+    common.enter_environment(args.build_dir)
     {"check": check, "predict": predict}[args.verb](args)
 
 

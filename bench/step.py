@@ -65,17 +65,10 @@ def equi_time(folder, lines, args, threads, arguments=()):
 
 def main():
     parser = common.arguments(__doc__.split("\n")[0])
-    parser.add_argument("--cells", type=int, help="cells per direction (default: 4 nacl, 5 cu, 6 water)")
-    parser.add_argument("--rounds", type=int, default=5, help="turns of each side (default: %(default)s)")
-    parser.add_argument("--steps", type=int, default=50, help="steps of LAMMPS per turn (default: %(default)s)")
-    parser.add_argument("--warm-up", type=int, default=10, help="steps before them (default: %(default)s)")
+    common.add_step_arguments(parser, rounds=5)
     parser.add_argument(
         "--evaluations", type=int, default=3, help="evaluations by the framework per turn (default: %(default)s)"
     )
-    parser.add_argument(
-        "--ranks", type=int, default=1, help="MPI ranks; each gets its share of the cores (default: %(default)s)"
-    )
-    parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
     common.add_peer_arguments(parser)
     parser.add_argument("--no-peer", action="store_true", help="measure pair_style equi alone")
     args = parser.parse_args()
@@ -95,20 +88,7 @@ def main():
     def record(turn, side, times):
         for seconds in times:
             samples[side].append(1e6 * seconds / n)
-            rows.append(
-                {
-                    "cpu": common.cpu_name(),
-                    "cores": cores,
-                    "system": args.system,
-                    "atoms": n,
-                    "precision": args.precision,
-                    "ranks": args.ranks,
-                    "threads": threads,
-                    "turn": turn,
-                    "side": side,
-                    "us_per_atom_step": f"{samples[side][-1]:.4f}",
-                }
-            )
+            rows.append(common.step_row(args, n, cores, threads, turn, side, samples[side][-1]))
 
     if peer:
         if peer.num_atoms != n:
@@ -126,10 +106,7 @@ def main():
     if peer:
         peer.close()
 
-    print(f"\n{'us/atom/step':<14} {'minimum':>10} {'median':>10} {'samples':>8}")
-    for side, values in samples.items():
-        if values:
-            print(f"{side:<14} {min(values):>10.2f} {statistics.median(values):>10.2f} {len(values):>8}")
+    common.print_samples(samples)
     if peer:
         a, b = samples[peer.name], samples["equi"]
         print(f"{'ratio':<14} {min(a) / min(b):>10.2f} {statistics.median(a) / statistics.median(b):>10.2f}")

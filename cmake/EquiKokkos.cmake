@@ -6,12 +6,9 @@
 # equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
 function(equi_fetch_archive package version archive sha256)
   set(file ${EQUI_CACHE_DIR}/archives/${archive})
-  if(EXISTS ${file})
-    file(SHA256 ${file} found)
-    if(found STREQUAL sha256)
-      return()
-    endif()
-    equi_say("${file} is damaged and is fetched again")
+  equi_find_archive(is_there ${file} ${sha256})
+  if(is_there)
+    return()
   endif()
   equi_say("fetching ${archive}")
   # Without build isolation pip would still ask the package's build backend for its name; the backend is part of the
@@ -19,10 +16,7 @@ function(equi_fetch_archive package version archive sha256)
   equi_run(
     "fetching ${archive}" ${EQUI_PYTHON_EXECUTABLE} -m pip download --disable-pip-version-check --progress-bar off
     --no-deps --no-binary ${package} --dest ${EQUI_CACHE_DIR}/archives ${package}==${version})
-  file(SHA256 ${file} found)
-  if(NOT found STREQUAL sha256)
-    message(FATAL_ERROR "${file}: expected SHA256 ${sha256}, found ${found}")
-  endif()
+  equi_check_archive(${file} ${sha256})
 endfunction()
 
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
