@@ -413,15 +413,23 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
           ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
           : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
                       thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  const ConvEdges<T> edges{run.count,
+  return conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                    edges_.harmonics(), radial);
+}
+
+// Edges whose places in the rows of `radial` are the thread's. Reserves what the kernels need for them.
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
+                                           const int *other_row, const T *harmonics, const RadialRows<R> &radial) {
+  const ConvEdges<T> edges{count,
                            begin,
-                           step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
-                           edges_.harmonics(),
+                           other_row,
+                           harmonics,
                            radial.table,
                            radial.rows,
-                           table_row,
-                           fraction,
-                           bins_per_length,
+                           thread.table_row.data(),
+                           thread.fraction.data(),
+                           thread.bins_per_length.data(),
                            op.rows_per_bin(),
                            op.network() ? thread.weights.data() : nullptr};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
@@ -684,18 +692,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
           op.network() ? network_weights(thread, op, of, table_row, fraction, bins_per_length)
                        : op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
                                    table_row, fraction, bins_per_length);
-      const ConvEdges<T> edges{count,
-                               begin,
-                               receiver,
-                               y,
-                               radial.table,
-                               radial.rows,
-                               table_row,
-                               fraction,
-                               bins_per_length,
-                               op.rows_per_bin(),
-                               op.network() ? thread.weights.data() : nullptr};
-      thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
+      const ConvEdges<T> edges = conv_edges(thread, op, count, begin, receiver, y, radial);
       const size_t size = static_cast<size_t>(count) * layout.row_size();
       R *x_adj = thread.slab.reserve(size);
       std::fill_n(x_adj, size, R(0));    // blocks that start no path keep this

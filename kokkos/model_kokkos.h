@@ -93,6 +93,8 @@ class ModelKokkos : public Evaluator {
   RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<R, G> &of,
                                 int *table_row, T *fraction, R *bins_per_length);
   ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
+  ConvEdges<T> conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
+                          const int *other_row, const T *harmonics, const RadialRows<R> &radial);
   bool writes_receivers(const Step &step) const;
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);

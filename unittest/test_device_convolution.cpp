@@ -19,21 +19,6 @@ using namespace equi::testing;
 template <class T>
 constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
 
-double largest(const Rows &rows) {
-  double most = 0.0;
-  for (const auto &row : rows)
-    for (const double v : row) most = std::max(most, std::fabs(v));
-  return most;
-}
-
-void expect_near(const Rows &found, const Rows &expected, double relative, const std::string &what) {
-  const double tolerance = relative * largest(expected);
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (size_t r = 0; r < found.size(); ++r)
-    for (size_t k = 0; k < found[r].size(); ++k)
-      ASSERT_NEAR(found[r][k], expected[r][k], tolerance) << what << ", row " << r << ", number " << k;
-}
-
 // A problem in device memory. Edges begin at a number that is not 0; what no kernel may read or write is NaN.
 template <class T>
 class DeviceCase {
@@ -185,7 +170,7 @@ TEST_P(DeviceKernels, forward_is_the_sum_of_tensor_products) {
     using T = std::decay_t<decltype(out[0])>;
     const Irreps &irreps = c.p.product().irreps_out;
     ASSERT_GT(largest(expected.out), 0.1) << what;
-    expect_near(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
+    expect_near_relative(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
     EXPECT_EQ(padding<T>(irreps, out, NUM_RECEIVERS), 0.0) << what;
   });
 }
@@ -201,8 +186,8 @@ TEST_P(DeviceKernels, backward_adds_the_adjoint_of_the_tensor_product) {
       expected_r[e] = {expected_y[e][0]};
       y[e][0] = expected_y[e][0] = 0.0;
     }
-    expect_near(y, expected_y, ROUNDING<T>, what + ", y");
-    expect_near(r, expected_r, ROUNDING<T>, what + ", r");
+    expect_near_relative(y, expected_y, ROUNDING<T>, what + ", y");
+    expect_near_relative(r, expected_r, ROUNDING<T>, what + ", r");
   });
 }
 
@@ -214,7 +199,7 @@ TEST_P(DeviceKernels, gather_adds_the_adjoint_of_the_tensor_product) {
     Rows sum = expected.x_adj;
     for (size_t r = 0; r < sum.size(); ++r)
       for (size_t k = 0; k < sum[r].size(); ++k) sum[r][k] += c.p.x[r][k];
-    expect_near(unpack<T>(irreps, x_adj, NUM_SENDERS), sum, ROUNDING<T>, what);
+    expect_near_relative(unpack<T>(irreps, x_adj, NUM_SENDERS), sum, ROUNDING<T>, what);
     EXPECT_EQ(padding<T>(irreps, x_adj, NUM_SENDERS), 0.0) << what;
   });
 }

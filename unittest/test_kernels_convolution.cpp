@@ -20,21 +20,6 @@ constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
 // Truncation and rounding of a fourth-order difference in float64, relative to the largest derivative.
 constexpr double FINITE_DIFFERENCE = 1e-8;
 
-double largest(const Rows &rows) {
-  double most = 0.0;
-  for (const auto &row : rows)
-    for (const double v : row) most = std::max(most, std::fabs(v));
-  return most;
-}
-
-void expect_near(const Rows &found, const Rows &expected, double relative, const std::string &what) {
-  const double tolerance = relative * largest(expected);
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (size_t r = 0; r < found.size(); ++r)
-    for (size_t k = 0; k < found[r].size(); ++k)
-      ASSERT_NEAR(found[r][k], expected[r][k], tolerance) << what << ", row " << r << ", number " << k;
-}
-
 template <class T>
 Rows rows_of_edges(const AlignedVector<T> &packed, int num_y) {
   Rows rows;
@@ -83,7 +68,7 @@ TEST_P(ConvolutionKernels, forward_is_the_sum_of_tensor_products) {
     const auto out = c.forward(kernels);
     const Irreps &irreps = c.p.product().irreps_out;
     ASSERT_GT(largest(expected.out), 0.1) << what;
-    expect_near(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
+    expect_near_relative(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
     EXPECT_EQ(padding<T>(irreps, out, NUM_RECEIVERS), 0.0) << what;
   });
 }
@@ -94,7 +79,7 @@ TEST_P(ConvolutionKernels, backward_is_the_adjoint_of_the_tensor_product) {
     auto x_adj = c.zero_x_adj();
     const auto y_adj = c.backward(kernels, &x_adj);
     const Irreps &irreps = c.p.product().irreps_in;
-    expect_near(unpack<T>(irreps, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, what + ", x");
+    expect_near_relative(unpack<T>(irreps, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, what + ", x");
     EXPECT_EQ(padding<T>(irreps, x_adj, NUM_SENDERS), 0.0) << what;
     // Derivatives by harmonics and by distance differ in size.
     Rows y = rows_of_edges<T>(y_adj, c.p.num_y()), r(y.size()), expected_y = expected.y_adj, expected_r(y.size());
@@ -103,10 +88,10 @@ TEST_P(ConvolutionKernels, backward_is_the_adjoint_of_the_tensor_product) {
       expected_r[e] = {expected_y[e][0]};
       y[e][0] = expected_y[e][0] = 0.0;
     }
-    expect_near(y, expected_y, ROUNDING<T>, what + ", y");
-    expect_near(r, expected_r, ROUNDING<T>, what + ", r");
-    expect_near(rows_of_edges<T>(c.backward(kernels, nullptr), c.p.num_y()), rows_of_edges<T>(y_adj, c.p.num_y()),
-                ROUNDING<T>, what + ", without x");
+    expect_near_relative(y, expected_y, ROUNDING<T>, what + ", y");
+    expect_near_relative(r, expected_r, ROUNDING<T>, what + ", r");
+    expect_near_relative(rows_of_edges<T>(c.backward(kernels, nullptr), c.p.num_y()),
+                         rows_of_edges<T>(y_adj, c.p.num_y()), ROUNDING<T>, what + ", without x");
   });
 }
 
@@ -150,8 +135,8 @@ TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
 
     auto scattered = c.zero_x_adj();
     c.backward(kernels, &scattered);
-    expect_near(unpack<T>(in, x_adj, NUM_SENDERS), unpack<T>(in, scattered, NUM_SENDERS), ROUNDING<T>,
-                what + ", against scatter");
+    expect_near_relative(unpack<T>(in, x_adj, NUM_SENDERS), unpack<T>(in, scattered, NUM_SENDERS), ROUNDING<T>,
+                         what + ", against scatter");
     EXPECT_EQ(padding<T>(in, x_adj, NUM_SENDERS), 0.0) << what;
   });
 }
@@ -164,9 +149,10 @@ TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
     for (const bool gathered : {false, true}) {
       auto x_adj = c.zero_x_adj();
       const std::string how = what + (gathered ? ", gathered" : "");
-      expect_near(c.weights_adj(kernels, gathered, x_adj), expected.w_adj, ROUNDING<T>, how);
+      expect_near_relative(c.weights_adj(kernels, gathered, x_adj), expected.w_adj, ROUNDING<T>, how);
       // The weights are read before they are replaced.
-      expect_near(unpack<T>(c.p.product().irreps_in, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, how + ", x");
+      expect_near_relative(unpack<T>(c.p.product().irreps_in, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>,
+                           how + ", x");
     }
   });
 }
@@ -181,8 +167,8 @@ TEST_P(ConvolutionKernels, backward_adds_to_x_adj) {
     auto scattered = c.x, gathered = c.x;
     c.backward(kernels, &scattered);
     c.backward_gather(kernels, gathered);
-    expect_near(unpack<T>(irreps, scattered, NUM_SENDERS), sum, ROUNDING<T>, what + ", scatter");
-    expect_near(unpack<T>(irreps, gathered, NUM_SENDERS), sum, ROUNDING<T>, what + ", gather");
+    expect_near_relative(unpack<T>(irreps, scattered, NUM_SENDERS), sum, ROUNDING<T>, what + ", scatter");
+    expect_near_relative(unpack<T>(irreps, gathered, NUM_SENDERS), sum, ROUNDING<T>, what + ", gather");
   });
 }
 
@@ -218,7 +204,8 @@ TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
     // uvw paths of one input block add to x_adj one after another in each tile.
     const Irreps &irreps = c.p.product().irreps_in;
     if (has_uvw(c.p))
-      expect_near(unpack<T>(irreps, tiled_x, NUM_SENDERS), unpack<T>(irreps, x_adj, NUM_SENDERS), ROUNDING<T>, what);
+      expect_near_relative(unpack<T>(irreps, tiled_x, NUM_SENDERS), unpack<T>(irreps, x_adj, NUM_SENDERS), ROUNDING<T>,
+                           what);
     else
       EXPECT_TRUE(same_bits<T>(x_adj, tiled_x)) << what;
 
