@@ -2,8 +2,6 @@
 
 #include "harmonics.h"
 
-#include <algorithm>
-
 namespace equi {
 
 namespace {
@@ -34,33 +32,12 @@ struct Inside {
   }
 };
 
-// before[k]: how many of the candidates order[0..k) are inside; order null: all in turn. before has n + 1 entries.
-// Returns the last.
+// begin[r] = before[first[r]].
 template <class Exec>
-int64_t count_before(const Exec &exec, const Inside &inside, const int64_t *order, int64_t n, int64_t *before) {
-  int64_t total = 0;
-  Kokkos::parallel_scan(
-      "equi:count_edges", DeviceRange<Exec>(exec, 0, n),
-      KOKKOS_LAMBDA(int64_t k, int64_t & sum, bool is_final) {
-        if (is_final) before[k] = sum;
-        if (inside(order ? order[k] : k)) sum++;
-        if (is_final && k == n - 1) before[n] = sum;
-      },
-      total);
-  if (n == 0) device_zero(exec, before, 1);
-  exec.fence("equi: number of edges on the host");
-  return total;
-}
-
-// begin[r] = before[first[r]], on the device and the host.
-template <class Exec>
-void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin,
-            std::vector<int64_t> &host) {
+void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
   Kokkos::parallel_for(
       "equi:edge_begins", DeviceRange<Exec>(exec, 0, rows + 1),
       KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
-  host.resize(rows + 1);
-  copy_to_host(exec, host.data(), begin, rows + 1);    // chunks of rows are cut on the host
 }
 
 }    // namespace
@@ -68,7 +45,7 @@ void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64
 template <class Exec, class T, class G>
 DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff,
                                      const Matrix &pair_cutoff)
-    : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species) {
+    : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species), closest_("equi:closest") {
   std::vector<double> square(static_cast<size_t>(num_species) * num_species, cutoff);
   if (!pair_cutoff.data.empty()) square = pair_cutoff.data;
   for (double &c : square) c *= c;
@@ -76,59 +53,50 @@ DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const Neighborhood &n) {
+void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n,
+                                               const std::vector<int> &receiver_cuts,
+                                               const std::vector<int> &sender_cuts) {
   neighborhood_ = &n;
-  const int64_t num_candidates = n.first[n.num_receivers];
-  std::vector<int> candidate_receiver(num_candidates);
-  for (int i = 0; i < n.num_receivers; i++)
-    std::fill(candidate_receiver.begin() + n.first[i], candidate_receiver.begin() + n.first[i + 1], i);
-
-  std::vector<int64_t> transposed_begin(n.num_rows + 1, 0), transposed(num_candidates);
-  for (int64_t c = 0; c < num_candidates; c++) transposed_begin[n.sender_row[c] + 1]++;
-  for (int r = 0; r < n.num_rows; r++) transposed_begin[r + 1] += transposed_begin[r];
-  std::vector<int64_t> next(transposed_begin.begin(), transposed_begin.end() - 1);
-  for (int64_t c = 0; c < num_candidates; c++) transposed[next[n.sender_row[c]]++] = c;    // in the order of receivers
-
-  // An atom that stands for the row, -1 if no edge can reach it.
-  std::vector<int> row_atom(n.num_rows, -1);
-  for (int i = 0; i < n.num_receivers; i++) row_atom[i] = n.receiver[i];
-  for (int r = n.num_receivers; r < n.num_rows; r++)
-    if (transposed_begin[r] < transposed_begin[r + 1]) row_atom[r] = n.sender_atom[transposed[transposed_begin[r]]];
-
-  const std::vector<int64_t> first(n.first.begin(), n.first.begin() + n.num_receivers + 1);
-  assign(exec, first_, first);
-  assign(exec, transposed_begin_, transposed_begin);
-  assign(exec, transposed_, transposed);
-  assign(exec, receiver_, n.receiver);
-  assign(exec, row_species_, n.row_species);
-  assign(exec, candidate_receiver_, candidate_receiver);
-  assign(exec, sender_atom_, n.sender_atom);
-  assign(exec, candidate_row_, n.sender_row);
-  assign(exec, row_atom_, row_atom);
+  num_receiver_cuts_ = static_cast<int>(receiver_cuts.size());
+  std::vector<int> cuts = receiver_cuts;
+  cuts.insert(cuts.end(), sender_cuts.begin(), sender_cuts.end());
+  assign(exec, cut_row_, cuts);
+  cut_edge_.reserve(cuts.size());
+  host_cuts_.assign(cuts.size(), 0);
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[3]) {
-  const Neighborhood &n = *neighborhood_;
-  const int64_t num_candidates = n.first[n.num_receivers];
-  double *x = positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
-  copy_to_device(exec, x, reinterpret_cast<const double *>(positions), 3 * static_cast<int64_t>(n.num_atoms));
-
+void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
+  const DeviceNeighborhood<Exec> &n = *neighborhood_;
+  const int64_t num_candidates = n.num_candidates;
   const Inside inside{x,
-                      candidate_receiver_.data(),
-                      receiver_.data(),
-                      sender_atom_.data(),
-                      candidate_row_.data(),
-                      row_species_.data(),
+                      n.candidate_receiver.data(),
+                      n.receiver.data(),
+                      n.sender_atom.data(),
+                      n.sender_row.data(),
+                      n.row_species.data(),
                       num_species_,
                       square_cutoff_.data()};
+  // How many of the candidates before each are inside, in both orders.
   int64_t *before = edge_before_.reserve(num_candidates + 1),
           *transposed_before = transposed_before_.reserve(num_candidates + 1);
-  size_ = count_before(exec, inside, nullptr, num_candidates, before);
-  count_before(exec, inside, transposed_.data(), num_candidates, transposed_before);
-  begins(exec, before, first_.data(), n.num_receivers, begin_.reserve(n.num_receivers + 1), host_begin_);
-  begins(exec, transposed_before, transposed_begin_.data(), n.num_rows, sender_begin_.reserve(n.num_rows + 1),
-         host_sender_begin_);
+  const int64_t *transposed = n.transposed.data();
+  running_sums(
+      exec, num_candidates, KOKKOS_LAMBDA(int64_t c) { return static_cast<int64_t>(inside(c)); }, before);
+  running_sums(
+      exec, num_candidates, KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(inside(transposed[k])); },
+      transposed_before);
+  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(n.num_rows + 1);
+  begins(exec, before, n.first.data(), n.num_receivers, begin);
+  begins(exec, transposed_before, n.sender_first.data(), n.num_rows, sender_begin);
+  const int *cut_row = cut_row_.data();
+  int64_t *cut_edge = cut_edge_.data();
+  const int num_receiver_cuts = num_receiver_cuts_;
+  Kokkos::parallel_for(
+      "equi:edge_cuts", DeviceRange<Exec>(exec, 0, host_cuts_.size()),
+      KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
+  copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
+  size_ = host_cuts_[num_receiver_cuts_ - 1];
 
   int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_),
       *pair = pair_.reserve(size_);
@@ -138,8 +106,6 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
   force_.reserve(3 * size_);
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
-  using Closest = Kokkos::MinLoc<double, int64_t>;
-  typename Closest::value_type closest;
   Kokkos::parallel_reduce(
       "equi:fill_edges", DeviceRange<Exec>(exec, 0, num_candidates),
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
@@ -165,11 +131,10 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
         }
         evaluate_harmonics(norms, lmax, u, y + num_y * e);
       },
-      Closest(closest));
+      Closest(closest_));
 
   int64_t *sender_edge = sender_edge_.reserve(size_);
   int *sender_receiver = sender_receiver_.reserve(size_);
-  const int64_t *transposed = transposed_.data();
   Kokkos::parallel_for(
       "equi:edges_of_senders", DeviceRange<Exec>(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
         const int64_t p = transposed_before[k], c = transposed[k];
@@ -177,27 +142,29 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double (*positions)[
         sender_edge[p] = before[c];
         sender_receiver[p] = inside.candidate_receiver[c];
       });
-
-  exec.fence("equi: closest pair on the host");
-  collision_ = {};
-  if (size_ > 0 && closest.val < MIN_DISTANCE) {
-    const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
-    collision_ = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
-  }
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &request, EvaluationResult &result) {
-  const Neighborhood &n = *neighborhood_;
-  const int64_t N = n.num_receivers;
+Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec) const {
+  typename Closest::value_type closest;
+  copy_to_host(exec, &closest, closest_.data(), 1);
+  if (size_ == 0 || !(closest.val < MIN_DISTANCE)) return {};
+  int receiver_row, receiver, sender;
+  copy_to_host(exec, &receiver_row, neighborhood_->candidate_receiver.data() + closest.loc, 1);
+  copy_to_host(exec, &receiver, neighborhood_->receiver.data() + receiver_row, 1);
+  copy_to_host(exec, &sender, neighborhood_->sender_atom.data() + closest.loc, 1);
+  return {receiver, sender, closest.val};
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool with_atom_virial) {
+  const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
   G *force = force_.data();
-  const bool want_virial = request.virial || request.atom_virial, want_atom_virial = request.atom_virial;
-  double *f_all = forces_.reserve(3 * static_cast<int64_t>(n.num_atoms));
+  const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
+  double *row_forces = row_forces_.reserve(3 * rows);
   double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
-  double *atom_virial = want_atom_virial ? atom_virial_.reserve(9 * static_cast<int64_t>(n.num_atoms)) : nullptr;
-  device_zero(exec, f_all, 3 * static_cast<int64_t>(n.num_atoms));
-  if (want_atom_virial) device_zero(exec, atom_virial, 9 * static_cast<int64_t>(n.num_atoms));
+  double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
@@ -212,14 +179,10 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
         for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
       });
 
-  // What atoms feel as receivers and as senders, row by row in a fixed order. Copies of an atom on this rank share its
-  // row.
+  // What atoms feel as receivers and as senders, row by row in a fixed order.
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
-  const int *row_atom = row_atom_.data();
   Kokkos::parallel_for(
-      "equi:atom_forces", DeviceRange<Exec>(exec, 0, n.num_rows), KOKKOS_LAMBDA(int64_t row) {
-        const int64_t atom = row_atom[row];
-        if (atom < 0) return;
+      "equi:row_forces", DeviceRange<Exec>(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
         double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
         if (row < N) {
           for (int64_t e = begin[row]; e < begin[row + 1]; e++) {
@@ -245,41 +208,27 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, const EvaluationRequest &
               v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
                       static_cast<double>(force[3 * e + force_index(k)]);
         }
-        for (int k = 0; k < 3; k++) f_all[3 * atom + k] = f[k] - s[k];
+        for (int k = 0; k < 3; k++) row_forces[3 * row + k] = f[k] - s[k];
         if (want_atom_virial)
-          for (int k = 0; k < 9; k++) atom_virial[9 * atom + k] = 0.5 * (total[k] + v[k]);
+          for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
       });
+}
 
-  host_forces_.resize(3 * static_cast<size_t>(n.num_atoms));
-  copy_to_host(exec, host_forces_.data(), f_all, 3 * static_cast<int64_t>(n.num_atoms));
-  for (int a = 0; a < n.num_atoms; a++)
-    for (int k = 0; k < 3; k++) request.forces[a][k] += host_forces_[3 * static_cast<size_t>(a) + k];
-  if (want_atom_virial) {
-    host_virial_.resize(9 * static_cast<size_t>(n.num_atoms));
-    copy_to_host(exec, host_virial_.data(), atom_virial, 9 * static_cast<int64_t>(n.num_atoms));
-    for (int a = 0; a < n.num_atoms; a++)
-      for (int k = 0; k < 9; k++) request.atom_virial[a][k] += host_virial_[9 * static_cast<size_t>(a) + k];
-  }
-  if (request.virial) {    // summed on the host, in the order of receivers
-    host_virial_.resize(9 * N);
-    copy_to_host(exec, host_virial_.data(), receiver_virial, 9 * N);
-    for (int64_t i = 0; i < N; i++) {
-      const double *v = host_virial_.data() + 9 * i;
-      for (int k = 0; k < 3; k++) result.virial[k] += v[k];
-      for (int k = 3; k < 6; k++) result.virial[k] += 0.5 * (v[k] + v[k + 3]);
-    }
-  }
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double (&virial)[6]) {
+  double total[9] = {};
+  sum_.add(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), total);
+  for (int k = 0; k < 3; k++) virial[k] += total[k];
+  for (int k = 3; k < 6; k++) virial[k] += 0.5 * (total[k] + total[k + 3]);
 }
 
 template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::bytes() const {
-  return first_.bytes() + transposed_begin_.bytes() + transposed_.bytes() + receiver_.bytes() + row_species_.bytes() +
-         candidate_receiver_.bytes() + sender_atom_.bytes() + candidate_row_.bytes() + row_atom_.bytes() +
-         positions_.bytes() + forces_.bytes() + receiver_virial_.bytes() + atom_virial_.bytes() + edge_before_.bytes() +
-         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
-         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
-         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
-         harmonics_.bytes();
+  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + receiver_virial_.bytes() + row_virial_.bytes() +
+         sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() +
+         sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() +
+         pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() +
+         force_.bytes() + harmonics_.bytes();
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;

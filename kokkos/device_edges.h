@@ -3,8 +3,9 @@
 #define EQUI_DEVICE_EDGES_H
 
 #include "device_exec.h"
+#include "device_neighborhood.h"
+#include "device_sum.h"
 #include "evaluator.h"
-#include "neighbor_graph.h"
 
 #include <vector>
 
@@ -25,20 +26,31 @@ class DeviceEdges {
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
   DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
 
-  void set_neighborhood(const Exec &exec, const Neighborhood &n);
+  // n must stay valid. cuts: ascending rows from 0 to the number of receivers or, for senders, of rows, between which
+  // edges are used together.
+  void set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n, const std::vector<int> &receiver_cuts,
+                        const std::vector<int> &sender_cuts);
 
-  // Fills all arrays for the positions at hand (host memory).
-  void build(const Exec &exec, const double (*positions)[3]);
+  // Fills all arrays for the positions [atoms][3] at hand. Waits once, for the number of edges.
+  void build(const Exec &exec, const double *positions);
 
-  // Adds up the derivatives in adjoint() to forces and virials, as EvaluationRequest says.
-  void finish(const Exec &exec, const EvaluationRequest &request, EvaluationResult &result);
+  // Adds up the derivatives in adjoint() to forces and virials by rows.
+  void finish(const Exec &exec, bool with_virial, bool with_atom_virial);
+  // After finish(), in device memory: what atoms of a row feel, whatever image of it they are, signs as in
+  // EvaluationRequest.
+  double *row_forces() const { return row_forces_.data(); }    // [A][3]
+  double *row_virial() const { return row_virial_.data(); }    // [A][9]
+  // The virial of this rank.
+  void sum_virial(const Exec &exec, double (&virial)[6]);
+  // The closest pair, if it is below MIN_DISTANCE. Waits.
+  Collision collision(const Exec &exec) const;
 
   int64_t size() const { return size_; }
   int num_y() const { return num_y_; }
 
-  // All in device memory but the vectors. Edges in the order of receivers:
-  const int64_t *begin() const { return begin_.data(); }                    // [N+1] edges of receiver i
-  const std::vector<int64_t> &host_begin() const { return host_begin_; }    // the same in host memory
+  // All in device memory but the edges before cuts. Edges in the order of receivers:
+  const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
+  int64_t before_receiver_cut(int k) const { return host_cuts_[k]; }
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
   // Species of the receiver times the number of species, plus that of the sender.
@@ -49,31 +61,32 @@ class DeviceEdges {
   G *adjoint() { return adjoint_.data(); }
   // The same edges in the order of senders:
   const int64_t *sender_begin() const { return sender_begin_.data(); }    // [A+1] edges that point at a row
-  const std::vector<int64_t> &host_sender_begin() const { return host_sender_begin_; }
+  int64_t before_sender_cut(int k) const { return host_cuts_[num_receiver_cuts_ + k]; }
   const int64_t *sender_edge() const { return sender_edge_.data(); }        // [E] which edge
   const int *sender_receiver() const { return sender_receiver_.data(); }    // [E] its receiver
 
-  const Collision &collision() const { return collision_; }
   std::size_t bytes() const;
 
  private:
   int lmax_, num_y_, num_species_;
-  const Neighborhood *neighborhood_ = nullptr;
+  const DeviceNeighborhood<Exec> *neighborhood_ = nullptr;
   int64_t size_ = 0;
-  Collision collision_;
 
-  // Of the neighbourhood: candidates in the order of receivers, then of senders.
-  DeviceBuffer<Exec, int64_t> first_, transposed_begin_, transposed_;
-  DeviceBuffer<Exec, int> receiver_, row_species_, candidate_receiver_, sender_atom_, candidate_row_, row_atom_;
-  DeviceBuffer<Exec, double> square_cutoff_;    // per pair
+  using Closest = Kokkos::MinLoc<double, int64_t, typename Exec::memory_space>;
+  typename Closest::result_view_type closest_;    // distance and candidate
+  DeviceBuffer<Exec, double> square_cutoff_;      // per pair
+  // Rows of the cuts, receivers' then senders', and the edges before them.
+  int num_receiver_cuts_ = 0;
+  DeviceBuffer<Exec, int> cut_row_;
+  DeviceBuffer<Exec, int64_t> cut_edge_;
+  std::vector<int64_t> host_cuts_;
   // Of a step.
-  DeviceBuffer<Exec, double> positions_, forces_, receiver_virial_, atom_virial_;
+  DeviceBuffer<Exec, double> row_forces_, receiver_virial_, row_virial_;
+  DeviceSum<Exec> sum_;
   DeviceBuffer<Exec, int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_, pair_;
   DeviceBuffer<Exec, G> distance_, direction_, adjoint_, force_;
   DeviceBuffer<Exec, T> harmonics_;
-  std::vector<int64_t> host_begin_, host_sender_begin_;
-  std::vector<double> host_forces_, host_virial_;
 };
 
 }    // namespace equi

@@ -1,6 +1,10 @@
 // The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
-// layer one or a few launches. Geometry, features and forces stay on the device; positions come in and forces go out
-// once per step, and features of atoms at the borders of a rank pass through the host.
+// layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
+// hosts without device memory, copies positions in and forces out around the same evaluation.
+//
+// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the default
+// instance while receivers whose senders are all owned, the first of the neighborhood, are computed; in the backward
+// pass adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
 //
 // T and G as in model_kokkos.h. The same source serves a host's execution space, where it is tested; the kernels made
 // for the host are those of ModelKokkos.
@@ -11,8 +15,10 @@
 #include "device_convolution.h"
 #include "device_density.h"
 #include "device_edges.h"
+#include "device_evaluator.h"
 #include "device_exec.h"
 #include "device_node_ops.h"
+#include "device_queue.h"
 #include "device_repulsion.h"
 #include "evaluation_plan.h"
 #include "evaluator.h"
@@ -24,20 +30,23 @@
 namespace equi {
 
 template <class Exec, class T, class G>
-class ModelDevice : public Evaluator {
+class ModelDevice : public DeviceEvaluator<Exec> {
  public:
   ModelDevice(const Model &model, const EvaluatorOptions &options);
 
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
+  void set_neighborhood(const DeviceNeighborhood<Exec> &n) override;
+  EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
+  DeviceResults results() const override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
   std::size_t memory_bytes() const override;
 
  private:
   struct Chunk {
-    int first, count;
-    std::vector<int> species_begin;    // DeviceSpeciesOrder
+    int cut, first, count;             // from this cut of DeviceEdges to the next
+    std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
   };
   struct ReadoutOp {
     DeviceReadout<Exec, T> readout;
@@ -58,18 +67,26 @@ class ModelDevice : public Evaluator {
                    std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
+  void sort_chunks_by_species();
   void reserve();
   FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
   DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const;
-  void forward_stage(const Chunk &chunk, const Stage &stage);
-  void backward_stage(const Chunk &chunk, const Stage &stage);
-  void gather_senders(int stage);
+  void forward_layers(const Chunk &chunk, const Stage &stage);
+  void backward_layers(const Chunk &chunk, const Stage &stage);
+  void forward_stage(int stage, GhostExchange &exchange);
+  void backward_stage(int stage, GhostExchange &exchange);
+  void clear_rows(const FeatureLayout &layout, T *data, int64_t first, int64_t last);
+  void gather_senders(int stage, bool remote, T *adjoint);
   T *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
+  template <class Work>
+  void exchange_beside(GhostExchange &exchange, int feature, T *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
-  Exec exec_;
+  Exec exec_, own_exec_;    // of the step at hand: the default instance or, with other ranks, the own one
+  QueuedWork<Exec> queued_;
+  bool is_exchanging_ = false;
   Model model_;
   EvaluatorOptions options_;
   EvaluationPlan plan_;
@@ -78,10 +95,11 @@ class ModelDevice : public Evaluator {
   ScaleShift scale_shift_;
   int chunk_size_;
 
-  const Neighborhood *neighborhood_ = nullptr;
+  const DeviceNeighborhood<Exec> *neighborhood_ = nullptr;
+  DeviceNeighborhood<Exec> copied_neighborhood_;    // of a host's
   DeviceEdges<Exec, T, G> edges_;
-  std::vector<Chunk> chunks_;
-  DeviceBuffer<Exec, int> receiver_species_, species_order_;
+  std::vector<Chunk> chunks_, sender_chunks_;    // neither crosses from interior receivers or owned rows to others
+  DeviceBuffer<Exec, int> species_order_;
 
   std::vector<DeviceBuffer<Exec, T>> feature_;    // fixed, rows and owned features
   std::vector<DeviceBuffer<Exec, T>>
@@ -89,10 +107,15 @@ class ModelDevice : public Evaluator {
   DeviceBuffer<Exec, T> chunk_features_, stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
   DeviceBuffer<Exec, T> exchanged_adjoint_[2];
-  DeviceBuffer<Exec, double> energy_, scale_;
+  DeviceBuffer<Exec, T> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
+  DeviceBuffer<Exec, double> energy_, scale_, shift_;
+  DeviceSum<Exec> sum_;
   DeviceConvScratch<Exec, T> scratch_;
+  // Of a host without device memory.
+  DeviceBuffer<Exec, double> positions_;
   std::vector<T> staging_;    // rows on their way between ranks
-  std::vector<double> host_energy_;
+  std::vector<double> host_numbers_;
+  std::vector<int> host_rows_;
 };
 
 }    // namespace equi

@@ -96,6 +96,12 @@ void device_zero(const Exec &exec, T *data, int64_t n) {
       "equi:zero", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = T(0); });
 }
 
+template <class Exec, class T>
+void device_add(const Exec &exec, T *to, const T *from, int64_t n) {
+  Kokkos::parallel_for(
+      "equi:add", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] += from[k]; });
+}
+
 // Each exchange halves the numbers that a lane carries: for 8 numbers 9 exchanges instead of 40. A template per step
 // and no loop: arrays with an index that the compiler does not know would not be in registers.
 template <int HALF, int OFFSET, int P, class T>

@@ -22,7 +22,8 @@ constexpr int EXACT_CHUNK = 128;
 
 template <class Exec, class T, class G>
 ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions &options)
-    : model_(model),
+    : own_exec_(make_own_instance<Exec>()),
+      model_(model),
       options_(options),
       plan_(make_evaluation_plan(model, true)),
       chunk_size_(options.radial_exact          ? EXACT_CHUNK
@@ -68,6 +69,7 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
     ops_.push_back(std::move(op));
   }
   assign(exec_, scale_, scale_shift_.scale);
+  assign(exec_, shift_, scale_shift_.shift);
   feature_.resize(plan_.features.size());
   evaluate_fixed_features();
 }
@@ -143,22 +145,45 @@ std::string ModelDevice<Exec, T, G>::describe() const {
 
 template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
+  copy_neighborhood(exec_, n, copied_neighborhood_);
+  set_neighborhood(copied_neighborhood_);
+}
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::set_neighborhood(const DeviceNeighborhood<Exec> &n) {
+  exec_ = Exec();
   neighborhood_ = &n;
-  edges_.set_neighborhood(exec_, n);
-  const int num_species = model_.num_species();
-  const std::vector<int> species(n.row_species.begin(), n.row_species.begin() + n.num_receivers);
-  std::vector<int> order(n.num_receivers);
-  chunks_.clear();
-  for (int first = 0; first < n.num_receivers; first += chunk_size_) {
-    Chunk chunk{first, std::min(chunk_size_, n.num_receivers - first), std::vector<int>(num_species + 1, 0)};
-    for (int a = 0; a < chunk.count; a++) chunk.species_begin[species[first + a] + 1]++;
-    for (int s = 0; s < num_species; s++) chunk.species_begin[s + 1] += chunk.species_begin[s];
-    std::vector<int> next(chunk.species_begin.begin(), chunk.species_begin.end() - 1);
-    for (int a = 0; a < chunk.count; a++) order[first + next[species[first + a]]++] = a;
-    chunks_.push_back(std::move(chunk));
-  }
-  assign(exec_, receiver_species_, species);
-  assign(exec_, species_order_, order);
+  // Chunks of [0, middle) and of [middle, last).
+  const auto divide = [&](std::vector<Chunk> &chunks, int middle, int last) {
+    chunks.clear();
+    std::vector<int> cuts{0};
+    for (const int end : {middle, last})
+      while (cuts.back() < end) {
+        const int first = cuts.back(), count = std::min(chunk_size_, end - first);
+        chunks.push_back({static_cast<int>(chunks.size()), first, count, {}});
+        cuts.push_back(first + count);
+      }
+    return cuts;
+  };
+  const std::vector<int> receiver_cuts = divide(chunks_, n.num_interior, n.num_receivers);
+  edges_.set_neighborhood(exec_, n, receiver_cuts, divide(sender_chunks_, n.num_receivers, n.num_rows));
+  sort_chunks_by_species();
+}
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::sort_chunks_by_species() {
+  const int num_species = model_.num_species(), num_chunks = static_cast<int>(chunks_.size());
+  std::vector<int> first_row;
+  for (const Chunk &chunk : chunks_) first_row.push_back(chunk.first);
+  first_row.push_back(num_owned());
+  DeviceBuffer<Exec, int> device_first, device_begin;
+  assign(exec_, device_first, first_row);
+  std::vector<int> begin(static_cast<size_t>(num_chunks) * (num_species + 1));
+  order_by_species(exec_, num_chunks, device_first.data(), neighborhood_->row_species.data(), num_species,
+                   device_begin.reserve(begin.size()), species_order_.reserve(num_owned()));
+  copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // products are sized on the host
+  for (int k = 0; k < num_chunks; k++)
+    chunks_[k].species_begin.assign(begin.begin() + k * (num_species + 1), begin.begin() + (k + 1) * (num_species + 1));
 }
 
 template <class Exec, class T, class G>
@@ -168,13 +193,10 @@ DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) co
 
 template <class Exec, class T, class G>
 DeviceEdgeChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const {
-  const std::vector<int64_t> &begin = edges_.host_begin();
-  return {chunk.count,
-          edges_.begin() + chunk.first,
-          begin[chunk.first],
-          begin[chunk.first + chunk.count] - begin[chunk.first],
-          nullptr,
-          fixed_input ? edges_.sender_species() : edges_.sender_row()};
+  const int64_t before = edges_.before_receiver_cut(chunk.cut);
+  return {chunk.count, edges_.begin() + chunk.first,
+          before,      edges_.before_receiver_cut(chunk.cut + 1) - before,
+          nullptr,     fixed_input ? edges_.sender_species() : edges_.sender_row()};
 }
 
 // ---- memory
@@ -189,6 +211,7 @@ void ModelDevice<Exec, T, G>::reserve() {
     if (feature.storage == Storage::owned) feature_[f].reserve(owned * feature.layout.row_size());
   }
   int64_t stage_row_size = 0, chunk_row_size = 0;
+  if (is_exchanging_) returned_.reserve(rows * plan_.max_exchanged_row_size);
   for (size_t s = 0; s < plan_.stages.size(); s++) {
     stage_row_size = std::max(stage_row_size, plan_.stages[s].stage_row_size);
     chunk_row_size = std::max(chunk_row_size, plan_.stages[s].tile_row_size);
@@ -223,47 +246,66 @@ FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature,
   return {feature_[feature].data(), model_.num_species(), 0};
 }
 
-// Rows of a feature or of its adjoint to other ranks and back, through host memory where the device has its own.
+// An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
+template <class Exec, class T, class G>
+template <class Work>
+void ModelDevice<Exec, T, G>::exchange_beside(GhostExchange &exchange, int feature, T *data, bool is_reverse,
+                                              const Work &work) {
+  exec_.fence("equi: features ready for other ranks");
+  if (!options_.overlap) {
+    exchange_rows(exchange, feature, data, is_reverse);
+    work();
+    return;
+  }
+  queued_.begin();
+  if (work()) queued_.end(exec_);
+  exchange.set_busy([this] { return queued_.is_busy(); });
+  exchange_rows(exchange, feature, data, is_reverse);
+  exchange.set_busy({});
+}
+
+// Rows of a feature or of its adjoint to other ranks and back, on the default instance; through host memory where the
+// exchange wants it. Complete on return.
 template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
   const int64_t rows = neighborhood_->num_rows, owned = num_owned();
-  T *host = data;
-  if constexpr (!DeviceTraits<Exec>::ON_HOST) {
+  const bool is_staged = !DeviceTraits<Exec>::ON_HOST && !exchange.takes_device_rows();
+  const Exec copies;
+  T *sent = data;
+  if (is_staged) {
     staging_.resize(rows * layout.row_size());
-    host = staging_.data();
-  } else {
-    exec_.fence("equi: features ready for other ranks");
+    sent = staging_.data();
   }
   FeaturePieces<T> pieces;
   for (int g = 0; g < layout.num_groups(); g++) {
     const FeatureGroup &group = layout.group(g);
-    pieces.push_back({host + rows * group.offset, group.width()});
+    pieces.push_back({sent + rows * group.offset, group.width()});
     // Forward sends owned rows, reverse all.
-    if constexpr (!DeviceTraits<Exec>::ON_HOST)
-      copy_to_host(exec_, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
+    if (is_staged)
+      copy_to_host(copies, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
   }
   if (is_reverse)
     exchange.reverse(pieces);
   else
     exchange.forward(pieces);
-  if constexpr (!DeviceTraits<Exec>::ON_HOST)
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
-      // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
-      if (is_reverse)
-        copy_to_device(exec_, data + at, host + at, owned * width);
-      else
-        copy_to_device(exec_, data + at + owned * width, host + at + owned * width, (rows - owned) * width);
-    }
+  if (!is_staged) return;
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
+    // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
+    if (is_reverse)
+      copy_to_device(copies, data + at, sent + at, owned * width);
+    else
+      copy_to_device(copies, data + at + owned * width, sent + at + owned * width, (rows - owned) * width);
+  }
 }
 
 // ---- forward
 // ----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &stage) {
-  const int *species = receiver_species_.data() + chunk.first;
+void ModelDevice<Exec, T, G>::forward_layers(const Chunk &chunk, const Stage &stage) {
+  const int *species = neighborhood_->row_species.data() + chunk.first;
   for (const Step &step : stage.steps) {
     const Layer &layer = model_.layers[step.layer];
     Op &op = ops_[step.layer];
@@ -302,11 +344,31 @@ void ModelDevice<Exec, T, G>::forward_stage(const Chunk &chunk, const Stage &sta
   }
 }
 
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::forward_stage(int s, GhostExchange &exchange) {
+  const Stage &stage = plan_.stages[s];
+  const auto launch = [&](bool interior) {
+    bool any = false;
+    for (const Chunk &chunk : chunks_)
+      if ((chunk.first < neighborhood_->num_interior) == interior) {
+        forward_layers(chunk, stage);
+        any = true;
+      }
+    return any;
+  };
+  const int input = stage.exchanged_input;
+  if (input >= 0 && is_exchanging_)
+    exchange_beside(exchange, input, feature_[input].data(), false, [&] { return launch(true); });
+  else
+    launch(true);
+  launch(false);
+}
+
 // ---- backward
 // ---------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &stage) {
+void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &stage) {
   for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
     if (step->adjoint == Step::Adjoint::none) continue;
     const bool add = step->adjoint == Step::Adjoint::add;
@@ -333,7 +395,7 @@ void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &st
     } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
       std::get<std::unique_ptr<DeviceContraction<Exec, T>>>(op)->backward(
           exec_, chunk.count, rows_of(chunk, s->input, true), rows_of(chunk, s->output, true),
-          receiver_species_.data() + chunk.first);
+          neighborhood_->row_species.data() + chunk.first);
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       const ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureLayout &layout = plan_.features[r->input].layout;
@@ -348,34 +410,61 @@ void ModelDevice<Exec, T, G>::backward_stage(const Chunk &chunk, const Stage &st
   }
 }
 
-// The adjoint of a stage's exchanged input, by a gather over the edges that point at each row.
+// The adjoint of a stage's exchanged input, of owned or of remote rows, by a gather over the edges that point at each
+// row.
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::gather_senders(int s) {
+void ModelDevice<Exec, T, G>::gather_senders(int s, bool remote, T *adjoint) {
   const Stage &stage = plan_.stages[s];
   const Step &step = stage.steps.front();
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(ops_[step.layer]);
-  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
-  const int64_t rows = neighborhood_->num_rows;
-  T *adjoint = exchanged_adjoint(s);
-  // Owned rows may have been written by other layers that read the feature.
-  const int64_t written = step.adjoint == Step::Adjoint::add ? num_owned() : 0;
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t width = layout.group(g).width();
-    device_zero(exec_, adjoint + rows * layout.group(g).offset + written * width, (rows - written) * width);
-  }
-  const FeatureRows<const T> out_adj = rows_of({0, num_owned(), {}}, layer.output, true);
-  const std::vector<int64_t> &begin = edges_.host_sender_begin();
-  for (int64_t first = 0; first < rows; first += chunk_size_) {
-    const int count = static_cast<int>(std::min<int64_t>(chunk_size_, rows - first));
-    const DeviceEdgeChunk edges{count,
-                                edges_.sender_begin() + first,
-                                begin[first],
-                                begin[first + count] - begin[first],
+  const FeatureRows<const T> out_adj = rows_of({0, 0, num_owned(), {}}, layer.output, true);
+  for (const Chunk &chunk : sender_chunks_) {
+    if ((chunk.first >= num_owned()) != remote) continue;
+    const int64_t before = edges_.before_sender_cut(chunk.cut);
+    const DeviceEdgeChunk edges{chunk.count,
+                                edges_.sender_begin() + chunk.first,
+                                before,
+                                edges_.before_sender_cut(chunk.cut + 1) - before,
                                 edges_.sender_edge(),
                                 edges_.sender_receiver()};
     convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
-    convolution.gather_senders(exec_, edges, out_adj, {adjoint, rows, first}, scratch_);
+    convolution.gather_senders(exec_, edges, out_adj, {adjoint, neighborhood_->num_rows, chunk.first}, scratch_);
+  }
+}
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::clear_rows(const FeatureLayout &layout, T *data, int64_t first, int64_t last) {
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t width = layout.group(g).width();
+    device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
+  }
+}
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
+  const Stage &stage = plan_.stages[s];
+  for (const Chunk &chunk : chunks_) backward_layers(chunk, stage);
+  const int input = stage.exchanged_input;
+  if (input < 0) return;
+  const FeatureLayout &layout = plan_.features[input].layout;
+  T *adjoint = exchanged_adjoint(s);
+  // Owned rows may have been written by other layers that read the feature.
+  if (stage.steps.front().adjoint != Step::Adjoint::add) clear_rows(layout, adjoint, 0, num_owned());
+  const auto gather_owned = [&] {
+    gather_senders(s, false, adjoint);
+    return num_owned() > 0;
+  };
+  if (!is_exchanging_) {
+    gather_owned();
+    return;
+  }
+  clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
+  gather_senders(s, true, returned_.data());
+  exchange_beside(exchange, input, returned_.data(), true, gather_owned);
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t at = neighborhood_->num_rows * layout.group(g).offset;
+    device_add(exec_, adjoint + at, returned_.data() + at, num_owned() * static_cast<int64_t>(layout.group(g).width()));
   }
 }
 
@@ -383,45 +472,62 @@ void ModelDevice<Exec, T, G>::gather_senders(int s) {
 // -----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+EvaluationResult ModelDevice<Exec, T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
+  is_exchanging_ = exchange.active();
+  exec_ = Exec();
+  if (is_exchanging_) {
+    exec_.fence("equi: positions ready for the own instance");
+    exec_ = own_exec_;
+  }
   EvaluationResult result;
   edges_.build(exec_, request.positions);
   result.num_edges = edges_.size();
   reserve();
-  device_zero(exec_, energy_.data(), num_owned());
+  fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
   for (const Repulsion &r : repulsions_)
     r.pair.add(exec_, num_owned(), edges_.begin(), edges_.distance(), edges_.pair(), model_.num_species(),
                r.is_scaled ? scale_.data() : nullptr, energy_.data(), edges_.adjoint(), edges_.num_y());
 
   const int num_stages = static_cast<int>(plan_.stages.size());
-  for (int s = 0; s < num_stages; s++) {
-    const Stage &stage = plan_.stages[s];
-    if (stage.exchanged_input >= 0)
-      exchange_rows(exchange, stage.exchanged_input, feature_[stage.exchanged_input].data(), false);
-    for (const Chunk &chunk : chunks_) forward_stage(chunk, stage);
-  }
-  host_energy_.resize(num_owned());
-  copy_to_host(exec_, host_energy_.data(), energy_.data(),
-               num_owned());    // summed on the host, in the order of receivers
-  for (int i = 0; i < num_owned(); i++) {
-    const double e = host_energy_[i] + scale_shift_.shift[neighborhood_->row_species[i]];
-    result.energy += e;
-    if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
-  }
-
+  for (int s = 0; s < num_stages; s++) forward_stage(s, exchange);
   if (request.forces) {
-    for (int s = num_stages - 1; s >= 0; s--) {
-      const Stage &stage = plan_.stages[s];
-      for (const Chunk &chunk : chunks_) backward_stage(chunk, stage);
-      if (stage.exchanged_input < 0) continue;
-      gather_senders(s);
-      exchange_rows(exchange, stage.exchanged_input, exchanged_adjoint(s), true);
-    }
-    edges_.finish(exec_, request, result);
+    for (int s = num_stages - 1; s >= 0; s--) backward_stage(s, exchange);
+    edges_.finish(exec_, request.virial, request.atom_virial);
+    if (request.virial) edges_.sum_virial(exec_, result.virial);
   }
+  sum_.add(exec_, num_owned(), 1, energy_.data(), &result.energy);
+  check_evaluation(edges_.collision(exec_), result);
+  return result;
+}
 
-  check_evaluation(edges_.collision(), result);
+template <class Exec, class T, class G>
+DeviceResults ModelDevice<Exec, T, G>::results() const {
+  return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_virial(), energy_.data()};
+}
+
+template <class Exec, class T, class G>
+EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
+  copy_to_device(Exec(), positions_.reserve(size), reinterpret_cast<const double *>(request.positions), size);
+  const EvaluationResult result = evaluate(
+      DeviceRequest{positions_.data(), request.forces != nullptr, request.virial, request.atom_virial != nullptr},
+      exchange);
+
+  const int num_rows = neighborhood_->num_rows;
+  host_rows_.resize(num_rows);
+  copy_to_host(exec_, host_rows_.data(), neighborhood_->row_atom.data(), num_rows);
+  const auto add = [&](const double *from, int count, int width, double *to) {
+    host_numbers_.resize(static_cast<size_t>(count) * width);
+    copy_to_host(exec_, host_numbers_.data(), from, static_cast<int64_t>(count) * width);
+    for (int row = 0; row < count; row++)
+      if (host_rows_[row] >= 0)
+        for (int k = 0; k < width; k++)
+          to[static_cast<int64_t>(host_rows_[row]) * width + k] += host_numbers_[static_cast<size_t>(row) * width + k];
+  };
+  if (request.forces) add(edges_.row_forces(), num_rows, 3, *request.forces);
+  if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, *request.atom_virial);
+  if (request.atom_energy) add(energy_.data(), num_owned(), 1, request.atom_energy);
   return result;
 }
 
@@ -429,8 +535,8 @@ template <class Exec, class T, class G>
 std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
   std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + chunk_features_.bytes() +
                       exchanged_adjoint_[0].bytes() + exchanged_adjoint_[1].bytes() + energy_.bytes() + scale_.bytes() +
-                      scratch_.bytes() + receiver_species_.bytes() + species_order_.bytes() +
-                      staging_.capacity() * sizeof(T);
+                      scratch_.bytes() + species_order_.bytes() + copied_neighborhood_.bytes() + returned_.bytes() +
+                      shift_.bytes() + sum_.bytes() + positions_.bytes() + staging_.capacity() * sizeof(T);
   for (const auto &f : feature_) bytes += f.bytes();
   for (const auto &f : fixed_result_) bytes += f.bytes();
   for (const Op &op : ops_) {

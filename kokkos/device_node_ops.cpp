@@ -383,7 +383,44 @@ void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &lay
   }
 }
 
+template <class Exec>
+void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, double *to) {
+  Kokkos::parallel_for(
+      "equi:fill_by_species", DeviceRange<Exec>(exec, 0, count),
+      KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
+}
+
+// A team per chunk, species by species.
+template <class Exec>
+void order_by_species(const Exec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
+                      int *begin, int *order) {
+  using Policy = Kokkos::TeamPolicy<Exec>;
+  Kokkos::parallel_for(
+      "equi:species_order", Policy(exec, num_chunks, DeviceTraits<Exec>::TEAM),
+      KOKKOS_LAMBDA(const typename Policy::member_type &team) {
+        const int chunk = team.league_rank(), first = first_row[chunk], count = first_row[chunk + 1] - first;
+        int *to = begin + chunk * (num_species + 1);
+        int before = 0;
+        for (int s = 0; s < num_species; s++) {
+          Kokkos::single(Kokkos::PerTeam(team), [&]() { to[s] = before; });
+          Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, count), [&](int a, int &place, bool is_final) {
+            if (species[first + a] != s) return;
+            if (is_final) order[first + before + place] = a;
+            place++;
+          });
+          int of_species = 0;
+          Kokkos::parallel_reduce(
+              Kokkos::TeamThreadRange(team, count), [&](int a, int &sum) { sum += species[first + a] == s; },
+              of_species);
+          before += of_species;
+        }
+        Kokkos::single(Kokkos::PerTeam(team), [&]() { to[num_species] = before; });
+      });
+}
+
 using DeviceExec = Kokkos::DefaultExecutionSpace;
+template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, double *);
+template void order_by_species(const DeviceExec &, int, const int *, const int *, int, int *, int *);
 #define EQUI_INSTANTIATE(T)                                                                                 \
   template class DeviceLinear<DeviceExec, T>;                                                               \
   template class DeviceGate<DeviceExec, T>;                                                                 \

@@ -39,6 +39,18 @@ struct PerAtomArrays<Arrays, std::void_t<typename Arrays::ttransform_kkacc_1d>> 
 };
 using PerAtom = PerAtomArrays<DAT>;
 
+// Whether CommKokkos leaves the hooks of pair styles on the device alone.
+template <class Comm, class = void>
+struct ClassicPairComm {
+  static bool &forward(Comm &comm) { return comm.forward_pair_comm_classic; }
+  static bool &reverse(Comm &comm) { return comm.reverse_pair_comm_classic; }
+};
+template <class Comm>
+struct ClassicPairComm<Comm, std::void_t<decltype(Comm::forward_pair_comm_legacy)>> {
+  static bool &forward(Comm &comm) { return comm.forward_pair_comm_legacy; }
+  static bool &reverse(Comm &comm) { return comm.reverse_pair_comm_legacy; }
+};
+
 }    // namespace LAMMPS_NS::EquiKokkos
 
 #endif

@@ -8,13 +8,16 @@
 
 #include "pair_equi_kokkos.h"
 
+#include "lammps_device_evaluation.h"
 #include "lammps_exchange_kokkos.h"
 #include "lammps_neighborhood.h"
 #include "pair_equi_impl.h"
 
 #include "atom_kokkos.h"
 #include "atom_masks.h"
+#include "comm.h"
 #include "error.h"
+#include "force.h"
 #include "kokkos.h"
 #include "memory_kokkos.h"
 #include "neigh_list_kokkos.h"
@@ -28,12 +31,11 @@ using namespace LAMMPS_NS;
 
 namespace {
 
-// A view of what lies in host memory, where DeviceType finds it.
+// Numbers in host memory, where DeviceType finds them.
 template <class DeviceType, size_t WIDTH>
-auto on_device(const std::vector<std::array<double, WIDTH>> &array) {
-  using Host = Kokkos::View<const double *[WIDTH], Kokkos::LayoutRight, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
-  return Kokkos::create_mirror_view_and_copy(typename DeviceType::memory_space(),
-                                             Host(reinterpret_cast<const double *>(array.data()), array.size()));
+auto copy_to_space(const double *numbers, size_t count) {
+  using Host = Kokkos::View<const double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>;
+  return Kokkos::create_mirror_view_and_copy(typename DeviceType::memory_space(), Host(numbers, WIDTH * count));
 }
 
 template <class View>
@@ -49,9 +51,6 @@ template <class DeviceType>
 PairEquiKokkos<DeviceType>::PairEquiKokkos(LAMMPS *lmp) : PairEqui(lmp) {
   if (!lmp->kokkos)
     error->all(FLERR, "Pair style equi/kk requires the KOKKOS package to be enabled: start LAMMPS with -k on");
-  // FIXME_CUDA: the exchange packs features where DeviceType runs, and the evaluation hands them out in host memory.
-  if (!Kokkos::SpaceAccessibility<DeviceType, Kokkos::HostSpace>::accessible)
-    error->all(FLERR, "Pair style equi/kk runs on CPUs only: use suffix kk/host in a LAMMPS for GPUs");
   suffix_flag |= Suffix::KOKKOS;
   kokkosable = 1;
   reverse_comm_device = 1;
@@ -79,14 +78,38 @@ void PairEquiKokkos<DeviceType>::init_style() {
   auto request = neighbor->find_request(this);
   request->set_kokkos_host(std::is_same_v<DeviceType, LMPHostType> && !std::is_same_v<DeviceType, LMPDeviceType>);
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
+
+  using Evaluator = equi::DeviceEvaluator<LMPDeviceType::execution_space>;
+  auto *evaluator = dynamic_cast<Evaluator *>(impl->evaluator.get());
+  on_device.reset();
+  if (std::is_same_v<DeviceType, LMPDeviceType> && evaluator)
+    on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator);
+  if (!on_device && is_for_gpus())
+    error->all(FLERR, "Pair style equi/kk on a GPU needs kernels device and reference no: use suffix kk/host else");
+  if (impl->exchange_mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
+    error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");
+  exchange->set_mode(impl->exchange_mode, lmp->kokkos->gpu_aware_flag);
+}
+
+template <class DeviceType>
+bool PairEquiKokkos<DeviceType>::is_for_gpus() const {
+  return !Kokkos::SpaceAccessibility<Kokkos::HostSpace, typename DeviceType::memory_space>::accessible;
 }
 
 /* ----------------------------------------------------------------------
-   the evaluation reads and writes host memory
+   the evaluation reads and writes host memory, or that of the device
 ------------------------------------------------------------------------- */
 
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::read_neighbor_list() {
+  if (on_device) {
+    on_device->read_neighbor_list(*atomKK, list, impl->type_species);
+    const auto &n = on_device->neighborhood();
+    impl->neighborhood.num_atoms = n.num_atoms;
+    impl->neighborhood.num_receivers = n.num_receivers;
+    impl->neighborhood.num_rows = n.num_rows;
+    return;
+  }
   atomKK->sync(Host, X_MASK | TAG_MASK | TYPE_MASK);
   const auto *of_device = static_cast<NeighListKokkos<DeviceType> *>(list);
   const auto atoms = on_host(of_device->d_ilist);
@@ -97,6 +120,33 @@ void PairEquiKokkos<DeviceType>::read_neighbor_list() {
   const equi::FullList full{list->inum, atoms.data(), num_neighbors.data(), firstneigh.data(),
                             static_cast<int64_t>(neighbors.stride(1))};
   equi::build_neighborhood(*atom, full, impl->type_species, impl->neighborhood, impl->atom_row);
+}
+
+template <class DeviceType>
+void PairEquiKokkos<DeviceType>::use_neighborhood(bool is_exchanged) {
+  if (!on_device) return PairEqui::use_neighborhood(is_exchanged);
+  exchange->set_device_rows(comm, on_device->row_of_atom(), impl->neighborhood.num_receivers, is_exchanged);
+  on_device->use_neighborhood();
+}
+
+template <class DeviceType>
+equi::EvaluationResult PairEquiKokkos<DeviceType>::run_evaluator() {
+  if (!on_device) return PairEqui::run_evaluator();
+  const bool per_atom_virial = vflag_atom || cvflag_atom;
+  const equi::EvaluationResult result =
+      on_device->evaluate(*atomKK, true, vflag_global != 0, per_atom_virial, *exchange);
+  if (!force->newton_pair) on_device->send_ghosts_home(*exchange, per_atom_virial);
+  if (!impl->forces_are_checked) {    // the check reads them on the host
+    on_device->copy_forces(impl->forces);
+    impl->neighborhood.receiver = on_device->receivers();
+  }
+  return result;
+}
+
+template <class DeviceType>
+double PairEquiKokkos<DeviceType>::energy_of_rank() {
+  if (!on_device) return PairEqui::energy_of_rank();
+  return on_device->evaluate(*atomKK, false, false, false, *exchange).energy;
 }
 
 template <class DeviceType>
@@ -135,56 +185,99 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   atomKK->sync(Host, TAG_MASK | TYPE_MASK);
   evaluate();
 
+  // Forces and virials of rows or of all atoms, energies of receivers or of owned atoms.
   const int nlocal = atom->nlocal, nall = atom->nlocal + atom->nghost;
-  const double unit = impl->energy_unit;
-  const auto f = atomKK->k_f.template view<DeviceType>();
-  const auto forces = on_device<DeviceType>(impl->forces);
-  Kokkos::parallel_for(
-      "equi:forces", Kokkos::RangePolicy<DeviceType>(0, nall), KOKKOS_LAMBDA(int i) {
-        for (int k = 0; k < 3; k++) f(i, k) += unit * forces(i, k);
-      });
+  const bool per_atom_virial = vflag_atom || cvflag_atom;
+  equi::DeviceResults of;
+  int num_rows = nall, num_energies = nlocal;
+  decltype(copy_to_space<DeviceType, 1>(nullptr, 0)) forces, energies, virials;
+  if (on_device) {
+    of = on_device->results();
+    num_rows = impl->neighborhood.num_rows;
+    num_energies = impl->neighborhood.num_receivers;
+  } else {
+    forces = copy_to_space<DeviceType, 3>(impl->forces.data()->data(), nall);
+    if (eflag_atom) energies = copy_to_space<DeviceType, 1>(impl->energies.data(), nlocal);
+    if (per_atom_virial) virials = copy_to_space<DeviceType, 9>(impl->virials.data()->data(), nall);
+  }
+  const int *atom_of_row = of.row_atom;
+  const double *f = on_device ? of.forces : forces.data(), *e = on_device ? of.energy : energies.data(),
+               *v = on_device ? of.virial : virials.data();
+  add_forces(num_rows, atom_of_row, f, atomKK->k_f.template view<DeviceType>());
   atomKK->modified(execution_space, datamask_modify);
 
   // Per-atom arrays are made anew, as LAMMPS's own styles do: zero, and of the present length.
   if (eflag_atom) {
     memoryKK->destroy_kokkos(k_eatom, eatom);
     memoryKK->create_kokkos(k_eatom, eatom, maxeatom, "pair:eatom");
-    const auto e = k_eatom.template view<DeviceType>();
-    const auto energies = Kokkos::create_mirror_view_and_copy(
-        typename DeviceType::memory_space(),
-        Kokkos::View<const double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(impl->energies.data(), nall));
-    Kokkos::parallel_for(
-        "equi:eatom", Kokkos::RangePolicy<DeviceType>(0, nlocal), KOKKOS_LAMBDA(int i) { e(i) += unit * energies(i); });
+    add_energies(num_energies, atom_of_row, e, k_eatom.template view<DeviceType>());
     k_eatom.template modify<DeviceType>();
     k_eatom.sync_host();
   }
   if (vflag_atom) {
     memoryKK->destroy_kokkos(k_vatom, vatom);
     memoryKK->create_kokkos(k_vatom, vatom, maxvatom, "pair:vatom");
-    const auto to = k_vatom.template view<DeviceType>();
-    const auto v = on_device<DeviceType>(impl->virials);
-    Kokkos::parallel_for(
-        "equi:vatom", Kokkos::RangePolicy<DeviceType>(0, nall), KOKKOS_LAMBDA(int i) {
-          for (int k = 0; k < 3; k++) to(i, k) += unit * v(i, k);
-          for (int k = 3; k < 6; k++) to(i, k) += 0.5 * unit * (v(i, k) + v(i, k + 3));
-        });
+    add_virials(num_rows, atom_of_row, v, k_vatom.template view<DeviceType>());
     k_vatom.template modify<DeviceType>();
     k_vatom.sync_host();
   }
   if (cvflag_atom) {
     memoryKK->destroy_kokkos(k_cvatom, cvatom);
     memoryKK->create_kokkos(k_cvatom, cvatom, maxcvatom, "pair:cvatom");
-    const auto to = k_cvatom.template view<DeviceType>();
-    const auto v = on_device<DeviceType>(impl->virials);
-    Kokkos::parallel_for(
-        "equi:cvatom", Kokkos::RangePolicy<DeviceType>(0, nall), KOKKOS_LAMBDA(int i) {
-          for (int k = 0; k < 9; k++) to(i, k) += unit * v(i, k);
-        });
+    add_centroid_virials(num_rows, atom_of_row, v, k_cvatom.template view<DeviceType>());
     k_cvatom.template modify<DeviceType>();
     k_cvatom.sync_host();
   }
   DeviceType().fence("equi: the evaluation's arrays are in use no more");
   finish_first_evaluation();
+}
+
+template <class DeviceType>
+template <class To>
+void PairEquiKokkos<DeviceType>::add_forces(int count, const int *atom_of_row, const double *forces, const To &to) {
+  const double unit = impl->energy_unit;
+  Kokkos::parallel_for(
+      "equi:forces", Kokkos::RangePolicy<DeviceType>(0, count), KOKKOS_LAMBDA(int row) {
+        const int i = atom_of_row ? atom_of_row[row] : row;
+        if (i < 0) return;
+        for (int k = 0; k < 3; k++) to(i, k) += unit * forces[3 * static_cast<int64_t>(row) + k];
+      });
+}
+
+template <class DeviceType>
+template <class To>
+void PairEquiKokkos<DeviceType>::add_energies(int count, const int *atom_of_row, const double *energies, const To &to) {
+  const double unit = impl->energy_unit;
+  Kokkos::parallel_for(
+      "equi:eatom", Kokkos::RangePolicy<DeviceType>(0, count),
+      KOKKOS_LAMBDA(int row) { to(atom_of_row ? atom_of_row[row] : row) += unit * energies[row]; });
+}
+
+template <class DeviceType>
+template <class To>
+void PairEquiKokkos<DeviceType>::add_virials(int count, const int *atom_of_row, const double *virials, const To &to) {
+  const double unit = impl->energy_unit;
+  Kokkos::parallel_for(
+      "equi:vatom", Kokkos::RangePolicy<DeviceType>(0, count), KOKKOS_LAMBDA(int row) {
+        const int i = atom_of_row ? atom_of_row[row] : row;
+        if (i < 0) return;
+        const double *v = virials + 9 * static_cast<int64_t>(row);
+        for (int k = 0; k < 3; k++) to(i, k) += unit * v[k];
+        for (int k = 3; k < 6; k++) to(i, k) += 0.5 * unit * (v[k] + v[k + 3]);
+      });
+}
+
+template <class DeviceType>
+template <class To>
+void PairEquiKokkos<DeviceType>::add_centroid_virials(int count, const int *atom_of_row, const double *virials,
+                                                      const To &to) {
+  const double unit = impl->energy_unit;
+  Kokkos::parallel_for(
+      "equi:cvatom", Kokkos::RangePolicy<DeviceType>(0, count), KOKKOS_LAMBDA(int row) {
+        const int i = atom_of_row ? atom_of_row[row] : row;
+        if (i < 0) return;
+        for (int k = 0; k < 9; k++) to(i, k) += unit * virials[9 * static_cast<int64_t>(row) + k];
+      });
 }
 
 /* ----------------------------------------------------------------------
@@ -195,6 +288,7 @@ template <class DeviceType>
 int PairEquiKokkos<DeviceType>::pack_forward_comm_kokkos(int n, EquiKokkos::CommList list,
                                                          EquiKokkos::CommBuffer &buffer, int /*pbc_flag*/,
                                                          int * /*pbc*/) {
+  exchange->note_device_hooks();
   return exchange->pack_forward_device(n, list.template view<DeviceType>().data(),
                                        buffer.template view<DeviceType>().data());
 }

@@ -8,7 +8,7 @@
 
 // pair_style equi/kk: PairEqui under LAMMPS's package KOKKOS. Keywords, errors and the log are PairEqui's; neighbors
 // come from the package's lists, positions, forces and per-atom quantities live in its views, and features of remote
-// atoms travel through its communication.
+// atoms travel through its communication. An evaluation on a device finds and leaves all of these there.
 
 #ifdef PAIR_CLASS
 // clang-format off
@@ -30,7 +30,8 @@ PairStyle(equi/kk/host,PairEquiKokkos<LMPHostType>);
 namespace equi {
 template <class DeviceType>
 class LammpsExchangeKokkos;
-}
+class LammpsDeviceEvaluation;
+}    // namespace equi
 
 namespace LAMMPS_NS {
 
@@ -49,12 +50,29 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
 
  protected:
   void read_neighbor_list() override;
+  void use_neighborhood(bool) override;
+  equi::EvaluationResult run_evaluator() override;
+  double energy_of_rank() override;
+  bool is_for_gpus() const override;
   const double *positions() override;
   void sync_host_positions() override;
   void modified_host_positions() override;
 
+ public:
+  // Lambdas of nvcc want public functions. Of `count` rows, row r being atom atom_of_row[r], or r where that is null;
+  // -1 is no atom.
+  template <class To>
+  void add_forces(int count, const int *atom_of_row, const double *forces, const To &to);
+  template <class To>
+  void add_energies(int count, const int *atom_of_row, const double *energies, const To &to);
+  template <class To>
+  void add_virials(int count, const int *atom_of_row, const double *virials, const To &to);
+  template <class To>
+  void add_centroid_virials(int count, const int *atom_of_row, const double *virials, const To &to);
+
  private:
-  equi::LammpsExchangeKokkos<DeviceType> *exchange;    // the one of impl
+  equi::LammpsExchangeKokkos<DeviceType> *exchange;           // the one of impl
+  std::unique_ptr<equi::LammpsDeviceEvaluation> on_device;    // null for an evaluation in host memory
   EquiKokkos::PerAtom::Energy k_eatom;
   EquiKokkos::PerAtom::Virial k_vatom;
   EquiKokkos::PerAtom::CentroidVirial k_cvatom;

@@ -1,16 +1,18 @@
 // Rows of features into buffers of messages and back, on an execution space: what LammpsExchange does on the host, with
 // the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1 for atoms without a row.
 //
-// Two atoms of one message can share a row (neighbor_graph.h). Where that makes their order matter, threads divide the
-// columns and walk through the atoms in order.
+// Two atoms of one message can share a row (neighbor_graph.h). Where that matters RowGroups tells which do.
 #ifndef EQUI_ROW_PACKING_H
 #define EQUI_ROW_PACKING_H
 
 #include "device_exec.h"
 #include "ghost_exchange.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
 namespace equi {
 
@@ -30,27 +32,48 @@ struct PackedRows {
   }
 };
 
-// f(offset in a row of the buffer, piece, first column, number of columns) for blocks of columns, side by side.
-template <class Exec, class T, class F>
-void for_columns(const char *label, const Exec &exec, const PackedRows<T> &rows, const F &f) {
-  // A thread of the host takes a cache line at a time.
-  constexpr int BLOCK = DeviceTraits<Exec>::ON_HOST ? 64 / sizeof(T) : 1;
-  int num_blocks = 0;
-  for (int p = 0; p < rows.num_pieces; p++) num_blocks += (rows.piece[p].width + BLOCK - 1) / BLOCK;
-  Kokkos::parallel_for(
-      label, Kokkos::RangePolicy<Exec>(exec, 0, num_blocks), KOKKOS_LAMBDA(int block) {
-        int p = 0, offset = 0;
-        while (block >= (rows.piece[p].width + BLOCK - 1) / BLOCK) {
-          block -= (rows.piece[p].width + BLOCK - 1) / BLOCK;
-          offset += rows.piece[p++].width;
-        }
-        const int first = block * BLOCK;
-        const int count = first + BLOCK < rows.piece[p].width ? BLOCK : rows.piece[p].width - first;
-        f(offset + first, rows.piece[p], first, count);
-      });
-}
+// The atoms of a message by rows. Made on the host, for as long as the message's atoms and their rows stay.
+template <class Exec>
+class RowGroups {
+ public:
+  // atoms[n], or first .. first + n - 1 if atoms is null.
+  RowGroups(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom) {
+    DeviceBuffer<Exec, int> rows;
+    read_rows(exec, n, atoms, first, row_of_atom, rows.reserve(n));
+    std::vector<int> row(n), place(n), begin, is_first(n, 0);
+    copy_to_host(exec, row.data(), rows.data(), n);
+    std::iota(place.begin(), place.end(), 0);
+    place.erase(std::remove_if(place.begin(), place.end(), [&](int k) { return row[k] < 0; }), place.end());
+    std::stable_sort(place.begin(), place.end(), [&](int a, int b) { return row[a] < row[b]; });
+    for (size_t k = 0; k < place.size(); k++)
+      if (k == 0 || row[place[k]] != row[place[k - 1]]) {
+        begin.push_back(static_cast<int>(k));
+        is_first[place[k]] = 1;
+      }
+    num_groups_ = static_cast<int>(begin.size());
+    begin.push_back(static_cast<int>(place.size()));
+    assign(exec, begin_, begin);
+    assign(exec, place_, place);
+    assign(exec, is_first_, is_first);
+  }
+  int num_groups() const { return num_groups_; }
+  // In device memory: group g has the places place[begin[g]] .. place[begin[g+1]-1] of the message, in order.
+  const int *begin() const { return begin_.data(); }
+  const int *place() const { return place_.data(); }
+  const int *is_first() const { return is_first_.data(); }    // [n] whether a place is the first of its row
 
-// f(k, place in the buffer, piece, column) for n atoms and all columns, side by side.
+  static void read_rows(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom, int *rows) {
+    Kokkos::parallel_for(
+        "equi:rows", DeviceRange<Exec>(exec, 0, n),
+        KOKKOS_LAMBDA(int64_t k) { rows[k] = row_of_atom[atoms ? atoms[k] : first + k]; });
+  }
+
+ private:
+  int num_groups_ = 0;
+  DeviceBuffer<Exec, int> begin_, place_, is_first_;
+};
+
+// f(k, place in the buffer, piece, column) for k < n and all columns, side by side.
 template <class Exec, class T, class F>
 void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &rows, const F &f) {
   using Policy = Kokkos::TeamPolicy<Exec>;
@@ -90,38 +113,35 @@ void unpack_forward_rows(const Exec &exec, int n, int first, const PackedRows<T>
       });
 }
 
-// The first copy of a row takes its sum and leaves zeros.
+// The first copy of a row takes its sum and leaves zeros. groups: of the same atoms.
 template <class Exec, class T>
-void pack_reverse_rows(const Exec &exec, int n, int first, const PackedRows<T> &rows, T *buffer) {
-  for_columns(
-      "equi:pack", exec, rows, KOKKOS_LAMBDA(int offset, const FeaturePiece<T> &piece, int column, int count) {
-        for (int k = 0; k < n; k++) {
-          T *to = buffer + static_cast<int64_t>(k) * rows.stride + offset;
-          const int row = rows.row_of_atom[first + k];
-          if (row < rows.num_owned) {
-            for (int c = 0; c < count; c++) to[c] = T(0);
-            continue;
-          }
-          T *from = piece.data + static_cast<int64_t>(row) * piece.width + column;
-          for (int c = 0; c < count; c++) {
-            to[c] = from[c];
-            from[c] = T(0);
-          }
-        }
+void pack_reverse_rows(const Exec &exec, int n, int first, const RowGroups<Exec> &groups, const PackedRows<T> &rows,
+                       T *buffer) {
+  const int *is_first = groups.is_first();
+  for_atoms(
+      "equi:pack", exec, n, rows, KOKKOS_LAMBDA(int k, int64_t at, const FeaturePiece<T> &piece, int c) {
+        const int row = rows.row_of_atom[first + k];
+        buffer[at] = T(0);
+        if (row < rows.num_owned || !is_first[k]) return;
+        T &from = piece.data[static_cast<int64_t>(row) * piece.width + c];
+        buffer[at] = from;
+        from = T(0);
       });
 }
 
+// Adds in the order of atoms.
 template <class Exec, class T>
-void unpack_reverse_rows(const Exec &exec, int n, const int *atoms, const PackedRows<T> &rows, const T *buffer) {
-  for_columns(
-      "equi:unpack", exec, rows, KOKKOS_LAMBDA(int offset, const FeaturePiece<T> &piece, int column, int count) {
-        for (int k = 0; k < n; k++) {
-          const int row = rows.row_of_atom[atoms[k]];
-          if (row < 0) continue;
-          const T *from = buffer + static_cast<int64_t>(k) * rows.stride + offset;
-          T *to = piece.data + static_cast<int64_t>(row) * piece.width + column;
-          for (int c = 0; c < count; c++) to[c] += from[c];
-        }
+void unpack_reverse_rows(const Exec &exec, const int *atoms, const RowGroups<Exec> &groups, const PackedRows<T> &rows,
+                         const T *buffer) {
+  const int *begin = groups.begin(), *place = groups.place();
+  for_atoms(
+      "equi:unpack", exec, groups.num_groups(), rows,
+      KOKKOS_LAMBDA(int group, int64_t at, const FeaturePiece<T> &piece, int c) {
+        const int row = rows.row_of_atom[atoms[place[begin[group]]]];
+        const int64_t column = at - static_cast<int64_t>(group) * rows.stride;
+        T &to = piece.data[static_cast<int64_t>(row) * piece.width + c];
+        for (int k = begin[group]; k < begin[group + 1]; k++)
+          to += buffer[static_cast<int64_t>(place[k]) * rows.stride + column];
       });
 }
 

@@ -23,6 +23,7 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
+  bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
 };
 
 // What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.

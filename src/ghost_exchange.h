@@ -3,6 +3,8 @@
 #define EQUI_GHOST_EXCHANGE_H
 
 #include <cstddef>
+#include <functional>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -27,6 +29,20 @@ class GhostExchange {
   // reverse adds the remote rows into their owners' rows and zeroes the remote rows.
   virtual void reverse(const FeaturePieces<float> &rows) = 0;
   virtual void reverse(const FeaturePieces<double> &rows) = 0;
+
+  // Whether any rank has remote rows; the same on all ranks.
+  virtual bool active() const { return true; }
+  // Whether rows are to lie in the memory of an evaluation on a device, not of the host.
+  virtual bool takes_device_rows() const { return false; }
+
+  // An evaluation that queues work beside an exchange tells how to ask whether it is still being done.
+  void set_busy(std::function<bool()> busy) { busy_ = std::move(busy); }
+
+ protected:
+  bool is_beside_work() const { return busy_ && busy_(); }
+
+ private:
+  std::function<bool()> busy_;
 };
 
 // For a single rank and for self-checks: there are no remote rows.
@@ -36,6 +52,7 @@ class NoExchange : public GhostExchange {
   void forward(const FeaturePieces<double> &) override {}
   void reverse(const FeaturePieces<float> &) override {}
   void reverse(const FeaturePieces<double> &) override {}
+  bool active() const override { return false; }
 };
 
 }    // namespace equi

@@ -19,10 +19,21 @@
 namespace equi {
 
 void LammpsExchange::set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) {
-  comm_ = comm;
   atom_row_ = atom_row;
+  set_communication(comm, num_owned, active);
+}
+
+void LammpsExchange::set_communication(LAMMPS_NS::Comm *comm, int num_owned, bool active) {
+  comm_ = comm;
   num_owned_ = num_owned;
   active_ = active;
+}
+
+void LammpsExchange::communicate(bool forward) {
+  if (forward)
+    comm_->forward_comm(pair_);
+  else
+    comm_->reverse_comm(pair_);
 }
 
 template <class T>
@@ -44,17 +55,16 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
     throw std::logic_error("exchange of " + std::to_string(size_) + " numbers per atom, but buffers were made for " +
                            std::to_string(forward ? forward_size : reverse_size));
   pair_->comm_forward = pair_->comm_reverse = pair_->comm_reverse_off = size_;
-  if (forward)
-    comm_->forward_comm(pair_);
-  else
-    comm_->reverse_comm(pair_);
+  communicate(forward);
   pair_->comm_forward = forward_size;
   pair_->comm_reverse = reverse_size;
   pair_->comm_reverse_off = reverse_off_size;
 }
 
 int LammpsExchange::packed(int n) {
-  traffic_.bytes += static_cast<double>(sizeof(double)) * n * size_;
+  const double bytes = static_cast<double>(sizeof(double)) * n * size_;
+  traffic_.bytes += bytes;
+  if (is_beside_work()) traffic_.bytes_beside_work += bytes;
   traffic_.messages += n > 0;
   return n * size_;
 }

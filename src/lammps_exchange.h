@@ -26,6 +26,7 @@
 
 #include <mpi.h>
 
+#include <string>
 #include <vector>
 
 namespace LAMMPS_NS {
@@ -35,6 +36,9 @@ class Pair;
 
 namespace equi {
 
+// Which of LAMMPS's hooks are used, those of a device or the classic ones: as LAMMPS decides, or always one kind.
+enum class ExchangeMode { automatic, device, host };
+
 class LammpsExchange : public GhostExchange {
  public:
   explicit LammpsExchange(LAMMPS_NS::Pair *pair) : pair_(pair) {}
@@ -42,7 +46,7 @@ class LammpsExchange : public GhostExchange {
   // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
   // active: whether any rank has remote rows; the same on all ranks.
   virtual void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
-  bool active() const { return active_; }
+  bool active() const override { return active_; }
 
   void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
   void forward(const FeaturePieces<double> &rows) override { run(rows, true); }
@@ -50,10 +54,10 @@ class LammpsExchange : public GhostExchange {
   void reverse(const FeaturePieces<double> &rows) override { run(rows, false); }
 
   // Called back by the pair style's hooks. Buffers are of doubles; floats travel two to a double.
-  int pack_forward(int n, const int *list, double *buffer);
-  void unpack_forward(int n, int first, const double *buffer);
-  int pack_reverse(int n, int first, double *buffer);
-  void unpack_reverse(int n, const int *list, const double *buffer);
+  virtual int pack_forward(int n, const int *list, double *buffer);
+  virtual void unpack_forward(int n, int first, const double *buffer);
+  virtual int pack_reverse(int n, int first, double *buffer);
+  virtual void unpack_reverse(int n, const int *list, const double *buffer);
 
   // Doubles per atom for a feature of that many bytes per row.
   static int buffer_size(std::size_t bytes_per_row) {
@@ -63,11 +67,12 @@ class LammpsExchange : public GhostExchange {
   // What this rank handed to LAMMPS since the last call of restart_counting(). LAMMPS passes a message of a rank to
   // itself on without MPI; it is counted too.
   struct Traffic {
-    double bytes = 0.0;
+    double bytes = 0.0, bytes_beside_work = 0.0;
     int messages = 0;
   };
   const Traffic &traffic() const { return traffic_; }
   void restart_counting() { traffic_ = {}; }
+  virtual std::string describe() const { return "host"; }    // hooks that were used last
 
  protected:
   struct Piece {
@@ -81,6 +86,10 @@ class LammpsExchange : public GhostExchange {
   int size_ = 0;    // doubles per atom
 
   int packed(int n);    // counts a message of n atoms; its number of doubles
+  void set_communication(LAMMPS_NS::Comm *comm, int num_owned, bool active);
+  virtual void communicate(bool forward);
+  LAMMPS_NS::Pair *pair() const { return pair_; }
+  LAMMPS_NS::Comm *comm() const { return comm_; }
 
  private:
   template <class T>

@@ -33,22 +33,33 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
   n.sender_row.clear();
   atom_row.assign(nall, -1);
 
+  // Owned atoms that are not in the list have no row, nor have their images.
   std::unordered_map<tagint, int> row_of_tag;
-  row_of_tag.reserve(2 * static_cast<size_t>(list.num_atoms));
+  row_of_tag.reserve(2 * static_cast<size_t>(nlocal));
+  for (int i = 0; i < nlocal; i++) row_of_tag[atom.tag[i]] = -1;
+  std::vector<char> is_remote(nall, false);
+  for (int g = nlocal; g < nall; g++) is_remote[g] = type_species[atom.type[g]] >= 0 && !row_of_tag.count(atom.tag[g]);
+
+  std::vector<int> border;
+  auto add_receiver = [&](int i) {
+    row_of_tag[atom.tag[i]] = atom_row[i] = static_cast<int>(n.receiver.size());
+    n.receiver.push_back(i);
+    n.row_species.push_back(type_species[atom.type[i]]);
+  };
   for (int ii = 0; ii < list.num_atoms; ii++) {
     const int i = list.atoms[ii];
-    const int species = type_species[atom.type[i]];
-    if (species < 0) continue;
-    atom_row[i] = static_cast<int>(n.receiver.size());
-    row_of_tag[atom.tag[i]] = atom_row[i];
-    n.receiver.push_back(i);
-    n.row_species.push_back(species);
+    if (type_species[atom.type[i]] < 0) continue;
+    bool is_interior = true;
+    for (int k = 0; is_interior && k < list.num_neighbors[i]; k++)
+      is_interior = !is_remote[list.firstneigh[i][k * list.stride] & NEIGHMASK];
+    if (is_interior)
+      add_receiver(i);
+    else
+      border.push_back(i);
   }
+  n.num_interior = static_cast<int>(n.receiver.size());
+  for (int i : border) add_receiver(i);
   n.num_receivers = static_cast<int>(n.receiver.size());
-  // Atoms that are here but not in the list have no row, nor have their images.
-  if (list.num_atoms < nlocal)
-    for (int i = 0; i < nlocal; i++)
-      if (atom_row[i] < 0) row_of_tag[atom.tag[i]] = -1;
   for (int g = nlocal; g < nall; g++) {
     const int species = type_species[atom.type[g]];
     if (species < 0) continue;

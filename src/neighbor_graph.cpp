@@ -59,7 +59,7 @@ ImageStructure build_image_structure(const std::vector<Vector> &positions, const
   s.positions = positions;
   for (int i = 0; i < n; ++i) s.owner.push_back(i);
   Neighborhood &nb = s.neighborhood;
-  nb.num_receivers = nb.num_rows = n;
+  nb.num_receivers = nb.num_interior = nb.num_rows = n;
   nb.row_species = species;
   nb.first.push_back(0);
 

@@ -41,9 +41,11 @@ namespace {
 constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
 
 #ifdef EQUI_DEVICE
-constexpr auto make_native_evaluator = equi::make_device_evaluator;
+constexpr auto make_device_evaluator = equi::make_device_evaluator;
 #else
-constexpr auto make_native_evaluator = equi::make_kokkos_evaluator;
+std::unique_ptr<equi::Evaluator> make_device_evaluator(const equi::Model &, const equi::EvaluatorOptions &) {
+  throw std::runtime_error("kernels device needs a build with EQUI_DEVICE=ON");
+}
 #endif
 
 }    // namespace
@@ -84,7 +86,9 @@ void PairEqui::allocate() {
 void PairEqui::settings(int narg, char **arg) {
   impl->options = {};
   impl->reference = impl->check = false;
-  const std::string keywords = "precision, radial, reference, check, deterministic";
+  impl->kernels = Impl::Kernels::automatic;
+  impl->exchange_mode = equi::ExchangeMode::automatic;
+  const std::string keywords = "precision, radial, reference, check, deterministic, kernels, exchange, overlap";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -95,6 +99,12 @@ void PairEqui::settings(int narg, char **arg) {
     const std::string v = value(keyword, "yes or no");
     if (v != "yes" && v != "no") error->all(FLERR, "Pair style equi: keyword {} must be yes or no, not {}", keyword, v);
     return v == "yes";
+  };
+  auto place = [&](const std::string &keyword, auto automatic, auto device, auto host) {
+    const std::string choices = "auto, device or host", v = value(keyword, choices);
+    if (v != "auto" && v != "device" && v != "host")
+      error->all(FLERR, "Pair style equi: keyword {} must be {}, not {}", keyword, choices, v);
+    return v == "auto" ? automatic : v == "device" ? device : host;
   };
   while (k < narg) {
     const std::string keyword = arg[k++];
@@ -130,6 +140,16 @@ void PairEqui::settings(int narg, char **arg) {
       impl->check = yes_no(keyword);
     } else if (keyword == "deterministic") {
       impl->options.deterministic = yes_no(keyword);
+    } else if (keyword == "kernels") {
+      using Kernels = Impl::Kernels;
+      impl->kernels = place(keyword, Kernels::automatic, Kernels::device, Kernels::host);
+    } else if (keyword == "exchange") {
+      using Mode = equi::ExchangeMode;
+      impl->exchange_mode = place(keyword, Mode::automatic, Mode::device, Mode::host);
+      if (impl->exchange_mode == Mode::device && !kokkosable)
+        error->all(FLERR, "Pair style equi: exchange device needs the style equi/kk");
+    } else if (keyword == "overlap") {
+      impl->options.overlap = yes_no(keyword);
     } else {
       error->all(FLERR, "Pair style equi: unknown keyword {}; known are {}", keyword, keywords);
     }
@@ -263,6 +283,17 @@ void PairEqui::give_warnings() {
    the evaluation for the elements in use, and what is said about it
 ------------------------------------------------------------------------- */
 
+bool PairEqui::is_for_gpus() const {
+  return equi::num_devices() > 0;
+}
+
+PairEqui::EvaluatorMaker *PairEqui::evaluator_maker() const {
+  if (impl->reference) return equi::make_reference_evaluator;
+  const bool on_device =
+      impl->kernels == Impl::Kernels::automatic ? is_for_gpus() : impl->kernels == Impl::Kernels::device;
+  return on_device ? make_device_evaluator : equi::make_kokkos_evaluator;
+}
+
 void PairEqui::make_evaluator() {
   const int partitions = universe->nprocs / comm->nprocs;
   const equi::NodePlace node = equi::node_place(world);
@@ -274,8 +305,7 @@ void PairEqui::make_evaluator() {
   std::string fault;
   try {
     const equi::Model reduced = model.restricted_to(impl->symbols);
-    impl->evaluator = impl->reference ? equi::make_reference_evaluator(reduced, impl->options)
-                                      : make_native_evaluator(reduced, impl->options);
+    impl->evaluator = evaluator_maker()(reduced, impl->options);
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -325,8 +355,7 @@ void PairEqui::update_neighborhood() {
   else if (mine && !any)    // only this rank knows that types have changed, so nothing may be asked of the others
     error->one(FLERR,
                "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
-  impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
-  impl->evaluator->set_neighborhood(impl->neighborhood);
+  use_neighborhood(any != 0);
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
@@ -337,13 +366,31 @@ void PairEqui::read_neighbor_list() {
   equi::build_neighborhood(*atom, full, impl->type_species, impl->neighborhood, impl->atom_row);
 }
 
+void PairEqui::use_neighborhood(bool is_exchanged) {
+  impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, is_exchanged);
+  impl->evaluator->set_neighborhood(impl->neighborhood);
+}
+
 const double *PairEqui::positions() {
   return atom->nlocal + atom->nghost > 0 ? &atom->x[0][0] : nullptr;
 }
 
 void PairEqui::evaluate() {
   update_neighborhood();
+  impl->exchange->restart_counting();
+  equi::EvaluationResult result;
+  try {
+    result = run_evaluator();
+  } catch (const std::exception &e) {
+    evaluation_error(e);
+  }
+  const double unit = impl->energy_unit;
+  if (eflag_global) eng_vdwl += unit * result.energy;
+  if (vflag_global)
+    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+}
 
+equi::EvaluationResult PairEqui::run_evaluator() {
   const int nall = atom->nlocal + atom->nghost;
   equi::EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(positions());
@@ -361,18 +408,9 @@ void PairEqui::evaluate() {
     request.atom_virial = reinterpret_cast<double(*)[9]>(impl->virials.data());
   }
 
-  equi::EvaluationResult result;
-  impl->exchange->restart_counting();
-  try {
-    result = impl->evaluator->evaluate(request, *impl->exchange);
-  } catch (const std::exception &e) {
-    evaluation_error(e);
-  }
-  const double unit = impl->energy_unit;
-  if (eflag_global) eng_vdwl += unit * result.energy;
-  if (vflag_global)
-    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+  const equi::EvaluationResult result = impl->evaluator->evaluate(request, *impl->exchange);
   if (!force->newton_pair) send_ghosts_home();
+  return result;
 }
 
 /* ----------------------------------------------------------------------
@@ -443,12 +481,15 @@ void PairEqui::finish_first_evaluation() {
     const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
     double most[2];
     MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
+    const double bytes[2] = {traffic.bytes, traffic.bytes_beside_work};
+    double sum[2];
+    MPI_Allreduce(bytes, sum, 2, MPI_DOUBLE, MPI_SUM, world);
     std::string exchange = "not needed";
     if (impl->exchange->active())
       exchange = fmt::format(
-          "of remote features through LAMMPS's communication, at most {:.3f} MB/step and {:.0f} "
-          "messages/step from a rank",
-          most[0] * 1e-6, most[1]);
+          "of remote features through LAMMPS's communication ({}), at most {:.3f} MB/step and {:.0f} "
+          "messages/step from a rank, {:.1f} % of the bytes beside other work",
+          impl->exchange->describe(), most[0] * 1e-6, most[1], sum[0] > 0.0 ? 100.0 * sum[1] / sum[0] : 0.0);
     if (comm->me == 0)
       utils::logmesg(lmp,
                      "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
@@ -552,8 +593,7 @@ void PairEqui::check_stored_structures() {
   std::vector<equi::CheckResult> results;
   std::string fault;
   try {
-    results = equi::run_self_check(*impl->model, impl->options,
-                                   impl->reference ? equi::make_reference_evaluator : make_native_evaluator);
+    results = equi::run_self_check(*impl->model, impl->options, evaluator_maker());
   } catch (const std::exception &e) {
     fault = e.what();
   }
@@ -571,12 +611,16 @@ void PairEqui::check_stored_structures() {
     error->all(FLERR, "Pair style equi: the model's stored energies, forces and stresses are not reproduced");
 }
 
-double PairEqui::total_energy() {
+double PairEqui::energy_of_rank() {
   equi::EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(positions());
+  return impl->evaluator->evaluate(request, *impl->exchange).energy;
+}
+
+double PairEqui::total_energy() {
   double mine = 0.0, all = 0.0;
   try {
-    mine = impl->evaluator->evaluate(request, *impl->exchange).energy;
+    mine = energy_of_rank();
   } catch (const std::exception &e) {
     evaluation_error(e);
   }

@@ -21,6 +21,13 @@ PairStyle(equi,PairEqui);
 
 #include <memory>
 
+namespace equi {
+struct EvaluationResult;
+struct EvaluatorOptions;
+class Evaluator;
+struct Model;
+}    // namespace equi
+
 namespace LAMMPS_NS {
 
 class PairEqui : public Pair {
@@ -54,14 +61,21 @@ class PairEqui : public Pair {
   void evaluate();
   void finish_first_evaluation();
 
-  // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory.
-  virtual void read_neighbor_list();           // into the neighborhood and the rows of atoms of impl
-  virtual const double *positions();           // [atoms][3], null without atoms
-  virtual void sync_host_positions() {}        // before positions are read from atom->x
-  virtual void modified_host_positions() {}    // after they were changed there
+  // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
+  // that read and write them there.
+  virtual void read_neighbor_list();                   // into the neighborhood and the rows of atoms of impl
+  virtual void use_neighborhood(bool is_exchanged);    // by the exchange and the evaluator
+  virtual equi::EvaluationResult run_evaluator();      // results into what compute() reads
+  virtual double energy_of_rank();                     // eV, at positions that have changed
+  virtual bool is_for_gpus() const;                    // which kernels the keyword `kernels` means by auto
+  virtual const double *positions();                   // [atoms][3], null without atoms
+  virtual void sync_host_positions() {}                // before positions are read from atom->x
+  virtual void modified_host_positions() {}            // after they were changed there
 
  private:
+  using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
   void allocate();
+  EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();
   void give_warnings();

@@ -30,6 +30,8 @@ struct PairEqui::Impl {
   // What the input script said.
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
+  enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
+  equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
 
   std::unique_ptr<equi::Model> model;    // the whole file

@@ -61,6 +61,11 @@ class Problem {
 };
 
 template <class T>
+RowGroups<HostExec> groups(size_t n, const int *atoms, int first, const Problem<T> &of) {
+  return RowGroups<HostExec>(HostExec(), static_cast<int>(n), atoms, first, of.row_of_atom.data());
+}
+
+template <class T>
 class RowPacking : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(RowPacking, Types);
@@ -90,14 +95,15 @@ TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
 TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
   using T = TypeParam;
   Problem<T> a(3), b(3);
-  pack_reverse_rows(HostExec(), static_cast<int>(RANGE.size()), RANGE[0], a.rows(), a.buffer());
+  pack_reverse_rows(HostExec(), static_cast<int>(RANGE.size()), RANGE[0], groups(RANGE.size(), nullptr, RANGE[0], a),
+                    a.rows(), a.buffer());
   b.for_each(RANGE, [](int row, T *x, T *buffer) {
     *buffer = row >= Problem<T>::OWNED ? *x : T(0);
     if (row >= Problem<T>::OWNED) *x = T(0);
   });
   EXPECT_TRUE(a == b);
   Problem<T> c(4), d(4);
-  unpack_reverse_rows(HostExec(), static_cast<int>(LIST.size()), LIST.data(), c.rows(), c.buffer());
+  unpack_reverse_rows(HostExec(), LIST.data(), groups(LIST.size(), LIST.data(), 0, c), c.rows(), c.buffer());
   d.for_each(LIST, [](int row, T *x, T *buffer) {
     if (row >= 0) *x += *buffer;
   });
@@ -109,8 +115,8 @@ TYPED_TEST(RowPacking, an_empty_message_changes_nothing) {
   const HostExec exec;
   pack_forward_rows(exec, 0, LIST.data(), a.rows(), a.buffer());
   unpack_forward_rows(exec, 0, 5, a.rows(), a.buffer());
-  pack_reverse_rows(exec, 0, 5, a.rows(), a.buffer());
-  unpack_reverse_rows(exec, 0, LIST.data(), a.rows(), a.buffer());
+  pack_reverse_rows(exec, 0, 5, groups(0, nullptr, 5, a), a.rows(), a.buffer());
+  unpack_reverse_rows(exec, LIST.data(), groups(0, LIST.data(), 0, a), a.rows(), a.buffer());
   EXPECT_TRUE(a == b);
 }
 

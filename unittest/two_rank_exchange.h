@@ -42,9 +42,16 @@ inline std::vector<RankPart> split_structure(const ImageStructure &whole, const 
     p.positions.push_back({1.5, -2.5, 3.5});
     p.real_atom.push_back(-1);
     std::map<int, int> row_of_real, atom_of_whole;
-    // Backwards, so that the order of atoms differs from that of the whole.
-    for (int i = all.num_receivers - 1; i >= 0; --i) {
-      if (rank_of_atom[i] != rank) continue;
+    const auto is_interior = [&](int i) {
+      for (int64_t c = all.first[i]; c < all.first[i + 1]; ++c)
+        if (rank_of_atom[whole.owner[all.sender_atom[c]]] != rank) return false;
+      return true;
+    };
+    // Backwards, so that the order of atoms differs from that of the whole; interior receivers first.
+    for (int k = 2 * all.num_receivers - 1; k >= 0; --k) {
+      const int i = k % all.num_receivers;
+      if (rank_of_atom[i] != rank || is_interior(i) != (k >= all.num_receivers)) continue;
+      n.num_interior += k >= all.num_receivers;
       row_of_real[i] = static_cast<int>(p.row_atom.size());
       p.row_atom.push_back(i);
       atom_of_whole[all.receiver[i]] = static_cast<int>(p.positions.size());
@@ -97,6 +104,7 @@ class RankGroup {
 
   GhostExchange &rank(int r) { return *ranks_[r]; }
   int calls(int r) const { return ranks_[r]->calls; }
+  int calls_beside_work(int r) const { return ranks_[r]->calls_beside_work; }
 
   std::atomic<bool> mute_forward{false}, mute_reverse{false};
 
@@ -124,12 +132,13 @@ class RankGroup {
 
     int first_remote = 0;
     std::vector<Place> owners;    // of the remote rows
-    int calls = 0;
+    int calls = 0, calls_beside_work = 0;
 
    private:
     template <class T>
     void exchange(const FeaturePieces<T> &rows, bool reverse) {
       ++calls;
+      calls_beside_work += is_beside_work();
       group_.publish(rank_, rows, reverse);
       const bool mute = reverse ? group_.mute_reverse : group_.mute_forward;
       if (!mute) {
