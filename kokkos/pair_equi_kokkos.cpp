@@ -300,6 +300,7 @@ void PairEquiKokkos<DeviceType>::unpack_forward_comm_kokkos(int n, int first, Eq
 
 template <class DeviceType>
 int PairEquiKokkos<DeviceType>::pack_reverse_comm_kokkos(int n, int first, EquiKokkos::CommBuffer &buffer) {
+  exchange->note_device_hooks();
   return exchange->pack_reverse_device(n, first, buffer.template view<DeviceType>().data());
 }
 

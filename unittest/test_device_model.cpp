@@ -99,6 +99,36 @@ TEST(DeviceModelRun, chunks_do_not_show) {
   }
 }
 
+// Two slabs of a wide structure: most receivers of each see no other rank.
+TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
+  const Structure structure = random_structure(2, 5, 6);
+  const Model m = make_tiny_model({}).model();
+  const ImageStructure images = structure.images(m.cutoff);
+  std::vector<int> rank(structure.size());
+  for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
+  const std::vector<RankPart> parts = split_structure(images, rank, 2);
+  for (const RankPart &p : parts) {
+    ASSERT_GT(p.neighborhood.num_interior, 0);
+    ASSERT_LT(p.neighborhood.num_interior, p.neighborhood.num_receivers);
+  }
+  const auto run = [&](bool overlap) {
+    EvaluatorOptions options = options_of(Precision::double_);
+    options.overlap = overlap;
+    std::vector<std::unique_ptr<Evaluator>> ranks;
+    for (int r = 0; r < 2; r++) ranks.push_back(make_device_evaluator(m, options));
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+    for (const auto &error : e.errors) EXPECT_FALSE(error);
+    for (int r = 0; r < 2; r++) EXPECT_EQ(group.calls_beside_work(r), overlap ? group.calls(r) : 0);
+    EXPECT_GT(group.calls(0), 0);
+    return e;
+  };
+  const Evaluation beside = run(true);
+  expect_same(beside, run(false), {0.0}, "without overlap");
+  const auto host = make_kokkos_evaluator(m, options_of(Precision::double_));
+  expect_same(beside, evaluate_whole(*host, images), SUM_ORDER, "the host on one rank");
+}
+
 // The radial networks of MACE's attention block and fully connected paths are not on the device yet.
 constexpr char REFUSAL[] = "the device evaluation does not know";
 bool is_refused(const TinyCase &c) {

@@ -17,6 +17,8 @@ from equi_tools.lammps_runner import lammps_box, write_data
 
 # Arguments of every LAMMPS, with which the same tests run in another mode of LAMMPS.
 ARGUMENTS = os.environ.get("EQUI_LMP_ARGUMENTS", "").split()
+# Keywords of every pair_style equi, with which the same tests run with other kernels.
+KEYWORDS = os.environ.get("EQUI_PAIR_KEYWORDS", "").split()
 
 # A run that takes this long hangs: the longest default one takes some ten seconds on a busy machine.
 TIMEOUT = 240
@@ -85,7 +87,7 @@ class Lammps:
         ]
 
     def pair(self, model, symbols, keywords="precision double"):
-        return [f"pair_style equi {keywords}", f'pair_coeff * * "{self.model(model)}" {" ".join(symbols)}']
+        return [" ".join(["pair_style equi", keywords, *KEYWORDS]), f'pair_coeff * * "{self.model(model)}" {" ".join(symbols)}']
 
     def try_run(self, lines, ranks=1, threads=1, arguments=(), timeout=TIMEOUT):
         """Run of an input that may fail."""

@@ -210,7 +210,7 @@ def test_no_pair_coeff(script, ranks):
 @pytest.mark.parametrize(
     "words,texts",
     [
-        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, deterministic"]),
+        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, deterministic, kernels, exchange, overlap"]),
         ("precision half", ["precision must be single, mixed or double, not half"]),
         ("precision", ["keyword precision needs a value", "single, mixed or double"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
@@ -227,6 +227,11 @@ def test_no_pair_coeff(script, ranks):
         ("check 1e9", ["check must be yes or no, not 1e9"]),
         ("check", ["keyword check needs a value"]),
         ("deterministic 2", ["deterministic must be yes or no, not 2"]),
+        ("kernels gpu", ["kernels must be auto, device or host, not gpu"]),
+        ("kernels", ["keyword kernels needs a value: auto, device or host"]),
+        ("exchange mpi", ["exchange must be auto, device or host, not mpi"]),
+        ("exchange", ["keyword exchange needs a value: auto, device or host"]),
+        ("overlap some", ["overlap must be yes or no, not some"]),
         ("../model.equi", ["unknown keyword ../model.equi"]),
     ],
 )

@@ -11,7 +11,7 @@ from ase import Atoms
 from ase.build import bulk, molecule
 from ase.spacegroup import crystal
 from equi_tools.lammps_runner import evaluate_with_ranks
-from lammps_script import ARGUMENTS, Lammps, rock_salt
+from lammps_script import ARGUMENTS, KEYWORDS, Lammps, rock_salt
 
 # Sums in another order: three digits above the rounding of the sums of the largest case.
 ENERGY_TOLERANCE = 1e-12  # relative
@@ -158,13 +158,13 @@ def evaluate(build_dir, case, ranks):
     pair_commands = None
     if case.symbols:
         pair_commands = [
-            "pair_style hybrid/overlay equi precision double lj/cut 3.0",
+            " ".join(["pair_style hybrid/overlay equi precision double", *KEYWORDS, "lj/cut 3.0"]),
             f'pair_coeff * * equi "{path}" {" ".join(case.symbols)}',
             "pair_coeff 1 * lj/cut 0.01 2.0",
         ]
     return evaluate_with_ranks(
         case.atoms, path, ranks=ranks, build_dir=build_dir, setup_commands=setup, after_data=case.after_data,
-        pair_commands=pair_commands, timeout=240, arguments=ARGUMENTS,
+        pair_commands=pair_commands, extra_keywords=KEYWORDS, timeout=240, arguments=ARGUMENTS,
     )  # fmt: skip
 
 

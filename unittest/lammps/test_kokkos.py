@@ -1,5 +1,7 @@
 """equi/kk under LAMMPS's package KOKKOS against plain equi of the same plugin."""
 
+import re
+
 import numpy as np
 import pytest
 from ase import Atoms
@@ -195,10 +197,13 @@ RUNS = {
 
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize("name", RUNS)
-def test_runs_agree_with_plain(lammps, name, ranks):
-    lines = [*salt(lammps, rock_salt((2, 1, 1)), model="plain"), "thermo_modify norm no", *RUNS[name]]
-    lines += ["thermo_style one", "run 0 post no", 'print "END $(pe:%.17g) $(press:%.17g) $(temp:%.17g) $(vol:%.17g)"']
-    plain, found = lammps.run(lines), lammps.run(lines, ranks=ranks, arguments=kokkos(comm="device"))
+def test_runs_agree_with_plain(lammps, name, ranks, keywords="precision double"):
+    def run(words, **options):
+        lines = [*salt(lammps, rock_salt((2, 1, 1)), words, "plain"), "thermo_modify norm no", *RUNS[name]]
+        lines += ["thermo_style one", "run 0 post no", 'print "END $(pe:%.17g) $(press:%.17g) $(temp:%.17g) $(vol:%.17g)"']
+        return lammps.run(lines, **options)
+
+    plain, found = run("precision double"), run(keywords, ranks=ranks, arguments=kokkos(comm="device"))
     for word in ("END", "OTHER") if f'"OTHER' in "".join(RUNS[name]) else ("END",):
         (expected,), (result,) = plain.values(word), found.values(word)
         # Rounding of 1e-14 grows with the motion; pressures are differences of large numbers.
@@ -223,12 +228,107 @@ def test_hybrid_styles_of_the_package(lammps, ranks):
 
 
 @pytest.mark.parametrize("ranks", [1, 2])
-def test_the_check_of_forces_passes(lammps, ranks):
-    run = lammps.run([*salt(lammps, keywords="precision double check yes"), "run 0"], ranks=ranks, arguments=kokkos(comm="device"))
+def test_the_check_of_forces_passes(lammps, ranks, keywords="precision double"):
+    run = lammps.run([*salt(lammps, keywords=f"{keywords} check yes"), "run 0"], ranks=ranks, arguments=kokkos(comm="device"))
     assert "force check:" in run.output and "FAILED" not in run.output
 
 
+# ---- the evaluation on a device, here with the kernels for GPUs on the CPU ----
+
+ON_DEVICE = "precision double kernels device"
+WIDE = rock_salt((6, 2, 1))  # two halves of it have atoms that see no other rank
+
+
+def assert_same_bits(found, expected):
+    assert np.array_equal(found[0], expected[0]) and np.array_equal(found[1], expected[1])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("precision", ["double", "mixed", "single"])
+@pytest.mark.parametrize("name", MODELS)
+def test_neighborhood_of_the_device_is_that_of_the_host(lammps, name, precision, threads):
+    """Plain equi copies what the host has made of LAMMPS's lists to the same kernels."""
+    model, atoms = MODELS[name]
+    lines = salt(lammps, atoms, f"precision {precision} kernels device", model)
+    plain = numbers(lammps, lines, threads=threads)
+    for options in (dict(neigh="half"), dict(neigh="full"), dict(neigh_transpose="on"), dict(atom_map="device", sort="device")):
+        assert_same_bits(numbers(lammps, lines, threads=threads, arguments=kokkos(threads, **options)), plain)
+
+
+@pytest.mark.parametrize("ranks,comm,neigh", [(1, "device", "half"), (2, "device", "full"), (3, "host", "half"), (4, "no", "full"), (4, "device", "half")])
+@pytest.mark.parametrize("name", SYSTEMS)
+def test_device_agrees_with_plain(lammps, name, ranks, comm, neigh):
+    system = SYSTEMS[name]
+    setup = [*system.get("setup", ()), *([system["grid"]] if "grid" in system and ranks > 1 else [])]
+    plain = numbers(lammps, salt(lammps, system["atoms"], setup=setup))
+    found = numbers(lammps, salt(lammps, system["atoms"], ON_DEVICE, setup=setup), ranks=ranks, arguments=kokkos(comm=comm, neigh=neigh))
+    assert_close(found, plain)
+    assert np.abs(found[1] - plain[1]).max() <= 1e-12 * np.abs(plain[1]).max()
+
+
+@pytest.mark.parametrize("ranks", [1, 4])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_on_the_device_agree_with_plain(lammps, name, ranks):
+    model, atoms = MODELS[name]
+    plain = numbers(lammps, salt(lammps, atoms, model=model))
+    assert_close(numbers(lammps, salt(lammps, atoms, ON_DEVICE, model), ranks=ranks, threads=2, arguments=kokkos(2, comm="device")), plain)
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize("name", RUNS)
+def test_runs_on_the_device_agree_with_plain(lammps, name, ranks):
+    test_runs_agree_with_plain(lammps, name, ranks, ON_DEVICE)
+
+
+@pytest.mark.parametrize("precision", ["double", "mixed", "single"])
+def test_ways_of_the_exchange_do_not_change_a_bit(lammps, precision):
+    """Hooks of the device or of the host, beside other work or alone."""
+    def run(comm, words):
+        return numbers(lammps, salt(lammps, WIDE, f"precision {precision} kernels device {words}"), ranks=2, arguments=kokkos(comm=comm))
+
+    expected = run("device", "overlap no exchange host")
+    for comm, words in (("device", ""), ("no", ""), ("no", "exchange device"), ("device", "exchange host"), ("device", "overlap no")):
+        assert_same_bits(run(comm, words), expected)
+
+
+def exchange_line(lammps, words, **options):
+    run = lammps.run([*salt(lammps, WIDE, f"precision double {words}"), "run 0"], ranks=2, arguments=kokkos(**options))
+    (line,) = re.findall(r"equi: exchange .*communication \((.*)\), at most .*, ([0-9.]+) % of the bytes beside other work", run.output)
+    return line
+
+
+@pytest.mark.parametrize("kernels", ["host", "device"])
+def test_the_log_says_which_hooks_are_used(lammps, kernels):
+    for comm, words, hooks in (
+        ("device", "", "device"), ("host", "", "host"), ("no", "", "host"), ("no", "exchange device", "device"),
+        ("device", "exchange host", "host"), ("device", "exchange auto", "device"),
+    ):  # fmt: skip
+        assert exchange_line(lammps, f"kernels {kernels} {words}", comm=comm)[0] == hooks
+
+
+def test_exchanges_go_beside_other_work(lammps):
+    """All features do; not the forces that newton off sends home."""
+    assert exchange_line(lammps, "kernels device", comm="device")[1] == "100.0"
+    assert exchange_line(lammps, "kernels device", comm="no")[1] == "100.0"
+    assert exchange_line(lammps, "kernels device overlap no", comm="device")[1] == "0.0"
+    assert exchange_line(lammps, "kernels host", comm="device")[1] == "0.0"
+    assert 50.0 < float(exchange_line(lammps, "kernels device", comm="device", neigh="full")[1]) < 100.0
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_check_of_forces_passes_on_the_device(lammps, ranks):
+    test_the_check_of_forces_passes(lammps, ranks, ON_DEVICE)
+
+
 # ---- what is refused ----
+
+
+def test_device_hooks_need_a_communication_that_has_them(lammps):
+    lines = salt(lammps, keywords="exchange device", setup=["comm_style tiled"])
+    run = lammps.try_run(lines + ["run 0"], arguments=kokkos())
+    assert run.returncode != 0 and "exchange device needs comm style brick" in run.errors[0]
+    run = lammps.try_run(salt(lammps, keywords="exchange device") + ["run 0"])
+    assert run.returncode != 0 and "exchange device needs the style equi/kk" in run.errors[0]
 
 
 @pytest.mark.parametrize("style", ["equi/kk", "equi/kk/host", "equi/kk/device"])
