@@ -33,6 +33,7 @@ class ModelDevice : public Evaluator {
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
   std::size_t memory_bytes() const override;
+  std::size_t memory_estimate(int64_t num_edges) const override;
 
  private:
   struct Chunk {
@@ -58,6 +59,9 @@ class ModelDevice : public Evaluator {
                    std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
+  // f(buffer, numbers) for what an evaluation keeps of the rows.
+  template <class Self, class F>
+  static void for_row_buffers(Self &self, const F &f);
   void reserve();
   FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
@@ -76,7 +80,7 @@ class ModelDevice : public Evaluator {
   std::vector<Op> ops_;    // per layer of the model
   std::vector<Repulsion> repulsions_;
   ScaleShift scale_shift_;
-  int chunk_size_;
+  int chunk_size_ = 0;    // receivers, or senders, of a launch
 
   const Neighborhood *neighborhood_ = nullptr;
   DeviceEdges<Exec, T, G> edges_;

@@ -23,6 +23,8 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
+  // Bytes; an evaluation on a device works on fewer atoms at a time where it would need more. 0: no limit.
+  double memory_limit = 0.0;
 };
 
 // What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
@@ -86,6 +88,9 @@ class Evaluator {
   virtual std::size_t exchange_bytes_per_row() const = 0;
   // Bytes held by the evaluation for the present neighborhood.
   virtual std::size_t memory_bytes() const = 0;
+  // The same with what an evaluation of num_edges edges will add, without the scratch of threads and chunks that does
+  // not grow with the atoms. 0: not known.
+  virtual std::size_t memory_estimate(int64_t num_edges) const = 0;
 };
 
 // Model already restricted to the elements of the run. Defined in kokkos/model_kokkos.cpp.
@@ -96,6 +101,8 @@ std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const Evalu
 void start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
 int num_devices();               // GPUs that Kokkos sees, 0 without any
+// Bytes: of this process's GPU what is free, without a GPU what the machine has. Kokkos has been started.
+double memory_available();
 
 }    // namespace equi
 

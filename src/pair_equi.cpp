@@ -84,7 +84,8 @@ void PairEqui::allocate() {
 void PairEqui::settings(int narg, char **arg) {
   impl->options = {};
   impl->reference = impl->check = false;
-  const std::string keywords = "precision, radial, reference, check, deterministic";
+  impl->memory_limit = -1.0;
+  const std::string keywords = "precision, radial, reference, check, memory, deterministic";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -128,6 +129,15 @@ void PairEqui::settings(int narg, char **arg) {
       impl->reference = yes_no(keyword);
     } else if (keyword == "check") {
       impl->check = yes_no(keyword);
+    } else if (keyword == "memory") {
+      const std::string choices = "GB per rank, auto or unlimited", v = value(keyword, choices);
+      if (v == "auto" || v == "unlimited") {
+        impl->memory_limit = v == "auto" ? -1.0 : 0.0;
+      } else {
+        if (!utils::is_double(v) || !(utils::numeric(FLERR, v, false, lmp) > 0.0))
+          error->all(FLERR, "Pair style equi: memory must be {}, not {}", choices, v);
+        impl->memory_limit = 1e9 * utils::numeric(FLERR, v, false, lmp);
+      }
     } else if (keyword == "deterministic") {
       impl->options.deterministic = yes_no(keyword);
     } else {
@@ -266,10 +276,16 @@ void PairEqui::give_warnings() {
 void PairEqui::make_evaluator() {
   const int partitions = universe->nprocs / comm->nprocs;
   const equi::NodePlace node = equi::node_place(world);
+  const int ranks = partitions * node.num_ranks;
   equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
-  if (comm->me == 0 && equi::num_devices() > 0 && partitions * node.num_ranks > equi::num_devices())
+  if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
     error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
-                   partitions * node.num_ranks, equi::num_devices());
+                   ranks, equi::num_devices());
+  // The same number for all ranks: that of the smallest share.
+  const int sharing = equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks;
+  const double share = equi::memory_available() / sharing;
+  MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
+  if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
   const equi::Model &model = *impl->model;
   std::string fault;
   try {
@@ -299,7 +315,7 @@ void PairEqui::make_evaluator() {
                    impl->reference ? "LibTorch reference" : "native", impl->evaluator->describe());
   if (impl->check) check_stored_structures();
   impl->forces_are_checked = !impl->check;
-  impl->memory_is_logged = false;
+  impl->memory_is_logged = impl->estimate_is_logged = false;
   impl->memory_without_atoms = static_cast<double>(impl->evaluator->memory_bytes());
 }
 
@@ -327,9 +343,36 @@ void PairEqui::update_neighborhood() {
                "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
   impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
   impl->evaluator->set_neighborhood(impl->neighborhood);
+  check_memory();
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
+}
+
+// A list is for pairs within cutoff and skin; edges are those of them within the cutoff.
+void PairEqui::check_memory() {
+  const int num_atoms = impl->neighborhood.num_receivers;
+  const double within = std::pow(impl->model->cutoff / (impl->model->cutoff + neighbor->skin), 3.0),
+               candidates = static_cast<double>(impl->neighborhood.first[num_atoms]),
+               bytes = static_cast<double>(impl->evaluator->memory_estimate(static_cast<int64_t>(within * candidates))),
+               limit = impl->options.memory_limit, of_atoms = bytes - impl->memory_without_atoms;
+  if (bytes == 0.0) return;
+  if (limit > 0.0 && bytes > limit) {
+    const bigint fitting =
+        static_cast<bigint>(std::max(0.0, limit - impl->memory_without_atoms) / of_atoms * num_atoms);
+    error->one(FLERR,
+               "Pair style equi: the {} atoms of a rank need {:.4g} GB, of which it may use {:.4g} (keyword memory): "
+               "{} atoms per rank fit, about {} on {} ranks",
+               num_atoms, bytes * 1e-9, limit * 1e-9, fitting, fitting * comm->nprocs, comm->nprocs);
+  }
+  if (impl->estimate_is_logged) return;
+  impl->estimate_is_logged = true;
+  const double mine[2] = {of_atoms, static_cast<double>(num_atoms)};
+  double all[2];
+  MPI_Reduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, 0, world);
+  if (comm->me == 0)
+    utils::logmesg(lmp, "Pair style equi: memory estimate {:.1f} MB for {:.0f} atoms, limit {}\n", all[0] * 1e-6,
+                   all[1], limit > 0.0 ? fmt::format("{:.4g} GB per rank", limit * 1e-9) : "none");
 }
 
 void PairEqui::read_neighbor_list() {

@@ -30,6 +30,7 @@ struct PairEqui::Impl {
   // What the input script said.
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
+  double memory_limit = -1.0;              // bytes per rank; 0: none; -1: what there is, divided by the ranks
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
 
   std::unique_ptr<equi::Model> model;    // the whole file
@@ -52,7 +53,7 @@ struct PairEqui::Impl {
   std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
   std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
   double memory_without_atoms = 0.0;    // bytes
-  bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
+  bool forces_are_checked = false, memory_is_logged = false, estimate_is_logged = false, warnings_are_given = false;
 };
 
 }    // namespace LAMMPS_NS

@@ -67,6 +67,18 @@ TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
   EXPECT_LT(after - before, 216 * 100000u);
   evaluate_whole(*evaluator, small);
   EXPECT_GE(evaluator->memory_bytes(), after / 2);
+  // What a first evaluation will hold is known before, but for the scratch of tiles.
+  for (const bool deterministic : {false, true}) {
+    EvaluatorOptions options;
+    options.deterministic = deterministic;
+    const auto other = make_kokkos(model, options);
+    other->set_neighborhood(large.neighborhood);
+    const int64_t num_edges = evaluate_whole(*evaluator, large).num_edges;
+    const double estimate = static_cast<double>(other->memory_estimate(num_edges));
+    evaluate_whole(*other, large);
+    EXPECT_NEAR(estimate / static_cast<double>(other->memory_bytes()), 1.0, 0.1) << deterministic;
+    EXPECT_EQ(other->memory_estimate(num_edges), other->memory_bytes());
+  }
   // Rows of the widest feature that ranks exchange.
   EXPECT_EQ(evaluator->exchange_bytes_per_row(), sizeof(float) * CHANNEL_PAD * (1 + 3 + 5));
 }

@@ -1,5 +1,7 @@
 """What the keywords of pair_style equi promise."""
 
+import re
+
 import numpy as np
 import pytest
 from equi_tools import equi_file
@@ -115,6 +117,33 @@ def test_check_stops_on_a_damaged_model(lammps, ranks):
     assert any("stored energies, forces and stresses are not reproduced" in line for line in run.errors), run.output
     # Without the check the file is a model like any other.
     lammps.run([line.replace("check yes", "") for line in lines] + ["run 0"], ranks=ranks)
+
+
+ESTIMATE = re.compile(r"memory estimate ([\d.]+) MB for (\d+) atoms, limit (.*)")
+HELD = re.compile(r"memory: ([\d.]+) MB per rank for tables and weights, ([\d.]+) MB for (\d+) atoms")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_memory_is_estimated_and_runs_that_do_not_fit_are_refused(lammps, ranks):
+    def lines(times, keywords=""):
+        return [*system(lammps, "lmax3", keywords), f"replicate {times} 2 2", "run 0"]
+
+    output = lammps.run(lines(8), ranks=ranks, threads=1).output
+    estimate, estimated_atoms, limit = ESTIMATE.search(output).groups()
+    tables, held, atoms = (float(word) for word in HELD.search(output).groups())
+    assert estimated_atoms == f"{atoms:.0f}" and limit.endswith("GB per rank")
+    # The estimate counts neighbors by the volumes of cutoff and skin; what is held has scratch of tiles besides.
+    assert abs(float(estimate) / held - 1.0) <= 0.15
+
+    # Room for half of the atoms.
+    half = (tables + 0.5 * float(estimate) / ranks) * 1e-3
+    refused = lammps.try_run(lines(8, f"memory {half:.6f}"), ranks=ranks, threads=1)
+    assert refused.returncode != 0
+    (fitting,) = {int(n) for n in re.findall(r"(\d+) atoms per rank fit", refused.output)}
+    assert abs(fitting * ranks / (0.5 * atoms) - 1.0) <= 0.05
+    assert "Step" not in refused.output
+    lammps.run(lines(3, f"memory {half:.6f}"), ranks=ranks, threads=1)
+    assert "limit none" in lammps.run(lines(1, "memory unlimited"), ranks=ranks).output
 
 
 def test_log_says_what_is_evaluated(lammps):
