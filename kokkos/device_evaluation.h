@@ -33,7 +33,6 @@ class ModelDevice : public Evaluator {
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
   std::size_t memory_bytes() const override;
-  std::size_t memory_estimate(int64_t num_edges) const override;
 
  private:
   struct Chunk {
@@ -62,6 +61,9 @@ class ModelDevice : public Evaluator {
   // f(buffer, numbers) for what an evaluation keeps of the rows.
   template <class Self, class F>
   static void for_row_buffers(Self &self, const F &f);
+  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
+  // atoms.
+  std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
   FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;

@@ -401,6 +401,7 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   EvaluationResult result;
   edges_.build(exec_, request.positions);
   result.num_edges = edges_.size();
+  check_memory(memory_estimate(edges_.size()), options_);
   reserve();
   device_zero(exec_, energy_.data(), num_owned());
   device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());

@@ -757,6 +757,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
   EvaluationResult result;
   edges_.build(request.positions, request.direction);
   result.num_edges = edges_.size();
+  check_memory(memory_estimate(edges_.size()), options_);
   reserve();
   if (!options_.deterministic) find_slab_rows();
   std::fill_n(energy_.data(), num_owned(), D(0.0));

@@ -42,7 +42,6 @@ class ModelKokkos : public Evaluator {
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   std::size_t memory_bytes() const override;
-  std::size_t memory_estimate(int64_t num_edges) const override;
 
  private:
   struct Tile {
@@ -80,6 +79,9 @@ class ModelKokkos : public Evaluator {
   // f(buffer, numbers) for what an evaluation keeps of the rows.
   template <class Self, class F>
   static void for_row_buffers(Self &self, const F &f);
+  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
+  // atoms.
+  std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
   void find_slab_rows();
   FeatureRows<R> rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint);

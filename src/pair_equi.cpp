@@ -315,7 +315,7 @@ void PairEqui::make_evaluator() {
                    impl->reference ? "LibTorch reference" : "native", impl->evaluator->describe());
   if (impl->check) check_stored_structures();
   impl->forces_are_checked = !impl->check;
-  impl->memory_is_logged = impl->estimate_is_logged = false;
+  impl->memory_is_logged = false;
   impl->memory_without_atoms = static_cast<double>(impl->evaluator->memory_bytes());
 }
 
@@ -343,36 +343,9 @@ void PairEqui::update_neighborhood() {
                "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
   impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, any != 0);
   impl->evaluator->set_neighborhood(impl->neighborhood);
-  check_memory();
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
-}
-
-// A list is for pairs within cutoff and skin; edges are those of them within the cutoff.
-void PairEqui::check_memory() {
-  const int num_atoms = impl->neighborhood.num_receivers;
-  const double within = std::pow(impl->model->cutoff / (impl->model->cutoff + neighbor->skin), 3.0),
-               candidates = static_cast<double>(impl->neighborhood.first[num_atoms]),
-               bytes = static_cast<double>(impl->evaluator->memory_estimate(static_cast<int64_t>(within * candidates))),
-               limit = impl->options.memory_limit, of_atoms = bytes - impl->memory_without_atoms;
-  if (bytes == 0.0) return;
-  if (limit > 0.0 && bytes > limit) {
-    const bigint fitting =
-        static_cast<bigint>(std::max(0.0, limit - impl->memory_without_atoms) / of_atoms * num_atoms);
-    error->one(FLERR,
-               "Pair style equi: the {} atoms of a rank need {:.4g} GB, of which it may use {:.4g} (keyword memory): "
-               "{} atoms per rank fit, about {} on {} ranks",
-               num_atoms, bytes * 1e-9, limit * 1e-9, fitting, fitting * comm->nprocs, comm->nprocs);
-  }
-  if (impl->estimate_is_logged) return;
-  impl->estimate_is_logged = true;
-  const double mine[2] = {of_atoms, static_cast<double>(num_atoms)};
-  double all[2];
-  MPI_Reduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, 0, world);
-  if (comm->me == 0)
-    utils::logmesg(lmp, "Pair style equi: memory estimate {:.1f} MB for {:.0f} atoms, limit {}\n", all[0] * 1e-6,
-                   all[1], limit > 0.0 ? fmt::format("{:.4g} GB per rank", limit * 1e-9) : "none");
 }
 
 void PairEqui::read_neighbor_list() {
@@ -492,12 +465,14 @@ void PairEqui::finish_first_evaluation() {
           "of remote features through LAMMPS's communication, at most {:.3f} MB/step and {:.0f} "
           "messages/step from a rank",
           most[0] * 1e-6, most[1]);
+    const double bytes = impl->reference ? 0.0 : impl->options.memory_limit;
+    const std::string limit = bytes > 0.0 ? fmt::format("{:.4g} GB per rank", bytes * 1e-9) : "none";
     if (comm->me == 0)
       utils::logmesg(lmp,
                      "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
-                     "{:.0f} atoms, {:.1f} kB/atom\n",
+                     "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
                      exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
-                     all[0] * 1e-3 / std::max(1.0, all[1]));
+                     all[0] * 1e-3 / std::max(1.0, all[1]), limit);
   }
   if (!impl->forces_are_checked) {
     impl->forces_are_checked = true;
@@ -580,6 +555,17 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::evaluation_error(const std::exception &e) {
+  if (const auto *beyond = dynamic_cast<const equi::MemoryLimitError *>(&e)) {
+    const int num_atoms = impl->neighborhood.num_receivers;
+    const double limit = impl->options.memory_limit, without = impl->memory_without_atoms;
+    const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond->bytes - without));
+    error->one(
+        FLERR,
+        "Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword memory): "
+        "{} atoms per rank fit, about {} on {} ranks",
+        num_atoms, beyond->bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs,
+        comm->nprocs);
+  }
   const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
   if (fault && fault->atom_i >= 0 && fault->atom_j >= 0)
     error->one(FLERR, "Pair style equi: {}: IDs {} and {} at distance {:.3g} on step {}", fault->what(),

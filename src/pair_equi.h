@@ -66,7 +66,6 @@ class PairEqui : public Pair {
   void make_directional();
   void give_warnings();
   void update_neighborhood();
-  void check_memory();
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures();

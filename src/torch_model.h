@@ -27,7 +27,6 @@ class TorchModel : public Evaluator {
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t exchange_bytes_per_row() const override;
   std::size_t memory_bytes() const override;
-  std::size_t memory_estimate(int64_t /*num_edges*/) const override { return 0; }
 
  private:
   struct Impl;

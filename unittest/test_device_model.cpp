@@ -105,11 +105,12 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
   const auto free = make_device_evaluator(m, options);
   const Evaluation expected = evaluate_whole(*free, images);
   const std::size_t held = free->memory_bytes();
-  EXPECT_EQ(free->memory_estimate(expected.num_edges), held);
-  options.memory_limit = 1.0;    // less than anything fits in
+  options.memory_limit = 0.98 * static_cast<double>(held);
   const auto limited = make_device_evaluator(m, options);
   expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, "limited");
   EXPECT_LT(limited->memory_bytes(), held);
+  options.memory_limit = 0.2 * static_cast<double>(held);
+  EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
 }
 
 // The radial networks of MACE's attention block and fully connected paths are not on the device yet.

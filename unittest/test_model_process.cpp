@@ -71,18 +71,29 @@ TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
   EXPECT_EQ(evaluator->exchange_bytes_per_row(), sizeof(float) * CHANNEL_PAD * (1 + 3 + 5));
 }
 
-TEST(ModelKokkosProcess, memory_is_known_before_an_evaluation) {
+TEST(ModelKokkosProcess, memory_limit_is_kept) {
   const Model model = make_tiny_model().model();
-  // So many that the scratch of tiles, which the estimate leaves out, is little.
+  // So many that the scratch of tiles, which does not count, is little.
   const ImageStructure s = random_structure(2, 5, 12).images(model.cutoff);
-  const int64_t num_edges = evaluate_whole(*make_kokkos(model), s).num_edges;
   for (const bool deterministic : {false, true}) {
-    const auto evaluator = make_kokkos(model, {Precision::mixed, false, deterministic});
-    evaluator->set_neighborhood(s.neighborhood);
-    const double estimate = static_cast<double>(evaluator->memory_estimate(num_edges));
+    EvaluatorOptions options;
+    options.deterministic = deterministic;
+    auto evaluator = make_kokkos_evaluator(model, options);
     evaluate_whole(*evaluator, s);
-    EXPECT_NEAR(estimate / static_cast<double>(evaluator->memory_bytes()), 1.0, 0.05) << deterministic;
-    EXPECT_EQ(evaluator->memory_estimate(num_edges), evaluator->memory_bytes());
+    const double held = static_cast<double>(evaluator->memory_bytes());
+    options.memory_limit = 0.9 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    try {
+      evaluate_whole(*evaluator, s);
+      ADD_FAILURE() << "deterministic " << deterministic;
+    } catch (const MemoryLimitError &e) {
+      EXPECT_NEAR(e.bytes / held, 1.0, 0.05);
+      EXPECT_LT(static_cast<double>(evaluator->memory_bytes()), options.memory_limit);
+    }
+    options.memory_limit = 1.01 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    evaluate_whole(*evaluator, s);
+    EXPECT_EQ(static_cast<double>(evaluator->memory_bytes()), held);
   }
 }
 
