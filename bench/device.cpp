@@ -149,10 +149,10 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
 }
 
 // Sizes grow until the memory or the time is used up.
-void steps(const Model &model, const EvaluatorOptions &options, const char *precision, double seconds) {
+void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
   const auto begin = Clock::now();
+  options.memory_limit = 0.95 * memory_available();
   const auto evaluator = make_device_evaluator(model, options);
-  const double limit = 0.95 * memory_available();
   std::printf("precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom\n");
   double longest = 0.0;
   for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
@@ -160,9 +160,12 @@ void steps(const Model &model, const EvaluatorOptions &options, const char *prec
     const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
     evaluator->set_neighborhood(s.neighborhood);
     const int num_atoms = s.neighborhood.num_receivers;
-    const int64_t candidates = s.neighborhood.first.back();    // of an image structure these are its edges
-    if (static_cast<double>(evaluator->memory_estimate(candidates)) > limit) break;
-    const int64_t num_edges = evaluate(*evaluator, s).sums.num_edges;
+    int64_t num_edges = 0;
+    try {
+      num_edges = evaluate(*evaluator, s).sums.num_edges;
+    } catch (const MemoryLimitError &) {
+      break;
+    }
     double best = 1e300;
     int evaluations = 0;
     for (const auto turn = Clock::now(); evaluations < 3 || (seconds_since(turn) < 1.0 && evaluations < 100);
