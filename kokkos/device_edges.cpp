@@ -231,6 +231,17 @@ std::size_t DeviceEdges<Exec, T, G>::bytes() const {
          force_.bytes() + harmonics_.bytes();
 }
 
+template <class Exec, class T, class G>
+std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int64_t num_edges) const {
+  const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
+  return row_forces_.growth(3 * rows) + receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
+         transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) + sender_begin_.growth(rows + 1) +
+         sender_edge_.growth(num_edges) + sender_row_.growth(num_edges) + sender_species_.growth(num_edges) +
+         sender_receiver_.growth(num_edges) + pair_.growth(num_edges) + distance_.growth(num_edges) +
+         direction_.growth(3 * num_edges) + adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) +
+         harmonics_.growth(num_y_ * num_edges);
+}
+
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceEdges<DeviceExec, float, float>;
 template class DeviceEdges<DeviceExec, float, double>;

@@ -66,6 +66,8 @@ class DeviceEdges {
   const int *sender_receiver() const { return sender_receiver_.data(); }    // [E] its receiver
 
   std::size_t bytes() const;
+  // Bytes that a step of num_edges edges in a neighborhood will add.
+  std::size_t growth(const DeviceNeighborhood<Exec> &n, int64_t num_edges) const;
 
  private:
   int lmax_, num_y_, num_species_;

@@ -8,13 +8,9 @@
 
 #include "lammps_device_evaluation.h"
 
-#include "lammps_kokkos_version.h"
-
 #include "atom_kokkos.h"
 #include "atom_masks.h"
 #include "neigh_list_kokkos.h"
-
-#include <Kokkos_UnorderedMap.hpp>
 
 #include <climits>
 #include <stdexcept>
@@ -32,60 +28,59 @@ template <class Tags, class Types, class Positions, class Atoms, class Counts, c
 void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms,
                                    const Counts &num_neighbors, const Neighbors &neighbors, int num_listed,
                                    int num_local, int num_all, const int *type_species) {
-  using Device = Kokkos::Device<Exec, Exec::memory_space>;
   const Exec exec;
   DeviceNeighborhood<Exec> &n = neighborhood_;
   constexpr int MASK = NEIGHMASK;
 
-  // The first atom with each ID: owned atoms come before ghosts.
-  Kokkos::UnorderedMap<tagint, void, Device> ids;
-  DeviceBuffer<Exec, int> first_atoms;
-  do {
-    ids.rehash(ids.capacity() + num_all + num_all / 4 + 64);
-    int *first_atom = first_atoms.reserve(ids.capacity());
-    Kokkos::parallel_for(
-        "equi:no_atom", DeviceRange<Exec>(exec, 0, ids.capacity()),
-        KOKKOS_LAMBDA(int64_t k) { first_atom[k] = INT_MAX; });
+  // first_copy: the first atom of the same ID, owned atoms come before ghosts; -1 for ghosts without species.
+  int *first_copy = scratch_.first_copy.reserve(num_all);
+  scratch_.ids.clear();
+  if (scratch_.ids.capacity() < num_all + num_all / 4u) scratch_.ids.rehash(num_all + num_all / 2);
+  while (true) {
+    const auto ids = scratch_.ids;
+    int *atom_of_id = scratch_.atom_of_id.reserve(ids.capacity());
+    device_fill(exec, atom_of_id, ids.capacity(), INT_MAX);
     Kokkos::parallel_for(
         "equi:first_atoms", DeviceRange<Exec>(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
           if (a >= num_local && type_species[type(a)] < 0) return;
           const auto place = ids.insert(tag(a));
-          if (!place.failed()) Kokkos::atomic_min(first_atom + place.index(), static_cast<int>(a));
+          if (!place.failed()) Kokkos::atomic_min(atom_of_id + place.index(), static_cast<int>(a));
         });
     exec.fence("equi: whether all IDs have a place");
-  } while (ids.failed_insert());
-  const int *first_atom = first_atoms.data();
+    if (!ids.failed_insert()) {
+      Kokkos::parallel_for(
+          "equi:first_copies", DeviceRange<Exec>(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
+            const bool is_known = a < num_local || type_species[type(a)] >= 0;
+            first_copy[a] = is_known ? atom_of_id[ids.find(tag(a))] : -1;
+          });
+      break;
+    }
+    scratch_.ids.rehash(2 * ids.capacity());
+  }
 
   // Receivers, those of owned senders alone first, both in the order of the list.
   int *row_of_atom = row_of_atom_.reserve(num_all);
-  DeviceBuffer<Exec, int> interior_flags, border_flags, interior_places, border_places, remote_flags, remote_places;
-  int *interior = interior_flags.reserve(num_listed), *border = border_flags.reserve(num_listed);
-  int *remote = remote_flags.reserve(num_all);
-  Kokkos::parallel_for(
-      "equi:remote_rows", DeviceRange<Exec>(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
-        row_of_atom[a] = -1;
-        remote[a] = a >= num_local && type_species[type(a)] >= 0 && first_atom[ids.find(tag(a))] == a;
-      });
+  int *interior = scratch_.interior.reserve(num_listed), *border = scratch_.border.reserve(num_listed);
+  device_fill(exec, row_of_atom, num_all, -1);
   Kokkos::parallel_for(
       "equi:receivers", DeviceRange<Exec>(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
         const int i = atoms(k);
         const bool is_receiver = type_species[type(i)] >= 0;
         bool is_interior = is_receiver;
-        for (int m = 0; is_interior && m < num_neighbors(i); m++) {
-          const int j = neighbors(i, m) & MASK;
-          if (j >= num_local && type_species[type(j)] >= 0) is_interior = first_atom[ids.find(tag(j))] < num_local;
-        }
+        for (int m = 0; is_interior && m < num_neighbors(i); m++)
+          is_interior = first_copy[neighbors(i, m) & MASK] < num_local;
         interior[k] = is_interior;
         border[k] = is_receiver && !is_interior;
       });
-  int *interior_place = interior_places.reserve(num_listed + 1), *border_place = border_places.reserve(num_listed + 1);
-  int *remote_place = remote_places.reserve(num_all + 1);
+  int *interior_place = scratch_.interior_place.reserve(num_listed + 1),
+      *border_place = scratch_.border_place.reserve(num_listed + 1),
+      *remote_place = scratch_.remote_place.reserve(num_all + 1);
   running_sums(
       exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return interior[k]; }, interior_place);
   running_sums(
       exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return border[k]; }, border_place);
   running_sums(
-      exec, num_all, KOKKOS_LAMBDA(int64_t a) { return remote[a]; }, remote_place);
+      exec, num_all, KOKKOS_LAMBDA(int64_t a) { return a >= num_local && first_copy[a] == a ? 1 : 0; }, remote_place);
   int num_border, num_remote;
   copy_to_host(exec, &n.num_interior, interior_place + num_listed, 1);
   copy_to_host(exec, &num_border, border_place + num_listed, 1);
@@ -106,18 +101,17 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
       });
   Kokkos::parallel_for(
       "equi:number_remote", DeviceRange<Exec>(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
-        if (!remote[a]) return;
+        if (first_copy[a] != a) return;
         row_of_atom[a] = num_receivers + remote_place[a];
         row_species[row_of_atom[a]] = type_species[type(a)];
       });
   Kokkos::parallel_for(
       "equi:number_copies", DeviceRange<Exec>(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
-        if (type_species[type(a)] >= 0 && !remote[a]) row_of_atom[a] = row_of_atom[first_atom[ids.find(tag(a))]];
+        if (first_copy[a] >= 0 && first_copy[a] < a) row_of_atom[a] = row_of_atom[first_copy[a]];
       });
 
   // Candidates, first as they come.
-  DeviceBuffer<Exec, int> counts, unsorted_atoms, unsorted_receivers;
-  int *count = counts.reserve(num_receivers);
+  int *count = scratch_.count.reserve(num_receivers);
   Kokkos::parallel_for(
       "equi:count_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
         const int i = receiver[row];
@@ -129,7 +123,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   running_sums(
       exec, num_receivers, KOKKOS_LAMBDA(int64_t row) { return static_cast<int64_t>(count[row]); }, first);
   copy_to_host(exec, &n.num_candidates, first + num_receivers, 1);
-  int *unsorted = unsorted_atoms.reserve(n.num_candidates), *segment = unsorted_receivers.reserve(n.num_candidates);
+  int *unsorted = scratch_.unsorted.reserve(n.num_candidates), *segment = scratch_.segment.reserve(n.num_candidates);
   Kokkos::parallel_for(
       "equi:fill_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
         const int i = receiver[row];
@@ -174,12 +168,11 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
 void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *list,
                                                 const std::vector<int> &type_species) {
   atom.sync(LAMMPS_NS::Device, X_MASK | TAG_MASK | TYPE_MASK);
-  auto &of_device = *static_cast<NeighListKokkos<LMPDeviceType> *>(list);
-  DeviceBuffer<Exec, int> species;
-  assign(Exec(), species, type_species);
-  build(atom.k_tag.template view<LMPDeviceType>(), atom.k_type.template view<LMPDeviceType>(),
-        atom.k_x.template view<LMPDeviceType>(), of_device.d_ilist, of_device.d_numneigh, of_device.d_neighbors,
-        list->inum, atom.nlocal, atom.nlocal + atom.nghost, species.data());
+  auto &of_device = *static_cast<NeighListKokkos<LammpsDeviceType> *>(list);
+  assign(Exec(), scratch_.species, type_species);
+  build(atom.k_tag.template view<LammpsDeviceType>(), atom.k_type.template view<LammpsDeviceType>(),
+        atom.k_x.template view<LammpsDeviceType>(), of_device.d_ilist, of_device.d_numneigh, of_device.d_neighbors,
+        list->inum, atom.nlocal, atom.nlocal + atom.nghost, scratch_.species.data());
 }
 
 std::vector<int> LammpsDeviceEvaluation::receivers() const {
@@ -201,7 +194,7 @@ const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num
 EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                                                   GhostExchange &exchange) {
   atom.sync(LAMMPS_NS::Device, X_MASK);
-  const auto x = atom.k_x.template view<LMPDeviceType>();
+  const auto x = atom.k_x.template view<LammpsDeviceType>();
   using View = std::decay_t<decltype(x)>;
   const double *positions = nullptr;
   if constexpr (std::is_same_v<typename View::non_const_value_type, double> &&

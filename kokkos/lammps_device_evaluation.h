@@ -14,7 +14,9 @@
 
 #include "device_evaluator.h"
 
-#include "kokkos_type.h"
+#include "lammps_kokkos_version.h"
+
+#include <Kokkos_UnorderedMap.hpp>
 
 #include <array>
 #include <vector>
@@ -26,9 +28,11 @@ class NeighList;
 
 namespace equi {
 
+using LammpsDeviceType = LAMMPS_NS::EquiKokkos::DeviceType;
+
 class LammpsDeviceEvaluation {
  public:
-  using Exec = LMPDeviceType::execution_space;
+  using Exec = LammpsDeviceType::execution_space;
   explicit LammpsDeviceEvaluation(DeviceEvaluator<Exec> &evaluator) : evaluator_(evaluator) {}
 
   // What build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with the same rows and
@@ -60,6 +64,12 @@ class LammpsDeviceEvaluation {
   DeviceNeighborhood<Exec> neighborhood_;
   DeviceBuffer<Exec, int> row_of_atom_;
   DeviceBuffer<Exec, double> positions_;    // where LAMMPS keeps another type or order
+  // Of read_neighbor_list().
+  struct Scratch {
+    Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<Exec, Exec::memory_space>> ids;
+    DeviceBuffer<Exec, int> species, atom_of_id, first_copy, interior, border, interior_place, border_place,
+        remote_place, count, unsorted, segment;
+  } scratch_;
 };
 
 }    // namespace equi

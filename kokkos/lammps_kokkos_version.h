@@ -23,6 +23,7 @@ template <class Class, class Buffer>
 Buffer buffer_of(void (Class::*)(int, int, Buffer &));
 using CommBuffer = decltype(buffer_of(&KokkosBase::unpack_forward_comm_kokkos));
 using CommList = DAT::tdual_int_1d;
+using DeviceType = LMPDeviceType;
 
 // Per-atom arrays of a pair style: views of doubles on the host side.
 template <class Arrays, class = void>

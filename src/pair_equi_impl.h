@@ -32,6 +32,7 @@ struct PairEqui::Impl {
   bool reference = false, check = false;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
+  double memory_limit = -1.0;              // bytes per rank; 0: none; -1: what there is, divided by the ranks
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
 
   std::unique_ptr<equi::Model> model;    // the whole file
