@@ -18,7 +18,8 @@ ENTRY = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers",
     re.S,
 )
-KERNEL = re.compile(r"Unit(Forward|Backward|Gather)<equi::device_unit_(\w+)::.*?Body, (float|double), (\d)>")
+KERNEL = re.compile(r"UnitWork<\(equi::UnitPass\)(\d), equi::device_unit_(\w+)::.*?Body, (float|double), (\d)>")
+PASSES = ("forward", "backward", "gather")    # of UnitPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
 COLUMNS = ("architecture", "unit", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
 
@@ -33,13 +34,14 @@ def kernels(text):
     for name, (_, architecture, stack, stores, loads, registers) in zip(names, found):
         unit_match, contraction_match = KERNEL.search(name), CONTRACTION.search(name)
         if unit_match:
-            kernel, unit, number, rows_per_bin = unit_match.groups()
+            number_of_pass, unit, number, rows_per_bin = unit_match.groups()
+            kernel = PASSES[int(number_of_pass)]
         elif contraction_match:
             unit, number, is_backward = contraction_match.groups()
             kernel, rows_per_bin = "backward" if is_backward == "true" else "forward", ""
         else:
             continue
-        rows.add((architecture, unit, kernel.lower(), number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
+        rows.add((architecture, unit, kernel, number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
     return sorted(rows)
 
 

@@ -27,7 +27,7 @@ set(equi_units
     1_01_10_12_21_32
     2_02_11_20_22_31)
 
-# The uvw paths of kernel_generator.cpp, likewise, for hosts alone.
+# The uvw paths of kernel_generator.cpp, likewise.
 set(equi_uvw_units
     uvw_0_00
     uvw_0_11
@@ -104,7 +104,7 @@ if("HIP" IN_LIST Kokkos_DEVICES)
 endif()
 set(num_parts 4)
 set(number 0)
-foreach(unit ${equi_units})
+foreach(unit ${equi_units} ${equi_uvw_units})
   math(EXPR part "${number} % ${num_parts}")
   list(APPEND units_of_part_${part} ${unit})
   math(EXPR number "${number} + 1")

@@ -85,10 +85,11 @@ class DeviceConvolution {
 
   int rows_per_bin() const { return op_.rows_per_bin(); }
   int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
-  // f(call, kernel or null, generic body) for all parts; out_row: the first row of paths' outputs.
-  template <class F>
-  void for_calls(const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
-                 int64_t out_row, const F &f) const;
+  // The kernels of all parts, after prepare(call, numbers before the input block); out_row: the first row of paths'
+  // outputs.
+  template <UnitPass PASS, class F>
+  void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
+              int64_t out_row, const F &prepare) const;
 
   ConvolutionOp<T> op_;
   DeviceRadialSet<Exec> radial_set_;

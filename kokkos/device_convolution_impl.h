@@ -77,8 +77,6 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   int lmax = 0;
   for (int n = 0; n < plan.num_units; n++) {
     const ConvUnit<T> &unit = plan.units[n];
-    if (unit.is_uvw())
-      throw std::invalid_argument("the device evaluation does not know fully connected (uvw) paths yet");
     const UnitSchedule &schedule = op_.schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {
@@ -209,9 +207,9 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
 }
 
 template <class Exec, class T>
-template <class F>
-void DeviceConvolution<Exec, T>::for_calls(const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows,
-                                           int64_t out_rows, int64_t out_row, const F &f) const {
+template <UnitPass PASS, class F>
+void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
+                                        int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
   const ConvPlan<T> &plan = op_.plan();
   const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   for (const Part &part : parts_) {
@@ -224,7 +222,7 @@ void DeviceConvolution<Exec, T>::for_calls(const DeviceEdgeChunk &chunk, const S
     u.num_edges = chunk.count;
     u.other_row = chunk.other_row + chunk.first;
     u.table = table + table_rows(chunk) * unit.first_column;
-    u.slab = table_rows(chunk) * unit.num_paths * CHANNEL_PAD;
+    u.slab = table_rows(chunk) * unit.row;
     u.table_row = scratch.table_row.data();
     u.fraction = scratch.fraction.data();
     u.forms = scratch.forms.data() + first_form_[part.unit];
@@ -236,24 +234,34 @@ void DeviceConvolution<Exec, T>::for_calls(const DeviceEdgeChunk &chunk, const S
       const ConvPath<T> &p = plan.paths[part.first_path + q];
       u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, p.out_channels};
     }
+    u.outputs = unit.outputs;
+    u.add = !plan.paths[part.first_path].begins_output;
     u.parts = scratch.parts.data() + chunk.count * part.part;
-    const GenericBody<T> generic{unit.l1,         unit.num_paths * CHANNEL_PAD,
-                                 part.num_paths,  generic_paths_.data() + part.generic_path,
-                                 entries_.data(), couplings_.data()};
-    f(u, part.kernel, generic, x_rows * unit.in_group + unit.in_channel);
+    prepare(u, x_rows * unit.in_group + unit.in_channel);
+    if (part.kernel) {
+      part.kernel->launch[PASS][rows_per_bin() / 2 - 1](exec, u);
+      continue;
+    }
+    const GenericBody<T> body{unit.l1,         unit.row,
+                              part.num_paths,  generic_paths_.data() + part.generic_path,
+                              entries_.data(), couplings_.data()};
+    with_rows(rows_per_bin(), [&](auto rows) {
+      constexpr int ROWS = decltype(rows)::value;
+      if (unit.is_uvw())
+        launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
+      else
+        launch_unit<PASS, ROWS>(exec, body, u);
+    });
   }
 }
 
 template <class Exec, class T>
 void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
                                          FeatureRows<T> out, Scratch &scratch) const {
-  for_calls(chunk, scratch, x.rows, out.rows, out.first,
-            [&](DeviceUnitCall<T> &u, const DeviceUnitKernel<T> *kernel, const GenericBody<T> &body, int64_t block) {
-              u.x = x.data + block;
-              u.out = out.data;
-              if (kernel) return kernel->forward[rows_per_bin() / 2 - 1](exec, u);
-              with_rows(rows_per_bin(), [&](auto rows) { launch_forward<decltype(rows)::value>(exec, body, u); });
-            });
+  launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
+    u.x = x.data + block;
+    u.out = out.data;
+  });
 }
 
 template <class Exec, class T>
@@ -262,14 +270,12 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
                                           FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
   T *parts = scratch.parts.reserve(part_size_ * chunk.count);
-  for_calls(chunk, scratch, x.rows, out_adj.rows, out_adj.first,
-            [&](DeviceUnitCall<T> &u, const DeviceUnitKernel<T> *kernel, const GenericBody<T> &body, int64_t block) {
-              u.x = x.data + block;
-              u.out_adj = out_adj.data;
-              u.y = y + chunk.first * num_y_;
-              if (kernel) return kernel->backward[rows_per_bin() / 2 - 1](exec, u);
-              with_rows(rows_per_bin(), [&](auto rows) { launch_backward<decltype(rows)::value>(exec, body, u); });
-            });
+  launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
+                        [&](DeviceUnitCall<T> &u, int64_t block) {
+                          u.x = x.data + block;
+                          u.out_adj = out_adj.data;
+                          u.y = y + chunk.first * num_y_;
+                        });
   Kokkos::parallel_for(
       "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y_),
       AddPartsKernel<T, G, PartOfSum>{num_y_, sum_begin_.data(), sum_parts_.data(), parts,
@@ -281,13 +287,10 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEd
                                                 FeatureRows<const T> out_adj, FeatureRows<T> x_adj,
                                                 Scratch &scratch) const {
   // Rows of out_adj are those of receivers, told by the edges.
-  for_calls(chunk, scratch, x_adj.rows, out_adj.rows, 0,
-            [&](DeviceUnitCall<T> &u, const DeviceUnitKernel<T> *kernel, const GenericBody<T> &body, int64_t block) {
-              u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
-              u.out_adj = out_adj.data;
-              if (kernel) return kernel->gather[rows_per_bin() / 2 - 1](exec, u);
-              with_rows(rows_per_bin(), [&](auto rows) { launch_gather<decltype(rows)::value>(exec, body, u); });
-            });
+  launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {
+    u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+    u.out_adj = out_adj.data;
+  });
 }
 
 template <class Exec, class T>

@@ -1,8 +1,9 @@
 // What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
 //
-// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane. Items
-// are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table, which
-// then stays in the first-level cache: the table is what these kernels read most.
+// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane; forward
+// over a uvw path some channels of the output, whose sums over the sender's channels, one per lane, meet at the end.
+// Items are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table,
+// which then stays in the first-level cache: the table is what these kernels read most.
 //
 // Generated kernels and the generic one (device_unit_impl.h) take the same call.
 #ifndef EQUI_DEVICE_UNIT_H
@@ -31,7 +32,7 @@ struct DeviceUnitCall {
   int64_t first, num_edges;
   const int *other_row;    // [p] row of the atom at the other end
 
-  // Radial weights, as UnitCall has them.
+  // Radial weights, as UnitCall has them, or UvwCall.
   const T *table;
   int64_t slab;
   const int *table_row;    // [p]
@@ -54,20 +55,21 @@ struct DeviceUnitCall {
     int64_t begin;
     int width, stride;
   } path[MAX_CALL_PATHS];
+  int outputs;    // of a uvw path: channels of its output, rounded up to the blocks of its table
+  bool add;       // of a uvw path: forward adds to the output
 
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
   T *parts;
 };
 
-// Kernels by rows per bin: 2, 4, 6.
+enum UnitPass { UNIT_FORWARD, UNIT_BACKWARD, UNIT_GATHER };
+
 template <class T>
 struct DeviceUnitKernel {
   const char *key;    // UnitShape::key
-  int num_forms;
-  void (*forward[3])(const DeviceExec &, const DeviceUnitCall<T> &);
-  void (*backward[3])(const DeviceExec &, const DeviceUnitCall<T> &);
-  void (*gather[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  // By pass, and rows per bin: 2, 4, 6.
+  void (*launch[3][3])(const DeviceExec &, const DeviceUnitCall<T> &);
   // The groups of the backward pass: numbers per edge, and what each is the derivative by, group by group: a harmonic,
   // or 0 for the fraction of the bin.
   int num_groups;

@@ -1,10 +1,12 @@
 // What the text of a generated device kernel is made of, and the launches around it. A *body* holds the mathematics of
-// one unit: for one atom and one channel, forward, backward and gather of one group of its paths.
+// one unit: for one atom and one channel, forward, backward and gather of one group of its paths; forward over a uvw
+// path takes all channels of the sender.
 #ifndef EQUI_DEVICE_UNIT_IMPL_H
 #define EQUI_DEVICE_UNIT_IMPL_H
 
 #include "device_exec.h"
 #include "device_unit.h"
+#include "kernel_schedule.h"
 
 namespace equi {
 
@@ -37,135 +39,104 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const T *row, int stride, T f, T &w,
   }
 }
 
+// Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION const T *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
+  return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.slab +
+         w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
+}
+
 // One atom, its edges [begin, end) in the numbers of the call, and one channel.
 struct DeviceAtom {
   int atom, begin, end, channel;
 };
 
-// Of the calling lane: group and chunk of channels of its item, and its atom; false if there is none.
-template <class T, class Member>
-KOKKOS_FORCEINLINE_FUNCTION bool find_work(const DeviceUnitCall<T> &u, const Member &team, int &group, int &chunk,
-                                           int &lane, DeviceAtom &a) {
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION int num_chunks(const DeviceUnitCall<T> &u) {
+  return (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+}
+// Teams per item.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DeviceUnitCall<T> &u) {
   using Traits = DeviceTraits<DeviceExec>;
-  const int chunks = (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
-  const int blocks = (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS, item = team.league_rank() / blocks;
-  group = item / chunks;
-  chunk = item % chunks;
-  lane = team.team_rank() % Traits::LANES;
-  a.atom = (team.league_rank() % blocks) * Traits::GROUPS + team.team_rank() / Traits::LANES;
-  if (a.atom >= u.num_atoms) return false;
-  a.begin = static_cast<int>(u.begin[a.atom] - u.first);
-  a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
-  return true;
+  return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
 }
 
-using DeviceMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
-
-// A host's only lane takes the channels of an item one by one.
-template <class Body, class T, int ROWS>
-struct UnitForward {
+// What a lane does for its atom and item. A host's only lane takes the channels of an item one by one.
+template <UnitPass PASS, class Body, class T, int ROWS>
+struct UnitWork {
   Body body;
   DeviceUnitCall<T> u;
-  KOKKOS_FUNCTION void operator()(const DeviceMember &team) const {
-    constexpr int LANES = DeviceTraits<DeviceExec>::LANES;
-    int group, chunk, lane;
+  KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<DeviceExec>::member_type &team) const {
+    using Traits = DeviceTraits<DeviceExec>;
+    constexpr int LANES = Traits::LANES;
+    const int blocks = num_blocks(u), item = team.league_rank() / blocks, lane = team.team_rank() % LANES;
     DeviceAtom a;
-    if (!find_work(u, team, group, chunk, lane, a)) return;
-    for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-      a.channel = chunk * ITEM_CHANNELS + k + lane;
-      if (a.channel < u.channels) body.template forward<ROWS>(group, u, a);
-    }
-  }
-};
-
-template <class Body, class T, int ROWS>
-struct UnitGather {
-  Body body;
-  DeviceUnitCall<T> u;
-  KOKKOS_FUNCTION void operator()(const DeviceMember &team) const {
-    constexpr int LANES = DeviceTraits<DeviceExec>::LANES;
-    int group, chunk, lane;
-    DeviceAtom a;
-    if (!find_work(u, team, group, chunk, lane, a)) return;
-    for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-      a.channel = chunk * ITEM_CHANNELS + k + lane;
-      if (a.channel < u.channels) body.template gather<ROWS>(u, a);
-    }
-  }
-};
-
-template <class Body, class T, int ROWS>
-struct UnitBackward {
-  Body body;
-  DeviceUnitCall<T> u;
-  KOKKOS_FUNCTION void operator()(const DeviceMember &team) const {
-    constexpr int LANES = DeviceTraits<DeviceExec>::LANES;
-    int group, chunk, lane;
-    DeviceAtom a;
-    if (!find_work(u, team, group, chunk, lane, a)) return;
-    const int chunks = (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS, sums = body.num_sums(group);
-    T *to = u.parts + u.num_edges * (chunks * body.first_sum(group) + chunk * sums);
-    for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-      a.channel = chunk * ITEM_CHANNELS + k + lane;
-      const bool active = a.channel < u.channels;    // all lanes take part in the sums
-      if (!active) {
-        if (LANES == 1) break;
-        a.channel = chunk * ITEM_CHANNELS;
+    a.atom = (team.league_rank() % blocks) * Traits::GROUPS + team.team_rank() / LANES;
+    if (a.atom >= u.num_atoms) return;
+    a.begin = static_cast<int>(u.begin[a.atom] - u.first);
+    a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
+    if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW) {
+      body.template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
+    } else {
+      const int chunks = num_chunks(u), group = item / chunks, chunk = item % chunks;
+      for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
+        a.channel = chunk * ITEM_CHANNELS + k + lane;
+        const bool active = a.channel < u.channels;
+        if constexpr (PASS == UNIT_BACKWARD) {
+          if (!active) {    // all lanes take part in the sums
+            if (LANES == 1) break;
+            a.channel = chunk * ITEM_CHANNELS;
+          }
+          T *to = u.parts + u.num_edges * (chunks * body.first_sum(group) + chunk * body.num_sums(group));
+          body.template backward<ROWS, LANES>(group, u, a, lane, active, to, k > 0);
+        } else if (active) {
+          if constexpr (PASS == UNIT_FORWARD)
+            body.template forward<ROWS>(group, u, a);
+          else
+            body.template gather<ROWS>(u, a);
+        }
       }
-      body.template backward<ROWS, LANES>(group, u, a, lane, active, to, k > 0);
     }
   }
 };
 
-template <class T, class Kernel>
-void launch_unit(const char *label, const DeviceExec &exec, int num_groups, const DeviceUnitCall<T> &u,
-                 const Kernel &kernel) {
+template <UnitPass PASS, class Body, class T>
+int num_items(const Body &body, const DeviceUnitCall<T> &u) {
+  if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW)
+    return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;    // the padding is written too
+  else if constexpr (PASS == UNIT_FORWARD)
+    return body.num_forward_groups() * num_chunks(u);
+  else
+    return (PASS == UNIT_BACKWARD ? body.num_backward_groups() : 1) * num_chunks(u);
+}
+
+template <UnitPass PASS, int ROWS, class Body, class T>
+void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
   using Traits = DeviceTraits<DeviceExec>;
   if (u.num_atoms == 0) return;
-  const int items = num_groups * ((u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS);
-  const int blocks = (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
   // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
   // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
   // is not measured.
   constexpr int BLOCKS = 2;
   using Policy = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
-  Kokkos::parallel_for(label, Policy(exec, items * blocks, Traits::TEAM, 1), kernel);
-}
-
-template <int ROWS, class Body, class T>
-void launch_forward(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
-  launch_unit("equi:conv_forward", exec, body.num_forward_groups(), u, UnitForward<Body, T, ROWS>{body, u});
-}
-template <int ROWS, class Body, class T>
-void launch_backward(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
-  launch_unit("equi:conv_backward", exec, body.num_backward_groups(), u, UnitBackward<Body, T, ROWS>{body, u});
-}
-template <int ROWS, class Body, class T>
-void launch_gather(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
-  launch_unit("equi:conv_gather_senders", exec, 1, u, UnitGather<Body, T, ROWS>{body, u});
+  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
+  Kokkos::parallel_for(LABELS[PASS], Policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1),
+                       UnitWork<PASS, Body, T, ROWS>{body, u});
 }
 
 // Of a generated body, which has no data.
 template <class Body, class T>
 struct DeviceKernelOf {
-  template <int ROWS>
-  static void forward(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
-    launch_forward<ROWS>(exec, Body{}, u);
-  }
-  template <int ROWS>
-  static void backward(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
-    launch_backward<ROWS>(exec, Body{}, u);
-  }
-  template <int ROWS>
-  static void gather(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
-    launch_gather<ROWS>(exec, Body{}, u);
+  template <UnitPass PASS, int ROWS>
+  static void launch(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
+    launch_unit<PASS, ROWS>(exec, Body{}, u);
   }
   static constexpr DeviceUnitKernel<T> kernel() {
     return {Body::KEY,
-            Body::NUM_FORMS,
-            {forward<2>, forward<4>, forward<6>},
-            {backward<2>, backward<4>, backward<6>},
-            {gather<2>, gather<4>, gather<6>},
+            {{launch<UNIT_FORWARD, 2>, launch<UNIT_FORWARD, 4>, launch<UNIT_FORWARD, 6>},
+             {launch<UNIT_BACKWARD, 2>, launch<UNIT_BACKWARD, 4>, launch<UNIT_BACKWARD, 6>},
+             {launch<UNIT_GATHER, 2>, launch<UNIT_GATHER, 4>, launch<UNIT_GATHER, 6>}},
             Body::NUM_BACKWARD_GROUPS,
             Body::NUM_SUMS,
             Body::SUMS};

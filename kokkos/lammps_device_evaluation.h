@@ -35,6 +35,8 @@ class LammpsDeviceEvaluation {
   using Exec = LammpsDeviceType::execution_space;
   explicit LammpsDeviceEvaluation(DeviceEvaluator<Exec> &evaluator) : evaluator_(evaluator) {}
 
+  const DeviceEvaluator<Exec> &evaluator() const { return evaluator_; }
+
   // What build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with the same rows and
   // orders, on the device. Throws as it does.
   void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,

@@ -80,9 +80,11 @@ void PairEquiKokkos<DeviceType>::init_style() {
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
 
   using Evaluator = equi::DeviceEvaluator<LMPDeviceType::execution_space>;
-  auto *evaluator = dynamic_cast<Evaluator *>(impl->evaluator.get());
-  on_device.reset();
-  if (std::is_same_v<DeviceType, LMPDeviceType> && evaluator)
+  auto *evaluator =
+      std::is_same_v<DeviceType, LMPDeviceType> ? dynamic_cast<Evaluator *>(impl->evaluator.get()) : nullptr;
+  if (!evaluator)
+    on_device.reset();
+  else if (!on_device || &on_device->evaluator() != evaluator)
     on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator);
   if (!on_device && is_for_gpus())
     error->all(FLERR, "Pair style equi/kk on a GPU needs kernels device and reference no: use suffix kk/host else");

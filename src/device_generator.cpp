@@ -47,9 +47,14 @@ void define_table(Text &text) {
   text.line("    const T *table = u.table + a.channel / CHANNEL_PAD * u.slab + a.channel %% CHANNEL_PAD;");
 }
 
-void load_sender(Text &text, int d1) {
-  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;");
+void load_sender(Text &text, int d1, const char *channel = "a.channel") {
+  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + %s;", channel);
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
+}
+
+// "-=" or "+="
+const char *add_with(int sign) {
+  return sign < 0 ? "-=" : "+=";
 }
 
 void define_output(Text &text, const char *type, const char *from, const char *row, int q) {
@@ -96,7 +101,7 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
         text.line("        const T t%d = w * x%d;", a, a);
         for (const auto &m : p.m)
           if (m.m1 == a)
-            text.line("        a%d %s %s * t%d;", base + m.m3, m.sign < 0 ? "-=" : "+=", form_name(m.form).c_str(), a);
+            text.line("        a%d %s %s * t%d;", base + m.m3, add_with(m.sign), form_name(m.form).c_str(), a);
       }
     }
     text.line("        }");
@@ -111,6 +116,11 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
     text.line("    }");
   }
   text.line("  }");
+}
+
+void store_x_adj(Text &text, int d1) {
+  text.line("    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;");
+  for (int a = 0; a < d1; ++a) text.line("    x_adj[%d * u.x_stride] += a%d;", a, a);
 }
 
 void generate_gather(Text &text, const UnitSchedule &u) {
@@ -143,15 +153,13 @@ void generate_gather(Text &text, const UnitSchedule &u) {
       for (int c = 0; c < d3; ++c) {
         text.line("        const T t%d = w * g%d;", c, c);
         for (const auto &m : p.m)
-          if (m.m3 == c)
-            text.line("        a%d %s %s * t%d;", m.m1, m.sign < 0 ? "-=" : "+=", form_name(m.form).c_str(), c);
+          if (m.m3 == c) text.line("        a%d %s %s * t%d;", m.m1, add_with(m.sign), form_name(m.form).c_str(), c);
       }
     }
     text.line("        }");
   }
   text.line("    }");
-  text.line("    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;");
-  for (int a = 0; a < d1; ++a) text.line("    x_adj[%d * u.x_stride] += a%d;", a, a);
+  store_x_adj(text, d1);
   text.line("  }");
 }
 
@@ -167,7 +175,7 @@ void add_path_backward(Text &text, const UnitSchedule &u, const PathSchedule &p,
     text.line("        const T wg = w * d%d;", base);
     for (const auto &n : p.d_entries) {
       s.add(text, n.sign, text_of("y%d * x%d", y0 + n.m2, n.m1));
-      text.line("        b%d %s x%d * wg;", y0 + n.m2, n.sign < 0 ? "-=" : "+=", n.m1);
+      text.line("        b%d %s x%d * wg;", y0 + n.m2, add_with(n.sign), n.m1);
     }
     text.line("        r += (dw * d%d) * s;", base);
   } else {
@@ -243,6 +251,154 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
   text.line("  }");
 }
 
+// ---- uvw paths
+// ------------------------------------------------------------------------------------------------------------
+
+void begin_uvw_edges(Text &text, const char *channel, const char *output) {
+  text.line("    for (int e = a.begin; e < a.end; e++) {");
+  text.line("        const T *t = uvw_table(u, %s, %s) + static_cast<int64_t>(u.table_row[e]) * ROW;", channel, output);
+  text.line("        const T f = u.fraction[e];");
+}
+
+void generate_uvw_forward(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1;
+  text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+  text.line("                                                  int lane) {");
+  for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
+  text.line("    const int channels = w < u.outputs ? u.channels : 0;");
+  text.line("    for (int c = lane; c < channels; c += LANES) {");
+  begin_uvw_edges(text, "c", "w");
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_sender(text, d1, "c");
+  load_forms(text, p);
+  for (int c = 0; c < d3; ++c) {
+    Sum z("T", text_of("z%d", c));
+    for (const auto &m : p.m)
+      if (m.m3 == c) z.add(text, m.sign, (m.form < 0 ? "" : form_name(m.form) + " * ") + text_of("x%d", m.m1));
+  }
+  text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
+  text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+  for (int c = 0; c < d3; ++c) text.line("          a%d[k] += v * z%d;", c, c);
+  text.line("        }");
+  text.line("    }");
+  text.line("    }");
+  text.line("    T *o = u.out + u.path[0].begin + static_cast<int64_t>(a.atom) * u.path[0].width + w;");
+  for (int c = 0; c < d3; ++c)
+    text.line("    store_lane_sums<LANES>(a%d, lane, o + %d * u.path[0].stride, u.add);", c, c);
+  text.line("  }");
+}
+
+// h[m3] = sum_w W[u,w] g[w,m3] of an edge, and dh[m3] with W'; the cotangents of the atom in row `row`.
+void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
+  text.line("        const T *g = u.out_adj + u.path[0].begin + static_cast<int64_t>(%s) * u.path[0].width;", row);
+  const bool is_scalar = d3 == 1 && with_derivative;
+  if (is_scalar) {
+    text.line("        T rows[ROWS] = {};    // the polynomial of the sums over w has fewer products");
+  } else {
+    for (int c = 0; c < d3; ++c)
+      text.line("        T h%d = 0%s;", c, with_derivative ? text_of(", dh%d = 0", c).c_str() : "");
+  }
+  text.line("        for (int w = 0; w < u.outputs; w += %d, t += u.slab) {", UVW_BLOCK);
+  for (int c = 0; c < d3; ++c)
+    text.line("          const Four<T> g%d = load_four(g + %d * u.path[0].stride + w);", c, c);
+  text.line("          EQUI_UNROLL for (int k = 0; k < %d; k++) {", UVW_BLOCK);
+  if (is_scalar) {
+    text.line("            EQUI_UNROLL for (int n = 0; n < ROWS; n++)");
+    text.line("              rows[n] += g0.v[k] * t[k * CHANNEL_PAD + n * ROW];");
+  } else if (with_derivative) {
+    text.line("            T v, dv;");
+    text.line("            polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f, v, dv);");
+    for (int c = 0; c < d3; ++c) {
+      text.line("            h%d += v * g%d.v[k];", c, c);
+      text.line("            dh%d += dv * g%d.v[k];", c, c);
+    }
+  } else {
+    text.line("            const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+    for (int c = 0; c < d3; ++c) text.line("            h%d += v * g%d.v[k];", c, c);
+  }
+  text.line("          }");
+  text.line("        }");
+  if (is_scalar) {
+    text.line("        T h0, dh0;");
+    text.line("        polynomial<ROWS>(rows, 1, f, h0, dh0);");
+  }
+}
+
+// to[m2] = sum_m1 x[m1] D[m1,m2] with D of `from`; for l2 = 0 one sum.
+void add_couplings(Text &text, const PathSchedule &p, const char *from, const char *d, const char *to) {
+  for (size_t k = 0; k < p.d.size(); ++k) {
+    std::string sum;
+    for (const auto &t : p.d[k].terms) sum += summand(t.coefficient, from + std::to_string(t.index), sum.empty());
+    text.line("        const T %s%d = %s;", d, static_cast<int>(k), sum.c_str());
+  }
+  for (int b = 0; b < 2 * p.l2 + 1; ++b) {
+    Sum s("T", to + std::to_string(p.l2 * p.l2 + b));
+    for (const auto &n : p.d_entries)
+      if (n.m2 == b) s.add(text, n.sign, text_of("x%d * ", n.m1) + d + std::to_string(n.d));
+  }
+}
+
+void generate_uvw_backward(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // Per edge h[m3] = sum_w W[u,w] g[w,m3] and dh[m3] with W'; with D[m1,m2] = sum_m3 C h[m3]");
+  text.line("  // y_adj[m2] += sum_m1 x[m1] D[m1,m2], and the same of dh times y[m2] is dE/df.");
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+  text.line("                                                   int lane, bool active, T *to, bool add) {");
+  begin_uvw_edges(text, "a.channel", "0");
+  add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
+  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;");
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
+  const std::vector<int> harmonics = u.harmonics(u.whole());
+  std::string sums = "r";
+  if (!harmonics.empty()) add_couplings(text, p, "h", "d", "b");
+  add_couplings(text, p, "dh", "dd", "s");
+  if (harmonics.empty()) {
+    text.line("        const T r = s0;");
+  } else {
+    text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
+    Sum r("T", "r");
+    for (int h : harmonics) {
+      r.add(text, 1, text_of("y[%d] * s%d", h, h));
+      sums += text_of(", b%d", h);
+    }
+  }
+  text.line("        const T sums[] = {%s};", sums.c_str());
+  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+            static_cast<int>(1 + harmonics.size()));
+  text.line("    }");
+  text.line("  }");
+}
+
+void generate_uvw_gather(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line(
+      "  // x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3], h[m3] = sum_w W[u,w] g[w,m3], over the receivers that a sender");
+  text.line("  // reaches");
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  begin_uvw_edges(text, "a.channel", "0");
+  add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_forms(text, p);
+  for (const auto &m : p.m)
+    text.line("        a%d %s %sh%d;", m.m1, add_with(m.sign), m.form < 0 ? "" : (form_name(m.form) + " * ").c_str(),
+              m.m3);
+  text.line("    }");
+  store_x_adj(text, d1);
+  text.line("  }");
+}
+
+// ---- the text of a unit
+// ------------------------------------------------------------------------------------------------------------
+
 // A function of the number of a group.
 void choose(Text &text, const char *name, const std::vector<int> &values) {
   std::string value = std::to_string(values.back());
@@ -268,6 +424,7 @@ void dispatch(Text &text, const char *name, int num_groups, const char *sizes, c
 
 void generate_body(Text &text, const UnitSchedule &u) {
   const std::string key = u.shape.key();
+  const bool is_uvw = u.shape.is_uvw();
   const int num_forward = static_cast<int>(u.forward_groups.size()),
             num_backward = static_cast<int>(u.backward_groups.size());
   std::vector<int> num_sums, first_sum;
@@ -286,23 +443,31 @@ void generate_body(Text &text, const UnitSchedule &u) {
 
   text.line("namespace device_unit_%s {", key.c_str());
   text.line("namespace {");
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk", static_cast<int>(16 * u.paths.size()));
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("struct Body {");
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
-  text.line("  static constexpr int NUM_FORMS = %d, NUM_BACKWARD_GROUPS = %d;", static_cast<int>(u.forms.size()),
-            num_backward);
+  text.line("  static constexpr int NUM_BACKWARD_GROUPS = %d;", num_backward);
+  text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
+  if (is_uvw) text.line("  static constexpr int OUTPUTS = %d;    // that forward takes at once", u.forward_outputs);
   text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
   text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());
-  text.line("  int num_forward_groups() const { return %d; }", num_forward);
+  if (!is_uvw) text.line("  int num_forward_groups() const { return %d; }", num_forward);
   text.line("  int num_backward_groups() const { return %d; }", num_backward);
   choose(text, "num_sums", num_sums);
   choose(text, "first_sum", first_sum);
-  for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
-  dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
-  for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g);
-  dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
-           ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
-  generate_gather(text, u);
+  if (is_uvw) {
+    generate_uvw_forward(text, u);
+    generate_uvw_backward(text, u);
+    generate_uvw_gather(text, u);
+  } else {
+    for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
+    dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
+    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g);
+    dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
+             ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
+    generate_gather(text, u);
+  }
   text.line("};");
   text.line("}    // namespace");
   for (const char *type : {"float", "double"}) {
@@ -364,7 +529,9 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
       text.line("}");
     }
   };
-  list("unit", "DeviceUnitKernel", "find_device_kernel", names.units);
+  std::vector<std::string> units = names.units;
+  units.insert(units.end(), names.uvw.begin(), names.uvw.end());
+  list("unit", "DeviceUnitKernel", "find_device_kernel", units);
   list("contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions);
   text.line("}    // namespace equi");
   return text.str();

@@ -161,7 +161,8 @@ std::vector<int> UnitSchedule::harmonics(const Group &group) const {
 
 int UnitSchedule::forward_numbers(const Group &group) const {
   const int d1 = 2 * shape.l1 + 1;
-  constexpr int FORMS = 4;    // one load
+  constexpr int FORMS = 4;                                                                  // one load
+  if (shape.is_uvw()) return (forward_outputs + 1) * (2 * paths[0].l3 + 1) + d1 + FORMS;    // accumulators and z
   int accumulators = 0, products = 0;
   for (int q = group.first; q < group.last; ++q) {
     const int d3 = 2 * paths[q].l3 + 1;
@@ -172,6 +173,8 @@ int UnitSchedule::forward_numbers(const Group &group) const {
 }
 
 int UnitSchedule::backward_numbers(const Group &group) const {
+  constexpr int WEIGHT = 2;                                                              // and its derivative
+  if (shape.is_uvw()) return (backward_outputs + 2) * (2 * paths[0].l3 + 1) + WEIGHT;    // cotangents, h and dh
   int kept = 1 + static_cast<int>(harmonics(group).size()), products = 0;
   for (int q = group.first; q < group.last; ++q) {
     kept += static_cast<int>(paths[q].d.size());
@@ -196,8 +199,6 @@ std::vector<UnitSchedule::Group> make_groups(int num_paths, const F &fits) {
 }    // namespace
 
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target) {
-  if (shape.is_uvw() && target.is_device())
-    throw std::invalid_argument("a fully connected (uvw) path: there are kernels for uvu paths alone on a GPU");
   UnitSchedule u;
   u.shape = shape;
   for (const UnitShape::Path &path : shape.paths) {
@@ -214,9 +215,18 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
       while (outputs > 1 && !fits(outputs)) outputs /= 2;
       return outputs;
     };
-    // Backward z, h, the fraction and four for weights and sums are there too.
-    u.forward_outputs = most([&](int outputs) { return outputs * d3 <= 3 * target.registers / 4; });
-    u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
+    if (target.is_device()) {
+      u.forward_groups = u.backward_groups = {u.whole()};
+      u.forward_outputs = most([&](int outputs) {
+        u.forward_outputs = outputs;
+        return u.forward_numbers(u.whole()) <= target.numbers();
+      });
+      u.backward_outputs = UVW_BLOCK;
+    } else {
+      // Backward z, h, the fraction and four for weights and sums are there too.
+      u.forward_outputs = most([&](int outputs) { return outputs * d3 <= 3 * target.registers / 4; });
+      u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
+    }
   } else if (target.is_device()) {
     u.forward_groups =
         make_groups(num_paths, [&](const auto &group) { return u.forward_numbers(group) <= target.numbers(); });

@@ -101,7 +101,7 @@ struct UnitSchedule {
   Group whole() const { return {0, static_cast<int>(paths.size())}; }
 
   // uvw: channels of the output that one pass over the edges takes together (a divisor of UVW_BLOCK): forward their
-  // accumulators stay in registers, backward their cotangents do.
+  // accumulators stay in registers, backward their cotangents do. A GPU's backward pass takes all, as many at a time.
   int forward_outputs = 0, backward_outputs = 0;
 
   // Multiply-adds per edge and channel of the sender, by direction; radial weights from tables of `rows_per_bin` rows
@@ -131,7 +131,7 @@ constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 1
 // of its lanes, like addresses, in registers of its own.
 constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};
 
-// Throws std::invalid_argument if a path violates the triangle rule, or for a uvw path on a GPU, where there is none.
+// Throws std::invalid_argument if a path violates the triangle rule.
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);
 
 }    // namespace equi

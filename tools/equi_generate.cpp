@@ -221,7 +221,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
         return std::to_string(group);
       };
       std::string group = shape.is_uvw() ? "-" : group_of(u.forward_groups);
-      if (target.is_device()) group += ", " + group_of(u.backward_groups);
+      if (target.is_device() && !shape.is_uvw()) group += ", " + group_of(u.backward_groups);
       std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %-5s  %d\n", shape.l1, p.l2, p.l3, p.num_couplings,
                   p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(), p.d.size(),
                   shape.is_uvw()                      ? "uvw"

@@ -168,13 +168,19 @@ TEST(KernelSchedule, a_uvw_path_is_a_unit_by_itself) {
   for (const ProductUnit &unit : units_of(product)) keys.push_back(unit.shape.key());
   EXPECT_EQ(keys, (std::vector<std::string>{"1_01", "uvw_1_21", "uvw_1_10", "uvw_0_11"}));
   const UnitShape shape{1, {{1, 2}}, Connection::uvw};
-  EXPECT_THROW(make_unit_schedule(shape, WARP32_TARGET), std::invalid_argument);
-  // Registers: 5 accumulators each forward; backward 5 cotangents each, z and h of 5, and 5 more.
-  for (const auto &[target, forward, backward] : {std::tuple(AVX512_TARGET, 4, 2), std::tuple(AVX2_TARGET, 2, 1)}) {
+  // Registers: 5 accumulators each forward; backward 5 cotangents each, z and h of 5, and 5 more. A GPU takes as many
+  // as the table has side by side: 5 accumulators each, z of 5, the sender and the forms; 5 cotangents each, h and dh
+  // of 5.
+  for (const auto &[target, forward, backward] :
+       {std::tuple(AVX512_TARGET, 4, 2), std::tuple(AVX2_TARGET, 2, 1), std::tuple(WARP32_TARGET, 4, 4)}) {
     const UnitSchedule u = make_unit_schedule(shape, target);
     EXPECT_EQ(u.forward_outputs, forward) << target.name;
     EXPECT_EQ(u.backward_outputs, backward) << target.name;
   }
+  const UnitSchedule gpu = make_unit_schedule(shape, WARP32_TARGET);
+  EXPECT_EQ(gpu.forward_numbers(gpu.whole()), 4 * 5 + 5 + 3 + 4);
+  EXPECT_EQ(gpu.backward_numbers(gpu.whole()), 4 * 5 + 2 * 5 + 2);
+  EXPECT_EQ(make_unit_schedule({3, {{3, 3}}, Connection::uvw}, WARP32_TARGET).forward_outputs, 2);
   // By hand for (1 1 2), quintic: 11 entries of M; 5 multiply-adds for a weight, 5 for z. Backward 9 and as many again
   // for h and z g, and the sum of these; 11 entries of M, 9 products of D by 6 forms.
   const UnitSchedule u = make_unit_schedule(shape, AVX512_TARGET);

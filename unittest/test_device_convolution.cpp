@@ -153,7 +153,6 @@ class DeviceKernels : public ::testing::TestWithParam<bool> {
   template <class T, class F>
   void for_type(const F &check) {
     for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem) {
-      if (has_uvw(kernel_problems()[problem])) continue;    // refused, see below
       for (const int rows : ALL_ROWS_PER_BIN) {
         DeviceCase<T> c(problem, rows, GetParam());
         const std::string what =
@@ -261,30 +260,15 @@ TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
       most_paths = std::max(most_paths, unit.shape.paths.size());
     }
   EXPECT_GT(most_paths, static_cast<size_t>(MAX_CALL_PATHS));
-  for (const UnitShape &unit : common_units()) {
-    EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
-    ASSERT_NE(find_device_kernel<float>(unit.key()), nullptr) << unit.key();
-    ASSERT_NE(find_device_kernel<double>(unit.key()), nullptr) << unit.key();
-    EXPECT_EQ(find_device_kernel<float>(unit.key())->key, unit.key());
-  }
-  EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
-}
-
-TEST(DeviceUnits, uvw_paths_are_refused_by_name) {
-  const DeviceExec exec;
-  int refused = 0;
-  for (const KernelProblem &p : kernel_problems()) {
-    if (!has_uvw(p)) continue;
-    const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
-    try {
-      DeviceConvolution<DeviceExec, double>(exec, p.convolution, in, out, 1, kernel_options(4));
-      FAIL() << p.name;
-    } catch (const std::invalid_argument &e) {
-      EXPECT_NE(std::string(e.what()).find("uvw"), std::string::npos) << e.what();
-      ++refused;
+  for (const auto &units : {common_units(), common_uvw_paths()})
+    for (const UnitShape &unit : units) {
+      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
+      ASSERT_NE(find_device_kernel<float>(unit.key()), nullptr) << unit.key();
+      ASSERT_NE(find_device_kernel<double>(unit.key()), nullptr) << unit.key();
+      EXPECT_EQ(find_device_kernel<float>(unit.key())->key, unit.key());
     }
-  }
-  EXPECT_GT(refused, 0);
+  EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
+  EXPECT_EQ(find_device_kernel<double>("uvw_9_99"), nullptr);
 }
 
 TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {

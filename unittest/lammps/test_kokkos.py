@@ -336,3 +336,18 @@ def test_without_the_package_switched_on_it_is_refused(lammps, style):
     run = lammps.try_run([line.replace("pair_style equi", f"pair_style {style}") for line in salt(lammps)])
     assert run.returncode != 0 and len(run.errors) == 1
     assert "requires the KOKKOS package to be enabled: start LAMMPS with -k on" in run.errors[0]
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        ["equi_dynamical_matrix all eskm 1"],
+        ["equi_modes all 1"],
+        ["variable one atom 1.0", "compute h all equi/hvp v_one v_one v_one", "dump 1 all custom 1 dump.h c_h[1]", "run 0"],
+    ],
+    ids=["dynamical_matrix", "modes", "hvp"],
+)
+def test_second_derivatives_are_refused_in_plain_words(lammps, lines):
+    run = lammps.try_run([*salt(lammps), *lines], arguments=kokkos())
+    assert run.returncode != 0 and len(run.errors) == 1
+    assert "second derivatives need the style without the suffix kk" in run.errors[0]
