@@ -79,7 +79,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
     const ConvUnit<T> &unit = plan.units[n];
     if (unit.is_uvw())
       throw std::invalid_argument("the device evaluation does not know fully connected (uvw) paths yet");
-    const UnitSchedule &schedule = op_.schedules()[n];
+    const UnitSchedule &schedule = op_.product().schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {
       for (const auto &t : form.terms) {
