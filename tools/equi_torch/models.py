@@ -57,10 +57,10 @@ def _modules(model, module_name, *class_names):
 
 
 def _replace_sevenn(model):
-    from sevenn.nn.convolution import IrrepsScatterGatterFusedConvolution
-
     found = [child for _, _, child in _modules(model, "sevenn.nn.convolution", "IrrepsConvolution")]
     for layer in found:
+        from sevenn.nn.convolution import IrrepsScatterGatterFusedConvolution
+
         # sevenn's own form of the layer for a convolution that sums over receivers; it differs in forward() alone.
         layer.convolution = _OfSevenn(layer.convolution, layer.convolution)
         layer._out_dim = layer.convolution.convolution.irreps_out.dim
