@@ -36,7 +36,6 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
 template <class T>
 int ConvolutionOp<T>::num_generic_units() const {
   int n = 0;
-  if (network_) return n;    // it takes no others
   for (const ConvUnit<T> &unit : product_.units())
     if (exact() || unit.is_generic()) n++;
   return n;

@@ -19,7 +19,9 @@ def _load_library():
             except OSError as error:
                 raise EquiError(f"{folder / _LIBRARY} does not fit Torch {torch.__version__}: {error}") from None
             return
-    raise EquiError(f"{_LIBRARY} is missing in {folders[0]} and {folders[1]}: build it, and name the build folder in EQUI_BUILD_DIR")
+    raise EquiError(
+        f"{_LIBRARY} is missing in {folders[0]} and {folders[1]}: build it, and name the build folder in EQUI_BUILD_DIR"
+    )
 
 
 _load_library()
@@ -28,7 +30,7 @@ _load_library()
 def convolution(x, y, w, senders, receivers, num_nodes, product):
     """torch.ops.equi.convolution: x [nodes, irreps_in], y [edges, irreps_edge], w [edges, weights], senders and
     receivers [edges], to [num_nodes, irreps_out]; `product` as Convolution.product."""
-    if not isinstance(num_nodes, torch.SymInt) and x.device.type not in ("cpu", "meta"):
+    if x.device.type not in ("cpu", "meta"):
         raise EquiError(f"equi's convolution for training runs on the CPU, and x is on {x.device}")
     return torch.ops.equi.convolution(x, y, w, senders, receivers, num_nodes, product)
 
@@ -86,10 +88,9 @@ class Convolution(torch.nn.Module):
         self.product = product_of(tensor_product)
         # The operators say now what they do not know.
         edges = torch.empty(0, dtype=torch.int64, device="meta")
-        convolution(
-            *(torch.empty(0, n, device="meta") for n in (self.irreps_in1.dim, self.irreps_in2.dim, self.weight_numel)),
-            edges, edges, 0, self.product,
-        )  # fmt: skip
+        widths = self.irreps_in1.dim, self.irreps_in2.dim, self.weight_numel
+        numbers = (torch.empty(0, n, dtype=torch.float32, device="meta") for n in widths)
+        convolution(*numbers, edges, edges, 0, self.product)
 
     def forward(self, x, y, w, senders, receivers, num_nodes=None):
         """x [nodes, irreps_in1], y [edges, irreps_in2], w [edges, weight_numel], senders and receivers [edges]; to

@@ -81,8 +81,7 @@ def _replace_mace(model):
 def _replace_nequip(model):
     found = _modules(model, "nequip.nn._tp_scatter_base", "TensorProductScatter")
     for parent, name, child in found:
-        if not isinstance(parent, _OfNequip):
-            setattr(parent, name, _OfNequip(child, child.tp))
+        setattr(parent, name, _OfNequip(child, child.tp))
     return len(found)
 
 
