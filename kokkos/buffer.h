@@ -41,8 +41,8 @@ class Buffer {
  public:
   T *reserve(std::size_t n) {
     if (n > size_) {
-      data_.reset();             // give the old memory back first
-      size_ = n + n / 8 + 16;    // an eighth to spare, so that fluctuating counts do not reallocate at every maximum
+      data_.reset();    // give the old memory back first
+      size_ = room(n);
       data_.reset(static_cast<T *>(::operator new(size_ * sizeof(T), std::align_val_t(ALIGNMENT))));
 #ifdef EQUI_DEBUG
       std::memset(data_.get(), 0xff, size_ * sizeof(T));
@@ -56,8 +56,14 @@ class Buffer {
   std::size_t bytes() const {
     return size_ * sizeof(T);
   }
+  // Bytes that reserve(n) would add.
+  std::size_t growth(std::size_t n) const {
+    return n > size_ ? (room(n) - size_) * sizeof(T) : 0;
+  }
 
  private:
+  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum.
+  static std::size_t room(std::size_t n) { return n + n / 8 + 16; }
   struct Delete {
     void operator()(T *p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
   };

@@ -61,6 +61,13 @@ class DeviceConvolution {
                       FeatureRows<T> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
+  // Bytes that chunks of num_edges edges will add to the scratch.
+  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+    return scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
+           scratch.bins_per_length.growth(num_edges) + scratch.forms.growth(num_edges * forms_width_) +
+           scratch.parts.growth(num_edges * part_size_) +
+           (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
+  }
 
   // One of the numbers that add up to a derivative by an edge.
   struct PartOfSum {

@@ -282,6 +282,18 @@ std::size_t DeviceEdges<Exec, T, G>::bytes() const {
          harmonics_.bytes();
 }
 
+template <class Exec, class T, class G>
+std::size_t DeviceEdges<Exec, T, G>::growth(int64_t num_edges) const {
+  const Neighborhood &n = *neighborhood_;
+  const int64_t N = n.num_receivers, candidates = n.first[N];
+  return positions_.growth(3 * n.num_atoms) + forces_.growth(3 * n.num_atoms) + receiver_virial_.growth(9 * N) +
+         edge_before_.growth(candidates + 1) + transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
+         sender_begin_.growth(n.num_rows + 1) + sender_edge_.growth(num_edges) + sender_row_.growth(num_edges) +
+         sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) + pair_.growth(num_edges) +
+         distance_.growth(num_edges) + direction_.growth(3 * num_edges) + adjoint_.growth(num_y_ * num_edges) +
+         force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
+}
+
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceEdges<DeviceExec, float, float>;
 template class DeviceEdges<DeviceExec, float, double>;

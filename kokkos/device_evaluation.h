@@ -58,6 +58,12 @@ class ModelDevice : public Evaluator {
                    std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
+  // f(buffer, numbers) for what an evaluation keeps of the rows.
+  template <class Self, class F>
+  static void for_row_buffers(Self &self, const F &f);
+  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
+  // atoms.
+  std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
   FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
@@ -76,7 +82,7 @@ class ModelDevice : public Evaluator {
   std::vector<Op> ops_;    // per layer of the model
   std::vector<Repulsion> repulsions_;
   ScaleShift scale_shift_;
-  int chunk_size_;
+  int chunk_size_ = 0;    // receivers, or senders, of a launch
 
   const Neighborhood *neighborhood_ = nullptr;
   DeviceEdges<Exec, T, G> edges_;

@@ -42,9 +42,7 @@ class DeviceBuffer {
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       view_ = {};    // give the old memory back first
-      const int64_t size =
-          n + n / 8;    // an eighth to spare, so that fluctuating counts do not reallocate at every maximum
-      view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), size);
+      view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), room(n));
 #ifdef EQUI_DEBUG
       if constexpr (std::is_floating_point_v<T>) Kokkos::deep_copy(view_, static_cast<T>(NAN));
 #endif
@@ -57,8 +55,15 @@ class DeviceBuffer {
   std::size_t bytes() const {
     return view_.extent(0) * sizeof(T);
   }
+  // Bytes that reserve(n) would add.
+  std::size_t growth(int64_t n) const {
+    const int64_t size = static_cast<int64_t>(view_.extent(0));
+    return n > size ? static_cast<std::size_t>(room(n) - size) * sizeof(T) : 0;
+  }
 
  private:
+  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum.
+  static int64_t room(int64_t n) { return n + n / 8; }
   using View = Kokkos::View<T *, typename Exec::memory_space>;
   View view_;
 };

@@ -17,6 +17,8 @@ namespace {
 constexpr int DEVICE_CHUNK = 4096, HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
+// The least that a limit of the memory leads to.
+constexpr int MIN_CHUNK = 64;
 
 }    // namespace
 
@@ -25,9 +27,6 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
     : model_(model),
       options_(options),
       plan_(make_evaluation_plan(model, true)),
-      chunk_size_(options.radial_exact          ? EXACT_CHUNK
-                  : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK
-                                                : DEVICE_CHUNK),
       edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff) {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -122,8 +121,8 @@ template <class Exec, class T, class G>
 std::string ModelDevice<Exec, T, G>::describe() const {
   char text[200];
   const char *names[] = {"single", "mixed", "double"};
-  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s, %d atoms at a time\n",
-                names[static_cast<int>(options_.precision)], Exec::name(), chunk_size_);
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n",
+                names[static_cast<int>(options_.precision)], Exec::name());
   std::string lines = text;
   int layer = 0;
   for (const Op &op : ops_)
@@ -145,6 +144,11 @@ template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
   edges_.set_neighborhood(exec_, n);
+  chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
+  const int64_t num_candidates = n.first[n.num_receivers];
+  while (options_.memory_limit > 0.0 && chunk_size_ > MIN_CHUNK &&
+         static_cast<double>(memory_estimate(num_candidates)) > options_.memory_limit)
+    chunk_size_ /= 2;
   const int num_species = model_.num_species();
   const std::vector<int> species(n.row_species.begin(), n.row_species.begin() + n.num_receivers);
   std::vector<int> order(n.num_receivers);
@@ -181,27 +185,37 @@ DeviceEdgeChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixe
 // -----------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::reserve() {
-  const int64_t owned = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
-  for (size_t f = 0; f < plan_.features.size(); f++) {
-    const FeaturePlan &feature = plan_.features[f];
-    if (feature.storage == Storage::rows) feature_[f].reserve(rows * feature.layout.row_size());
-    if (feature.storage == Storage::owned) feature_[f].reserve(owned * feature.layout.row_size());
+template <class Self, class F>
+void ModelDevice<Exec, T, G>::for_row_buffers(Self &self, const F &f) {
+  const int64_t owned = self.neighborhood_->num_receivers, rows = self.neighborhood_->num_rows;
+  const EvaluationPlan &plan = self.plan_;
+  for (size_t k = 0; k < plan.features.size(); k++) {
+    const FeaturePlan &feature = plan.features[k];
+    if (feature.storage == Storage::rows) f(self.feature_[k], rows * feature.layout.row_size());
+    if (feature.storage == Storage::owned) f(self.feature_[k], owned * feature.layout.row_size());
   }
   int64_t stage_row_size = 0, chunk_row_size = 0;
-  for (size_t s = 0; s < plan_.stages.size(); s++) {
-    stage_row_size = std::max(stage_row_size, plan_.stages[s].stage_row_size);
-    chunk_row_size = std::max(chunk_row_size, plan_.stages[s].tile_row_size);
-    if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
+  bool exchanged[2] = {false, false};
+  for (size_t s = 0; s < plan.stages.size(); s++) {
+    stage_row_size = std::max(stage_row_size, plan.stages[s].stage_row_size);
+    chunk_row_size = std::max(chunk_row_size, plan.stages[s].tile_row_size);
+    if (plan.stages[s].exchanged_input >= 0) exchanged[s % 2] = true;
   }
-  stage_scratch_.reserve(owned * stage_row_size);
-  chunk_features_.reserve(std::min<int64_t>(owned, chunk_size_) * chunk_row_size);
-  energy_.reserve(owned);
-  for (Op &op : ops_)
+  f(self.stage_scratch_, owned * stage_row_size);
+  f(self.chunk_features_, std::min<int64_t>(owned, self.chunk_size_) * chunk_row_size);
+  for (int k = 0; k < 2; k++)
+    if (exchanged[k]) f(self.exchanged_adjoint_[k], rows * plan.max_exchanged_row_size);
+  f(self.energy_, owned);
+  for (auto &op : self.ops_)
     if (auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
-      (*r)->adjoint.reserve(owned * (*r)->readout.num_inputs());
+      f((*r)->adjoint, owned * (*r)->readout.num_inputs());
     else if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op))
-      (*n)->norm.reserve(owned);
+      f((*n)->norm, owned);
+}
+
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::reserve() {
+  for_row_buffers(*this, [](auto &buffer, int64_t n) { buffer.reserve(n); });
 }
 
 template <class Exec, class T, class G>
@@ -387,6 +401,7 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &requ
   EvaluationResult result;
   edges_.build(exec_, request.positions);
   result.num_edges = edges_.size();
+  check_memory(memory_estimate(edges_.size()), options_);
   reserve();
   device_zero(exec_, energy_.data(), num_owned());
   device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
@@ -443,6 +458,18 @@ std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
     if (const auto *s = std::get_if<std::unique_ptr<DeviceContraction<Exec, T>>>(&op)) bytes += (*s)->bytes();
   }
   return bytes;
+}
+
+template <class Exec, class T, class G>
+std::size_t ModelDevice<Exec, T, G>::memory_estimate(int64_t num_edges) const {
+  std::size_t bytes = memory_bytes() + edges_.growth(num_edges), scratch = 0;
+  for_row_buffers(*this, [&](const auto &buffer, int64_t n) { bytes += buffer.growth(n); });
+  const int64_t owned = std::max(1, num_owned()),
+                edges_of_chunk = num_edges * std::min<int64_t>(owned, chunk_size_) / owned;
+  for (const Op &op : ops_)
+    if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op))
+      scratch = std::max(scratch, (*c)->scratch_growth(scratch_, edges_of_chunk));
+  return bytes + scratch;
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;

@@ -194,6 +194,15 @@ std::size_t Edges<T, G>::bytes() const {
          row_atom_.size() * sizeof(int);
 }
 
+template <class T, class G>
+std::size_t Edges<T, G>::growth(int64_t num_edges) const {
+  const int64_t N = neighborhood_->num_receivers;
+  return begin_.growth(N + 1) + candidate_edge_.growth(neighborhood_->first[N]) + sender_row_.growth(num_edges) +
+         sender_species_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
+         adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges) +
+         receiver_virial_.growth(9 * N);
+}
+
 template class Edges<float, float>;
 template class Edges<float, double>;
 template class Edges<double, double>;

@@ -48,6 +48,8 @@ class Edges {
 
   const Collision &collision() const { return collision_; }
   std::size_t bytes() const;
+  // Bytes that a step of num_edges edges will add.
+  std::size_t growth(int64_t num_edges) const;
 
  private:
   int lmax_, num_y_;

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <cstdlib>
 
+#include <unistd.h>
+
 namespace equi {
 
 int num_devices() {
@@ -23,6 +25,17 @@ void start_kokkos(int num_threads, int number) {
   std::atexit([] {
     if (Kokkos::is_initialized() && !Kokkos::is_finalized()) Kokkos::finalize();
   });
+}
+
+double memory_available() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  std::size_t unused = 0, all = 0;
+  if (num_devices() > 0 && cudaMemGetInfo(&unused, &all) == cudaSuccess) return static_cast<double>(unused);
+#elif defined(KOKKOS_ENABLE_HIP)
+  std::size_t unused = 0, all = 0;
+  if (num_devices() > 0 && hipMemGetInfo(&unused, &all) == hipSuccess) return static_cast<double>(unused);
+#endif
+  return static_cast<double>(sysconf(_SC_PHYS_PAGES)) * static_cast<double>(sysconf(_SC_PAGESIZE));
 }
 
 std::string kokkos_backend() {

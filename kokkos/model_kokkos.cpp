@@ -241,23 +241,34 @@ void ModelKokkos<T, G>::build_slabs() {
 // -----------------------------------------------------------------------------------------------------------------
 
 template <class T, class G>
-void ModelKokkos<T, G>::reserve() {
-  const int64_t owned = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
-  for (size_t f = 0; f < plan_.features.size(); f++) {
-    const FeaturePlan &feature = plan_.features[f];
-    if (feature.storage == Storage::rows) feature_[f]->reserve(rows * feature.layout.row_size());
-    if (feature.storage == Storage::owned) feature_[f]->reserve(owned * feature.layout.row_size());
+template <class Self, class F>
+void ModelKokkos<T, G>::for_row_buffers(Self &self, const F &f) {
+  const int64_t owned = self.neighborhood_->num_receivers, rows = self.neighborhood_->num_rows;
+  const EvaluationPlan &plan = self.plan_;
+  for (size_t k = 0; k < plan.features.size(); k++) {
+    const FeaturePlan &feature = plan.features[k];
+    if (feature.storage == Storage::rows) f(*self.feature_[k], rows * feature.layout.row_size());
+    if (feature.storage == Storage::owned) f(*self.feature_[k], owned * feature.layout.row_size());
   }
   int64_t stage_row_size = 0;
-  for (const Stage &s : plan_.stages) stage_row_size = std::max(stage_row_size, s.stage_row_size);
-  stage_scratch_.reserve(owned * stage_row_size);
-  for (size_t s = 0; s < plan_.stages.size(); s++)
-    if (plan_.stages[s].exchanged_input >= 0) exchanged_adjoint_[s % 2].reserve(rows * plan_.max_exchanged_row_size);
-  energy_.reserve(owned);
-  for (Op &op : ops_) {
-    if (auto *r = std::get_if<ReadoutOp>(&op)) r->adjoint->reserve(owned * PLANES<T> * r->mul);
-    if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) (*n)->norm.reserve(owned);
+  bool exchanged[2] = {false, false};
+  for (size_t s = 0; s < plan.stages.size(); s++) {
+    stage_row_size = std::max(stage_row_size, plan.stages[s].stage_row_size);
+    if (plan.stages[s].exchanged_input >= 0) exchanged[s % 2] = true;
   }
+  f(self.stage_scratch_, owned * stage_row_size);
+  for (int k = 0; k < 2; k++)
+    if (exchanged[k]) f(self.exchanged_adjoint_[k], rows * plan.max_exchanged_row_size);
+  f(self.energy_, owned);
+  for (auto &op : self.ops_) {
+    if (auto *r = std::get_if<ReadoutOp>(&op)) f(*r->adjoint, owned * PLANES<T> * r->mul);
+    if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) f((*n)->norm, owned);
+  }
+}
+
+template <class T, class G>
+void ModelKokkos<T, G>::reserve() {
+  for_row_buffers(*this, [](auto &buffer, int64_t n) { buffer.reserve(n); });
 }
 
 template <class T, class G>
@@ -747,6 +758,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
   EvaluationResult result;
   edges_.build(request.positions, request.direction);
   result.num_edges = edges_.size();
+  check_memory(memory_estimate(edges_.size()), options_);
   reserve();
   if (!options_.deterministic) find_slab_rows();
   std::fill_n(energy_.data(), num_owned(), D(0.0));
@@ -802,6 +814,17 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
              t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
              t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
              t->function.bytes() + t->slab_rows.size() * sizeof(int);
+  return bytes;
+}
+
+template <class T, class G>
+std::size_t ModelKokkos<T, G>::memory_estimate(int64_t num_edges) const {
+  std::size_t bytes = memory_bytes() + edges_.growth(num_edges);
+  for_row_buffers(*this, [&](const auto &buffer, int64_t n) { bytes += buffer.growth(n); });
+  if (options_.deterministic) return bytes;
+  bytes += edge_slab_row_.growth(num_edges);
+  for (const auto &thread : threads_)
+    bytes += thread->slab.growth(thread->slab_rows.size() * plan_.max_exchanged_row_size);
   return bytes;
 }
 

@@ -76,6 +76,12 @@ class ModelKokkos : public Evaluator {
   template <class F>
   void on_threads(const char *label, const F &f);
 
+  // f(buffer, numbers) for what an evaluation keeps of the rows.
+  template <class Self, class F>
+  static void for_row_buffers(Self &self, const F &f);
+  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
+  // atoms.
+  std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
   void find_slab_rows();
   FeatureRows<R> rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint);

@@ -23,6 +23,9 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
+  // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
+  // up. 0: no limit. TorchModel knows none.
+  double memory_limit = 0.0;
 };
 
 // What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
@@ -72,6 +75,18 @@ inline void check_evaluation(const Collision &collision, const EvaluationResult 
     throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
 }
 
+// An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is
+// taken and before the first exchange.
+class MemoryLimitError : public std::runtime_error {
+ public:
+  explicit MemoryLimitError(double bytes) : std::runtime_error("the limit of the memory is exceeded"), bytes(bytes) {}
+  double bytes;    // needed
+};
+inline void check_memory(std::size_t bytes, const EvaluatorOptions &options) {
+  const double needed = static_cast<double>(bytes);
+  if (options.memory_limit > 0.0 && needed > options.memory_limit) throw MemoryLimitError(needed);
+}
+
 class Evaluator {
  public:
   virtual ~Evaluator() = default;
@@ -79,8 +94,8 @@ class Evaluator {
   virtual std::string describe() const = 0;
   // The neighborhood must stay valid and unchanged until the next call.
   virtual void set_neighborhood(const Neighborhood &n) = 0;
-  // Collective through exchange. An error found on one rank is thrown after the last exchange, so that no rank waits;
-  // all outputs of that rank are then undefined.
+  // Collective through exchange. An EvaluationError found on one rank is thrown after the last exchange, so that no
+  // rank waits; all outputs of that rank are then undefined.
   virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;
@@ -96,6 +111,8 @@ std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const Evalu
 void start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
 int num_devices();               // GPUs that Kokkos sees, 0 without any
+// Bytes: of this process's GPU what is free, without a GPU what the machine has. Kokkos has been started.
+double memory_available();
 
 }    // namespace equi
 

@@ -84,7 +84,8 @@ void PairEqui::allocate() {
 void PairEqui::settings(int narg, char **arg) {
   impl->options = {};
   impl->reference = impl->check = false;
-  const std::string keywords = "precision, radial, reference, check, deterministic";
+  impl->memory_limit = -1.0;
+  const std::string keywords = "precision, radial, reference, check, memory, deterministic";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -128,6 +129,15 @@ void PairEqui::settings(int narg, char **arg) {
       impl->reference = yes_no(keyword);
     } else if (keyword == "check") {
       impl->check = yes_no(keyword);
+    } else if (keyword == "memory") {
+      const std::string choices = "GB per rank, auto or unlimited", v = value(keyword, choices);
+      if (v == "auto" || v == "unlimited") {
+        impl->memory_limit = v == "auto" ? -1.0 : 0.0;
+      } else {
+        if (!utils::is_double(v) || !(utils::numeric(FLERR, v, false, lmp) > 0.0))
+          error->all(FLERR, "Pair style equi: memory must be {}, not {}", choices, v);
+        impl->memory_limit = 1e9 * utils::numeric(FLERR, v, false, lmp);
+      }
     } else if (keyword == "deterministic") {
       impl->options.deterministic = yes_no(keyword);
     } else {
@@ -266,10 +276,16 @@ void PairEqui::give_warnings() {
 void PairEqui::make_evaluator() {
   const int partitions = universe->nprocs / comm->nprocs;
   const equi::NodePlace node = equi::node_place(world);
+  const int ranks = partitions * node.num_ranks;
   equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
-  if (comm->me == 0 && equi::num_devices() > 0 && partitions * node.num_ranks > equi::num_devices())
+  if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
     error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
-                   partitions * node.num_ranks, equi::num_devices());
+                   ranks, equi::num_devices());
+  // The same number for all ranks: that of the smallest share.
+  const int sharing = equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks;
+  const double share = equi::memory_available() / sharing;
+  MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
+  if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
   const equi::Model &model = *impl->model;
   std::string fault;
   try {
@@ -449,12 +465,14 @@ void PairEqui::finish_first_evaluation() {
           "of remote features through LAMMPS's communication, at most {:.3f} MB/step and {:.0f} "
           "messages/step from a rank",
           most[0] * 1e-6, most[1]);
+    const double bytes = impl->reference ? 0.0 : impl->options.memory_limit;
+    const std::string limit = bytes > 0.0 ? fmt::format("{:.4g} GB per rank", bytes * 1e-9) : "none";
     if (comm->me == 0)
       utils::logmesg(lmp,
                      "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
-                     "{:.0f} atoms, {:.1f} kB/atom\n",
+                     "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
                      exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
-                     all[0] * 1e-3 / std::max(1.0, all[1]));
+                     all[0] * 1e-3 / std::max(1.0, all[1]), limit);
   }
   if (!impl->forces_are_checked) {
     impl->forces_are_checked = true;
@@ -537,6 +555,17 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::evaluation_error(const std::exception &e) {
+  if (const auto *beyond = dynamic_cast<const equi::MemoryLimitError *>(&e)) {
+    const int num_atoms = impl->neighborhood.num_receivers;
+    const double limit = impl->options.memory_limit, without = impl->memory_without_atoms;
+    const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond->bytes - without));
+    error->one(
+        FLERR,
+        "Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword memory): "
+        "{} atoms per rank fit, about {} on {} ranks",
+        num_atoms, beyond->bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs,
+        comm->nprocs);
+  }
   const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
   if (fault && fault->atom_i >= 0 && fault->atom_j >= 0)
     error->one(FLERR, "Pair style equi: {}: IDs {} and {} at distance {:.3g} on step {}", fault->what(),

@@ -30,6 +30,7 @@ struct PairEqui::Impl {
   // What the input script said.
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
+  double memory_limit = -1.0;              // bytes per rank; 0: none; -1: what there is, divided by the ranks
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
 
   std::unique_ptr<equi::Model> model;    // the whole file

@@ -95,8 +95,22 @@ TEST(DeviceModelRun, chunks_do_not_show) {
       expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER,
                   "side " + std::to_string(side));
     }
-    EXPECT_GT(device->memory_bytes(), 0u);
   }
+}
+
+TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
+  const Model m = make_tiny_model().model();
+  const ImageStructure images = random_structure(2, 3, 8).images(m.cutoff);
+  EvaluatorOptions options = options_of(Precision::double_);
+  const auto free = make_device_evaluator(m, options);
+  const Evaluation expected = evaluate_whole(*free, images);
+  const std::size_t held = free->memory_bytes();
+  options.memory_limit = 0.98 * static_cast<double>(held);
+  const auto limited = make_device_evaluator(m, options);
+  expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, "limited");
+  EXPECT_LT(limited->memory_bytes(), held);
+  options.memory_limit = 0.2 * static_cast<double>(held);
+  EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
 }
 
 // The radial networks of MACE's attention block and fully connected paths are not on the device yet.

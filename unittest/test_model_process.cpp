@@ -71,6 +71,32 @@ TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
   EXPECT_EQ(evaluator->exchange_bytes_per_row(), sizeof(float) * CHANNEL_PAD * (1 + 3 + 5));
 }
 
+TEST(ModelKokkosProcess, memory_limit_is_kept) {
+  const Model model = make_tiny_model().model();
+  // So many that the scratch of tiles, which does not count, is little.
+  const ImageStructure s = random_structure(2, 5, 12).images(model.cutoff);
+  for (const bool deterministic : {false, true}) {
+    EvaluatorOptions options;
+    options.deterministic = deterministic;
+    auto evaluator = make_kokkos_evaluator(model, options);
+    evaluate_whole(*evaluator, s);
+    const double held = static_cast<double>(evaluator->memory_bytes());
+    options.memory_limit = 0.9 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    try {
+      evaluate_whole(*evaluator, s);
+      ADD_FAILURE() << "deterministic " << deterministic;
+    } catch (const MemoryLimitError &e) {
+      EXPECT_NEAR(e.bytes / held, 1.0, 0.05);
+      EXPECT_LT(static_cast<double>(evaluator->memory_bytes()), options.memory_limit);
+    }
+    options.memory_limit = 1.01 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    evaluate_whole(*evaluator, s);
+    EXPECT_EQ(static_cast<double>(evaluator->memory_bytes()), held);
+  }
+}
+
 // Every number of an evaluation, to the last bit.
 std::string all_bits(bool deterministic) {
   std::string text;

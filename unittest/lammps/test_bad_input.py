@@ -210,7 +210,7 @@ def test_no_pair_coeff(script, ranks):
 @pytest.mark.parametrize(
     "words,texts",
     [
-        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, deterministic"]),
+        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, deterministic"]),
         ("precision half", ["precision must be single, mixed or double, not half"]),
         ("precision", ["keyword precision needs a value", "single, mixed or double"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
@@ -226,6 +226,9 @@ def test_no_pair_coeff(script, ranks):
         ("reference maybe", ["reference must be yes or no, not maybe"]),
         ("check 1e9", ["check must be yes or no, not 1e9"]),
         ("check", ["keyword check needs a value"]),
+        ("memory", ["keyword memory needs a value", "GB per rank, auto or unlimited"]),
+        ("memory 0", ["memory must be GB per rank, auto or unlimited, not 0"]),
+        ("memory much", ["memory must be GB per rank, auto or unlimited, not much"]),
         ("deterministic 2", ["deterministic must be yes or no, not 2"]),
         ("../model.equi", ["unknown keyword ../model.equi"]),
     ],

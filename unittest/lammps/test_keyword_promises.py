@@ -1,5 +1,7 @@
 """What the keywords of pair_style equi promise."""
 
+import re
+
 import numpy as np
 import pytest
 from equi_tools import equi_file
@@ -115,6 +117,29 @@ def test_check_stops_on_a_damaged_model(lammps, ranks):
     assert any("stored energies, forces and stresses are not reproduced" in line for line in run.errors), run.output
     # Without the check the file is a model like any other.
     lammps.run([line.replace("check yes", "") for line in lines] + ["run 0"], ranks=ranks)
+
+
+MEMORY = re.compile(r"memory: ([\d.]+) MB per rank for tables and weights, ([\d.]+) MB for (\d+) atoms, .*, limit (.*)")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_runs_that_do_not_fit_are_refused(lammps, ranks):
+    def lines(times, keywords=""):
+        return [*system(lammps, "lmax3", keywords), f"replicate {times} 4 4", "run 0"]
+
+    *numbers, limit = MEMORY.search(lammps.run(lines(8), ranks=ranks, threads=1).output).groups()
+    tables, held, atoms = (float(number) for number in numbers)
+    assert limit.endswith("GB per rank")
+
+    # Room for half of the atoms.
+    half = (tables + 0.5 * held / ranks) * 1e-3
+    refused = lammps.try_run(lines(8, f"memory {half:.6f}"), ranks=ranks, threads=1)
+    assert refused.returncode != 0 and "Step" not in refused.output
+    (fitting, *_) = (int(n) for n in re.findall(r"(\d+) atoms per rank fit", refused.output))
+    print(f"{fitting} of {atoms / ranks:.0f} atoms per rank fit in half of the memory")
+    assert abs(fitting * ranks / (0.5 * atoms) - 1.0) <= 0.1
+    lammps.run(lines(3, f"memory {half:.6f}"), ranks=ranks, threads=1)
+    assert MEMORY.search(lammps.run(lines(1, "memory unlimited"), ranks=ranks).output).group(4) == "none"
 
 
 def test_log_says_what_is_evaluated(lammps):

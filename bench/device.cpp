@@ -1,0 +1,218 @@
+// The evaluation on a device without LAMMPS: what it differs by from the evaluation on the host, what its layers cost,
+// and what whole evaluations of energy, forces and virial cost, on a jittered rock salt crystal. Prints tables as CSV
+// (bench/gpu.py writes them to files).
+//
+//   bench_device FILE.equi ELEMENT ELEMENT check  PRECISION [CELLS per side]
+//   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
+//   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
+#include "device_convolution.h"
+#include "device_edges.h"
+#include "device_model.h"
+#include "evaluation_plan.h"
+#include "model_file.h"
+#include "rock_salt.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+
+namespace {
+
+using namespace equi;
+using Exec = Kokkos::DefaultExecutionSpace;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+// The shortest time of a call of f on the device, in seconds: turns of about 0.1 s.
+template <class F>
+double shortest(const F &f) {
+  constexpr double TURN = 0.1;
+  constexpr int TURNS = 5;
+  const Exec exec;
+  auto turn = [&](int calls) {
+    exec.fence();
+    const auto begin = Clock::now();
+    for (int k = 0; k < calls; ++k) f();
+    exec.fence();
+    return seconds_since(begin) / calls;
+  };
+  turn(1);
+  const int calls = std::max(1, static_cast<int>(TURN / turn(1)));
+  double best = turn(calls);
+  for (int k = 1; k < TURNS; ++k) best = std::min(best, turn(calls));
+  return best;
+}
+
+struct Results {
+  EvaluationResult sums;
+  std::vector<std::array<double, 3>> forces;
+};
+
+Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
+  Results results;
+  results.forces.assign(s.positions.size(), {});
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
+  request.forces = reinterpret_cast<double(*)[3]>(results.forces.data());
+  request.virial = true;
+  NoExchange none;
+  results.sums = evaluator.evaluate(request, none);
+  return results;
+}
+
+// Against the host's kernels in float64; the largest differences, eV/atom, eV/Angstrom, and eV of the virial per atom.
+void check(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
+  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  EvaluatorOptions in_double;
+  in_double.precision = Precision::double_;
+  const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
+  host->set_neighborhood(s.neighborhood);
+  device->set_neighborhood(s.neighborhood);
+  const Results expected = evaluate(*host, s), found = evaluate(*device, s), again = evaluate(*device, s);
+  const int num_atoms = s.neighborhood.num_receivers;
+  double force = 0.0, virial = 0.0;
+  for (size_t a = 0; a < s.positions.size(); ++a)
+    for (int k = 0; k < 3; ++k) force = std::max(force, std::fabs(found.forces[a][k] - expected.forces[a][k]));
+  for (int k = 0; k < 6; ++k) virial = std::max(virial, std::fabs(found.sums.virial[k] - expected.sums.virial[k]));
+  const bool repeats = found.sums.energy == again.sums.energy && found.forces == again.forces;
+  std::printf("precision,atoms,energy,force,virial,repeats\n%s,%d,%.3e,%.3e,%.3e,%s\n", precision, num_atoms,
+              std::fabs(found.sums.energy - expected.sums.energy) / num_atoms, force, virial / num_atoms,
+              repeats ? "yes" : "no");
+}
+
+// The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders.
+template <class T, class G>
+void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
+  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  const EvaluationPlan plan = make_evaluation_plan(model, true);
+  const Exec exec;
+  DeviceEdges<Exec, T, G> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
+  edges.set_neighborhood(exec, s.neighborhood);
+  edges.build(exec, reinterpret_cast<const double(*)[3]>(s.positions.data()));
+  const int num_atoms = s.neighborhood.num_receivers;
+  DeviceConvScratch<Exec, T> scratch;
+  std::mt19937 random(1);
+  std::uniform_real_distribution<T> number(-1, 1);
+  auto fill = [&](DeviceBuffer<Exec, T> &buffer, int64_t n) {
+    std::vector<T> values(n);
+    for (T &v : values) v = number(random);
+    assign(exec, buffer, values);
+  };
+  std::printf("precision,layer,atoms,edges,forward_ns_per_edge,backward_ns_per_edge,gather_ns_per_edge\n");
+  int index = 0;
+  for (const Layer &layer : model.layers) {
+    const auto *c = std::get_if<Convolution>(&layer);
+    if (!c) continue;
+    const FeatureLayout &in = plan.features[c->input].layout, &out = plan.features[c->output].layout;
+    const bool is_fixed = plan.features[c->input].storage == Storage::fixed;
+    const int64_t rows = is_fixed ? model.num_species() : num_atoms;
+    const DeviceConvolution<Exec, T> convolution(exec, *c, in, out, model.num_species(), options);
+    DeviceBuffer<Exec, T> x, x_adj, y, y_adj;
+    fill(x, rows * in.row_size());
+    fill(x_adj, num_atoms * in.row_size());
+    fill(y, num_atoms * out.row_size());
+    fill(y_adj, num_atoms * out.row_size());
+    const FeatureRows<T> x_rows{x.data(), rows, 0}, y_rows{y.data(), num_atoms, 0},
+        y_adj_rows{y_adj.data(), num_atoms, 0};
+    const DeviceEdgeChunk receivers{
+        num_atoms, edges.begin(), 0, edges.size(), nullptr, is_fixed ? edges.sender_species() : edges.sender_row()};
+    const DeviceEdgeChunk senders{num_atoms,    edges.sender_begin(), 0,
+                                  edges.size(), edges.sender_edge(),  edges.sender_receiver()};
+    const auto prepare = [&](const DeviceEdgeChunk &chunk, bool with_forms) {
+      convolution.prepare(exec, chunk, edges.distance(), edges.pair(), edges.harmonics(), with_forms, scratch);
+    };
+    const double forward = shortest([&] {
+      prepare(receivers, true);
+      convolution.forward(exec, receivers, x_rows, y_rows, scratch);
+    });
+    const double backward = shortest([&] {
+      prepare(receivers, false);
+      convolution.backward(exec, receivers, x_rows, y_adj_rows, edges.harmonics(), edges.adjoint(), scratch);
+    });
+    const double gather = is_fixed ? 0.0 : shortest([&] {
+      prepare(senders, true);
+      convolution.gather_senders(exec, senders, y_adj_rows, {x_adj.data(), num_atoms, 0}, scratch);
+    });
+    const double ns = 1e9 / static_cast<double>(edges.size());
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.size()),
+                ns * forward, ns * backward, ns * gather);
+    std::fflush(stdout);
+  }
+}
+
+// Sizes grow until the memory or the time is used up.
+void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
+  const auto begin = Clock::now();
+  options.memory_limit = 0.95 * memory_available();
+  const auto evaluator = make_device_evaluator(model, options);
+  std::printf("precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom\n");
+  double longest = 0.0;
+  for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
+    const auto size_begin = Clock::now();
+    const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+    evaluator->set_neighborhood(s.neighborhood);
+    const int num_atoms = s.neighborhood.num_receivers;
+    int64_t num_edges = 0;
+    try {
+      num_edges = evaluate(*evaluator, s).sums.num_edges;
+    } catch (const MemoryLimitError &) {
+      break;
+    }
+    double best = 1e300;
+    int evaluations = 0;
+    for (const auto turn = Clock::now(); evaluations < 3 || (seconds_since(turn) < 1.0 && evaluations < 100);
+         ++evaluations) {
+      const auto one = Clock::now();
+      evaluate(*evaluator, s);
+      best = std::min(best, seconds_since(one));
+    }
+    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f\n", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
+                1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
+                1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms);
+    std::fflush(stdout);
+    longest = seconds_since(size_begin);
+  }
+}
+
+}    // namespace
+
+int main(int argc, char **argv) {
+  const std::vector<std::string> precisions = {"single", "mixed", "double"};
+  const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
+  const std::string task = argc > 4 ? argv[4] : "";
+  if (precision == precisions.end() || (task != "check" && task != "layers" && task != "steps")) {
+    std::fprintf(stderr,
+                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps single|mixed|double [NUMBER]\n");
+    return 1;
+  }
+  try {
+    start_kokkos(0, 0);
+    const Model model = read_model(argv[1]).restricted_to({argv[2], argv[3]});
+    EvaluatorOptions options;
+    options.precision = static_cast<Precision>(precision - precisions.begin());
+    const double number = argc > 6 ? std::atof(argv[6]) : 0.0;
+    const int cells = number > 0.0 ? static_cast<int>(number) : task == "check" ? 3 : 8;
+    if (task == "check")
+      check(model, options, argv[5], cells);
+    else if (task == "steps")
+      steps(model, options, argv[5], number > 0.0 ? number : 60.0);
+    else if (options.precision == Precision::double_)
+      layers<double, double>(model, options, argv[5], cells);
+    else if (options.precision == Precision::mixed)
+      layers<float, double>(model, options, argv[5], cells);
+    else
+      layers<float, float>(model, options, argv[5], cells);
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "bench_device: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
