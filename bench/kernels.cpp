@@ -236,7 +236,7 @@ class Case {
 
   // How many units then have a generated kernel.
   int select(bool is_generated) {
-    op_.select_kernels(settings().set, is_generated);
+    op_.product().select_kernels(settings().set, is_generated);
     return num_units() - op_.num_generic_units();
   }
   int num_units() const { return op_.plan().num_units; }
@@ -363,7 +363,7 @@ class Case {
     const TensorProduct &product = convolution_.product;
     const std::vector<ProductUnit> units = units_of(product);
     for (size_t u = 0; u < units.size(); ++u)
-      f(op_.schedules()[u], product.irreps_in[units[u].block].mul,
+      f(op_.product().schedules()[u], product.irreps_in[units[u].block].mul,
         product.irreps_out[product.paths[units[u].paths[0]].out].mul);
   }
 

@@ -3,14 +3,11 @@
 #define EQUI_CONVOLUTION_OP_H
 
 #include "buffer.h"
+#include "convolution_plan.h"
 #include "edge_network.h"
 #include "evaluator.h"
-#include "feature_layout.h"
-#include "host_kernels.h"
-#include "kernel_schedule.h"
 #include "radial_set.h"
 
-#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
@@ -34,14 +31,10 @@ class ConvolutionOp {
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                 const EvaluatorOptions &options);
 
-  // Takes for each unit its generated kernel for an instruction set, if there is one and they are wanted. Until then
-  // all are generic.
-  void select_kernels(InstructionSet set, bool is_generated = true);
-
-  const ConvPlan<T> &plan() const { return plan_; }
-  const std::vector<UnitSchedule> &schedules() const { return schedules_; }
-  int64_t columns() const { return columns_; }                                   // padded weights
-  const std::vector<WeightColumn> &weight_columns() const { return column_; }    // of the model's weights
+  ConvolutionPlan<T> &product() { return product_; }
+  const ConvolutionPlan<T> &product() const { return product_; }
+  const ConvPlan<T> &plan() const { return product_.plan(); }
+  int64_t columns() const { return product_.columns(); }
   int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
   // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
   // functions below. Null for all others, and of duals always.
@@ -54,7 +47,7 @@ class ConvolutionOp {
   std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
 
   // Numbers that radial() needs as scratch per edge.
-  int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns_ : 0; }
+  int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns() : 0; }
 
   // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
   // of radial_set() (null if there is one for all): sets table_row, value and derivative of ConvEdges for these edges
@@ -71,19 +64,11 @@ class ConvolutionOp {
   std::string describe() const;
 
  private:
+  ConvolutionPlan<T> product_;
   std::optional<RadialSet> set_;
   std::unique_ptr<EdgeNetwork<R>> network_;
   std::vector<int64_t> first_row_;    // per table, and the number of all
   Buffer<R> rows_;
-  int64_t columns_ = 0;
-  std::vector<WeightColumn> column_;       // of the model's weights
-  std::vector<UnitSchedule> schedules_;    // per unit
-  ConvPlan<T> plan_;
-  std::vector<ConvUnit<T>> units_;
-  std::vector<ConvPath<T>> paths_;
-  // What the plan points to.
-  std::deque<std::vector<KernelTerm<R>>> terms_;
-  std::deque<std::vector<KernelEntry<R>>> entries_;
 };
 
 }    // namespace equi

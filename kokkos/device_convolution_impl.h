@@ -77,7 +77,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   int lmax = 0;
   for (int n = 0; n < plan.num_units; n++) {
     const ConvUnit<T> &unit = plan.units[n];
-    const UnitSchedule &schedule = op_.schedules()[n];
+    const UnitSchedule &schedule = op_.product().schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {
       for (const auto &t : form.terms) {

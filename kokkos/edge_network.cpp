@@ -14,8 +14,8 @@ void EdgeNetwork<T>::Product::forward(int64_t count, const T *in, T *out) const 
 }
 
 template <class T>
-void EdgeNetwork<T>::Product::backward(int64_t count, const T *out_adj, bool add, T *in_adj) const {
-  gemm(false, count, rows, cols, out_adj, transposed.data(), T(add ? 1 : 0), in_adj);
+void EdgeNetwork<T>::Product::backward(int64_t count, const T *out_adj, T *in_adj) const {
+  gemm(false, count, rows, cols, out_adj, transposed.data(), T(0), in_adj);
 }
 
 template <class T>
@@ -30,7 +30,7 @@ typename EdgeNetwork<T>::Product EdgeNetwork<T>::make_product(const Matrix &m) c
 
 template <class T>
 EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-                            const std::vector<WeightColumn> &columns)
+                            const std::vector<EdgeColumn> &columns, int64_t row)
     : in_(in),
       num_species_(num_species),
       num_basis_(function.basis.size()),
@@ -93,19 +93,11 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   last_width_ = last.rows + has_last_bias_;
   last_ = take(times_cutoff_ || has_last_bias_ ? last_width_ : 0);
   for (int64_t &a : adjoint_) a = take(std::max(widest, last_width_));
-  for (size_t c = 0; c < columns.size(); c++) {
-    const WeightColumn &to = columns[c];
-    auto slab = std::find_if(slabs_.begin(), slabs_.end(), [&](const Slab &s) { return s.first == to.first; });
-    if (slab == slabs_.end()) {
-      const Matrix zero{last_width_, to.stride, std::vector<double>(static_cast<size_t>(last_width_) * to.stride)};
-      slabs_.push_back({to.first, make_product(zero)});
-      slab = slabs_.end() - 1;
-    }
-    Product &p = slab->product;
+  Matrix m{last_width_, static_cast<int>(row), std::vector<double>(last_width_ * row)};
+  for (size_t c = 0; c < columns.size(); c++)
     for (int i = 0; i < last_width_; i++)
-      p.weight[static_cast<size_t>(i) * p.cols + to.lane] = p.transposed[static_cast<size_t>(to.lane) * p.rows + i] =
-          static_cast<T>(to.scale * (i < last.rows ? last(i, static_cast<int>(c)) : bias[c]));
-  }
+      m.data[i * row + columns[c].column] = columns[c].scale * (i < last.rows ? last(i, static_cast<int>(c)) : bias[c]);
+  weights_ = make_product(m);
 }
 
 template <class T>
@@ -230,7 +222,7 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     }
     h = last;
   }
-  for (const Slab &slab : slabs_) slab.product.forward(count, h, weights + count * slab.first);
+  weights_.forward(count, h, weights);
 }
 
 template <class T>
@@ -240,8 +232,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   const int64_t count = edges.count;
   scratch += basis_size();
   T *adjoint = scratch + count * adjoint_[0], *before = scratch + count * adjoint_[1];
-  for (size_t s = 0; s < slabs_.size(); s++)
-    slabs_[s].product.backward(count, weights_adj + count * slabs_[s].first, s > 0, adjoint);
+  weights_.backward(count, weights_adj, adjoint);
 
   if (times_cutoff_ || has_last_bias_) {
     const int width = last_width_ - has_last_bias_;
@@ -264,7 +255,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     T *z = scratch + count * layer->z;
     kernels.gate_backward(activation_call(*layer, count, z, adjoint));
     if (!layer->norm_weight.empty()) normalize_backward(*layer, count, scratch, z);
-    layer->product.backward(count, z, false, before);
+    layer->product.backward(count, z, before);
     std::swap(adjoint, before);
   }
 
@@ -283,7 +274,7 @@ template <class T>
 std::size_t EdgeNetwork<T>::bytes() const {
   std::size_t numbers = 0;
   for (const Hidden &layer : hidden_) numbers += 2 * layer.product.weight.size();
-  for (const Slab &slab : slabs_) numbers += 2 * slab.product.weight.size();
+  numbers += 2 * weights_.weight.size();
   return numbers * sizeof(T);
 }
 

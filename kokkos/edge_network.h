@@ -5,22 +5,13 @@
 #define EQUI_EDGE_NETWORK_H
 
 #include "buffer.h"
-#include "feature_layout.h"
-#include "host_kernels.h"
+#include "convolution_plan.h"
 #include "node_ops.h"
 #include "radial_function.h"
 
 #include <vector>
 
 namespace equi {
-
-// Where the kernels look for a weight of the model. In a table with R rows per slab: number R * first + row * stride +
-// lane.
-struct WeightColumn {
-  int64_t first;
-  int stride, lane;
-  double scale;    // constants of the path
-};
 
 // What the network reads of edges [0, count). Rows are those of x, the input of the convolution.
 template <class T, class G>
@@ -44,9 +35,9 @@ struct NetworkAdjoints {
 template <class T>
 class EdgeNetwork {
  public:
-  // in: of the convolution's input. columns: of the network's outputs.
+  // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers.
   EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-              const std::vector<WeightColumn> &columns);
+              const std::vector<EdgeColumn> &columns, int64_t row);
 
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
@@ -54,7 +45,7 @@ class EdgeNetwork {
   // Numbers of scratch for so many edges.
   int64_t scratch_size(int64_t count) const { return basis_size() + count * scratch_row_; }
 
-  // Writes the weights of edge e into row e of each slab of `count` rows. scratch is aligned to a float64.
+  // Writes the weights of edge e into row e. scratch is aligned to a float64.
   template <class G>
   void forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, T *scratch, T *weights) const;
 
@@ -71,7 +62,7 @@ class EdgeNetwork {
     int rows, cols;
     AlignedVector<T> weight, transposed;
     void forward(int64_t count, const T *in, T *out) const;
-    void backward(int64_t count, const T *out_adj, bool add, T *in_adj) const;
+    void backward(int64_t count, const T *out_adj, T *in_adj) const;
   };
   struct Hidden {
     Product product;
@@ -87,11 +78,6 @@ class EdgeNetwork {
     int first = 0, size = 0;        // columns of the inputs
     std::vector<T> rows;            // [species][size], or
     int group = -1, channel = 0;    // the channels of a block
-  };
-  // Weights that lie side by side in the kernels' memory.
-  struct Slab {
-    int64_t first;
-    Product product;
   };
 
   Product make_product(const Matrix &m) const;
@@ -114,7 +100,7 @@ class EdgeNetwork {
   Activation activation_;
   T activation_scale_;
   bool times_cutoff_, has_last_bias_;
-  std::vector<Slab> slabs_;
+  Product weights_;
   int last_width_;    // inputs of the last product; a bias is one of them, which is 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
   // function and its derivative, inputs of the last product, and two for adjoints.

@@ -44,6 +44,7 @@ struct ConvPath {
   int num_m, num_d_terms, num_d_entries;
   int num_d;
   bool begins_output;    // uvw: no path before it writes to its output block
+  int column;            // uvu: its weights of edges begin there (ConvPlan::weights_row)
 };
 
 // An input block and the paths that start from it, path first_path .. first_path + num_paths - 1.
@@ -73,6 +74,7 @@ struct ConvPlan {
   const ConvPath<T> *paths;
   int num_units, num_paths;
   int num_y;                        // (lmax_edge + 1)^2
+  int64_t weights_row;              // numbers of an edge's row of weights
   int max_forms, max_paths;         // over units
   int64_t max_d;                    // num_d * channels, over units
   int max_uvw_forms, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
@@ -91,9 +93,10 @@ struct ConvEdges {
   const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
   const T *fraction;                 // [edge - edge_begin[0]] of the bin
   const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
-  int rows_per_bin;                  // 1 (a weight for each edge), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
-  // Null or, with rows of each edge's own (1 and 2), memory like that of the table: backward and the gather write the
-  // derivative by a weight to the place of its first row. May be the table itself: a weight is then replaced.
+  int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
+  // Weights of edges in the place of a table, for uvu paths: [table_row][ConvPlan::weights_row]. What `fraction` is
+  // then, and where derivatives by the weights go (of duals by backward alone): UnitCall.
+  Pointer<const T> weights = {};
   Real<T> *weights_adj = nullptr;
 };
 

@@ -33,8 +33,7 @@ template <class T>
 struct GenericUnit {
   const ConvUnit<T> &unit;
   const ConvPath<T> *paths;
-  int rows;                // per bin
-  Real<T> *weights_adj;    // null, or where derivatives by the weights go: memory like that of the unit's table
+  int rows;    // per bin
 
   using V = Simd<T>;
 
@@ -43,12 +42,20 @@ struct GenericUnit {
            q * CHANNEL_PAD;
   }
 
-  // The derivative by the weight in the first of these rows.
-  void store_weight_adj(const UnitCall<T> &u, const Real<T> *row, V v) const {
-    if constexpr (!IS_DUAL<T>) store(weights_adj + (row - u.table), v);    // duals have no weights of a network
+  V weight(const UnitCall<T> &u, int e, int c, int q, V &derivative) const {
+    const T f = u.fraction[e];
+    if (rows > 1) return polynomial<T>(bin(u, e, c, q), rows, unit.row, f, derivative);
+    const V w = load(u.weights + (u.table_row[e] * u.weights_row + u.column[q] + c));
+    derivative = V{};
+    if (paths[q].l2 > 0) return w;
+    derivative = w;
+    return f * w;
   }
 
-  V weight(const Real<T> *row, T f, V &derivative) const { return polynomial<T>(row, rows, unit.row, f, derivative); }
+  // dot: the derivative by the path's weight times harmonic, if l2 = 0, else by the weight.
+  void set_weight_adj(const UnitCall<T> &u, int e, int c, int q, V dot) const {
+    if (rows == 1) store_weight_adj<T>(u, e, q, c, paths[q].l2 > 0 ? dot : V(u.fraction[e] * dot));
+  }
 
   // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
   template <bool TRANSPOSED>
@@ -60,7 +67,7 @@ struct GenericUnit {
     V t[MAX_COMPONENTS];
     for (int e = begin; e < end; e++, ++m) {
       V dw;
-      const V w = weight(bin(u, e, c, q), u.fraction[e], dw);
+      const V w = weight(u, e, c, q, dw);
       const Pointer<const T> oe = other + u.x_row[e] * width + c;
       for (int k = 0; k < num_other; k++) t[k] = w * load(oe + k * other_stride);
       for (int k = 0; k < path.num_m; k++) {
@@ -93,7 +100,7 @@ struct GenericUnit {
           V sum[MAX_COMPONENTS] = {};
           sweep<true>(u, q, c, begin, u.out[q], u.out_width[q], u.out_stride[q], 2 * paths[q].l3 + 1, sum);
           for (int k = 0; k < d1; k++) add_to(u.x_adj + k * u.x_stride + c, sum[k]);
-          if (weights_adj) gather_weights_adj(u, q, c, begin);
+          if (u.weights_adj) gather_weights_adj(u, q, c, begin);
         }
   }
 
@@ -110,7 +117,7 @@ struct GenericUnit {
         const V product = load(u.x + n.a * u.x_stride + c) * load(g + n.b * u.out_stride[q]);
         dot += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
       }
-      store_weight_adj(u, bin(u, e, c, q), dot);
+      set_weight_adj(u, e, c, q, dot);
     }
   }
 
@@ -127,10 +134,9 @@ struct GenericUnit {
           add_to(d + n.to * LANES<T>, n.factor * load(u.out[q] + n.from * u.out_stride[q] + c));
         }
         for (int e = 0; e < u.count; e++) {
-          const Real<T> *row = bin(u, e, c, q);
           const T *y = u.y + e * u.num_y + y0;
           V dw;
-          const V w = weight(row, u.fraction[e], dw);
+          const V w = weight(u, e, c, q, dw);
           V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then by the harmonics of l2
           V x[MAX_COMPONENTS], s[MAX_COMPONENTS] = {};
           for (int k = 0; k < d1; k++) x[k] = load(u.x + u.x_row[e] * u.x_width + k * u.x_stride + c);
@@ -147,7 +153,7 @@ struct GenericUnit {
           V dot = V{};
           for (int k = 0; k < d1; k++) dot += s[k] * x[k];
           y_adj[0] = dw * dot;
-          if (weights_adj) store_weight_adj(u, row, dot);
+          set_weight_adj(u, e, c, q, dot);
           T *to = u.y_adj + static_cast<int64_t>(e) * u.num_y;
           to[0] += sum_of_lanes<T>(y_adj[0]);
           if (path.l2 > 0)
@@ -164,8 +170,11 @@ struct GenericUnit {
 template <class T, class Generated, class Generic>
 static void call_unit(Generated generated, Generic generic, const GenericUnit<T> &walker, const UnitCall<T> &u) {
   const UnitKernel<T> *kernel = walker.unit.kernel;
-  if (kernel && walker.rows > 3)
-    (kernel->*generated)[walker.rows / 2 - 2](u);
+  const bool is_exact = walker.rows == 2 || walker.rows == 3;
+  const auto function =
+      kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
+  if (function)
+    function(u);
   else
     (walker.*generic)(u);
 }
@@ -190,6 +199,7 @@ struct Scratch {
   Pointer<T> d;            // [max_d]
   Pointer<T> *out;         // [max_paths]
   int *out_stride;         // [max_paths]
+  int *column;             // [max_paths]
   int64_t *out_width;      // [max_paths]
   Pointer<T> uvw_forms;    // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
   Pointer<T> uvw;          // UvwCall::scratch
@@ -225,6 +235,7 @@ static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &e
   take_planes(to.d, plan.max_d);
   take(to.out, plan.max_paths);
   take(to.out_stride, plan.max_paths);
+  take(to.column, plan.max_paths);
   take(to.out_width, plan.max_paths);
   take_planes(to.uvw_forms, blocks * plan.max_uvw_forms * EDGE_BLOCK);
   const int64_t count = edges.edge_begin[edges.num_atoms] - edges.edge_begin[0];
@@ -261,6 +272,10 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   u.channels = unit.channels;
   u.table = edges.table + edges.table_rows * unit.first_column;
   u.slab = edges.table_rows * unit.num_paths * CHANNEL_PAD;
+  u.weights = edges.weights;
+  u.weights_row = plan.weights_row;
+  u.weights_adj = edges.weights_adj;
+  u.column = s.column;
   u.x_width = unit.in_width;
   u.x_stride = PLANES<T> * unit.in_channels;
   u.out = s.out;
@@ -269,6 +284,7 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   for (int q = 0; q < unit.num_paths; q++) {
     s.out_stride[q] = PLANES<T> * plan.paths[unit.first_path + q].out_channels;
     s.out_width[q] = plan.paths[unit.first_path + q].out_width;
+    s.column[q] = plan.paths[unit.first_path + q].column;
   }
   u.num_y = plan.num_y;
   u.forms = s.forms;
@@ -278,8 +294,7 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
 
 template <class T>
 static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges) {
-  return {unit, plan.paths + unit.first_path, edges.rows_per_bin,
-          edges.weights_adj ? edges.weights_adj + edges.table_rows * unit.first_column : nullptr};
+  return {unit, plan.paths + unit.first_path, edges.rows_per_bin};
 }
 
 // The edges of atom a.

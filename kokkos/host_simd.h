@@ -131,6 +131,51 @@ EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSim
   dw = {p1, T(2) * p2 * f.tangent};
 }
 
+// Where the radial rows of edge e for channel c begin, in a table or among weights of edges.
+template <int ROWS, int ROW, class T>
+EQUI_INLINE auto radial_row(const UnitCall<T> &u, int e, int c) {
+  if constexpr (ROWS == 1)
+    return u.weights + (u.table_row[e] * u.weights_row + c);
+  else
+    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
+}
+
+// The weight of path q from such rows.
+template <int ROWS, int ROW, class T, class Row>
+EQUI_INLINE Simd<T> radial_weight(const UnitCall<T> &u, Row row, int q, Simd<T> f) {
+  if constexpr (ROWS == 1)
+    return load(row + u.column[q]);
+  else
+    return polynomial<ROWS, ROW>(row + q * CHANNEL_PAD, f);
+}
+// The same times the harmonic of order 0.
+template <int ROWS, int ROW, class T, class Row>
+EQUI_INLINE Simd<T> scalar_weight(const UnitCall<T> &u, Row row, int q, Simd<T> f) {
+  const Simd<T> w = radial_weight<ROWS, ROW>(u, row, q, f);
+  if constexpr (ROWS == 1)
+    return w * f;
+  else
+    return w;
+}
+// The weight and its derivative by f, which weights of edges do not have.
+template <int ROWS, int ROW, class T, class Row>
+EQUI_INLINE void radial_weight(const UnitCall<T> &u, Row row, int q, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
+  if constexpr (ROWS == 1)
+    w = load(row + u.column[q]);
+  else
+    polynomial<ROWS, ROW>(row + q * CHANNEL_PAD, f, w, dw);
+}
+// The derivative by the weight of edge e, path q and the channels from c.
+template <class T>
+EQUI_INLINE void store_weight_adj(const UnitCall<T> &u, int e, int q, int c, Simd<T> v) {
+  if (!u.weights_adj) return;
+  Real<T> *to = u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c);
+  if constexpr (IS_DUAL<T>)
+    store(to, v.tangent);
+  else
+    store(to, v);
+}
+
 template <class T>
 struct IndexOf {
   typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> type __attribute__((vector_size(EQUI_SIMD_BYTES)));

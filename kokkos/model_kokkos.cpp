@@ -46,7 +46,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     else if (const auto *c = std::get_if<Convolution>(&layer)) {
       auto convolution =
           std::make_unique<ConvolutionOp<T>>(*c, layout(c->input), layout(c->output), model.num_species(), options);
-      convolution->select_kernels(set);
+      convolution->product().select_kernels(set);
       op = std::move(convolution);
     } else if (const auto *g = std::get_if<Gate>(&layer))
       op = GateOp<T>(*g, layout(g->input), layout(g->output));
@@ -399,13 +399,13 @@ template <class T, class G>
 RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
                                                        const NetworkEdges<R, G> &of, int *table_row, T *fraction,
                                                        R *bins_per_length) {
-  R *weights = thread.weights.reserve(of.count * op.columns());
+  R *weights = thread.weights.reserve(of.count * op.plan().weights_row);
   if constexpr (!IS_DUAL<T>)    // duals have no such networks
     op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
   for (int64_t e = 0; e < of.count; e++) {
     table_row[e] = static_cast<int>(e);
-    fraction[e] = T(0);
-    bins_per_length[e] = 1;
+    fraction[e] = T(1);
+    bins_per_length[e] = 0;    // the network gives the derivative by the distance
   }
   return {weights, of.count};
 }
@@ -442,6 +442,7 @@ ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T
                            thread.fraction.data(),
                            thread.bins_per_length.data(),
                            op.rows_per_bin(),
+                           make_pointer<const T>(op.network() ? thread.weights.data() : nullptr, 0),
                            op.network() ? thread.weights.data() : nullptr};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
   return edges;

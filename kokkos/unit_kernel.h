@@ -15,7 +15,7 @@
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 5;
+constexpr int UNIT_KERNEL_ABI = 6;
 
 // Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
 constexpr int CHANNEL_PAD = 16;
@@ -28,7 +28,8 @@ constexpr int EDGE_BLOCK = 16;
 //   table + k * slab + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride = num_paths *
 //   CHANNEL_PAD.
 // T: float, double or a Dual of them. Numbers of channels, and of edges that SIMD takes side by side, lie in planes
-// (Pointer); single numbers of an edge are adjacent. The table is plain; duals have quintic tables or exact weights.
+// (Pointer); single numbers of an edge are adjacent. The table is plain; duals have quintic tables, exact weights or
+// weights of edges.
 template <class T>
 struct UnitCall {
   int count;       // edges
@@ -37,6 +38,13 @@ struct UnitCall {
   int64_t slab;
   const int *table_row;    // [count]
   const T *fraction;       // [count]
+
+  // Weights of edges (ROWS = 1) in the place of a table: that of path q and channel c is number table_row[e] *
+  // weights_row + column[q] + c. The fraction is then the harmonic of order 0, by which the paths of l2 = 0 are
+  // multiplied; with tables it is 1.
+  Pointer<const T> weights;
+  int64_t weights_row;
+  const int *column;
 
   // Features: component m of the other atom's row e is at x + x_row[e] * x_width + m * x_stride.
   Pointer<const T> x;
@@ -55,7 +63,10 @@ struct UnitCall {
   // Backward.
   const T *y;    // [count][num_y] harmonics
   int num_y;
-  T *y_adj;                // [count][num_y], added to; number 0 is dE/df
+  T *y_adj;    // [count][num_y], added to; number 0 is dE/df
+  // With weights of edges: null, or where the derivative by each weight goes, in the places of the weights; of duals
+  // its tangent alone. May be the weights themselves, which are then replaced.
+  Real<T> *weights_adj;
   Pointer<T> d;            // scratch [num_d * channels]
   Pointer<T> x_adj;        // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
   const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead
@@ -66,10 +77,11 @@ struct UnitKernel {
   const char *key;    // UnitShape::key
   // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
   void (*make_forms)(Pointer<const T> y, Pointer<T> forms);
-  // By degree of the table, cubic and quintic; null for cubic tables of duals.
-  void (*forward[2])(const UnitCall<T> &);
-  void (*backward[2])(const UnitCall<T> &);
-  void (*gather[2])(const UnitCall<T> &);
+  // For weights of edges, cubic tables, quintic tables. Null for cubic tables of duals and for a gather with weights of
+  // edges.
+  void (*forward[3])(const UnitCall<T> &);
+  void (*backward[3])(const UnitCall<T> &);
+  void (*gather[3])(const UnitCall<T> &);
 };
 
 // Weights [u, w] of a uvw path come in blocks of 16 channels u and 4 channels w. The first row of edge e for channels

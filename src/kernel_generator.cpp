@@ -40,14 +40,17 @@ void generate_forms(Text &text, const UnitSchedule &u) {
 // The loops over channels and edges that forward and gather share, with accumulators a0, a1, ...
 void begin_sweep(Text &text, int num_accumulators) {
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
-  text.line("    const auto *table = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD;");
   text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
   text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
   text.line("      auto m = u.forms + begin * NUM_FORMS;");
   for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
   text.line("      for (int e = begin; e < end; e++, ++m) {");
-  text.line("        const auto *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("        const auto t = radial_row<ROWS, ROW>(u, e, c);");
   text.line("        const V f = V{} + u.fraction[e];");
+}
+
+void add_weight(Text &text, const PathSchedule &p, int q) {
+  text.line("        const V w = %s<ROWS, ROW>(u, t, %d, f);", p.is_diagonal() ? "scalar_weight" : "radial_weight", q);
 }
 
 void generate_forward_group(Text &text, const UnitSchedule &u, int first, int last) {
@@ -63,7 +66,7 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
     const int d3 = 2 * p.l3 + 1;
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
-    text.line("        const V w = polynomial<ROWS, ROW>(t + %d, f);", q * 16);
+    add_weight(text, p, q);
     if (p.is_diagonal()) {
       for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
     } else if (p.weight_last) {
@@ -127,7 +130,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
     const int d3 = 2 * p.l3 + 1, k = static_cast<int>(q);
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
-    text.line("        const V w = polynomial<ROWS, ROW>(t + %d, f);", k * 16);
+    add_weight(text, p, k);
     text.line("        const auto ge = u.out[%d] + row * u.out_width[%d] + c;", k, k);
     for (int c = 0; c < d3; ++c) text.line("        const V g%d = load(ge + %d * u.out_stride[%d]);", c, c, k);
     if (p.is_diagonal()) {
@@ -194,21 +197,19 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
   text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
-  text.line(
-      "      const auto *t = u.table + c / CHANNEL_PAD * u.slab + c %% CHANNEL_PAD + "
-      "static_cast<int64_t>(u.table_row[e]) "
-      "* ROW;");
+  text.line("      const auto t = radial_row<ROWS, ROW>(u, e, c);");
   text.line("      const auto d = u.d + c * NUM_D;");
   for (int a = 0; a < d1; ++a) text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
   for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
   base = 0;
   for (size_t q = 0; q < u.paths.size(); ++q) {
     const PathSchedule &p = u.paths[q];
-    const int y0 = p.l2 * p.l2;
+    const int y0 = p.l2 * p.l2, k = static_cast<int>(q);
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
     text.line("        V w, dw;");
-    text.line("        polynomial<ROWS, ROW>(t + %d, f, w, dw);", static_cast<int>(q * 16));
+    text.line("        radial_weight<ROWS, ROW>(u, t, %d, f, w, dw);", k);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w, w = dw * f;");
     if (p.is_scalar_product()) {
       text.line("        const V g = in_register(load(d + %d * LANES<T>)), wg = w * g;", base);
       Sum s("V", "s");
@@ -218,7 +219,10 @@ void generate_backward(Text &text, const UnitSchedule &u) {
         text.line("        p%d %s y[%d] * wg;", n.m1, op, y0 + n.m2);
         text.line("        b%d %s x%d * wg;", y0 + n.m2, op, n.m1);
       }
-      text.line("        r += (dw * g) * s;");
+      text.line("        if (ROWS == 1)");
+      text.line("          store_weight_adj<T>(u, e, %d, c, g * s);", k);
+      text.line("        else");
+      text.line("          r += (dw * g) * s;");
     } else {
       std::vector<Sum> s;
       for (int a = 0; a < d1; ++a) {
@@ -241,7 +245,16 @@ void generate_backward(Text &text, const UnitSchedule &u) {
         text.line("        p%d += w * s%d;", a, a);
         dot += (a ? " + " : "") + text_of("s%d * x%d", a, a);
       }
-      text.line("        r += dw * (%s);", dot.c_str());
+      text.line("        const V dot = %s;", dot.c_str());
+      if (p.is_diagonal()) {
+        text.line("        if (ROWS == 1) store_weight_adj<T>(u, e, %d, c, f * dot);", k);
+        text.line("        r += dw * dot;");
+      } else {
+        text.line("        if (ROWS == 1)");
+        text.line("          store_weight_adj<T>(u, e, %d, c, dot);", k);
+        text.line("        else");
+        text.line("          r += dw * dot;");
+      }
     }
     text.line("        }");
     base += static_cast<int>(p.d.size());
@@ -269,7 +282,7 @@ void begin_file(Text &text, const KernelTarget &target) {
   text.line("#define EQUI_SIMD_BYTES %d", 4 * target.lanes);
 }
 
-// The kernels of a unit; duals have them for quintic tables alone.
+// The kernels of a unit.
 void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (&numbers)[2], bool dual) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();
@@ -291,12 +304,18 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (
     text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
     text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, number.type, number.name, key.c_str(),
               number.type);
+    // Cubic tables are not for duals, weights of edges neither for a gather nor for uvw paths.
     const char *separator = "";
-    for (const char *function : {"forward", "backward", "gather"}) {
-      if (dual)
-        text.line("  %s{nullptr, %s<%s, 6>}", separator, function, number.type);
-      else
-        text.line("  %s{%s<%s, 4>, %s<%s, 6>}", separator, function, number.type, function, number.type);
+    for (const std::string function : {"forward", "backward", "gather"}) {
+      std::string list;
+      const auto add = [&](int rows, bool present) {
+        if (!list.empty()) list += ", ";
+        list += present ? function + "<" + number.type + ", " + std::to_string(rows) + ">" : "nullptr";
+      };
+      if (!is_uvw) add(1, function != "gather");
+      add(4, !dual);
+      add(6, true);
+      text.line("  %s{%s}", separator, list.c_str());
       separator = ", ";
     }
     text.line("};");

@@ -222,12 +222,16 @@ struct KernelAnswer {
   Rows y_adj;    // [E][num_y], slot 0 the derivative by distance
 };
 
+// rows_per_bin 1: the exact weights as weights of edges, and a harmonic of order 0 that is not 1; slot 0 of y_adj is
+// the derivative by it.
+constexpr double SCALAR_HARMONIC = 0.75;
+
 inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
   static std::map<std::pair<int, int>, KernelAnswer> answers;
   auto found = answers.find({problem, rows_per_bin});
   if (found != answers.end()) return found->second;
   const KernelProblem &p = kernel_problems()[problem];
-  const ReferenceWeights weights(p, rows_per_bin);
+  const ReferenceWeights weights(p, std::max(2, rows_per_bin));
   KernelAnswer a;
   a.out.assign(NUM_RECEIVERS, std::vector<double>(p.product().irreps_out.dim(), 0.0));
   a.x_adj.assign(NUM_SENDERS, std::vector<double>(p.product().irreps_in.dim(), 0.0));
@@ -235,13 +239,15 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
   for (int i = 0; i < NUM_RECEIVERS; ++i)
     for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
       const int j = p.sender[e];
-      const double *y = p.y.data() + e * p.num_y();
+      std::vector<double> harmonics(p.y.begin() + e * p.num_y(), p.y.begin() + (e + 1) * p.num_y());
+      if (rows_per_bin == 1) harmonics[0] = SCALAR_HARMONIC;
+      const double *y = harmonics.data();
       weights(p.distance[e], w, dw);
       p.product().forward(p.x[j].data(), y, w.data(), a.out[i].data());
       std::vector<double> y_adj(p.num_y(), 0.0), w_adj(w.size(), 0.0);
       p.product().backward(p.x[j].data(), y, w.data(), p.g[i].data(), a.x_adj[j].data(), y_adj.data(), w_adj.data());
-      y_adj[0] = 0.0;
-      for (size_t c = 0; c < w.size(); ++c) y_adj[0] += w_adj[c] * dw[c];
+      if (rows_per_bin > 1) y_adj[0] = 0.0;
+      for (size_t c = 0; rows_per_bin > 1 && c < w.size(); ++c) y_adj[0] += w_adj[c] * dw[c];
       a.y_adj.push_back(y_adj);
       a.w_adj.push_back(w_adj);
     }
@@ -259,7 +265,7 @@ class KernelCase {
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         op(shared_op(problem, rows_per_bin)) {
-    op.select_kernels(set, is_generated);
+    op.product().select_kernels(set, is_generated);
     x = pack<T>(p.product().irreps_in, p.x);
     g = pack<T>(p.product().irreps_out, p.g);
     y = nan_vector<T>(FIRST_EDGE * p.num_y());
@@ -340,17 +346,18 @@ class KernelCase {
                             scratch.data());
   }
 
-  // Derivatives by the model's weights of each edge, which replace the weights in a table with one row for each edge;
-  // by backward or by a gather. The derivatives by x are added to x_adj.
-  Rows weights_adj(const HostKernels<T> &kernels, bool gathered, AlignedVector<T> &x_adj) const {
+  // By weights of edges: forward, then backward or a gather, with the derivatives by the weights in their places. A
+  // gather gives none by the harmonics.
+  KernelAnswer of_edge_weights(const HostKernels<T> &kernels, bool gathered) const {
     constexpr int64_t MARGIN = 64;
     const TransposedEdges t = transposed_edges();
     const int num_edges = p.num_edges();
-    const std::vector<WeightColumn> &columns = op.weight_columns();
-    const auto number = [&](int64_t row, const WeightColumn &c) {
-      return MARGIN + num_edges * c.first + row * c.stride + c.lane;
+    const std::vector<EdgeColumn> &columns = op.product().edge_columns();
+    const auto number = [&](int64_t row, const EdgeColumn &c) {
+      return MARGIN + row * op.plan().weights_row + c.column;
     };
-    AlignedVector<T> weights(num_edges * op.columns() + 2 * MARGIN, T(0)), fraction(num_edges, T(0));
+    AlignedVector<T> weights(num_edges * op.plan().weights_row + 2 * MARGIN, T(0)),
+        fraction(num_edges, T(SCALAR_HARMONIC)), bins(num_edges, T(1));
     std::fill_n(weights.begin(), MARGIN, T(NAN));
     std::fill_n(weights.end() - MARGIN, MARGIN, T(NAN));
     std::vector<int> rows(num_edges);
@@ -362,8 +369,18 @@ class KernelCase {
       for (size_t c = 0; c < columns.size(); ++c)
         weights[number(k, columns[c])] = static_cast<T>(columns[c].scale * w[c]);
     }
-    ConvEdges<T> edges{NUM_RECEIVERS, begin.data(),    sender.data(),   y.data(), weights.data() + MARGIN, num_edges,
-                       rows.data(),   fraction.data(), fraction.data(), 1,        weights.data() + MARGIN};
+    ConvEdges<T> edges{NUM_RECEIVERS,
+                       begin.data(),
+                       sender.data(),
+                       y.data(),
+                       nullptr,
+                       0,
+                       rows.data(),
+                       fraction.data(),
+                       bins.data(),
+                       1,
+                       weights.data() + MARGIN,
+                       weights.data() + MARGIN};
     if (gathered) {
       edges.num_atoms = NUM_SENDERS;
       edges.edge_begin = t.begin.data();
@@ -371,7 +388,13 @@ class KernelCase {
       edges.y = t.y.data();
     }
     Scratch scratch(kernels, op.plan(), edges);
-    AlignedVector<T> y_adj(num_edges * p.num_y());
+    AlignedVector<T> y_adj(num_edges * p.num_y()), x_adj = zero_x_adj(),
+                                                   result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
+    KernelAnswer found;
+    if (!gathered) {
+      kernels.forward(op.plan(), edges, x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, 0, scratch.data());
+      found.out = unpack<T>(p.product().irreps_out, result, NUM_RECEIVERS);
+    }
     if (gathered)
       kernels.backward_gather(op.plan(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
                               NUM_SENDERS, 0, scratch.data());
@@ -379,13 +402,16 @@ class KernelCase {
       kernels.backward(op.plan(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
                        NUM_SENDERS, sender.data(), scratch.data());
 
-    Rows found(num_edges, std::vector<double>(columns.size()));
-    for (int k = 0; k < num_edges; ++k)
+    found.x_adj = unpack<T>(p.product().irreps_in, x_adj, NUM_SENDERS);
+    found.w_adj.assign(num_edges, std::vector<double>(columns.size()));
+    for (int k = 0; k < num_edges; ++k) {
+      found.y_adj.emplace_back(y_adj.begin() + k * p.num_y(), y_adj.begin() + (k + 1) * p.num_y());
       for (size_t c = 0; c < columns.size(); ++c) {
         T &v = weights[number(k, columns[c])];
-        found[gathered ? t.edge[k] : k][c] = columns[c].scale * v;
+        found.w_adj[gathered ? t.edge[k] : k][c] = columns[c].scale * v;
         v = 0;
       }
+    }
     for (size_t n = 0; n < weights.size(); ++n) {
       if (n < MARGIN || n >= weights.size() - MARGIN)
         EXPECT_TRUE(std::isnan(weights[n])) << "beyond the weights";

@@ -98,13 +98,13 @@ struct Kernels {
            p.model.num_species(), EvaluatorOptions()),
         x(pack<T>(p.irreps(), p.x)),
         scratch(nan_vector<T>(op.network()->scratch_size(NUM_EDGES) + 1)),
-        weights(nan_vector<T>(NUM_EDGES * op.columns() + 1)) {}
+        weights(nan_vector<T>(NUM_EDGES * op.plan().weights_row + 1)) {}
 
   NetworkEdges<T, double> edges() const {
     return {NUM_EDGES,         p.r.data(),      p.receiver_species.data(), p.sender_species.data(),
             p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
   }
-  T &weight(int e, const WeightColumn &c) { return weights[NUM_EDGES * c.first + e * c.stride + c.lane]; }
+  T &weight(int e, const EdgeColumn &c) { return weights[e * op.plan().weights_row + c.column]; }
 
   const Problem &p;
   ConvolutionOp<T> op;
@@ -127,7 +127,7 @@ class EdgeNetworkTest : public ::testing::TestWithParam<TinyCase> {
     for (int e = 0; e < NUM_EDGES; ++e) {
       const std::vector<double> expected = p.weights(e);
       for (size_t c = 0; c < expected.size(); ++c) {
-        const WeightColumn &column = k.op.weight_columns()[c];
+        const EdgeColumn &column = k.op.product().edge_columns()[c];
         T &w = k.weight(e, column);
         EXPECT_NEAR(w / column.scale, expected[c], ROUNDING<T> * largest) << "edge " << e << ", weight " << c;
         w = 0;
@@ -153,8 +153,10 @@ TEST_P(EdgeNetworkTest, backward_gives_the_derivatives_by_distances_and_features
   network.forward(k.kernels, k.edges(), k.scratch.data(), k.weights.data());
   std::fill(k.weights.begin(), k.weights.end(), 0.0);
   for (int e = 0; e < NUM_EDGES; ++e)
-    for (size_t c = 0; c < k.op.weight_columns().size(); ++c)
-      k.weight(e, k.op.weight_columns()[c]) = p.weights_adj[e][c] / k.op.weight_columns()[c].scale;
+    for (size_t c = 0; c < k.op.product().edge_columns().size(); ++c) {
+      const EdgeColumn &column = k.op.product().edge_columns()[c];
+      k.weight(e, column) = p.weights_adj[e][c] / column.scale;
+    }
   // All are added to: the distances' begin with ones, two numbers apart.
   std::vector<double> distance(2 * NUM_EDGES, 1.0);
   AlignedVector<double> of_receivers(k.x.size(), 0.0), of_senders(k.x.size(), 0.0);

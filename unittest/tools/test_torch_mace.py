@@ -1,0 +1,14 @@
+"""torch.ops.equi in models of mace-torch: a training step is the one with e3nn's convolution."""
+
+import pytest
+from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
+
+mace_checkpoint.import_mace()
+from training_step import assert_the_switch_changes_nothing, training_input  # noqa: E402
+
+
+@pytest.mark.parametrize("name", ["plain", "density", "nonlinear", "ell4"])
+def test_a_training_step_is_that_of_e3nn(name, tmp_path):
+    calculator = mace_oracle.float64_calculator(mace_testing.make_variant(name, tmp_path))
+    model, evaluate = training_input(calculator, training=True)
+    assert_the_switch_changes_nothing(model, evaluate, "energy", "forces", "virials")
