@@ -76,7 +76,7 @@ def main():
         sum(torch.nn.functional.mse_loss(out[name], target) for name, target in targets.items()).backward()
         optimizer.step()
 
-    samples, rows = {"e3nn": [], "equi": []}, []
+    samples, cpu_samples, rows = {"e3nn": [], "equi": []}, {"e3nn": [], "equi": []}, []
     for turn in range(-1, args.rounds):  # the first warms up
         for side, switch in (("e3nn", disable), ("equi", enable)):
             switch(model)
@@ -88,6 +88,7 @@ def main():
             if turn < 0:
                 continue
             samples[side].append(seconds)
+            cpu_samples[side].append(cpu_seconds)
             rows.append(
                 {
                     "cpu": common.cpu_name(),
@@ -101,11 +102,12 @@ def main():
                     "cpu_seconds": f"{cpu_seconds:.4f}",
                 }
             )
-    print(f"\n{'s/step':<14} {'minimum':>10} {'median':>10}")
-    for side, values in samples.items():
-        print(f"{side:<14} {min(values):>10.3f} {statistics.median(values):>10.3f}")
-    a, b = samples["e3nn"], samples["equi"]
-    print(f"{'ratio':<14} {min(a) / min(b):>10.2f} {statistics.median(a) / statistics.median(b):>10.2f}")
+    print(f"\n{'s/step':<24} {'minimum':>10} {'median':>10}")
+    for name, of_side in (("clock", samples), ("cores", cpu_samples)):
+        for side, values in of_side.items():
+            print(f"{side + ', ' + name:<24} {min(values):>10.3f} {statistics.median(values):>10.3f}")
+        a, b = of_side["e3nn"], of_side["equi"]
+        print(f"{'ratio':<24} {min(a) / min(b):>10.2f} {statistics.median(a) / statistics.median(b):>10.2f}")
     common.write_csv(args.out, "training.csv", rows)
 
 
