@@ -5,6 +5,7 @@
 //   bench_device FILE.equi ELEMENT ELEMENT check  PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
+//   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
 #include "device_convolution.h"
 #include "device_edges.h"
 #include "device_model.h"
@@ -98,6 +99,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
   const int num_atoms = s.neighborhood.num_receivers;
   DeviceNeighborhood<Exec> neighborhood;
   copy_neighborhood(exec, s.neighborhood, neighborhood);
+  transpose_neighborhood(exec, num_atoms, neighborhood);
   DeviceBuffer<Exec, double> positions;
   const int64_t size = 3 * static_cast<int64_t>(s.positions.size());
   copy_to_device(exec, positions.reserve(size), s.positions.data()->data(), size);
@@ -187,15 +189,32 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
   }
 }
 
+// The least memory that an evaluation can do with. Nothing but the edges is evaluated.
+void memory(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
+  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  options.memory_limit = 1.0;
+  const auto evaluator = make_device_evaluator(model, options);
+  const double without_atoms = static_cast<double>(evaluator->memory_bytes());
+  evaluator->set_neighborhood(s.neighborhood);
+  try {
+    evaluate(*evaluator, s);
+  } catch (const MemoryLimitError &e) {
+    const int num_atoms = s.neighborhood.num_receivers;
+    std::printf("precision,atoms,MB_for_tables,least_kB_per_atom\n%s,%d,%.1f,%.2f\n", precision, num_atoms,
+                1e-6 * without_atoms, 1e-3 * (e.bytes - without_atoms) / num_atoms);
+  }
+}
+
 }    // namespace
 
 int main(int argc, char **argv) {
   const std::vector<std::string> precisions = {"single", "mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
-  if (precision == precisions.end() || (task != "check" && task != "layers" && task != "steps")) {
-    std::fprintf(stderr,
-                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps single|mixed|double [NUMBER]\n");
+  if (precision == precisions.end() || (task != "check" && task != "layers" && task != "steps" && task != "memory")) {
+    std::fprintf(
+        stderr,
+        "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps|memory single|mixed|double [NUMBER]\n");
     return 1;
   }
   try {
@@ -207,6 +226,8 @@ int main(int argc, char **argv) {
     const int cells = number > 0.0 ? static_cast<int>(number) : task == "check" ? 3 : 8;
     if (task == "check")
       check(model, options, argv[5], cells);
+    else if (task == "memory")
+      memory(model, options, argv[5], number > 0.0 ? cells : 20);
     else if (task == "steps")
       steps(model, options, argv[5], number > 0.0 ? number : 60.0);
     else if (options.precision == Precision::double_)

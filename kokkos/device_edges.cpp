@@ -55,10 +55,10 @@ DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species
 template <class Exec, class T, class G>
 void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n,
                                                const std::vector<int> &receiver_cuts,
-                                               const std::vector<int> &sender_cuts) {
+                                               const std::vector<int64_t> &sender_cuts) {
   neighborhood_ = &n;
   num_receiver_cuts_ = static_cast<int>(receiver_cuts.size());
-  std::vector<int> cuts = receiver_cuts;
+  std::vector<int64_t> cuts(receiver_cuts.begin(), receiver_cuts.end());
   cuts.insert(cuts.end(), sender_cuts.begin(), sender_cuts.end());
   assign(exec, cut_row_, cuts);
   cut_edge_.reserve(cuts.size());
@@ -86,10 +86,11 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
   running_sums(
       exec, num_candidates, KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(inside(transposed[k])); },
       transposed_before);
-  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(n.num_rows + 1);
+  const int64_t num_places = static_cast<int64_t>(n.num_slices) * n.num_rows;
+  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_places + 1);
   begins(exec, before, n.first.data(), n.num_receivers, begin);
-  begins(exec, transposed_before, n.sender_first.data(), n.num_rows, sender_begin);
-  const int *cut_row = cut_row_.data();
+  begins(exec, transposed_before, n.sender_first.data(), num_places, sender_begin);
+  const int64_t *cut_row = cut_row_.data();
   int64_t *cut_edge = cut_edge_.data();
   const int num_receiver_cuts = num_receiver_cuts_;
   Kokkos::parallel_for(
@@ -133,6 +134,7 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
       },
       Closest(closest_));
 
+  const int slice_size = n.slice_size;
   int64_t *sender_edge = sender_edge_.reserve(size_);
   int *sender_receiver = sender_receiver_.reserve(size_);
   Kokkos::parallel_for(
@@ -140,7 +142,7 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
         const int64_t p = transposed_before[k], c = transposed[k];
         if (transposed_before[k + 1] == p) return;
         sender_edge[p] = before[c];
-        sender_receiver[p] = inside.candidate_receiver[c];
+        sender_receiver[p] = inside.candidate_receiver[c] % slice_size;
       });
 }
 
@@ -158,7 +160,8 @@ Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec) const {
 
 template <class Exec, class T, class G>
 void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool with_atom_virial) {
-  const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
+  const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
+                num_places = neighborhood_->num_slices * rows;
   const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
   G *force = force_.data();
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
@@ -200,14 +203,15 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
           }
         }
         double s[3] = {0, 0, 0};
-        for (int64_t p = sender_begin[row]; p < sender_begin[row + 1]; p++) {
-          const int64_t e = sender_edge[p];
-          for (int k = 0; k < 3; k++) s[k] += force[3 * e + k];
-          if (want_atom_virial)
-            for (int k = 0; k < 9; k++)
-              v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
-                      static_cast<double>(force[3 * e + force_index(k)]);
-        }
+        for (int64_t place = row; place < num_places; place += rows)
+          for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++) {
+            const int64_t e = sender_edge[p];
+            for (int k = 0; k < 3; k++) s[k] += force[3 * e + k];
+            if (want_atom_virial)
+              for (int k = 0; k < 9; k++)
+                v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
+                        static_cast<double>(force[3 * e + force_index(k)]);
+          }
         for (int k = 0; k < 3; k++) row_forces[3 * row + k] = f[k] - s[k];
         if (want_atom_virial)
           for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
@@ -232,14 +236,15 @@ std::size_t DeviceEdges<Exec, T, G>::bytes() const {
 }
 
 template <class Exec, class T, class G>
-std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int64_t num_edges) const {
+std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int slice_size,
+                                            int64_t num_edges) const {
   const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
   return row_forces_.growth(3 * rows) + receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
-         transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) + sender_begin_.growth(rows + 1) +
-         sender_edge_.growth(num_edges) + sender_row_.growth(num_edges) + sender_species_.growth(num_edges) +
-         sender_receiver_.growth(num_edges) + pair_.growth(num_edges) + distance_.growth(num_edges) +
-         direction_.growth(3 * num_edges) + adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) +
-         harmonics_.growth(num_y_ * num_edges);
+         transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
+         sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
+         sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
+         pair_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
+         adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;

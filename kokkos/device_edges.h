@@ -26,10 +26,10 @@ class DeviceEdges {
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
   DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
 
-  // n must stay valid. cuts: ascending rows from 0 to the number of receivers or, for senders, of rows, between which
-  // edges are used together.
+  // n, transposed, must stay valid. cuts: ascending from 0, rows of receivers up to their number or, for senders,
+  // places of DeviceNeighborhood::sender_first up to all of them, between which edges are used together.
   void set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n, const std::vector<int> &receiver_cuts,
-                        const std::vector<int> &sender_cuts);
+                        const std::vector<int64_t> &sender_cuts);
 
   // Fills all arrays for the positions [atoms][3] at hand. Waits once, for the number of edges.
   void build(const Exec &exec, const double *positions);
@@ -59,15 +59,15 @@ class DeviceEdges {
   const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
   // [E][num_y] dE/dY, slot 0 dE/dr; written by the caller between build() and finish().
   G *adjoint() { return adjoint_.data(); }
-  // The same edges in the order of senders:
-  const int64_t *sender_begin() const { return sender_begin_.data(); }    // [A+1] edges that point at a row
+  // The same edges in the order of slices and senders:
+  const int64_t *sender_begin() const { return sender_begin_.data(); }    // [slices*A+1] edges of slices at rows
   int64_t before_sender_cut(int k) const { return host_cuts_[num_receiver_cuts_ + k]; }
   const int64_t *sender_edge() const { return sender_edge_.data(); }        // [E] which edge
-  const int *sender_receiver() const { return sender_receiver_.data(); }    // [E] its receiver
+  const int *sender_receiver() const { return sender_receiver_.data(); }    // [E] its receiver, counted in its slice
 
   std::size_t bytes() const;
-  // Bytes that a step of num_edges edges in a neighborhood will add.
-  std::size_t growth(const DeviceNeighborhood<Exec> &n, int64_t num_edges) const;
+  // Bytes that a step of num_edges edges in a neighborhood with slices of this size will add.
+  std::size_t growth(const DeviceNeighborhood<Exec> &n, int slice_size, int64_t num_edges) const;
 
  private:
   int lmax_, num_y_, num_species_;
@@ -79,7 +79,7 @@ class DeviceEdges {
   DeviceBuffer<Exec, double> square_cutoff_;      // per pair
   // Rows of the cuts, receivers' then senders', and the edges before them.
   int num_receiver_cuts_ = 0;
-  DeviceBuffer<Exec, int> cut_row_;
+  DeviceBuffer<Exec, int64_t> cut_row_;
   DeviceBuffer<Exec, int64_t> cut_edge_;
   std::vector<int64_t> host_cuts_;
   // Of a step.

@@ -37,15 +37,17 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  void set_neighborhood(const DeviceNeighborhood<Exec> &n) override;
+  void set_neighborhood(DeviceNeighborhood<Exec> &n) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
   std::size_t memory_bytes() const override;
+  // Of the present neighborhood: more than one where the limit of the memory asks for it.
+  int num_slices() const { return neighborhood_->num_slices; }
 
  private:
   struct Chunk {
-    int cut, first, count;             // from this cut of DeviceEdges to the next
+    int slice, cut, first, count;      // from this cut of DeviceEdges to the next
     std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
   };
   struct ReadoutOp {
@@ -83,12 +85,13 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   void forward_stage(int stage, GhostExchange &exchange);
   void backward_stage(int stage, GhostExchange &exchange);
   void clear_rows(const FeatureLayout &layout, T *data, int64_t first, int64_t last);
-  void gather_senders(int stage, bool remote, T *adjoint);
+  void gather_senders(int stage, int slice, bool remote, T *adjoint);
   T *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
   template <class Work>
   void exchange_beside(GhostExchange &exchange, int feature, T *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+  int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
   Exec exec_, own_exec_;    // of the step at hand: the default instance or, with other ranks, the own one
   QueuedWork<Exec> queued_;
@@ -100,11 +103,14 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::vector<Repulsion> repulsions_;
   ScaleShift scale_shift_;
   int chunk_size_ = 0;    // receivers, or senders, of a launch
+  // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
+  int slice_size_ = 0;
 
   const DeviceNeighborhood<Exec> *neighborhood_ = nullptr;
   DeviceNeighborhood<Exec> copied_neighborhood_;    // of a host's
   DeviceEdges<Exec, T, G> edges_;
-  std::vector<Chunk> chunks_, sender_chunks_;    // neither crosses from interior receivers or owned rows to others
+  // None crosses from a slice to the next, from interior receivers or from owned rows to others.
+  std::vector<Chunk> chunks_, sender_chunks_;
   DeviceBuffer<Exec, int> species_order_;
 
   std::vector<DeviceBuffer<Exec, T>> feature_;    // fixed, rows and owned features

@@ -28,7 +28,7 @@ class DeviceEvaluator : public Evaluator {
   using Evaluator::evaluate;
   using Evaluator::set_neighborhood;
   // n must stay valid and unchanged until the next call.
-  virtual void set_neighborhood(const DeviceNeighborhood<Exec> &n) = 0;
+  virtual void set_neighborhood(DeviceNeighborhood<Exec> &n) = 0;
   // Reads positions after all work queued on Exec(), the default instance; all work has ended on return. Collective
   // and with the errors of the other evaluate().
   virtual EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) = 0;

@@ -62,9 +62,11 @@ class DeviceBuffer {
   }
 
  private:
-  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum.
+  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum; of large counts, which fluctuate
+  // less, a few million.
   static int64_t room(int64_t n) {
-    return n + n / 8;
+    constexpr int64_t MOST_SPARE = 1 << 22;
+    return n + (n / 8 < MOST_SPARE ? n / 8 : MOST_SPARE);
   }
   using View = Kokkos::View<T *, typename Exec::memory_space>;
   View view_;

@@ -17,8 +17,11 @@ namespace {
 constexpr int DEVICE_CHUNK = 4096, HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
-// The least that a limit of the memory leads to.
-constexpr int MIN_CHUNK = 64;
+// The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
+// slice is a pass over all senders.
+constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
+// Of the limit: the rest is for small things that are not known when chunks are cut.
+constexpr double FILLED = 0.99;
 
 }    // namespace
 
@@ -145,31 +148,53 @@ std::string ModelDevice<Exec, T, G>::describe() const {
 template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
   copy_neighborhood(exec_, n, copied_neighborhood_);
+  positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
   set_neighborhood(copied_neighborhood_);
 }
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::set_neighborhood(const DeviceNeighborhood<Exec> &n) {
+void ModelDevice<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n) {
   exec_ = Exec();
   neighborhood_ = &n;
+  is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
   chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
-  while (options_.memory_limit > 0.0 && chunk_size_ > MIN_CHUNK &&
-         static_cast<double>(memory_estimate(n.num_candidates)) > options_.memory_limit)
+  slice_size_ = std::max(1, n.num_receivers);
+  const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
+  while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
+    const int whole = slice_size_, least = MIN_SLICE_CHUNKS * chunk_size_;
+    if (whole > least) {
+      const double before = estimate();
+      slice_size_ = std::max(least, whole / 2);
+      if (estimate() < before) continue;
+      slice_size_ = whole;    // the lists of senders by slices take more than is saved
+    }
+    if (chunk_size_ <= MIN_CHUNK) break;    // an evaluation will tell
     chunk_size_ /= 2;
-  // Chunks of [0, middle) and of [middle, last).
-  const auto divide = [&](std::vector<Chunk> &chunks, int middle, int last) {
-    chunks.clear();
-    std::vector<int> cuts{0};
-    for (const int end : {middle, last})
-      while (cuts.back() < end) {
-        const int first = cuts.back(), count = std::min(chunk_size_, end - first);
-        chunks.push_back({static_cast<int>(chunks.size()), first, count, {}});
-        cuts.push_back(first + count);
-      }
-    return cuts;
+  }
+  transpose_neighborhood(exec_, slice_size_, n);
+
+  std::vector<int> receiver_cuts{0};
+  std::vector<int64_t> sender_cuts{0};
+  // Chunks of [first, last); place: of row 0 among the cuts.
+  const auto divide = [&](std::vector<Chunk> &chunks, auto &cuts, int slice, int64_t place, int first, int last) {
+    for (int count; first < last; first += count) {
+      count = std::min(chunk_size_, last - first);
+      chunks.push_back({slice, static_cast<int>(chunks.size()), first, count, {}});
+      cuts.push_back(place + first + count);
+    }
   };
-  const std::vector<int> receiver_cuts = divide(chunks_, n.num_interior, n.num_receivers);
-  edges_.set_neighborhood(exec_, n, receiver_cuts, divide(sender_chunks_, n.num_receivers, n.num_rows));
+  chunks_.clear();
+  sender_chunks_.clear();
+  for (int slice = 0; slice < n.num_slices; slice++) {
+    const int first = slice * slice_size_, last = std::min(n.num_receivers, first + slice_size_),
+              middle = std::clamp(n.num_interior, first, last);
+    divide(chunks_, receiver_cuts, slice, 0, first, middle);
+    divide(chunks_, receiver_cuts, slice, 0, middle, last);
+    const int64_t place = static_cast<int64_t>(slice) * n.num_rows;
+    divide(sender_chunks_, sender_cuts, slice, place, 0, n.num_receivers);
+    divide(sender_chunks_, sender_cuts, slice, place, n.num_receivers, n.num_rows);
+  }
+  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts);
   sort_chunks_by_species();
 }
 
@@ -222,7 +247,7 @@ void ModelDevice<Exec, T, G>::for_row_buffers(Self &self, const F &f) {
     chunk_row_size = std::max(chunk_row_size, plan.stages[s].tile_row_size);
     if (plan.stages[s].exchanged_input >= 0) exchanged[s % 2] = true;
   }
-  f(self.stage_scratch_, owned * stage_row_size);
+  f(self.stage_scratch_, std::min<int64_t>(owned, self.slice_size_) * stage_row_size);
   f(self.chunk_features_, std::min<int64_t>(owned, self.chunk_size_) * chunk_row_size);
   for (int k = 0; k < 2; k++)
     if (exchanged[k]) f(self.exchanged_adjoint_[k], rows * plan.max_exchanged_row_size);
@@ -250,7 +275,8 @@ FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature,
     case Storage::owned:    // the adjoint takes the place of the value
       return {feature_[feature].data(), num_owned(), chunk.first};
     case Storage::stage:
-      return {stage_scratch_.data() + num_owned() * plan.offset, num_owned(), chunk.first};
+      return {stage_scratch_.data() + slice_rows() * plan.offset, slice_rows(),
+              chunk.first - chunk.slice * slice_size_};
     case Storage::tile:
       return {chunk_features_.data() + chunk.count * plan.offset, chunk.count, 0};
     case Storage::fixed:
@@ -384,12 +410,15 @@ template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &stage) {
   for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
     if (step->adjoint == Step::Adjoint::none) continue;
-    const bool add = step->adjoint == Step::Adjoint::add;
     const Layer &layer = model_.layers[step->layer];
     Op &op = ops_[step->layer];
+    // Adjoints of the exchanged input begin with what slices before have gathered.
+    const auto adds_to = [&](int input) {
+      return step->adjoint == Step::Adjoint::add || input == stage.exchanged_input;
+    };
     if (const auto *l = std::get_if<Linear>(&layer)) {
       std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->backward(
-          exec_, chunk.count, rows_of(chunk, l->output, true), rows_of(chunk, l->input, true), add,
+          exec_, chunk.count, rows_of(chunk, l->output, true), rows_of(chunk, l->input, true), adds_to(l->input),
           species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
@@ -413,7 +442,7 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
       const ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureLayout &layout = plan_.features[r->input].layout;
       const FeatureRows<T> x_adj = rows_of(chunk, r->input, true);
-      if (!add)
+      if (!adds_to(r->input))
         for (int k = 0; k < layout.num_groups(); k++)
           device_zero(exec_, x_adj.group(layout.group(k)), chunk.count * static_cast<int64_t>(layout.group(k).width()));
       readout.readout.backward(
@@ -423,20 +452,21 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
   }
 }
 
-// The adjoint of a stage's exchanged input, of owned or of remote rows, by a gather over the edges that point at each
-// row.
+// What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
+// gather over the edges that point at each row.
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::gather_senders(int s, bool remote, T *adjoint) {
+void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, T *adjoint) {
   const Stage &stage = plan_.stages[s];
   const Step &step = stage.steps.front();
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(ops_[step.layer]);
-  const FeatureRows<const T> out_adj = rows_of({0, 0, num_owned(), {}}, layer.output, true);
+  const FeatureRows<const T> out_adj = rows_of({0, 0, 0, 0, {}}, layer.output, true);
+  const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
   for (const Chunk &chunk : sender_chunks_) {
-    if ((chunk.first >= num_owned()) != remote) continue;
+    if (chunk.slice != slice || (chunk.first >= num_owned()) != remote) continue;
     const int64_t before = edges_.before_sender_cut(chunk.cut);
     const DeviceEdgeChunk edges{chunk.count,
-                                edges_.sender_begin() + chunk.first,
+                                edges_.sender_begin() + place + chunk.first,
                                 before,
                                 edges_.before_sender_cut(chunk.cut + 1) - before,
                                 edges_.sender_edge(),
@@ -457,24 +487,26 @@ void ModelDevice<Exec, T, G>::clear_rows(const FeatureLayout &layout, T *data, i
 template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
-  for (const Chunk &chunk : chunks_) backward_layers(chunk, stage);
-  const int input = stage.exchanged_input;
-  if (input < 0) return;
-  const FeatureLayout &layout = plan_.features[input].layout;
+  const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
+  const bool is_gathered = input >= 0;
+  const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
   T *adjoint = exchanged_adjoint(s);
-  // Owned rows may have been written by other layers that read the feature.
-  if (stage.steps.front().adjoint != Step::Adjoint::add) clear_rows(layout, adjoint, 0, num_owned());
-  const auto gather_owned = [&] {
-    gather_senders(s, false, adjoint);
-    return num_owned() > 0;
-  };
-  if (!is_exchanging_) {
-    gather_owned();
-    return;
+  if (is_gathered) {
+    if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+    if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
   }
-  clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
-  gather_senders(s, true, returned_.data());
-  exchange_beside(exchange, input, returned_.data(), true, gather_owned);
+  for (int slice = 0; slice <= last; slice++) {
+    for (const Chunk &chunk : chunks_)
+      if (chunk.slice == slice) backward_layers(chunk, stage);
+    if (!is_gathered) continue;
+    if (is_exchanging_) gather_senders(s, slice, true, returned_.data());
+    if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
+  }
+  if (!is_gathered || !is_exchanging_) return;
+  exchange_beside(exchange, input, returned_.data(), true, [&] {
+    gather_senders(s, last, false, adjoint);
+    return num_owned() > 0;
+  });
   for (int g = 0; g < layout.num_groups(); g++) {
     const int64_t at = neighborhood_->num_rows * layout.group(g).offset;
     device_add(exec_, adjoint + at, returned_.data() + at, num_owned() * static_cast<int64_t>(layout.group(g).width()));
@@ -523,7 +555,7 @@ DeviceResults ModelDevice<Exec, T, G>::results() const {
 template <class Exec, class T, class G>
 EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
-  copy_to_device(Exec(), positions_.reserve(size), reinterpret_cast<const double *>(request.positions), size);
+  copy_to_device(Exec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   const EvaluationResult result = evaluate(
       DeviceRequest{positions_.data(), request.forces != nullptr, request.virial, request.atom_virial != nullptr},
       exchange);
@@ -568,7 +600,9 @@ std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
 
 template <class Exec, class T, class G>
 std::size_t ModelDevice<Exec, T, G>::memory_estimate(int64_t num_edges) const {
-  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, num_edges), scratch = 0;
+  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
+                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()),
+              scratch = 0;
   for_row_buffers(*this, [&](const auto &buffer, int64_t n) { bytes += buffer.growth(n); });
   const int64_t owned = std::max(1, num_owned()),
                 edges_of_chunk = num_edges * std::min<int64_t>(owned, chunk_size_) / owned;

@@ -14,51 +14,58 @@ void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighbo
   assign(exec, to.first, from.first);
   assign(exec, to.sender_atom, from.sender_atom);
   assign(exec, to.sender_row, from.sender_row);
-  transpose_neighborhood(exec, to);
 }
 
 template <class Exec>
-void transpose_neighborhood(const Exec &exec, DeviceNeighborhood<Exec> &n) {
-  const int64_t num_rows = n.num_rows, num_receivers = n.num_receivers;
+void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood<Exec> &n) {
+  n.slice_size = slice_size;
+  n.num_slices = n.slices_of(slice_size);
+  const int num_slices = n.num_slices;
+  const int64_t num_rows = n.num_rows, num_receivers = n.num_receivers, num_places = num_slices * num_rows;
   const int64_t *first = n.first.data();
   const int *sender_row = n.sender_row.data(), *sender_atom = n.sender_atom.data(), *receiver = n.receiver.data();
   int *candidate_receiver = n.candidate_receiver.reserve(n.num_candidates);
   int64_t *transposed = n.transposed.reserve(n.num_candidates), *unsorted = n.unsorted.reserve(n.num_candidates);
-  int64_t *begin = n.sender_first.reserve(num_rows + 1);
-  int *row_atom = n.row_atom.reserve(num_rows);
+  int64_t *begin = n.sender_first.reserve(num_places + 1);
+  int *count = n.count.reserve(num_places), *row_atom = n.row_atom.reserve(num_rows);
+  const auto place_of = KOKKOS_LAMBDA(int64_t c) {
+    return candidate_receiver[c] / slice_size * num_rows + sender_row[c];
+  };
 
-  // How many candidates each row has, then which; row_atom counts.
-  device_zero(exec, row_atom, num_rows);
+  // How many candidates each row has in each slice, then which.
+  device_zero(exec, count, num_places);
   Kokkos::parallel_for(
       "equi:count_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
         for (int64_t c = first[i]; c < first[i + 1]; c++) {
           candidate_receiver[c] = static_cast<int>(i);
-          Kokkos::atomic_inc(row_atom + sender_row[c]);
+          Kokkos::atomic_inc(count + place_of(c));
         }
       });
   running_sums(
-      exec, num_rows, KOKKOS_LAMBDA(int64_t r) { return static_cast<int64_t>(row_atom[r]); }, begin);
+      exec, num_places, KOKKOS_LAMBDA(int64_t p) { return static_cast<int64_t>(count[p]); }, begin);
   Kokkos::parallel_for(
       "equi:list_senders", DeviceRange<Exec>(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
-        const int row = sender_row[c];
-        unsorted[begin[row] + Kokkos::atomic_fetch_sub(row_atom + row, 1) - 1] = c;
+        const int64_t p = place_of(c);
+        unsorted[begin[p] + Kokkos::atomic_fetch_sub(count + p, 1) - 1] = c;
       });
   // The order in which threads came does not stay.
   sort_segments(
-      exec, n.num_candidates, begin, KOKKOS_LAMBDA(int64_t k) { return sender_row[unsorted[k]]; },
+      exec, n.num_candidates, begin, KOKKOS_LAMBDA(int64_t k) { return place_of(unsorted[k]); },
       KOKKOS_LAMBDA(int64_t a, int64_t b) { return unsorted[a] < unsorted[b]; },
       KOKKOS_LAMBDA(int64_t k, int64_t place) { transposed[place] = unsorted[k]; });
   Kokkos::parallel_for(
       "equi:row_atoms", DeviceRange<Exec>(exec, 0, num_rows), KOKKOS_LAMBDA(int64_t r) {
-        row_atom[r] = r < num_receivers         ? receiver[r]
-                      : begin[r] < begin[r + 1] ? sender_atom[transposed[begin[r]]]
-                                                : -1;
+        int atom = r < num_receivers ? receiver[r] : -1;
+        for (int s = 0; s < num_slices && atom < 0; s++)
+          if (begin[s * num_rows + r] < begin[s * num_rows + r + 1])
+            atom = sender_atom[transposed[begin[s * num_rows + r]]];
+        row_atom[r] = atom;
       });
   exec.fence("equi: neighborhood ready for any instance");
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
 template void copy_neighborhood(const DeviceExec &, const Neighborhood &, DeviceNeighborhood<DeviceExec> &);
-template void transpose_neighborhood(const DeviceExec &, DeviceNeighborhood<DeviceExec> &);
+template void transpose_neighborhood(const DeviceExec &, int, DeviceNeighborhood<DeviceExec> &);
 
 }    // namespace equi

@@ -125,7 +125,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
   // The first layer that writes an adjoint in the backward order overwrites it. A layer whose output has no adjoint
   // takes no part.
   std::vector<bool> written(num_features, false);
-  for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage)
+  for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage) {
+    stage->input_adjoint_is_begun = stage->exchanged_input >= 0 && written[stage->exchanged_input];
     for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
       const Ports p = ports(model.layers[step->layer]);
       if (p.output >= 0 && !written[p.output]) continue;
@@ -135,6 +136,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
         if (!step->fixed_input) written[p.input] = true;
       }
     }
+  }
   return plan;
 }
 

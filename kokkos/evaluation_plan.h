@@ -43,6 +43,7 @@ struct Step {
 struct Stage {
   std::vector<Step> steps;
   int exchanged_input = -1;                         // feature that must be known on remote rows before the stage, or -1
+  bool input_adjoint_is_begun = false;              // whether later stages write its adjoint too
   int64_t tile_row_size = 0, stage_row_size = 0;    // numbers per row of the scratch of tiles and of the stage
 };
 

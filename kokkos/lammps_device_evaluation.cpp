@@ -162,7 +162,6 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   if (missing > 0)
     throw std::runtime_error("atom " + std::to_string(missing) +
                              " is a neighbor but not in the neighbor list of pair style equi");
-  transpose_neighborhood(exec, n);
 }
 
 void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *list,

@@ -1,5 +1,6 @@
 // ModelDevice, on whatever Kokkos's default execution space is: which evaluators keep the laws of evaluator_laws.cpp,
 // and against ModelKokkos and the framework.
+#include "device_evaluation.h"
 #include "device_model.h"
 #include "evaluator_laws.h"
 #include "framework_answers.h"
@@ -141,6 +142,59 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
   EXPECT_LT(limited->memory_bytes(), held);
   options.memory_limit = 0.2 * static_cast<double>(held);
   EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
+}
+
+// As little memory as an evaluation can do with: adjoints of senders are gathered slice by slice.
+TEST(DeviceModelRun, slices_do_not_show) {
+  using InDouble = ModelDevice<Kokkos::DefaultExecutionSpace, double, double>;
+  const auto with_limit = [](const Model &m, double bytes) {
+    EvaluatorOptions options = options_of(Precision::double_);
+    options.memory_limit = bytes;
+    return std::make_unique<InDouble>(m, options);
+  };
+  const auto needed = [](const auto &f) {
+    try {
+      f();
+    } catch (const MemoryLimitError &e) {
+      return e.bytes;
+    }
+    return 0.0;
+  };
+  for (const char *name : {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout"}) {
+    const std::vector<TinyCase> cases = evaluator_law_cases();
+    const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
+    ASSERT_NE(found, cases.end()) << name;
+    const Model m = found->model();
+    const Structure structure = random_structure(m.num_species(), 3, 8);
+    const ImageStructure images = structure.images(m.cutoff);
+    const auto free = with_limit(m, 0.0);
+    const Evaluation expected = evaluate_whole(*free, images);
+    EXPECT_EQ(free->num_slices(), 1) << name;
+    // A little more than the least that is asked for.
+    constexpr double ROOM = 1.011;
+    const double least = needed([&] { evaluate_whole(*with_limit(m, 1.0), images); });
+    ASSERT_GT(least, 0.0) << name;
+    const auto limited = with_limit(m, ROOM * least);
+    expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, name);
+    EXPECT_GT(limited->num_slices(), 1) << name;
+
+    std::vector<int> rank(structure.size());
+    for (int i = 0; i < structure.size(); i++) rank[i] = i % 7 == 0;
+    const std::vector<RankPart> parts = split_structure(images, rank, 2);
+    std::vector<std::unique_ptr<Evaluator>> ranks;
+    for (int r = 0; r < 2; r++) ranks.push_back(with_limit(m, 1.0));
+    RankGroup refused(parts);
+    const auto errors = evaluate_ranks(ranks, parts, structure.size(), refused).errors;
+    for (int r = 0; r < 2; r++) {
+      const double least_of_rank = needed([&] { std::rethrow_exception(errors[r]); });
+      ranks[r] = with_limit(m, ROOM * least_of_rank);
+    }
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+    for (const auto &error : e.errors) ASSERT_FALSE(error) << name;
+    expect_same(e, expected, SUM_ORDER, name + std::string(", 2 ranks"));
+    EXPECT_GT(dynamic_cast<InDouble &>(*ranks[0]).num_slices(), 1) << name;
+  }
 }
 
 // The radial networks of MACE's attention block are not on the device yet.
