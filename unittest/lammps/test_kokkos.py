@@ -251,7 +251,9 @@ def test_neighborhood_of_the_device_is_that_of_the_host(lammps, name, precision,
     model, atoms = MODELS[name]
     lines = salt(lammps, atoms, f"precision {precision} kernels device", model)
     plain = numbers(lammps, lines, threads=threads)
-    for options in (dict(neigh="half"), dict(neigh="full"), dict(neigh_transpose="on"), dict(atom_map="device", sort="device")):
+    # With more threads than one the package's sort on the device orders the atoms of a bin by chance, and sums with them.
+    sort = dict(sort="device") if threads == 1 else {}
+    for options in (dict(neigh="half"), dict(neigh="full"), dict(neigh_transpose="on"), dict(atom_map="device", **sort)):
         assert_same_bits(numbers(lammps, lines, threads=threads, arguments=kokkos(threads, **options)), plain)
 
 
