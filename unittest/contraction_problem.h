@@ -89,7 +89,8 @@ inline std::vector<ContractionCase> contraction_cases() {
   int mul = 0;
   for (const std::string &name : common_contractions()) {
     const int muls[] = {5, 13, 33, 16, 1};
-    add(name, random_product(contraction_of(name), muls[mul++ % 5], mul % 2 == 0, 3), true);
+    add(name, random_product(contraction_of(name), muls[mul % 5], mul % 2 == 0, 3), true);
+    ++mul;
   }
   add("odd", random_product(odd_support(), 13, true, 4), false);
   return all;
