@@ -9,6 +9,7 @@ compute-sanitizer where it is installed, the layers one by one, and evaluations 
 
 import argparse
 import csv
+import functools
 import io
 import os
 import shutil
@@ -17,6 +18,8 @@ import sys
 import tarfile
 import tempfile
 from pathlib import Path
+
+import common
 
 MOST_MEGABYTES = 64
 PROGRAMS = ("bench_device", "unittest/test_device")
@@ -109,17 +112,12 @@ class Machine:
         return [{"model": model, **row} for row in csv.DictReader(io.StringIO(text))], status == 0
 
 
-def write(folder, name, gpu, rows):
-    if not rows:
-        return
-    Path(folder).mkdir(parents=True, exist_ok=True)
-    with open(Path(folder) / name, "w", newline="") as stream:
-        writer = csv.DictWriter(stream, ["gpu", *rows[0]])
-        writer.writeheader()
-        writer.writerows({"gpu": gpu, **row} for row in rows)
-    print(f"written: {Path(folder) / name}")
+def write(folder, name, rows):
+    if rows:
+        common.write_csv(folder, name, [{"gpu": gpu_name(), **row} for row in rows])
 
 
+@functools.cache
 def gpu_name():
     try:
         return subprocess.run(
@@ -143,7 +141,7 @@ def check(machine, args):
                 row["agrees"] = "yes" if reached and row["repeats"] == "yes" else "NO"
             good = good and ended and all(row["agrees"] == "yes" for row in found)
             rows += found
-    write(args.out, "gpu_check.csv", gpu_name(), rows)
+    write(args.out, "gpu_check.csv", rows)
     if shutil.which("compute-sanitizer"):
         words = ("compute-sanitizer", "--error-exitcode", "9", machine.folder / "bench_device")
         words += (machine.folder / "models/tiny/lmax3.equi", "Na", "Cl", "check", "mixed", "2")
@@ -166,21 +164,18 @@ def speed(machine, args):
         rows, ended = machine.table("sevennet-0", "steps", precision, SECONDS_OF_STEPS)
         steps += rows
         good = good and ended
-    write(args.out, "gpu_layers.csv", gpu_name(), layers)
-    write(args.out, "gpu_steps.csv", gpu_name(), steps)
+    write(args.out, "gpu_layers.csv", layers)
+    write(args.out, "gpu_steps.csv", steps)
     plot(args.out, layers, steps)
     return good
 
 
 def plot(out, layers, steps):
     try:
-        import matplotlib
+        pyplot = common.plotting()
     except ImportError:
         print("no plot: there is no matplotlib")
         return
-    matplotlib.use("Agg")
-    from matplotlib import pyplot
-
     figure, (left, right) = pyplot.subplots(1, 2, figsize=(12, 5), layout="constrained")
     shown = [row for row in layers if row["precision"] == "mixed" and row["model"] == "sevennet-0"]
     bottom = [0.0] * len(shown)

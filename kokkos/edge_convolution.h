@@ -62,7 +62,12 @@ class EdgeConvolution {
 
  private:
   template <class N>
-  struct Kernels;
+  struct Kernels {
+    explicit Kernels(const EdgeProduct &product);
+    FeatureLayout in, out;
+    ConvolutionPlan<N> plan;
+    const HostKernels<N> &functions;
+  };
   // What is written: by forward `out`, by backward the rest; of duals the tangents.
   struct Results {
     T *out = nullptr, *x_adj = nullptr, *y_adj = nullptr, *w_adj = nullptr;
@@ -70,14 +75,6 @@ class EdgeConvolution {
   template <class N>
   void run(const Kernels<N> &kernels, const ParallelFor &parallel, int parts, const EdgeList &edges, Operand x,
            Operand y, Operand w, const T *g, const Results &results) const;
-
-  template <class N>
-  struct Kernels {
-    explicit Kernels(const EdgeProduct &product);
-    FeatureLayout in, out;
-    ConvolutionPlan<N> plan;
-    const HostKernels<N> &functions;
-  };
 
   EdgeProduct product_;
   Kernels<T> plain_;

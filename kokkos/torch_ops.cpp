@@ -99,6 +99,10 @@ void check_cotangent(const Inputs &of, const EdgeProduct &p, const Tensor &g) {
                p.product.irreps_out.dim(), of.x.scalar_type());
 }
 
+Tensor empty_as(const Tensor &t) {
+  return at::empty_symint(t.sym_sizes(), t.options());
+}
+
 // ---- CPU
 
 void parallel(int count, const std::function<void(int)> &f) {
@@ -145,9 +149,8 @@ std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor &g, const Tensor &x
                                                 std::string_view product) {
   const Inputs of{x, y, w, senders, receivers, product};
   check_cotangent(of, check(of), g);
-  const auto like = [](const Tensor &t) { return at::empty(t.sizes(), t.options()); };
   const Tensor gc = g.contiguous();
-  Tensor x_adj = like(x), y_adj = like(y), w_adj = like(w);
+  Tensor x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
   dispatch(of, g.size(0), [&](const auto &convolution, const EdgeList &edges, auto px, auto py, auto pw, auto number) {
     using T = decltype(number);
     convolution.backward(parallel, at::get_num_threads(), edges, px, py, pw, gc.const_data_ptr<T>(),
@@ -164,7 +167,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_cpu(const OptionalTen
                                                                std::string_view product) {
   const Inputs of{x, y, w, senders, receivers, product};
   check_cotangent(of, check(of), g);
-  const auto like = [](const Tensor &t) { return at::empty(t.sizes(), t.options()); };
   const auto tangent = [&](const char *name, const OptionalTensor &t, const Tensor &value) {
     if (!t || !t->defined()) return Tensor();
     check_matrix(name, *t, value.sym_size(0), value.size(1), x.scalar_type());
@@ -172,7 +174,7 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_cpu(const OptionalTen
   };
   const Tensor gc = g.contiguous(), xt = tangent("the tangent of x", x_tangent, x),
                yt = tangent("the tangent of y", y_tangent, y), wt = tangent("the tangent of w", w_tangent, w);
-  Tensor g_adj = like(g), x_adj = like(x), y_adj = like(y), w_adj = like(w);
+  Tensor g_adj = empty_as(g), x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
   dispatch(of, g.size(0), [&](const auto &convolution, const EdgeList &edges, auto px, auto py, auto pw, auto number) {
     using T = decltype(number);
     const auto data = [](const Tensor &t) { return t.defined() ? t.const_data_ptr<T>() : nullptr; };
@@ -184,10 +186,6 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_cpu(const OptionalTen
 }
 
 // ---- shapes alone
-
-Tensor empty_as(const Tensor &t) {
-  return at::empty_symint(t.sym_sizes(), t.options());
-}
 
 Tensor convolution_meta(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
                         const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {

@@ -66,6 +66,10 @@ def assert_close(found, expected):
         assert difference <= FORCE_TOLERANCE * (min(1.0, largest) if columns.start < 4 else largest)
 
 
+def assert_same_bits(found, expected):
+    assert np.array_equal(found[0], expected[0]) and np.array_equal(found[1], expected[1])
+
+
 # ---- one rank: the last bit ----
 
 
@@ -77,8 +81,7 @@ def test_one_rank_equals_plain_to_the_last_bit(lammps, name, precision, threads)
     lines = salt(lammps, atoms, f"precision {precision}", model)
     plain = numbers(lammps, lines, threads=threads)
     for neigh in ("half", "full"):
-        found = numbers(lammps, lines, threads=threads, arguments=kokkos(threads, neigh=neigh))
-        assert np.array_equal(found[0], plain[0]) and np.array_equal(found[1], plain[1])
+        assert_same_bits(numbers(lammps, lines, threads=threads, arguments=kokkos(threads, neigh=neigh)), plain)
     assert np.abs(plain[1][:, 1:]).min(axis=0).max() > 0
 
 
@@ -100,7 +103,7 @@ def test_options_of_the_package_do_not_change_a_bit(lammps, options):
     lines = salt(lammps, sheared())
     plain = numbers(lammps, lines, threads=2)
     found = numbers(lammps, lines, threads=2, arguments=kokkos(2, **options))
-    assert np.array_equal(found[0], plain[0]) and np.array_equal(found[1], plain[1])
+    assert_same_bits(found, plain)
 
 
 def test_plain_style_works_in_the_mode_of_the_package(lammps):
@@ -108,7 +111,7 @@ def test_plain_style_works_in_the_mode_of_the_package(lammps):
     plain = numbers(lammps, lines, threads=2)
     off = [line for command in lines for line in (["suffix off", command, "suffix on"] if "pair_style" in command else [command])]
     found = numbers(lammps, off, threads=2, arguments=kokkos(2))
-    assert np.array_equal(found[0], plain[0]) and np.array_equal(found[1], plain[1])
+    assert_same_bits(found, plain)
 
 
 def test_motion_with_new_neighbor_lists_equals_plain_to_the_last_bit(lammps):
@@ -160,7 +163,7 @@ def test_hooks_of_the_device_send_what_the_classic_ones_send(lammps, precision):
     """float32 rows, two numbers to a double, to the last bit."""
     lines = salt(lammps, rock_salt((2, 2, 1)), f"precision {precision}")
     classic, device = (numbers(lammps, lines, ranks=4, arguments=kokkos(comm=comm)) for comm in ("no", "device"))
-    assert np.array_equal(classic[0], device[0]) and np.array_equal(classic[1], device[1])
+    assert_same_bits(classic, device)
 
 
 # ---- what users run ----
@@ -237,10 +240,6 @@ def test_the_check_of_forces_passes(lammps, ranks, keywords="precision double"):
 
 ON_DEVICE = "precision double kernels device"
 WIDE = rock_salt((6, 2, 1))  # two halves of it have atoms that see no other rank
-
-
-def assert_same_bits(found, expected):
-    assert np.array_equal(found[0], expected[0]) and np.array_equal(found[1], expected[1])
 
 
 @pytest.mark.parametrize("threads", [1, 2])
