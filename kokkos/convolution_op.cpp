@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <stdexcept>
 
 namespace equi {
 
@@ -11,9 +10,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
                                 int num_species, const EvaluatorOptions &options)
     : product_(convolution.product, in, out), first_row_{0} {
   if (convolution.radial.reads_features()) {
-    if (IS_DUAL<T>)
-      throw std::invalid_argument("second derivatives of radial networks on features of atoms are not known yet");
-    network_ = std::make_unique<EdgeNetwork<R>>(convolution.radial, in, num_species, product_.edge_columns(),
+    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
                                                 plan().weights_row);
     return;
   }

@@ -37,8 +37,8 @@ class ConvolutionOp {
   int64_t columns() const { return product_.columns(); }
   int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
   // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
-  // functions below. Null for all others, and of duals always.
-  const EdgeNetwork<R> *network() const { return network_.get(); }
+  // functions below. Null for all others.
+  const EdgeNetwork<T> *network() const { return network_.get(); }
   bool exact() const { return set_ && set_->exact(); }
   // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
   const RadialSet &radial_set() const { return *set_; }
@@ -66,7 +66,7 @@ class ConvolutionOp {
  private:
   ConvolutionPlan<T> product_;
   std::optional<RadialSet> set_;
-  std::unique_ptr<EdgeNetwork<R>> network_;
+  std::unique_ptr<EdgeNetwork<T>> network_;
   std::vector<int64_t> first_row_;    // per table, and the number of all
   Buffer<R> rows_;
 };

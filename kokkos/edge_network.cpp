@@ -8,23 +8,36 @@
 
 namespace equi {
 
+namespace {
+
+// A function of the distance at d[0], its next derivative `stride` further.
 template <class T>
-void EdgeNetwork<T>::Product::forward(int64_t count, const T *in, T *out) const {
-  gemm(false, count, cols, rows, in, weight.data(), T(0), out);
+T along_direction(const double *d, int stride, double distance_tangent) {
+  if constexpr (IS_DUAL<T>)
+    return T(Dual<double>(d[0], d[stride] * distance_tangent));
+  else
+    return (void)stride, (void)distance_tangent, static_cast<T>(d[0]);
+}
+
+}    // namespace
+
+template <class T>
+void EdgeNetwork<T>::Product::forward(int64_t count, const R *in, R *out) const {
+  gemm(false, PLANES<T> * count, cols, rows, in, weight.data(), R(0), out);
 }
 
 template <class T>
-void EdgeNetwork<T>::Product::backward(int64_t count, const T *out_adj, T *in_adj) const {
-  gemm(false, count, rows, cols, out_adj, transposed.data(), T(0), in_adj);
+void EdgeNetwork<T>::Product::backward(int64_t count, const R *out_adj, R *in_adj) const {
+  gemm(false, PLANES<T> * count, rows, cols, out_adj, transposed.data(), R(0), in_adj);
 }
 
 template <class T>
 typename EdgeNetwork<T>::Product EdgeNetwork<T>::make_product(const Matrix &m) const {
-  Product p{m.rows, m.cols, AlignedVector<T>(m.data.size()), AlignedVector<T>(m.data.size())};
+  Product p{m.rows, m.cols, AlignedVector<R>(m.data.size()), AlignedVector<R>(m.data.size())};
   for (int i = 0; i < m.rows; i++)
     for (int j = 0; j < m.cols; j++)
       p.weight[static_cast<size_t>(i) * m.cols + j] = p.transposed[static_cast<size_t>(j) * m.rows + i] =
-          static_cast<T>(m(i, j));
+          static_cast<R>(m(i, j));
   return p;
 }
 
@@ -36,7 +49,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       num_basis_(function.basis.size()),
       num_inputs_(num_basis_),
       activation_(function.network.activation),
-      activation_scale_(static_cast<T>(function.network.activation_scale)),
+      activation_scale_(static_cast<R>(function.network.activation_scale)),
       times_cutoff_(function.times_cutoff) {
   if (function.basis.depends_on_pair())
     for (int i = 0; i < num_species; i++)
@@ -69,7 +82,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   const Network &network = function.network;
   int widest = num_inputs_;
   for (size_t k = 0; k + 1 < network.weights.size(); k++) {
-    Hidden layer{make_product(network.weights[k]), {}, {}, {}, T(0), 0, 0, 0, 0};
+    Hidden layer{make_product(network.weights[k]), {}, {}, {}, R(0), 0, 0, 0, 0};
     const int width = layer.product.cols;
     if (k < network.biases.size()) layer.bias.assign(network.biases[k].begin(), network.biases[k].end());
     layer.z = take(width);
@@ -78,7 +91,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       const LayerNorm &norm = network.norms[k];
       layer.norm_weight.assign(norm.weight.begin(), norm.weight.end());
       layer.norm_bias.assign(norm.bias.begin(), norm.bias.end());
-      layer.epsilon = static_cast<T>(norm.epsilon);
+      layer.epsilon = static_cast<R>(norm.epsilon);
       layer.normalized = take(width);
       layer.factor = take(1);
     }
@@ -102,123 +115,142 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 
 template <class T>
 void EdgeNetwork<T>::add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows,
-                                FeatureRows<const T> x, T *inputs) const {
+                                FeatureRows<const R> x, R *inputs) const {
   if (part.size == 0) return;
-  for (int64_t e = 0; e < count; e++) {
-    const T *from = part.rows.data() + static_cast<int64_t>(species[e]) * part.size;
-    if (part.group >= 0) {
-      const FeatureGroup &group = in_.group(part.group);
-      from = x.group(group) + static_cast<int64_t>(rows[e]) * group.width() + part.channel;
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int64_t e = 0; e < count; e++) {
+      R *to = inputs + (plane * count + e) * num_inputs_ + part.first;
+      const R *from = part.rows.data() + static_cast<int64_t>(species[e]) * part.size;
+      if (part.group >= 0) {
+        const FeatureGroup &group = in_.group(part.group);
+        from = x.group(group) + static_cast<int64_t>(rows[e]) * group.width() + plane * group.channels + part.channel;
+      } else if (plane > 0) {    // rows of species are constants
+        std::fill_n(to, part.size, R(0));
+        continue;
+      }
+      std::copy_n(from, part.size, to);
     }
-    std::copy_n(from, part.size, inputs + e * num_inputs_ + part.first);
-  }
 }
 
 template <class T>
-void EdgeNetwork<T>::add_adjoints(const AtomInputs &part, int64_t count, const T *inputs_adj, const int *rows,
-                                  FeatureRows<T> x_adj) const {
+void EdgeNetwork<T>::add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
+                                  FeatureRows<R> x_adj) const {
   if (part.group < 0 || !x_adj.data) return;
   const FeatureGroup &group = in_.group(part.group);
-  for (int64_t e = 0; e < count; e++) {
-    const T *from = inputs_adj + e * num_inputs_ + part.first;
-    T *to = x_adj.group(group) + static_cast<int64_t>(rows[e]) * group.width() + part.channel;
-    for (int u = 0; u < part.size; u++) to[u] += from[u];
-  }
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int64_t e = 0; e < count; e++) {
+      const R *from = inputs_adj + (plane * count + e) * num_inputs_ + part.first;
+      R *to =
+          x_adj.group(group) + static_cast<int64_t>(rows[e]) * group.width() + plane * group.channels + part.channel;
+      for (int u = 0; u < part.size; u++) to[u] += from[u];
+    }
 }
 
 template <class T>
-void EdgeNetwork<T>::normalize(const Hidden &layer, int64_t count, T *scratch) const {
+void EdgeNetwork<T>::normalize(const Hidden &layer, int64_t count, R *scratch) const {
+  using std::sqrt;
   const int n = layer.product.cols;
-  for (int64_t e = 0; e < count; e++) {
-    T *z = scratch + count * layer.z + e * n, *normalized = scratch + count * layer.normalized + e * n;
-    T mean = 0, variance = 0;
+  Pointer<T> z = numbers(place(scratch, count, layer.z), count, n),
+             normalized = numbers(place(scratch, count, layer.normalized), count, n);
+  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
+  for (int64_t e = 0; e < count; e++, z += n, normalized += n) {
+    T mean = T(0), variance = T(0);
     for (int j = 0; j < n; j++) mean += z[j];
-    mean /= n;
+    mean = mean / T(n);
     for (int j = 0; j < n; j++) variance += (z[j] - mean) * (z[j] - mean);
-    const T factor = 1 / std::sqrt(variance / n + layer.epsilon);
-    scratch[count * layer.factor + e] = factor;
+    const T factor = T(1) / sqrt(variance / T(n) + T(layer.epsilon));
+    put(factors, e, factor);
     for (int j = 0; j < n; j++) {
-      normalized[j] = factor * (z[j] - mean);
-      z[j] = layer.norm_weight[j] * normalized[j] + layer.norm_bias[j];
+      const T component = factor * (z[j] - mean);
+      put(normalized, j, component);
+      put(z, j, layer.norm_weight[j] * component + T(layer.norm_bias[j]));
     }
   }
 }
 
 // With n = factor (z - mean) and a the adjoint of n: z_adj = factor (a - mean(a) - n mean(a n)).
 template <class T>
-void EdgeNetwork<T>::normalize_backward(const Hidden &layer, int64_t count, const T *scratch, T *adjoint) const {
+void EdgeNetwork<T>::normalize_backward(const Hidden &layer, int64_t count, R *scratch, R *adjoint) const {
   const int n = layer.product.cols;
-  for (int64_t e = 0; e < count; e++) {
-    const T *normalized = scratch + count * layer.normalized + e * n;
-    T *a = adjoint + e * n;
-    T mean = 0, along = 0;
+  Pointer<T> a = numbers(adjoint, count, n), normalized = numbers(place(scratch, count, layer.normalized), count, n);
+  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
+  for (int64_t e = 0; e < count; e++, a += n, normalized += n) {
+    T mean = T(0), along = T(0);
     for (int j = 0; j < n; j++) {
-      a[j] *= layer.norm_weight[j];
-      mean += a[j];
-      along += a[j] * normalized[j];
+      const T aj = layer.norm_weight[j] * a[j];
+      put(a, j, aj);
+      mean += aj;
+      along += aj * normalized[j];
     }
-    mean /= n;
-    along /= n;
-    for (int j = 0; j < n; j++) a[j] = scratch[count * layer.factor + e] * (a[j] - mean - normalized[j] * along);
+    mean = mean / T(n);
+    along = along / T(n);
+    const T factor = factors[e];
+    for (int j = 0; j < n; j++) put(a, j, factor * (a[j] - mean - normalized[j] * along));
   }
 }
 
 template <class T>
-GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, T *z, T *h) const {
+GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, R *z, R *h) const {
+  const int width = layer.product.cols;
   GateCall<T> call{};
   call.activation = activation_;
   call.scale = activation_scale_;
-  call.mul = layer.product.cols;
+  call.mul = width;
   call.dim = 1;
   call.rows = count;
-  call.z = z;
-  call.x = h;
-  call.z_width = call.x_width = layer.product.cols;
+  call.z = numbers(z, count, width);
+  call.x = numbers(h, count, width);
+  call.z_width = call.x_width = width;
   return call;
 }
 
 template <class T>
 template <class G>
-void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, T *scratch,
-                             T *weights) const {
+void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+                             R *weights) const {
   const int64_t count = edges.count;
-  double *of_basis = reinterpret_cast<double *>(scratch), of_cutoff[2];
+  double *of_basis = reinterpret_cast<double *>(scratch), of_cutoff[3];
   scratch += basis_size();
-  T *inputs = scratch + count * inputs_;
-  for (int64_t e = 0; e < count; e++) {
+  R *inputs = place(scratch, count, inputs_);
+  Pointer<T> basis = numbers(inputs, count, num_inputs_),
+             slopes = numbers(place(scratch, count, slopes_), count, num_basis_),
+             cutoff = numbers(place(scratch, count, cutoff_), count, 2);
+  for (int64_t e = 0; e < count; e++, basis += num_inputs_, slopes += num_basis_) {
     const int pair = bases_.size() == 1 ? 0 : edges.receiver_species[e] * num_species_ + edges.sender_species[e];
-    bases_[pair].derivatives(edges.distance[e], 1, -1, of_basis);
+    const double r = value_of(edges.distance[e]), along = tangent_of(edges.distance[e]);
+    bases_[pair].derivatives(r, PLANES<T>, -1, of_basis);
     for (int n = 0; n < num_basis_; n++) {
-      inputs[e * num_inputs_ + n] = static_cast<T>(of_basis[n]);
-      scratch[count * slopes_ + e * num_basis_ + n] = static_cast<T>(of_basis[num_basis_ + n]);
+      put(basis, n, along_direction<T>(of_basis + n, num_basis_, along));
+      put(slopes, n, along_direction<T>(of_basis + num_basis_ + n, num_basis_, along));
     }
     if (!times_cutoff_) continue;
-    bases_[pair].cutoff_function(edges.distance[e], 1, -1, of_cutoff);
-    for (int k = 0; k < 2; k++) scratch[count * cutoff_ + 2 * e + k] = static_cast<T>(of_cutoff[k]);
+    bases_[pair].cutoff_function(r, PLANES<T>, -1, of_cutoff);
+    for (int k = 0; k < 2; k++) put(cutoff, 2 * e + k, along_direction<T>(of_cutoff + k, 1, along));
   }
   add_inputs(sender_, count, edges.sender_species, edges.sender_row, edges.x, inputs);
   add_inputs(receiver_, count, edges.receiver_species, edges.receiver_row, edges.x, inputs);
 
-  const T *h = inputs;
+  R *h = inputs;
   int width = num_inputs_;
   for (const Hidden &layer : hidden_) {
-    T *z = scratch + count * layer.z;
+    R *z = place(scratch, count, layer.z);
     layer.product.forward(count, h, z);
     width = layer.product.cols;
-    if (!layer.bias.empty())
+    if (!layer.bias.empty())    // of the values
       for (int64_t e = 0; e < count; e++)
         for (int j = 0; j < width; j++) z[e * width + j] += layer.bias[j];
     if (!layer.norm_weight.empty()) normalize(layer, count, scratch);
-    kernels.gate_forward(activation_call(layer, count, z, scratch + count * layer.h));
-    h = scratch + count * layer.h;
+    h = place(scratch, count, layer.h);
+    kernels.gate_forward(activation_call(layer, count, z, h));
   }
 
   if (times_cutoff_ || has_last_bias_) {
-    T *last = scratch + count * last_;
-    for (int64_t e = 0; e < count; e++) {
-      const T factor = times_cutoff_ ? scratch[count * cutoff_ + 2 * e] : T(1);
-      for (int j = 0; j < width; j++) last[e * last_width_ + j] = factor * h[e * width + j];
-      if (has_last_bias_) last[e * last_width_ + width] = factor;
+    R *last = place(scratch, count, last_);
+    Pointer<T> from = numbers(h, count, width), to = numbers(last, count, last_width_);
+    for (int64_t e = 0; e < count; e++, from += width, to += last_width_) {
+      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
+      for (int j = 0; j < width; j++) put(to, j, factor * from[j]);
+      if (has_last_bias_) put(to, width, factor);
     }
     h = last;
   }
@@ -227,45 +259,48 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
 
 template <class T>
 template <class G>
-void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, T *scratch,
-                              const T *weights_adj, const NetworkAdjoints<T> &adjoints) const {
+void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+                              const R *weights_adj, const NetworkAdjoints<T> &adjoints) const {
   const int64_t count = edges.count;
   scratch += basis_size();
-  T *adjoint = scratch + count * adjoint_[0], *before = scratch + count * adjoint_[1];
+  R *adjoint = place(scratch, count, adjoint_[0]), *before = place(scratch, count, adjoint_[1]);
   weights_.backward(count, weights_adj, adjoint);
 
   if (times_cutoff_ || has_last_bias_) {
     const int width = last_width_ - has_last_bias_;
-    const T *h = scratch + count * (hidden_.empty() ? inputs_ : hidden_.back().h);
-    for (int64_t e = 0; e < count; e++) {
-      const T *from = adjoint + e * last_width_;
-      const T factor = times_cutoff_ ? scratch[count * cutoff_ + 2 * e] : T(1);
-      T sum = has_last_bias_ ? from[width] : T(0);
+    const Pointer<T> cutoff = numbers(place(scratch, count, cutoff_), count, 2);
+    Pointer<T> h = numbers(place(scratch, count, hidden_.empty() ? inputs_ : hidden_.back().h), count, width),
+               from = numbers(adjoint, count, last_width_), to = numbers(before, count, width);
+    for (int64_t e = 0; e < count; e++, h += width, from += last_width_, to += width) {
+      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
+      T sum = has_last_bias_ ? T(from[width]) : T(0);
       for (int j = 0; j < width; j++) {
-        sum += h[e * width + j] * from[j];
-        before[e * width + j] = factor * from[j];
+        const T of_last = from[j];
+        sum += h[j] * of_last;
+        put(to, j, factor * of_last);
       }
-      if (times_cutoff_ && adjoints.distance)
-        adjoints.distance[e * adjoints.stride] += sum * scratch[count * cutoff_ + 2 * e + 1];
+      if (times_cutoff_ && adjoints.distance) adjoints.distance[e * adjoints.stride] += sum * cutoff[2 * e + 1];
     }
     std::swap(adjoint, before);
   }
   for (auto layer = hidden_.rbegin(); layer != hidden_.rend(); ++layer) {
     // z is replaced by its adjoint.
-    T *z = scratch + count * layer->z;
+    R *z = place(scratch, count, layer->z);
     kernels.gate_backward(activation_call(*layer, count, z, adjoint));
     if (!layer->norm_weight.empty()) normalize_backward(*layer, count, scratch, z);
     layer->product.backward(count, z, before);
     std::swap(adjoint, before);
   }
 
-  if (adjoints.distance)
-    for (int64_t e = 0; e < count; e++) {
-      T sum = 0;
-      for (int n = 0; n < num_basis_; n++)
-        sum += adjoint[e * num_inputs_ + n] * scratch[count * slopes_ + e * num_basis_ + n];
+  if (adjoints.distance) {
+    Pointer<T> of_inputs = numbers(adjoint, count, num_inputs_),
+               slopes = numbers(place(scratch, count, slopes_), count, num_basis_);
+    for (int64_t e = 0; e < count; e++, of_inputs += num_inputs_, slopes += num_basis_) {
+      T sum = T(0);
+      for (int n = 0; n < num_basis_; n++) sum += of_inputs[n] * slopes[n];
       adjoints.distance[e * adjoints.stride] += sum;
     }
+  }
   add_adjoints(sender_, count, adjoint, adjoints.sender_row, adjoints.sender);
   add_adjoints(receiver_, count, adjoint, adjoints.receiver_row, adjoints.receiver);
 }
@@ -275,18 +310,24 @@ std::size_t EdgeNetwork<T>::bytes() const {
   std::size_t numbers = 0;
   for (const Hidden &layer : hidden_) numbers += 2 * layer.product.weight.size();
   numbers += 2 * weights_.weight.size();
-  return numbers * sizeof(T);
+  return numbers * sizeof(R);
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                  \
-  template void EdgeNetwork<T>::forward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, T *, T *) const; \
-  template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, T *, const T *, \
-                                            const NetworkAdjoints<T> &) const;
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template void EdgeNetwork<T>::forward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *, Real<T> *) \
+      const;                                                                                                         \
+  template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *,           \
+                                            const Real<T> *, const NetworkAdjoints<T> &) const;
 
 template class EdgeNetwork<float>;
 template class EdgeNetwork<double>;
+template class EdgeNetwork<Dual<float>>;
+template class EdgeNetwork<Dual<double>>;
 EQUI_INSTANTIATE(float, float)
 EQUI_INSTANTIATE(float, double)
 EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
 
 }    // namespace equi

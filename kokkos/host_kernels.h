@@ -95,9 +95,9 @@ struct ConvEdges {
   const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
   int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
   // Weights of edges in the place of a table, for uvu paths: [table_row][ConvPlan::weights_row]. What `fraction` is
-  // then, and where derivatives by the weights go (of duals by backward alone): UnitCall.
+  // then, and where derivatives by the weights go: UnitCall.
   Pointer<const T> weights = {};
-  Real<T> *weights_adj = nullptr;
+  Pointer<T> weights_adj = {};
 };
 
 // A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.

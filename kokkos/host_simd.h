@@ -168,12 +168,7 @@ EQUI_INLINE void radial_weight(const UnitCall<T> &u, Row row, int q, Simd<T> f, 
 // The derivative by the weight of edge e, path q and the channels from c.
 template <class T>
 EQUI_INLINE void store_weight_adj(const UnitCall<T> &u, int e, int q, int c, Simd<T> v) {
-  if (!u.weights_adj) return;
-  Real<T> *to = u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c);
-  if constexpr (IS_DUAL<T>)
-    store(to, v.tangent);
-  else
-    store(to, v);
+  if (u.weights_adj) store(u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c), v);
 }
 
 template <class T>

@@ -372,7 +372,7 @@ void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, c
 
 // What the network of a convolution reads of the edges of a run.
 template <class T, class G>
-NetworkEdges<Real<T>, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
+NetworkEdges<T, G> ModelKokkos<T, G>::network_edges(Thread &thread, const Step &step, const Tile &run) {
   const int64_t *begin = edges_.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
   int *receiver = thread.receiver_row.reserve(2 * count), *species = receiver + count;
@@ -397,11 +397,10 @@ NetworkEdges<Real<T>, G> ModelKokkos<T, G>::network_edges(Thread &thread, const 
 // The weights of the edges that a network makes, each a bin of its own.
 template <class T, class G>
 RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const ConvolutionOp<T> &op,
-                                                       const NetworkEdges<R, G> &of, int *table_row, T *fraction,
+                                                       const NetworkEdges<T, G> &of, int *table_row, T *fraction,
                                                        R *bins_per_length) {
-  R *weights = thread.weights.reserve(of.count * op.plan().weights_row);
-  if constexpr (!IS_DUAL<T>)    // duals have no such networks
-    op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
+  R *weights = thread.weights.reserve(op.network()->weights_size(of.count));
+  op.network()->forward(*kernels_, of, thread.radial.reserve(op.network()->scratch_size(of.count)), weights);
   for (int64_t e = 0; e < of.count; e++) {
     table_row[e] = static_cast<int>(e);
     fraction[e] = T(1);
@@ -432,6 +431,8 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
 template <class T, class G>
 ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
                                            const int *other_row, const T *harmonics, const RadialRows<R> &radial) {
+  R *weights = op.network() ? thread.weights.data() : nullptr;
+  const int64_t plane = radial.rows * op.plan().weights_row;
   const ConvEdges<T> edges{count,
                            begin,
                            other_row,
@@ -442,8 +443,8 @@ ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T
                            thread.fraction.data(),
                            thread.bins_per_length.data(),
                            op.rows_per_bin(),
-                           make_pointer<const T>(op.network() ? thread.weights.data() : nullptr, 0),
-                           op.network() ? thread.weights.data() : nullptr};
+                           make_pointer<const T>(weights, plane),
+                           make_pointer<T>(weights, plane)};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
   return edges;
 }
@@ -548,12 +549,11 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
     kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows,
                        out_adj.first + run.first - tile.first, y_adj, slab.data, slab.rows, edge_slab_row_.data(),
                        thread.kernel.data());
-    if constexpr (!IS_DUAL<T>)
-      if (op.network()) {
-        const NetworkEdges<T, G> of = network_edges(thread, step, run);
-        op.network()->backward(*kernels_, of, thread.radial.data(), edges.weights_adj,
-                               {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
-      }
+    if (op.network()) {
+      const NetworkEdges<T, G> of = network_edges(thread, step, run);
+      op.network()->backward(*kernels_, of, thread.radial.data(), thread.weights.data(),
+                             {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
+    }
     G *adjoint = edges_.adjoint() + begin * num_y;
     for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
   });
@@ -562,7 +562,7 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
 // Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
 template <class T, class G>
 bool ModelKokkos<T, G>::writes_receivers(const Step &step) const {
-  const EdgeNetwork<R> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
+  const EdgeNetwork<T> *network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
   return network && network->reads_receiver() && !step.fixed_input && step.adjoint != Step::Adjoint::none;
 }
 
@@ -699,7 +699,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       T *fraction = thread.fraction.reserve(n);
       R *bins_per_length = thread.bins_per_length.reserve(n);
       const FeatureRows<R> x{feature_[layer.input]->data(), num_rows, 0};
-      const NetworkEdges<R, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
+      const NetworkEdges<T, G> of{n, distance, receiver_species, sender_species, receiver, sender_row, x};
       const RadialRows<R> radial =
           op.network() ? network_weights(thread, op, of, table_row, fraction, bins_per_length)
                        : op.radial(distance, function, n, 0, n, thread.radial.reserve(n * op.scratch_per_edge()),
@@ -711,13 +711,12 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       const R *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
       kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
                                 thread.kernel.data());
-      if constexpr (!IS_DUAL<T>)
-        if (op.network() && op.network()->reads_sender()) {
-          for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
-          op.network()->backward(
-              *kernels_, of, thread.radial.data(), edges.weights_adj,
-              {nullptr, 0, FeatureRows<T>{nullptr, 0, 0}, FeatureRows<T>{x_adj, count, 0}, nullptr, sender_row});
-        }
+      if (op.network() && op.network()->reads_sender()) {
+        for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
+        op.network()->backward(
+            *kernels_, of, thread.radial.data(), thread.weights.data(),
+            {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, FeatureRows<R>{x_adj, count, 0}, nullptr, sender_row});
+      }
       for (int g = 0; g < layout.num_groups(); g++) {
         const FeatureGroup &group = layout.group(g);
         for (int a = 0; a < count; a++) {

@@ -95,8 +95,8 @@ class ModelKokkos : public Evaluator {
   void add_repulsion();
   template <class F>
   void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
-  NetworkEdges<R, G> network_edges(Thread &thread, const Step &step, const Tile &run);
-  RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<R, G> &of,
+  NetworkEdges<T, G> network_edges(Thread &thread, const Step &step, const Tile &run);
+  RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<T, G> &of,
                                 int *table_row, T *fraction, R *bins_per_length);
   ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
   ConvEdges<T> conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,

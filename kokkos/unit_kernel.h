@@ -15,7 +15,7 @@
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 6;
+constexpr int UNIT_KERNEL_ABI = 7;
 
 // Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
 constexpr int CHANNEL_PAD = 16;
@@ -64,9 +64,9 @@ struct UnitCall {
   const T *y;    // [count][num_y] harmonics
   int num_y;
   T *y_adj;    // [count][num_y], added to; number 0 is dE/df
-  // With weights of edges: null, or where the derivative by each weight goes, in the places of the weights; of duals
-  // its tangent alone. May be the weights themselves, which are then replaced.
-  Real<T> *weights_adj;
+  // With weights of edges: null, or where the derivative by each weight goes, in the places of the weights. May be the
+  // weights themselves, which are then replaced.
+  Pointer<T> weights_adj;
   Pointer<T> d;            // scratch [num_d * channels]
   Pointer<T> x_adj;        // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
   const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead

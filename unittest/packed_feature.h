@@ -22,37 +22,49 @@ AlignedVector<T> nan_vector(std::size_t n) {
   return AlignedVector<T>(n, std::numeric_limits<T>::quiet_NaN());
 }
 
-// Where component m of channel u of a block lies in row r of a feature with `rows` rows.
-inline std::size_t packed_index(const FeatureLayout &layout, int64_t rows, int64_t r, int block, int u, int m) {
+// Where component m of channel u of a block lies in row r of a plane of a feature with `rows` rows.
+inline std::size_t packed_index(const FeatureLayout &layout, int64_t rows, int64_t r, int block, int u, int m,
+                                int plane = 0) {
   const FeatureBlock &b = layout.block(block);
   const FeatureGroup &g = layout.group(b.group);
-  return rows * g.offset + r * g.width() + m * g.channels + b.channel + u;
+  return rows * g.offset + r * g.width() + m * g.stride() + plane * g.channels + b.channel + u;
 }
 
-// Padded channels are zero.
+// Padded channels are zero. planes: the rows of each.
 template <class T>
-AlignedVector<T> pack(const Irreps &irreps, const Rows &x) {
-  const FeatureLayout layout(irreps);
-  AlignedVector<T> packed(x.size() * layout.row_size(), T(0));
-  for (std::size_t r = 0; r < x.size(); ++r)
-    for (int b = 0; b < irreps.size(); ++b)
-      for (int u = 0; u < irreps[b].mul; ++u)
-        for (int m = 0; m < irreps[b].irrep.dim(); ++m)
-          packed[packed_index(layout, x.size(), r, b, u, m)] =
-              static_cast<T>(x[r][irreps.offset(b) + u * irreps[b].irrep.dim() + m]);
+AlignedVector<T> pack_planes(const Irreps &irreps, const std::vector<Rows> &planes) {
+  const std::size_t rows = planes[0].size();
+  const FeatureLayout layout(irreps, static_cast<int>(planes.size()));
+  AlignedVector<T> packed(rows * layout.row_size(), T(0));
+  for (std::size_t p = 0; p < planes.size(); ++p)
+    for (std::size_t r = 0; r < rows; ++r)
+      for (int b = 0; b < irreps.size(); ++b)
+        for (int u = 0; u < irreps[b].mul; ++u)
+          for (int m = 0; m < irreps[b].irrep.dim(); ++m)
+            packed[packed_index(layout, rows, r, b, u, m, static_cast<int>(p))] =
+                static_cast<T>(planes[p][r][irreps.offset(b) + u * irreps[b].irrep.dim() + m]);
   return packed;
 }
+template <class T>
+AlignedVector<T> pack(const Irreps &irreps, const Rows &x) {
+  return pack_planes<T>(irreps, {x});
+}
 
 template <class T>
-Rows unpack(const Irreps &irreps, const AlignedVector<T> &packed, std::size_t rows) {
-  const FeatureLayout layout(irreps);
+Rows unpack_plane(const Irreps &irreps, const AlignedVector<T> &packed, std::size_t rows, int planes, int plane) {
+  const FeatureLayout layout(irreps, planes);
   Rows x(rows, std::vector<double>(irreps.dim()));
   for (std::size_t r = 0; r < rows; ++r)
     for (int b = 0; b < irreps.size(); ++b)
       for (int u = 0; u < irreps[b].mul; ++u)
         for (int m = 0; m < irreps[b].irrep.dim(); ++m)
-          x[r][irreps.offset(b) + u * irreps[b].irrep.dim() + m] = packed[packed_index(layout, rows, r, b, u, m)];
+          x[r][irreps.offset(b) + u * irreps[b].irrep.dim() + m] =
+              packed[packed_index(layout, rows, r, b, u, m, plane)];
   return x;
+}
+template <class T>
+Rows unpack(const Irreps &irreps, const AlignedVector<T> &packed, std::size_t rows) {
+  return unpack_plane<T>(irreps, packed, rows, 1, 0);
 }
 
 // Sum of the magnitudes of all padded channels; NaN if one of them is.

@@ -39,20 +39,6 @@ double dot(const std::vector<Vector3> &a, const std::vector<Vector3> &b) {
   return sum;
 }
 
-// Whether the evaluation knows second derivatives of a model: not yet of radial networks on features.
-bool is_known(const Model &model) {
-  for (const Layer &layer : model.layers)
-    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
-  return true;
-}
-
-std::vector<TinyCase> known_cases() {
-  std::vector<TinyCase> cases;
-  for (const TinyCase &c : all_cases())
-    if (is_known(c.model())) cases.push_back(c);
-  return cases;
-}
-
 KokkosOptions with_direction(KokkosOptions options) {
   options.directional = true;
   return options;
@@ -154,7 +140,7 @@ TEST_P(Directional, mixed_precision_is_near_double) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
-                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(known_cases())),
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(all_cases())),
                          [](const auto &info) {
                            return std::get<2>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table") +
                                   (std::get<1>(info.param) ? "_deterministic" : "");
@@ -162,7 +148,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
 
 // Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one.
 TEST(DirectionalKernels, instruction_sets_agree) {
-  for (const TinyCase &tiny : known_cases()) {
+  for (const TinyCase &tiny : all_cases()) {
     const Model model = tiny.model();
     const Structure structure = random_structure(model.num_species(), 9);
     const std::vector<Vector3> direction = random_direction(structure.size(), 3);
@@ -181,19 +167,8 @@ TEST(DirectionalKernels, instruction_sets_agree) {
   }
 }
 
-TEST(DirectionalModels, radial_networks_on_features_are_refused) {
-  int num_refused = 0;
-  for (const TinyCase &tiny : all_cases()) {
-    const Model model = tiny.model();
-    if (is_known(model)) continue;
-    EXPECT_THROW(make_kokkos(model, with_direction({})), std::invalid_argument) << tiny.name;
-    num_refused++;
-  }
-  EXPECT_GT(num_refused, 0);
-}
-
 TEST(DirectionalEdges, atoms_without_neighbours_feel_nothing) {
-  const Model model = known_cases()[0].model();
+  const Model model = all_cases()[0].model();
   for (const int num_atoms : {0, 1, 2}) {
     Structure alone;
     for (int i = 0; i < num_atoms; ++i) {

@@ -31,6 +31,9 @@ CASES = {
     "mace_density": ("mace/density", heavy_salt()),
     "mace_nonlinear": ("mace/nonlinear_transform", rutile()),
     "mace_chebyshev": ("mace/chebyshev", rock_salt((2, 1, 1))),
+    "mace_weights_of_features": ("mace/attention_all", oxide()),
+    "mace_weights_of_features_late_cutoff": ("mace/attention_options", rock_salt()),
+    "mace_weights_of_features_edge_irreps": ("mace/attention_edge_irreps", sheared()),
     "nequip": ("nequip/checkpoint_options", oxide()),
 }
 
@@ -77,7 +80,8 @@ def test_hessian_vector_products_equal_autograd(lammps, name):
 
 
 @pytest.mark.parametrize("model, atoms", [("sevennet-0", rock_salt((2, 1, 1))), ("mace/density", heavy_salt()),
-                                          ("sevennet-0", corner()), ("nequip", sheared())])  # fmt: skip
+                                          ("sevennet-0", corner()), ("nequip", sheared()),
+                                          ("mace/attention_all", oxide()), ("mace/attention_options", corner())])  # fmt: skip
 def test_ranks_agree(lammps, model, atoms):
     one = product(lammps, model, atoms)
     for ranks in (2, 4):
