@@ -223,7 +223,7 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
       std::fill_n(x_adj, own.rows * kernels.in.row_size(), T(0));
     }
     Buffer<N> ys, y_adj, fractions;
-    Buffer<T> ws, w_adj, outs, gs, ones;
+    Buffer<T> ws, outs, gs, ones;
     Buffer<char> scratch;
     std::vector<int64_t> begin;
     std::vector<int> rows;
@@ -286,7 +286,7 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
         T *cotangent = gs.reserve(count * kernels.out.row_size());
         for (int64_t k = i; k < end; k++)
           pack_row<N>(irreps_out, kernels.out, g + k * out_dim, nullptr, cotangent, count, k - i);
-        of.weights_adj = make_pointer<N>(w_adj.reserve(PLANES<N> * n * weights_row), n * weights_row);
+        of.weights_adj = make_pointer<N>(weights, n * weights_row);    // in their places
         N *of_y = y_adj.reserve(n * num_y);
         adjoint_row.resize(n);
         for (int64_t k = 0; k < n; k++) adjoint_row[k] = static_cast<int>(sorted.sender[first + k] - own.first);
@@ -299,7 +299,7 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
             const int column = product_.harmonic_column[c];
             if (column >= 0) results.y_adj[e * y_dim + column] = IS_DUAL<N> ? tangent_of(v) : value_of(v);
           }
-          const T *from = w_adj.data() + ((PLANES<N> - 1) * n + k) * weights_row;
+          const T *from = weights + ((PLANES<N> - 1) * n + k) * weights_row;
           for (const WeightRun<T> &r : runs)
             for (int u = 0; u < r.size; u++) results.w_adj[e * num_weights + r.user + u] = r.scale * from[r.kernel + u];
         }
