@@ -86,7 +86,7 @@ class EdgeNetwork {
 
   Product make_product(const Matrix &m) const;
   // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
-  int64_t basis_size() const { return (1 + PLANES<T>)*num_basis_ * static_cast<int64_t>(sizeof(double) / sizeof(R)); }
+  int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
   // Where the array of the scratch begins that has so many numbers per edge before it, and the numbers of an array with
   // rows of `width`.
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
