@@ -34,6 +34,10 @@ set(options
     -DMPI_CXX_COMPILER=${EQUI_PYTHON_PREFIX}/bin/mpicxx
     -DEXTERNAL_KOKKOS=ON
     -DKokkos_ROOT=${EQUI_KOKKOS_PREFIX})
+if(EQUI_CUDA)
+  # A Kokkos that was built with CUDA as a language of CMake does not name these to a C++ compiler.
+  list(APPEND options "-DCMAKE_CXX_FLAGS=-arch=sm_${CMAKE_CUDA_ARCHITECTURES} --extended-lambda")
+endif()
 foreach(package EXTRA-COMPUTE EXTRA-FIX KOKKOS MANYBODY MC MOLECULE PHONON PLUGIN REPLICA)
   list(APPEND options -DPKG_${package}=ON)
 endforeach()
@@ -50,8 +54,7 @@ if(NOT EXISTS ${lammps_build}/.complete)
   equi_say("building LAMMPS from ${lammps_source} in ${lammps_build} (once, ten to fifteen minutes on two cores)")
   set(environment "")
   if(EQUI_CUDA)
-    set(environment ${CMAKE_COMMAND} -E env NVCC_WRAPPER_DEFAULT_ARCH=sm_${CMAKE_CUDA_ARCHITECTURES}
-        NVCC_WRAPPER_DEFAULT_COMPILER=${CMAKE_CXX_COMPILER})
+    set(environment ${CMAKE_COMMAND} -E env NVCC_WRAPPER_DEFAULT_COMPILER=${CMAKE_CXX_COMPILER})
   endif()
   equi_run("configuring LAMMPS" ${environment} ${CMAKE_COMMAND} -G ${CMAKE_GENERATOR} -S ${lammps_source}/cmake
            -B ${lammps_build} ${options})
