@@ -1,5 +1,6 @@
-// What a Hessian-vector product costs, in evaluations of energy and forces: both in turn on a jittered rock salt
-// crystal, the shortest time of each.
+// What second derivatives cost, in evaluations of energy and forces: all in turn on a jittered rock salt crystal, the
+// shortest time of each. A Hessian-vector product along a random direction; and a row of the dynamical matrix, which is
+// the product with a vector of one atom, where values are kept from row to row.
 //
 //   bench_hessian_vector FILE.equi ELEMENT ELEMENT [CELLS per side] [double|mixed] [rounds]
 #include "evaluator.h"
@@ -29,35 +30,49 @@ int main(int argc, char **argv) {
   const auto plain = make_kokkos_evaluator(model, options);
   options.directional = true;
   const auto duals = make_kokkos_evaluator(model, options);
+  options.keep_values = true;
+  const auto kept = make_kokkos_evaluator(model, options);
   std::vector<std::array<double, 3>> direction(s.positions.size()), of_atoms(s.neighborhood.num_receivers);
   std::mt19937 random(1);
   std::uniform_real_distribution<double> component(-1.0, 1.0);
   for (auto &d : of_atoms)
     for (double &c : d) c = component(random);
   for (size_t a = 0; a < direction.size(); ++a) direction[a] = of_atoms[s.owner[a]];
+  std::vector<std::array<double, 3>> of_one_atom(direction.size());
   std::vector<std::array<double, 3>> forces(s.positions.size()), tangents(s.positions.size());
   EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
   request.forces = reinterpret_cast<double(*)[3]>(forces.data());
   EvaluationRequest with_direction = request;
   with_direction.direction = reinterpret_cast<const double(*)[3]>(direction.data());
+  with_direction.forces = nullptr;
   with_direction.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
+  EvaluationRequest row = with_direction;
+  row.direction = reinterpret_cast<const double(*)[3]>(of_one_atom.data());
   NoExchange none;
   plain->set_neighborhood(s.neighborhood);
   duals->set_neighborhood(s.neighborhood);
+  kept->set_neighborhood(s.neighborhood);
+  kept->evaluate(row, none);
+  row.same_positions = true;
   const auto seconds = [&](Evaluator &e, const EvaluationRequest &r) {
     const auto begin = std::chrono::steady_clock::now();
     e.evaluate(r, none);
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   };
-  double best[2] = {1e300, 1e300};
+  double best[3] = {1e300, 1e300, 1e300};
   for (int round = 0; round <= rounds; ++round) {
-    const double times[2] = {seconds(*plain, request), seconds(*duals, with_direction)};
-    for (int k = 0; round > 0 && k < 2; ++k) best[k] = std::min(best[k], times[k]);
+    const int atom = static_cast<int>(random() % s.neighborhood.num_receivers);
+    for (size_t a = 0; a < of_one_atom.size(); ++a)
+      of_one_atom[a] = s.owner[a] == atom ? of_atoms[atom] : std::array<double, 3>{};
+    const double times[3] = {seconds(*plain, request), seconds(*duals, with_direction), seconds(*kept, row)};
+    for (int k = 0; round > 0 && k < 3; ++k) best[k] = std::min(best[k], times[k]);
   }
   std::printf("%s%s", plain->describe().c_str(), duals->describe().c_str());
-  std::printf("%d atoms, %s: forces %.2f ms, Hessian-vector product %.2f ms, ratio %.2f\n",
-              s.neighborhood.num_receivers, is_double ? "double" : "mixed", best[0] * 1e3, best[1] * 1e3,
-              best[1] / best[0]);
+  std::printf(
+      "%d atoms, %s: forces %.2f ms, Hessian-vector product %.2f ms, ratio %.2f, row of the dynamical matrix "
+      "%.2f ms, ratio %.2f\n",
+      s.neighborhood.num_receivers, is_double ? "double" : "mixed", best[0] * 1e3, best[1] * 1e3, best[1] / best[0],
+      best[2] * 1e3, best[2] / best[0]);
   return 0;
 }

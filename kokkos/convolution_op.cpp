@@ -78,6 +78,14 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
 }
 
 template <class T>
+bool ConvolutionOp<T>::has_rigid_kernels() const {
+  const auto &units = product_.units();
+  return rows_per_bin() == 6 && std::all_of(units.begin(), units.end(), [](const ConvUnit<T> &unit) {
+           return unit.kernel && unit.kernel->rigid_forward;
+         });
+}
+
+template <class T>
 std::string ConvolutionOp<T>::describe() const {
   std::string text = std::to_string(product_.table_columns().size()) + " weights, ";
   if (network_) return text + "network on features of the atoms at each edge, no table";

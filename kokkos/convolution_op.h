@@ -60,6 +60,9 @@ class ConvolutionOp {
   // Units without a generated kernel for the table at hand.
   int num_generic_units() const;
 
+  // Whether all units have kernels that write the tangents of rigid edges alone.
+  bool has_rigid_kernels() const;
+
   // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
   std::string describe() const;
 

@@ -32,19 +32,23 @@ void in_slices(bool transpose_b, int64_t m, int n, int k, const F &f) {
 
 }    // namespace
 
-void gemm(bool transpose_b, int64_t m, int n, int k, const float *a, const float *b, float beta, float *c) {
+void gemm(bool transpose_b, int64_t m, int n, int k, const float *a, const float *b, float beta, float *c, int a_stride,
+          int c_stride) {
+  const int lda = a_stride > 0 ? a_stride : k, ldc = c_stride > 0 ? c_stride : n;
   in_slices(transpose_b, m, n, k, [&](int64_t first, int rows) {
     EQUI_BLAS(cblas_sgemm)
-    (CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, rows, n, k, 1.0f, a + first * k, k, b,
-     transpose_b ? k : n, beta, c + first * n, n);
+    (CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, rows, n, k, 1.0f, a + first * lda, lda, b,
+     transpose_b ? k : n, beta, c + first * ldc, ldc);
   });
 }
 
-void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const double *b, double beta, double *c) {
+void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const double *b, double beta, double *c,
+          int a_stride, int c_stride) {
+  const int lda = a_stride > 0 ? a_stride : k, ldc = c_stride > 0 ? c_stride : n;
   in_slices(transpose_b, m, n, k, [&](int64_t first, int rows) {
     EQUI_BLAS(cblas_dgemm)
-    (CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, rows, n, k, 1.0, a + first * k, k, b,
-     transpose_b ? k : n, beta, c + first * n, n);
+    (CblasRowMajor, CblasNoTrans, transpose_b ? CblasTrans : CblasNoTrans, rows, n, k, 1.0, a + first * lda, lda, b,
+     transpose_b ? k : n, beta, c + first * ldc, ldc);
   });
 }
 

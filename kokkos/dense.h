@@ -7,9 +7,12 @@
 
 namespace equi {
 
-// C = A B + beta C, all row-major; A [m,k], C [m,n] contiguous; B is [k,n], or [n,k] if transpose_b.
-void gemm(bool transpose_b, int64_t m, int n, int k, const float *a, const float *b, float beta, float *c);
-void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const double *b, double beta, double *c);
+// C = A B + beta C, all row-major; A [m,k], C [m,n] with rows so far apart (0: contiguous); B is [k,n], or [n,k] if
+// transpose_b.
+void gemm(bool transpose_b, int64_t m, int n, int k, const float *a, const float *b, float beta, float *c,
+          int a_stride = 0, int c_stride = 0);
+void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const double *b, double beta, double *c,
+          int a_stride = 0, int c_stride = 0);
 
 // Must be called once before the first product.
 void start_dense();

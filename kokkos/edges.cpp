@@ -55,6 +55,7 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
   const int N = n.num_receivers;
   int64_t *begin = begin_.reserve(N + 1);
   int64_t *candidate_edge = candidate_edge_.reserve(n.first[N]);
+  int64_t *num_rigid = IS_DUAL<G> ? num_rigid_.reserve(N) : nullptr;
 
   begin[0] = 0;
   parallel("equi:count", N, [&](int64_t i) {
@@ -71,6 +72,17 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
       count += inside;
     }
     begin[i + 1] = count;
+    if constexpr (IS_DUAL<G>) {
+      int64_t number = 0;
+      for (const bool rigid : {true, false}) {
+        for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
+          const int j = n.sender_atom[c];
+          if (candidate_edge[c] >= 0 && rigid == (!v || std::equal(v[j], v[j] + 3, v[n.receiver[i]])))
+            candidate_edge[c] = number++;
+        }
+        if (rigid) num_rigid[i] = number;
+      }
+    }
   });
   for (int i = 0; i < N; i++) begin[i + 1] += begin[i];
   size_ = begin[N];
@@ -126,7 +138,7 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
 
   const auto add_force = [&](int atom, double sign, const D f[3]) {
     for (int k = 0; k < 3; k++) {
-      request.forces[atom][k] += sign * value_of(f[k]);
+      if (request.forces) request.forces[atom][k] += sign * value_of(f[k]);
       if (request.force_tangents) request.force_tangents[atom][k] += sign * tangent_of(f[k]);
     }
   };
@@ -189,15 +201,16 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
 template <class T, class G>
 std::size_t Edges<T, G>::bytes() const {
   return begin_.bytes() + candidate_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + distance_.bytes() +
-         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + receiver_virial_.bytes() +
-         transposed_.size() * (sizeof(int64_t) + sizeof(int)) + transposed_begin_.size() * sizeof(int64_t) +
-         row_atom_.size() * sizeof(int);
+         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + num_rigid_.bytes() +
+         receiver_virial_.bytes() + transposed_.size() * (sizeof(int64_t) + sizeof(int)) +
+         transposed_begin_.size() * sizeof(int64_t) + row_atom_.size() * sizeof(int);
 }
 
 template <class T, class G>
 std::size_t Edges<T, G>::growth(int64_t num_edges) const {
   const int64_t N = neighborhood_->num_receivers;
-  return begin_.growth(N + 1) + candidate_edge_.growth(neighborhood_->first[N]) + sender_row_.growth(num_edges) +
+  return begin_.growth(N + 1) + (IS_DUAL<G> ? num_rigid_.growth(N) : 0) +
+         candidate_edge_.growth(neighborhood_->first[N]) + sender_row_.growth(num_edges) +
          sender_species_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
          adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges) +
          receiver_virial_.growth(9 * N);

@@ -38,6 +38,9 @@ class Edges {
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
   G *adjoint() { return adjoint_.data(); }
 
+  // Of duals: edges of receiver i that are rigid, so that their ends move alike. They come before the others.
+  int64_t num_rigid(int i) const { return num_rigid_.data()[i]; }
+
   int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff
 
   // Transposed: the candidates that point at a row, in the order of receivers, and the edge of each (-1 beyond the
@@ -58,7 +61,7 @@ class Edges {
   const Neighborhood *neighborhood_ = nullptr;
   int64_t size_ = 0;
   Collision collision_;
-  Buffer<int64_t> begin_, candidate_edge_;
+  Buffer<int64_t> begin_, candidate_edge_, num_rigid_;
   Buffer<int> sender_row_, sender_species_;
   Buffer<G> distance_, direction_, adjoint_, force_;
   Buffer<T> harmonics_;

@@ -36,10 +36,24 @@ bool needs_input(const Layer &layer) {
   return is<Gate>(layer) || is<DensityNormalization>(layer) || is<SymmetricContraction>(layer);
 }
 
+// What layers that are not linear write cannot be told from what others add to it.
+bool can_keep_values(const Model &model) {
+  std::vector<int> writers(model.features.size(), 0);
+  for (const Layer &layer : model.layers)
+    if (ports(layer).output >= 0) writers[ports(layer).output]++;
+  for (const Layer &layer : model.layers) {
+    const int output = ports(layer).output;
+    if (output >= 0 && writers[output] > 1 && !is<Linear>(layer)) return false;
+    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
+  }
+  return true;
+}
+
 }    // namespace
 
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes) {
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes, bool keep_values) {
   EvaluationPlan plan;
+  plan.keeps_values = keep_values && !gather_senders && can_keep_values(model);
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
   for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], planes);
@@ -60,7 +74,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
   }
 
   std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), readers(num_features, 0);
-  std::vector<bool> kept_output(num_features, false), needed_input(num_features, false);
+  std::vector<bool> kept_output(num_features, false), needed_input(num_features, false),
+      kept_value(num_features, false), kept_adjoint(num_features, false);
   plan.stages.emplace_back();
   for (size_t k = 0; k < model.layers.size(); k++) {
     const Layer &layer = model.layers[k];
@@ -84,6 +99,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
     }
     if (p.input >= 0) readers[p.input]++;
     if (needs_input(layer)) needed_input[p.input] = true;
+    if (plan.keeps_values && is<Readout>(layer)) kept_value[p.input] = true;
+    if (plan.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint[p.output] = true;
     Step step;
     step.layer = static_cast<int>(k);
     step.fixed_input = p.input >= 0 && fixed[p.input];
@@ -108,7 +125,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
       feature.storage = Storage::rows;
-    else if (needed_input[f] || first_stage[f] != last_stage[f])
+    else if (needed_input[f] || kept_value[f] || first_stage[f] != last_stage[f])
       feature.storage = Storage::owned;
     else if (first_stage[f] >= 0) {
       Stage &stage = plan.stages[first_stage[f]];
@@ -116,6 +133,18 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int
       int64_t &used = kept_output[f] ? stage.stage_row_size : stage.tile_row_size;
       feature.offset = used;
       used += feature.layout.row_size();
+    }
+    if (plan.keeps_values && first_stage[f] >= 0) {
+      if (feature.storage == Storage::rows)
+        feature.adjoint_storage = Storage::rows;
+      else if (kept_adjoint[f] || first_stage[f] != last_stage[f])
+        feature.adjoint_storage = Storage::owned;
+      else if (feature.storage == Storage::tile)
+        feature.adjoint_offset = feature.offset;
+      else {
+        feature.adjoint_offset = plan.stages[first_stage[f]].tile_row_size;
+        plan.stages[first_stage[f]].tile_row_size += feature.layout.row_size();
+      }
     }
     if (needed_input[f] && readers[f] > 1)
       throw std::invalid_argument("feature " + model.feature_names[f] +

@@ -28,6 +28,10 @@ struct FeaturePlan {
   Storage storage = Storage::tile;
   int64_t offset = 0;    // storage tile, stage: numbers per row before this feature in the scratch
   int consumer = -1;     // storage rows: the stage that begins with the convolution of this feature
+  // With kept values the adjoint has memory of its own: of the storage rows, owned or tile. Otherwise it takes the
+  // place of the value, or for the storage rows, memory that stages share.
+  Storage adjoint_storage = Storage::tile;
+  int64_t adjoint_offset = 0;
 };
 
 // A layer of the model within a stage.
@@ -52,12 +56,16 @@ struct EvaluationPlan {
   std::vector<int> fixed_layers;    // evaluated once per species, in order
   std::vector<Stage> stages;
   int max_exchanged_row_size = 0;    // of all exchanged inputs
+  // Values, and adjoints, that a layer reads which is not linear outlive an evaluation, so that another of the same
+  // positions can do with tangents alone.
+  bool keeps_values = false;
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
-// tile. planes: of the features (feature_layout.h). Throws std::invalid_argument if the layers cannot be scheduled (for
-// example two gates that read one feature).
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes = 1);
+// tile. planes: of the features (feature_layout.h). keep_values: if it can be, which it cannot where senders are
+// gathered, radial networks read features, or a layer that is not linear is one of several that write a feature. Throws
+// std::invalid_argument if the layers cannot be scheduled (for example two gates that read one feature).
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes = 1, bool keep_values = false);
 
 }    // namespace equi
 

@@ -21,6 +21,9 @@ inline int padded(int channels) {
   return (channels + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
 }
 
+// Which planes an operation works on.
+enum class Planes { all, tangents };
+
 struct FeatureGroup {
   Irrep irrep;
   int channels = 0;    // padded, of all its blocks
@@ -28,6 +31,18 @@ struct FeatureGroup {
   int planes = 1;
   int stride() const { return planes * channels; }    // between components
   int width() const { return irrep.dim() * stride(); }
+
+  // Channels of one component and plane are a vector. A row has so many in these planes, the first after `first`
+  // numbers, one after the other at a distance.
+  int num_vectors(Planes p) const { return p == Planes::all ? irrep.dim() * planes : irrep.dim(); }
+  int first_vector(Planes p) const { return p == Planes::all ? 0 : channels; }
+  int vector_stride(Planes p) const { return p == Planes::all ? channels : stride(); }
+  // f(first, count) for the contiguous numbers of a row in these planes.
+  template <class F>
+  void for_numbers(Planes p, const F &f) const {
+    if (p == Planes::all) return f(0, width());
+    for (int m = 0; m < irrep.dim(); m++) f(first_vector(p) + m * stride(), channels);
+  }
 };
 
 struct FeatureBlock {

@@ -98,6 +98,9 @@ struct ConvEdges {
   // then, and where derivatives by the weights go: UnitCall.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
+  // Of duals: no edge moves, and what forward and backward write has its values already. Kernels that can write
+  // tangents alone do (UnitKernel::rigid_forward); others write the same values again, or add them to adjoints.
+  bool are_rigid = false;
 };
 
 // A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.

@@ -166,13 +166,15 @@ struct GenericUnit {
   }
 };
 
-// The generated kernel of a unit if there is one for this kind of table, else the generic one.
+// The generated kernel of a unit if there is one for this kind of table, else the generic one. rigid: null, or the
+// generated kernel of edges that do not move.
 template <class T, class Generated, class Generic>
-static void call_unit(Generated generated, Generic generic, const GenericUnit<T> &walker, const UnitCall<T> &u) {
+static void call_unit(Generated generated, void (*UnitKernel<T>::*rigid)(const UnitCall<T> &), Generic generic,
+                      const GenericUnit<T> &walker, const UnitCall<T> &u) {
   const UnitKernel<T> *kernel = walker.unit.kernel;
   const bool is_exact = walker.rows == 2 || walker.rows == 3;
-  const auto function =
-      kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
+  auto function = kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
+  if (kernel && rigid && walker.rows == 6) function = kernel->*rigid;
   if (function)
     function(u);
   else
@@ -405,7 +407,8 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Re
       set_atom(plan, edges, a, u);
       set_outputs(plan, unit, out, out_rows, out_begin + a, s);
       y = make_forms(plan, unit, y, u.count, s.forms);
-      call_unit<T>(&UnitKernel<T>::forward, &GenericUnit<T>::forward, generic, u);
+      call_unit<T>(&UnitKernel<T>::forward, edges.are_rigid ? &UnitKernel<T>::rigid_forward : nullptr,
+                   &GenericUnit<T>::forward, generic, u);
     }
   }
 }
@@ -443,7 +446,8 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const R
       u.x_adj_row = x_adj_row + begin;
       // Only read.
       set_outputs(plan, unit, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
-      call_unit<T>(&UnitKernel<T>::backward, &GenericUnit<T>::backward, generic, u);
+      call_unit<T>(&UnitKernel<T>::backward, edges.are_rigid ? &UnitKernel<T>::rigid_backward : nullptr,
+                   &GenericUnit<T>::backward, generic, u);
     }
   }
   // By the distance, no longer by the fraction of the bin.
@@ -479,7 +483,7 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
       u.x_adj = make_pointer<T>(
           x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel, unit.in_channels);
       y = make_forms(plan, unit, y, u.count, s.forms);
-      call_unit<T>(&UnitKernel<T>::gather, &GenericUnit<T>::gather, generic, u);
+      call_unit<T>(&UnitKernel<T>::gather, nullptr, &GenericUnit<T>::gather, generic, u);
     }
   }
 }

@@ -32,7 +32,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       options_(options),
       set_(set),
       kernels_(&host_kernels<T>(set)),
-      plan_(make_evaluation_plan(model, options.deterministic, PLANES<T>)),
+      plan_(make_evaluation_plan(model, options.deterministic, PLANES<T>, options.keep_values && IS_DUAL<T>)),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff) {
   start_dense();
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -70,7 +70,10 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     }
     ops_.push_back(std::move(op));
   }
-  for (size_t f = 0; f < plan_.features.size(); f++) feature_.push_back(std::make_unique<Buffer<R>>());
+  for (size_t f = 0; f < plan_.features.size(); f++) {
+    feature_.push_back(std::make_unique<Buffer<R>>());
+    adjoint_.push_back(std::make_unique<Buffer<R>>());
+  }
   evaluate_fixed_features();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
@@ -165,6 +168,7 @@ std::string ModelKokkos<T, G>::describe() const {
 template <class T, class G>
 void ModelKokkos<T, G>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
+  values_are_kept_ = false;
   edges_.set_neighborhood(n);
   receiver_species_.assign(n.row_species.begin(), n.row_species.begin() + n.num_receivers);
   divide_tiles();
@@ -249,12 +253,15 @@ void ModelKokkos<T, G>::for_row_buffers(Self &self, const F &f) {
     const FeaturePlan &feature = plan.features[k];
     if (feature.storage == Storage::rows) f(*self.feature_[k], rows * feature.layout.row_size());
     if (feature.storage == Storage::owned) f(*self.feature_[k], owned * feature.layout.row_size());
+    if (plan.keeps_values && feature.adjoint_storage != Storage::tile)
+      f(*self.adjoint_[k],
+        (feature.adjoint_storage == Storage::rows ? rows : owned) * static_cast<int64_t>(feature.layout.row_size()));
   }
   int64_t stage_row_size = 0;
   bool exchanged[2] = {false, false};
   for (size_t s = 0; s < plan.stages.size(); s++) {
     stage_row_size = std::max(stage_row_size, plan.stages[s].stage_row_size);
-    if (plan.stages[s].exchanged_input >= 0) exchanged[s % 2] = true;
+    if (plan.stages[s].exchanged_input >= 0 && !plan.keeps_values) exchanged[s % 2] = true;
   }
   f(self.stage_scratch_, owned * stage_row_size);
   for (int k = 0; k < 2; k++)
@@ -294,6 +301,12 @@ const FeaturePieces<Real<T>> &ModelKokkos<T, G>::pieces(int feature, R *data) {
 template <class T, class G>
 FeatureRows<Real<T>> ModelKokkos<T, G>::rows_of(Thread &thread, const Tile &tile, int feature, bool adjoint) {
   const FeaturePlan &plan = plan_.features[feature];
+  if (adjoint && plan_.keeps_values) {
+    if (plan.adjoint_storage == Storage::tile)
+      return {thread.features.data() + tile.count * plan.adjoint_offset, tile.count, 0};
+    return {adjoint_[feature]->data(), plan.adjoint_storage == Storage::rows ? neighborhood_->num_rows : num_owned(),
+            tile.first};
+  }
   switch (plan.storage) {
     case Storage::rows:
       return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature]->data(), neighborhood_->num_rows,
@@ -351,21 +364,59 @@ SpeciesOrder ModelKokkos<T, G>::contraction_order(Thread &thread, const Contract
   return {order, begin};
 }
 
-// f(run) for the runs of a tile's receivers whose weights are made together: the tile itself unless a network makes
-// them.
+// Where tangents alone are computed: which rows of the stage's input have any.
+template <class T, class G>
+void ModelKokkos<T, G>::find_moving_senders(const Stage &stage) {
+  if (planes_ == Planes::all || stage.exchanged_input < 0) return;
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const FeatureRows<R> x{feature_[stage.exchanged_input]->data(), neighborhood_->num_rows, 0};
+  row_moves_.resize(neighborhood_->num_rows);
+  Kokkos::parallel_for("equi:moving", Kokkos::RangePolicy<HostExec>(0, neighborhood_->num_rows), [&](int row) {
+    bool moves = false;
+    for (int g = 0; g < layout.num_groups() && !moves; g++) {
+      const FeatureGroup &group = layout.group(g);
+      const R *numbers = x.group(group) + static_cast<int64_t>(row) * group.width();
+      group.for_numbers(Planes::tangents, [&](int first, int count) {
+        moves = moves || std::any_of(numbers + first, numbers + first + count, [](R t) { return t != R(0); });
+      });
+    }
+    row_moves_[row] = moves;
+  });
+}
+
+template <class T, class G>
+typename ModelKokkos<T, G>::Motion ModelKokkos<T, G>::motion(const Step &step, int receiver, bool forward) const {
+  if (planes_ == Planes::all) return Motion::all_edges;
+  const int64_t *begin = edges_.begin() + receiver;
+  if constexpr (IS_DUAL<T>)
+    if (const int64_t rigid = edges_.num_rigid(receiver); rigid < begin[1] - begin[0])
+      return rigid == 0 ? Motion::all_edges : Motion::some_edges;
+  if (!forward) return Motion::senders;    // all adjoints may have tangents
+  if (!step.fixed_input)
+    for (int64_t e = begin[0]; e < begin[1]; e++)
+      if (row_moves_[edges_.sender_row()[e]]) return Motion::senders;
+  return Motion::nothing;
+}
+
+// f(run) for the runs of a tile's receivers that a kernel takes together: of one kind of motion, a single one if it has
+// both kinds of edges, and no more edges than a network makes the weights of at a time.
 template <class T, class G>
 template <class F>
-void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f) {
-  if (!op.network()) {
+void ModelKokkos<T, G>::for_runs(const Step &step, const Tile &tile, bool forward, const F &f) {
+  const bool has_network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
+  if (planes_ == Planes::all && !has_network) {
     f(tile);
     return;
   }
   const int64_t *begin = edges_.begin();
   const int end = tile.first + tile.count;
   for (int first = tile.first; first < end;) {
+    const Motion of_run = motion(step, first, forward);
     int last = first + 1;
-    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
-    f(Tile{first, last - first});
+    while (last < end && of_run != Motion::some_edges && motion(step, last, forward) == of_run &&
+           (!has_network || begin[last + 1] - begin[first] <= NETWORK_EDGES))
+      last++;
+    f(Tile{first, last - first, of_run});
     first = last;
   }
 }
@@ -423,8 +474,63 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
           ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
           : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
                       thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  return conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
-                    edges_.harmonics(), radial);
+  ConvEdges<T> edges =
+      conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                 edges_.harmonics(), radial);
+  edges.are_rigid = run.motion == Motion::senders;
+  return edges;
+}
+
+// What a rigid run's tangents come from. Reuses the scratch of run_edges().
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::edges_of_moving_senders(Thread &thread, const Tile &run, const ConvEdges<T> &edges) {
+  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[run.count] - first;
+  const int *sender = edges.other_row + first;
+  if (std::all_of(sender, sender + count, [&](int row) { return row_moves_[row]; })) return edges;
+  const int num_y = edges_.num_y();
+  int64_t *begin = thread.gather_begin.reserve(run.count + 1);
+  int *row = thread.receiver_row.reserve(count), *table_row = thread.table_row.data();
+  T *y = thread.gather_y.reserve(count * num_y), *fraction = thread.fraction.data();
+  int64_t n = 0;
+  begin[0] = 0;
+  for (int a = 0; a < run.count; a++) {
+    for (int64_t e = edges.edge_begin[a]; e < edges.edge_begin[a + 1]; e++) {
+      if (!row_moves_[edges.other_row[e]]) continue;
+      row[n] = edges.other_row[e];
+      table_row[n] = table_row[e - first];
+      fraction[n] = fraction[e - first];
+      std::copy_n(edges.y + e * num_y, num_y, y + n * num_y);
+      n++;
+    }
+    begin[a + 1] = n;
+  }
+  ConvEdges<T> moving = edges;
+  moving.edge_begin = begin;
+  moving.other_row = row;
+  moving.y = y;
+  return moving;
+}
+
+// f(edges, number of edges before them) for the edges of a run, or of one receiver for the rigid ones and the others.
+template <class T, class G>
+template <class F>
+void ModelKokkos<T, G>::for_parts(const Tile &run, const ConvEdges<T> &edges, const F &f) {
+  if (run.motion != Motion::some_edges) {
+    f(edges, 0);
+    return;
+  }
+  const int64_t begin = edges.edge_begin[0], middle = begin + edges_.num_rigid(run.first);
+  ConvEdges<T> part = edges;
+  const int64_t rigid[2] = {begin, middle}, others[2] = {middle, edges.edge_begin[1]};
+  part.edge_begin = rigid;
+  part.are_rigid = true;
+  f(part, 0);
+  part.edge_begin = others;
+  part.are_rigid = false;
+  part.table_row += middle - begin;
+  part.fraction += middle - begin;
+  part.bins_per_length += middle - begin;
+  f(part, middle - begin);
 }
 
 // Edges whose places in the rows of `radial` are the thread's. Reserves what the kernels need for them.
@@ -463,10 +569,14 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         if (!step.fixed_input) {
           const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
           linear.forward(tile.count, rows_of(thread, tile, l->input, false), y, species,
-                         thread.linear.reserve(linear.scratch_size(tile.count)));
+                         thread.linear.reserve(linear.scratch_size(tile.count)), planes_);
           continue;
         }
         const FeatureLayout &layout = plan_.features[l->output].layout;
+        if (planes_ == Planes::tangents) {
+          if (!l->accumulate) set_to_zero(y, layout, tile.count, planes_);
+          continue;
+        }
         const FeatureRows<const R> from{fixed_result_[step.layer].data(), model_.num_species(), 0};
         for (int g = 0; g < layout.num_groups(); g++) {
           const int width = layout.group(g).width();
@@ -480,10 +590,34 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
         const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
         const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
-        for_runs(convolution, tile, [&](const Tile &run) {
-          const ConvEdges<T> edges = run_edges(thread, step, run);
-          kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
-                            thread.kernel.data());
+        for_runs(step, tile, true, [&](const Tile &run) {
+          const int64_t first = y.first + run.first - tile.first;
+          if (run.motion == Motion::nothing) {
+            set_to_zero(FeatureRows<R>{y.data, y.rows, first}, plan_.features[c->output].layout, run.count,
+                        Planes::tangents);
+            return;
+          }
+          ConvEdges<T> edges = run_edges(thread, step, run);
+          if (run.motion == Motion::senders && convolution.has_rigid_kernels())
+            edges = edges_of_moving_senders(thread, run, edges);
+          if (run.motion != Motion::some_edges) {
+            kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, first, thread.kernel.data());
+            return;
+          }
+          // Neither part knows the value.
+          const FeatureLayout &layout = plan_.features[c->output].layout;
+          const FeatureRows<R> part{thread.row.reserve(layout.row_size()), 1, 0}, sum{y.data, y.rows, first};
+          set_to_zero(sum, layout, 1, Planes::tangents);
+          for_parts(run, edges, [&](const ConvEdges<T> &of_part, int64_t) {
+            kernels_->forward(convolution.plan(), of_part, x.data, x.rows, part.data, 1, 0, thread.kernel.data());
+            for (int g = 0; g < layout.num_groups(); g++) {
+              const R *from = part.group(layout.group(g));
+              R *to = sum.group(layout.group(g));
+              layout.group(g).for_numbers(Planes::tangents, [&](int begin, int count) {
+                for (int k = begin; k < begin + count; k++) to[k] += from[k];
+              });
+            }
+          });
         });
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
@@ -536,19 +670,19 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
   if (writes_receivers(step)) {
     own_adj = rows_of(thread, tile, layer.input, true);
     const FeatureLayout &layout = plan_.features[layer.input].layout;
-    if (step.adjoint == Step::Adjoint::overwrite)
-      for (int g = 0; g < layout.num_groups(); g++)
-        std::fill_n(own_adj.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(), R(0));
+    if (step.adjoint == Step::Adjoint::overwrite) set_to_zero(own_adj, layout, tile.count, Planes::all);
     own_adj.first = 0;
   }
-  for_runs(op, tile, [&](const Tile &run) {
+  for_runs(step, tile, false, [&](const Tile &run) {
     const ConvEdges<T> edges = run_edges(thread, step, run);
     const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
     const int num_y = op.plan().num_y;
     T *y_adj = thread.y_adj.reserve(count * num_y);
-    kernels_->backward(op.plan(), edges, x.data, x.rows, out_adj.data, out_adj.rows,
-                       out_adj.first + run.first - tile.first, y_adj, slab.data, slab.rows, edge_slab_row_.data(),
-                       thread.kernel.data());
+    for_parts(run, edges, [&](const ConvEdges<T> &part, int64_t first) {
+      kernels_->backward(op.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows,
+                         out_adj.first + run.first - tile.first, y_adj + first * num_y, slab.data, slab.rows,
+                         edge_slab_row_.data(), thread.kernel.data());
+    });
     if (op.network()) {
       const NetworkEdges<T, G> of = network_edges(thread, step, run);
       op.network()->backward(*kernels_, of, thread.radial.data(), thread.weights.data(),
@@ -557,6 +691,17 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
     G *adjoint = edges_.adjoint() + begin * num_y;
     for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
   });
+}
+
+// With kept values: layers whose backward pass replaces their input by its adjoint find it where its adjoint goes.
+template <class T, class G>
+void ModelKokkos<T, G>::begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature) {
+  if (!plan_.keeps_values) return;
+  const FeatureLayout &layout = plan_.features[feature].layout;
+  const FeatureRows<R> x = rows_of(thread, tile, feature, false), x_adj = rows_of(thread, tile, feature, true);
+  for (int g = 0; g < layout.num_groups(); g++)
+    std::copy_n(x.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(),
+                x_adj.group(layout.group(g)));
 }
 
 // Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
@@ -584,33 +729,33 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
         const auto &linear = std::get<LinearOp<R>>(op);
         const SpeciesOrder species = linear.per_species() ? sort_by_species(thread, tile) : SpeciesOrder{};
         linear.backward(tile.count, rows_of(thread, tile, l->output, true), rows_of(thread, tile, l->input, true), add,
-                        species, thread.linear.reserve(linear.scratch_size(tile.count)));
+                        species, thread.linear.reserve(linear.scratch_size(tile.count)), planes_);
       } else if (std::get_if<Convolution>(&layer)) {
         backward_convolution(thread, *step, tile);
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
+        begin_adjoint_in_place(thread, tile, g->input);
         std::get<GateOp<T>>(op).backward(*kernels_, tile.count, rows_of(thread, tile, g->output, true),
                                          rows_of(thread, tile, g->input, true));
       } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
         const NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
         const DensityEdges<G> edges = density_edges(thread, n.density.radial_set(), tile);
+        begin_adjoint_in_place(thread, tile, d->input);
         n.density.backward(tile.count, rows_of(thread, tile, d->input, true), rows_of(thread, tile, d->output, true),
                            edges, n.norm.data() + tile.first, edges_.adjoint() + edges.edge_begin[0] * edges_.num_y(),
                            edges_.num_y());
       } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
         const ContractionOp<T> &c = *std::get<std::unique_ptr<ContractionOp<T>>>(op);
+        begin_adjoint_in_place(thread, tile, s->input);
         c.backward(*kernels_, rows_of(thread, tile, s->input, true), rows_of(thread, tile, s->output, true),
                    contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)));
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureLayout &layout = plan_.features[r.feature].layout;
         const FeatureRows<R> x_adj = rows_of(thread, tile, r.feature, true);
-        if (!add)
-          for (int gr = 0; gr < layout.num_groups(); gr++)
-            std::fill_n(x_adj.group(layout.group(gr)), tile.count * static_cast<int64_t>(layout.group(gr).width()),
-                        R(0));
+        if (!add) set_to_zero(x_adj, layout, tile.count, planes_);
         R *xa = x_adj.group(layout.group(r.group)) + r.channel;
         for (int a = 0; a < tile.count; a++)
-          for (int p = 0; p < PLANES<T>; p++)
+          for (int p = planes_ == Planes::all ? 0 : 1; p < PLANES<T>; p++)
             for (int u = 0; u < r.mul; u++)
               xa[static_cast<int64_t>(a) * layout.group(r.group).width() + p * layout.group(r.group).channels + u] +=
                   r.adjoint->data()[(static_cast<int64_t>(tile.first + a) * PLANES<T> + p) * r.mul + u];
@@ -637,10 +782,12 @@ void ModelKokkos<T, G>::add_slabs(int s) {
         const Thread &thread = *threads_[slab_part_[p].thread];
         const R *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
                         static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
-        for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
+        group.for_numbers(planes_, [&](int first, int count) {
+          for (int c = first; c < first + count; c++) to[c] = add ? to[c] + from[c] : from[c];
+        });
         add = true;
       }
-      if (!add) std::fill_n(to, group.width(), R(0));
+      if (!add) group.for_numbers(planes_, [&](int first, int count) { std::fill_n(to + first, count, R(0)); });
     }
   });
 }
@@ -755,6 +902,11 @@ void ModelKokkos<T, G>::add_repulsion() {
 template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
+  const bool backward = request.forces || request.force_tangents;
+  planes_ = values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial
+                ? Planes::tangents
+                : Planes::all;
+  values_are_kept_ = false;
   edges_.build(request.positions, request.direction);
   result.num_edges = edges_.size();
   check_memory(memory_estimate(edges_.size()), options_);
@@ -768,6 +920,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     const Stage &stage = plan_.stages[s];
     if (stage.exchanged_input >= 0)
       exchange.forward(pieces(stage.exchanged_input, feature_[stage.exchanged_input]->data()));
+    find_moving_senders(stage);
     on_threads("equi:forward", [&](int t) { forward_stage(*threads_[t], stage); });
   }
   for (int i = 0; i < num_owned(); i++) {
@@ -777,7 +930,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
   }
 
-  if (request.forces) {
+  if (backward) {
     for (int s = num_stages - 1; s >= 0; s--) {
       const Stage &stage = plan_.stages[s];
       on_threads("equi:backward", [&](int t) { backward_stage(*threads_[t], stage); });
@@ -787,11 +940,16 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
       else
         add_slabs(s);
       exchange.reverse(pieces(stage.exchanged_input, exchanged_adjoint(s)));
+      // What remote rows had is in the sums now, which must not get the kept values another time.
+      if (plan_.keeps_values)
+        set_to_zero(FeatureRows<R>{exchanged_adjoint(s), neighborhood_->num_rows, num_owned()},
+                    plan_.features[stage.exchanged_input].layout, neighborhood_->num_rows - num_owned(), Planes::all);
     }
     edges_.finish(request, result);
   }
 
   check_evaluation(edges_.collision(), result);
+  values_are_kept_ = plan_.keeps_values && backward;
   return result;
 }
 
@@ -802,6 +960,7 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
                       candidate_slab_row_.size() * sizeof(int) + slab_part_.size() * sizeof(SlabPart) +
                       slab_begin_.size() * sizeof(int64_t) + receiver_species_.size() * sizeof(int);
   for (const auto &f : feature_) bytes += f->bytes();
+  for (const auto &f : adjoint_) bytes += f->bytes();
   for (const Op &op : ops_) {
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) bytes += (*c)->bytes();
     if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) bytes += (*n)->norm.bytes();
@@ -812,7 +971,7 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
              t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
              t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
-             t->function.bytes() + t->slab_rows.size() * sizeof(int);
+             t->function.bytes() + t->row.bytes() + t->slab_rows.size() * sizeof(int);
   return bytes;
 }
 

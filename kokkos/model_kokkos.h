@@ -44,14 +44,18 @@ class ModelKokkos : public Evaluator {
   std::size_t memory_bytes() const override;
 
  private:
+  // What moves of the edges of a receiver, where tangents alone are computed: all edges, some of them, none but perhaps
+  // what the senders send, or that neither.
+  enum class Motion { all_edges, some_edges, senders, nothing };
   struct Tile {
     int first, count;
+    Motion motion = Motion::all_edges;
   };
   // What one thread needs: its tiles, a slab for adjoints of senders, scratch.
   struct Thread {
     int first_tile = 0, last_tile = 0;    // [first, last)
     std::vector<int> slab_rows;           // row of each slab row
-    Buffer<R> slab, features, radial, weights, linear, bins_per_length;
+    Buffer<R> slab, features, radial, weights, linear, bins_per_length, row;
     Buffer<char> kernel;
     Buffer<int> table_row, order, receiver_row, function;
     Buffer<int64_t> gather_begin;
@@ -94,18 +98,27 @@ class ModelKokkos : public Evaluator {
   SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
   void add_repulsion();
   template <class F>
-  void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
+  void for_runs(const Step &step, const Tile &tile, bool forward, const F &f);
+  void find_moving_senders(const Stage &stage);
+  Motion motion(const Step &step, int receiver, bool forward) const;
+  template <class F>
+  void for_parts(const Tile &run, const ConvEdges<T> &edges, const F &f);
+  void begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature);
   NetworkEdges<T, G> network_edges(Thread &thread, const Step &step, const Tile &run);
   RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<T, G> &of,
                                 int *table_row, T *fraction, R *bins_per_length);
   ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
+  ConvEdges<T> edges_of_moving_senders(Thread &thread, const Tile &run, const ConvEdges<T> &edges);
   ConvEdges<T> conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
                           const int *other_row, const T *harmonics, const RadialRows<R> &radial);
   bool writes_receivers(const Step &step) const;
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);
   void gather_senders(int stage);
-  R *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
+  R *exchanged_adjoint(int stage) {
+    return plan_.keeps_values ? adjoint_[plan_.stages[stage].exchanged_input]->data()
+                              : exchanged_adjoint_[stage % 2].data();
+  }
   const FeaturePieces<R> &pieces(int feature, R *data);    // valid until the next call
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
@@ -137,13 +150,19 @@ class ModelKokkos : public Evaluator {
   Buffer<int> edge_slab_row_;
 
   std::vector<std::unique_ptr<Buffer<R>>> feature_;    // fixed, rows and owned features
+  std::vector<std::unique_ptr<Buffer<R>>> adjoint_;    // with kept values: adjoints of the storages rows and owned
   std::vector<AlignedVector<R>>
       fixed_result_;    // per linear layer with fixed input and other output: a row per species
   FeaturePieces<R> pieces_;
   Buffer<R> stage_scratch_;
-  // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
+  // Without kept values: adjoints of exchanged inputs. That of one stage is read while that of the stage before is
+  // written.
   Buffer<R> exchanged_adjoint_[2];
   Buffer<D> energy_;
+
+  bool values_are_kept_ = false;    // of the positions of the last evaluation
+  Planes planes_ = Planes::all;     // that the evaluation at hand is to compute
+  std::vector<char> row_moves_;     // whether the input of the stage's convolution has tangents that are not 0
 };
 
 }    // namespace equi

@@ -59,17 +59,18 @@ LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const Featu
 
 template <class T>
 void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-                        SpeciesOrder species, T *scratch) const {
+                        SpeciesOrder species, T *scratch, Planes planes) const {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int vectors = xg.irrep.dim() * xg.planes;    // of channels per row
+    const int vectors = xg.num_vectors(planes), x_first = xg.first_vector(planes), x_stride = xg.vector_stride(planes),
+              y_first = yg.first_vector(planes), y_stride = yg.vector_stride(planes);
     const bool written = add || !(transpose ? p.first_in : p.first_out);
     const std::vector<AlignedVector<T>> &weight = transpose ? p.transposed : p.weight;
     if (!per_species_) {
-      gemm(false, count * vectors, yg.channels, xg.channels, x.group(xg), weight[0].data(), T(written ? 1 : 0),
-           y.group(yg));
+      gemm(false, count * vectors, yg.channels, xg.channels, x.group(xg) + x_first, weight[0].data(),
+           T(written ? 1 : 0), y.group(yg) + y_first, x_stride, y_stride);
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
       T *xs = scratch, *ys = scratch + count * xg.width();
@@ -80,23 +81,27 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
         for (int k = 0; k < n; k++)
           std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
                       x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
-        gemm(false, static_cast<int64_t>(n) * vectors, yg.channels, xg.channels, xs, weight[s].data(), T(0), ys);
+        gemm(false, static_cast<int64_t>(n) * vectors, yg.channels, xg.channels, xs + x_first, weight[s].data(), T(0),
+             ys + y_first, x_stride, y_stride);
         for (int k = 0; k < n; k++) {
           T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
           const T *from = ys + static_cast<int64_t>(k) * yg.width();
-          for (int c = 0; c < yg.width(); c++) to[c] = written ? to[c] + from[c] : from[c];
+          yg.for_numbers(planes, [&](int first, int count) {
+            for (int c = first; c < first + count; c++) to[c] = written ? to[c] + from[c] : from[c];
+          });
         }
       }
     }
   }
   if (!add)
-    for (int g : transpose ? unread_ : unwritten_) std::fill_n(y.group(yl.group(g)), count * yl.group(g).width(), T(0));
+    for (int g : transpose ? unread_ : unwritten_) set_to_zero(y, yl.group(g), count, planes);
 }
 
 template <class T>
-void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species,
-                          T *scratch) const {
-  apply(count, x, y, false, accumulate_, species, scratch);
+void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
+                          Planes planes) const {
+  apply(count, x, y, false, accumulate_, species, scratch, planes);
+  if (planes == Planes::tangents) return;    // a bias has none
   for (int g = 0; g < out_.num_groups(); g++) {
     if (bias_[g].empty()) continue;
     const FeatureGroup &group = out_.group(g);
@@ -108,8 +113,8 @@ void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> 
 
 template <class T>
 void LinearOp<T>::backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                           SpeciesOrder species, T *scratch) const {
-  apply(count, y_adj, x_adj, true, add, species, scratch);
+                           SpeciesOrder species, T *scratch, Planes planes) const {
+  apply(count, y_adj, x_adj, true, add, species, scratch, planes);
 }
 
 template <class T>

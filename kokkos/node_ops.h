@@ -7,6 +7,7 @@
 #include "host_kernels.h"
 #include "model.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace equi {
@@ -19,6 +20,18 @@ struct FeatureRows {
   T *group(const FeatureGroup &g) const { return data + rows * g.offset + first * g.width(); }
   operator FeatureRows<const T>() const { return {data, rows, first}; }
 };
+
+// Sets the planes of a group to 0 in `count` rows.
+template <class T>
+void set_to_zero(FeatureRows<T> rows, const FeatureGroup &group, int64_t count, Planes planes) {
+  for (int64_t r = 0; r < count; r++)
+    group.for_numbers(planes,
+                      [&](int first, int n) { std::fill_n(rows.group(group) + r * group.width() + first, n, T(0)); });
+}
+template <class T>
+void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count, Planes planes) {
+  for (int g = 0; g < layout.num_groups(); g++) set_to_zero(rows, layout.group(g), count, planes);
+}
 
 // Which rows of a tile belong to which species: rows order[begin[s]] .. order[begin[s+1]-1].
 struct SpeciesOrder {
@@ -37,11 +50,12 @@ class LinearOp {
   // Numbers of T of scratch that a tile of `count` rows needs.
   int64_t scratch_size(int64_t count) const { return per_species_ ? count * scratch_row_ : 0; }
 
-  // y (+)= x W (+ b). species is read only if per_species().
-  void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch) const;
+  // y (+)= x W (+ b). species is read only if per_species(). Other planes than these are neither read nor written.
+  void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
+               Planes planes = Planes::all) const;
   // x_adj (+)= y_adj W^T
   void backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add, SpeciesOrder species,
-                T *scratch) const;
+                T *scratch, Planes planes = Planes::all) const;
 
   struct Product {
     int in, out;                                 // groups
@@ -58,7 +72,7 @@ class LinearOp {
 
  private:
   void apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add, SpeciesOrder species,
-             T *scratch) const;
+             T *scratch, Planes planes) const;
 
   FeatureLayout in_, out_;
   bool per_species_, accumulate_;

@@ -82,6 +82,10 @@ struct UnitKernel {
   void (*forward[3])(const UnitCall<T> &);
   void (*backward[3])(const UnitCall<T> &);
   void (*gather[3])(const UnitCall<T> &);
+  // Null for plain numbers. Of duals with quintic tables, for edges that do not move, whose fractions and harmonics
+  // have no tangents: the tangents of what forward and backward write, and nothing else.
+  void (*rigid_forward)(const UnitCall<T> &);
+  void (*rigid_backward)(const UnitCall<T> &);
 };
 
 // Weights [u, w] of a uvw path come in blocks of 16 channels u and 4 channels w. The first row of edge e for channels

@@ -102,7 +102,7 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
   const Options options = parse(narg - 3, arg + 3, lmp);
 
   const double start = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name);
+  equi::LammpsHessian hessian(lmp, name, true);
   const int igroup = hessian.find_group(arg[0]), me = comm->me;
   const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
 

@@ -68,7 +68,7 @@ void EquiModes::command(int narg, char **arg) {
     error->all(FLERR, "{}: the number of modes, tolerance, products and seed must be positive", name);
 
   const double start_time = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name);
+  equi::LammpsHessian hessian(lmp, name, false);
   const int igroup = hessian.find_group(arg[0]), nlocal = atom->nlocal, me = comm->me;
   std::vector<int> mine;    // atoms of the group
   std::vector<double> root_mass;

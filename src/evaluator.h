@@ -23,6 +23,9 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
+  // With directional: the evaluation keeps what further directions at the same positions can use, at some memory
+  // (EvaluationRequest::same_positions). It has no effect with `deterministic`.
+  bool keep_values = false;
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
   // up. 0: no limit. TorchModel knows none.
@@ -34,15 +37,18 @@ struct EvaluatorOptions {
 // pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
 struct EvaluationRequest {
   const double (*positions)[3] = nullptr;    // [atoms]
-  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: energy only
+  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: not wanted
   double *atom_energy = nullptr;             // [atoms] or null; only receivers are written
   double (*atom_virial)[9] = nullptr;        // [atoms] or null; order xx,yy,zz,xy,xz,yz,yx,zx,zy, first index position
   bool virial = false;                       // whether the global virial is wanted
 
-  // Of an evaluator made with EvaluatorOptions::directional, with forces: the derivative of the forces along the
-  // direction v, -H v with H the matrix of second derivatives of the energy. Ghosts move as the atoms they stand for.
+  // Of an evaluator made with EvaluatorOptions::directional: the derivative of the forces along the direction v, -H v
+  // with H the matrix of second derivatives of the energy. Ghosts move as the atoms they stand for.
   const double (*direction)[3] = nullptr;    // [atoms]; null: zero
   double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
+  // On all ranks: nothing has moved since the last call, which made force_tangents too. With
+  // EvaluatorOptions::keep_values and neither forces nor virials wanted, tangents alone are then computed.
+  bool same_positions = false;
 };
 
 struct EvaluationResult {

@@ -13,12 +13,12 @@ namespace {
 using Text = GeneratedText;
 using Sum = GeneratedSum;
 
-// How the kernels of a number type are called.
+// How the kernels of a number type are called, and what its numbers are made of.
 struct NumberName {
-  const char *type, *name;
+  const char *type, *name, *part;
 };
-constexpr NumberName PLAIN[] = {{"float", "FLOAT"}, {"double", "DOUBLE"}},
-                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
+constexpr NumberName PLAIN[] = {{"float", "FLOAT", "float"}, {"double", "DOUBLE", "double"}},
+                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT", "float"}, {"Dual<double>", "DUAL_DOUBLE", "double"}};
 
 void generate_forms(Text &text, const UnitSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
@@ -42,15 +42,16 @@ void begin_sweep(Text &text, int num_accumulators) {
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
   text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
   text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
-  text.line("      auto m = u.forms + begin * NUM_FORMS;");
+  text.line("      auto m = of_edges<G>(u.forms) + begin * NUM_FORMS;");
   for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
   text.line("      for (int e = begin; e < end; e++, ++m) {");
   text.line("        const auto t = radial_row<ROWS, ROW>(u, e, c);");
-  text.line("        const V f = V{} + u.fraction[e];");
+  text.line("        const Simd<G> f = Simd<G>{} + of_edge<G>(u.fraction[e]);");
 }
 
 void add_weight(Text &text, const PathSchedule &p, int q) {
-  text.line("        const V w = %s<ROWS, ROW>(u, t, %d, f);", p.is_diagonal() ? "scalar_weight" : "radial_weight", q);
+  text.line("        const Simd<G> w = %s<ROWS, ROW>(u, t, %d, f);",
+            p.is_diagonal() ? "scalar_weight" : "radial_weight", q);
 }
 
 void generate_forward_group(Text &text, const UnitSchedule &u, int first, int last) {
@@ -88,13 +89,13 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
     base += d3;
   }
   text.line("      }");
-  base = 0;
-  for (const char *verb : {"store", "add_to"}) {
-    text.line(verb[0] == 's' ? "      if (begin == 0) {" : "      } else {");
+  for (const bool first_block : {true, false}) {
+    text.line(first_block ? "      if (begin == 0) {" : "      } else {");
     base = 0;
     for (int q = first; q < last; ++q)
       for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c, ++base)
-        text.line("        %s(u.out[%d] + %d * u.out_stride[%d] + c, a%d);", verb, q, c, q, base);
+        text.line("        %s<T, G>(u.out[%d] + %d * u.out_stride[%d] + c, a%d);", first_block ? "write" : "add_sum", q,
+                  c, q, base);
   }
   text.line("      }");
   text.line("    }");
@@ -102,15 +103,17 @@ void generate_forward_group(Text &text, const UnitSchedule &u, int first, int la
 }
 
 void generate_forward(Text &text, const UnitSchedule &u) {
-  text.line("// out[m3] = sum_e w sum_m1 M[m1,m3] x[m1]");
-  text.line("template <class T, int ROWS>");
+  text.line(
+      "// out[m3] = sum_e w sum_m1 M[m1,m3] x[m1]. G: of what belongs to an edge, T, or plain of edges that do not "
+      "move.");
+  text.line("template <class T, class G, int ROWS>");
   text.line("void forward(const UnitCall<T> &u) {");
   text.line("  using V = Simd<T>;");
   text.line("  if (u.count == 0)");
   text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
   for (int q = 0; q < static_cast<int>(u.paths.size()); ++q)
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
-      text.line("      store(u.out[%d] + %d * u.out_stride[%d] + c, V{});", q, c, q);
+      text.line("      write<T, G>(u.out[%d] + %d * u.out_stride[%d] + c, V{});", q, c, q);
   text.line("    }");
   for (const auto &g : u.forward_groups) generate_forward_group(text, u, g.first, g.last);
   text.line("}");
@@ -120,7 +123,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
 void generate_gather(Text &text, const UnitSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("// x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
-  text.line("template <class T, int ROWS>");
+  text.line("template <class T, class G, int ROWS>");
   text.line("void gather(const UnitCall<T> &u) {");
   text.line("  using V = Simd<T>;");
   begin_sweep(text, d1);
@@ -159,13 +162,37 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.add("\n");
 }
 
+// A path of edges that do not move. With z[m2] = sum_m1 (x'[m1] D[m1,m2] + x[m1] D'[m1,m2]), primes being tangents,
+// y_adj'[m2] += w z[m2] and (dE/df)' += (dw/df) sum_m2 y[m2] z[m2]: three products for each D where duals take four.
+void generate_rigid_products(Text &text, const PathSchedule &p, int d1, int first_d) {
+  const int y0 = p.l2 * p.l2, d2 = 2 * p.l2 + 1;
+  std::vector<Sum> s, z;
+  for (int a = 0; a < d1; ++a) s.emplace_back("Simd<G>", text_of("s%d", a));
+  for (int b = 0; b < d2; ++b) z.emplace_back("Simd<G>", text_of("z%d", b));
+  int last = -1;
+  for (const auto &n : p.d_entries) {
+    if (n.d != last) text.line("        const V d%d = in_register(load(d + %d * LANES<T>));", n.d, first_d + n.d);
+    last = n.d;
+    s[n.m1].add(text, n.sign, text_of("y[%d] * d%d.tangent", y0 + n.m2, n.d));
+    z[n.m2].add(text, n.sign, text_of("x%d.tangent * d%d.value", n.m1, n.d));
+    z[n.m2].add(text, n.sign, text_of("x%d.value * d%d.tangent", n.m1, n.d));
+  }
+  std::string dot;
+  for (int a = 0; a < d1; ++a) text.line("        p%d.tangent += w * s%d;", a, a);
+  for (int b = 0; b < d2; ++b) {
+    text.line("        b%d.tangent += w * z%d;", y0 + b, b);
+    dot += (b ? " + " : "") + text_of("y[%d] * z%d", y0 + b, b);
+  }
+  text.line("        r.tangent += dw * (%s);", dot.c_str());
+}
+
 void generate_backward(Text &text, const UnitSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line(
       "// D[m1,m2] = sum_m3 C g[m3] once; per edge S[m1] = sum_m2 y[m2] D[m1,m2], x_adj += w S, dE/df += w' S.x,");
   text.line("// y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. All channels of an edge in turn, so that the sums over");
   text.line("// harmonics stay in registers.");
-  text.line("template <class T, int ROWS>");
+  text.line("template <class T, class G, int ROWS>");
   text.line("void backward(const UnitCall<T> &u) {");
   text.line("  using V = Simd<T>;");
   text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
@@ -189,11 +216,11 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   const std::vector<int> harmonics = u.harmonics(u.whole());
 
   text.line("  for (int e = 0; e < u.count; e++) {");
-  text.line("    const V f = in_register(V{} + u.fraction[e]);");
+  text.line("    const Simd<G> f = in_register(Simd<G>{} + of_edge<G>(u.fraction[e]));");
   text.line("    const auto x = u.x + u.x_row[e] * u.x_width;");
   text.line("    auto x_adj = u.x_adj;");
   text.line("    if (x_adj) x_adj += u.x_adj_row[e] * u.x_width;");
-  if (!harmonics.empty()) text.line("    const T *y = u.y + e * u.num_y;");
+  if (!harmonics.empty()) text.line("    const auto y = of_edges<G>(u.y + e * u.num_y);");
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
   text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
@@ -207,7 +234,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
     const int y0 = p.l2 * p.l2, k = static_cast<int>(q);
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
-    text.line("        V w, dw;");
+    text.line("        Simd<G> w, dw;");
     text.line("        radial_weight<ROWS, ROW>(u, t, %d, f, w, dw);", k);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w, w = dw * f;");
     if (p.is_scalar_product()) {
@@ -224,6 +251,11 @@ void generate_backward(Text &text, const UnitSchedule &u) {
       text.line("        else");
       text.line("          r += (dw * g) * s;");
     } else {
+      if (!p.is_diagonal()) {
+        text.line("        if constexpr (IS_RIGID<T, G>) {");
+        generate_rigid_products(text, p, d1, base);
+        text.line("        } else {");
+      }
       std::vector<Sum> s;
       for (int a = 0; a < d1; ++a) {
         s.emplace_back("V", text_of("s%d", a));
@@ -254,13 +286,14 @@ void generate_backward(Text &text, const UnitSchedule &u) {
         text.line("          store_weight_adj<T>(u, e, %d, c, dot);", k);
         text.line("        else");
         text.line("          r += dw * dot;");
+        text.line("        }");
       }
     }
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
   text.line("      if (x_adj) {");
-  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
+  for (int a = 0; a < d1; ++a) text.line("        add_sum<T, G>(x_adj + %d * u.x_stride + c, p%d);", a, a);
   text.line("      }");
   text.line("    }");
   std::string sums = "r", index = "0";
@@ -270,7 +303,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   }
   text.line("    const V sums[] = {%s};", sums.c_str());
   text.line("    constexpr int index[] = {%s};", index.c_str());
-  text.line("    add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
+  text.line("    add_sums_of_lanes<T, G>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
   text.line("  }");
   text.line("}");
   text.add("\n");
@@ -304,13 +337,17 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (
     text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
     text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, number.type, number.name, key.c_str(),
               number.type);
+    const auto instance = [&](const std::string &function, const char *geometry, int rows) {
+      const std::string second = is_uvw ? "" : std::string(", ") + geometry;
+      return function + "<" + number.type + second + ", " + std::to_string(rows) + ">";
+    };
     // Cubic tables are not for duals, weights of edges neither for a gather nor for uvw paths.
     const char *separator = "";
     for (const std::string function : {"forward", "backward", "gather"}) {
       std::string list;
       const auto add = [&](int rows, bool present) {
         if (!list.empty()) list += ", ";
-        list += present ? function + "<" + number.type + ", " + std::to_string(rows) + ">" : "nullptr";
+        list += present ? instance(function, number.type, rows) : "nullptr";
       };
       if (!is_uvw) add(1, function != "gather");
       add(4, !dual);
@@ -318,6 +355,11 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (
       text.line("  %s{%s}", separator, list.c_str());
       separator = ", ";
     }
+    if (dual)    // forward with the larger groups of plain numbers
+      text.line("  , unit_%s::%s, %s", key.c_str(), instance("forward", number.part, 6).c_str(),
+                instance("backward", number.part, 6).c_str());
+    else if (!is_uvw)
+      text.line("  , nullptr, nullptr");
     text.line("};");
   }
 }

@@ -25,7 +25,8 @@ using namespace LAMMPS_NS;
 
 namespace equi {
 
-LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command) : Pointers(lmp), command_(command) {
+LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, bool keep_values)
+    : Pointers(lmp), command_(command) {
   if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
   pair_ = dynamic_cast<PairEqui *>(force->pair);
   if (!pair_) error->all(FLERR, "{} needs pair style equi, alone", command);
@@ -34,7 +35,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command) : Pointers
   if (!atom->tag_consecutive()) error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms", command);
   if (modify->n_post_force_any > 0 && comm->me == 0)
     error->warning(FLERR, "{} leaves out what fixes add to forces", command);
-  pair_->init_hessian();
+  pair_->init_hessian(keep_values);
   lmp->init();
 
   // Ghosts and neighbours of the atoms as they are, as at the setup of a run.
@@ -55,7 +56,9 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command) : Pointers
 
 void LammpsHessian::multiply(const Vectors &v, Vectors &hv) {
   hv.resize(atom->nlocal + 1);    // one at least, so that there is an address
-  pair_->hessian_vector(reinterpret_cast<const double(*)[3]>(v.data()), reinterpret_cast<double(*)[3]>(hv.data()));
+  pair_->hessian_vector(reinterpret_cast<const double(*)[3]>(v.data()), reinterpret_cast<double(*)[3]>(hv.data()),
+                        !is_first_);
+  is_first_ = false;
   hv.resize(atom->nlocal);
 }
 

@@ -27,8 +27,9 @@ namespace equi {
 class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
   // Checks that pair style equi is all there is, applies the init() of LAMMPS, and sets up ghosts and neighbours.
-  // command: for error messages. Collective, as all that follows.
-  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command);
+  // command: for error messages. keep_values: memory for the sake of vectors of which few atoms have components that
+  // are not 0; all products after the first then cost less. Collective, as all that follows.
+  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, bool keep_values);
 
   // H v and v of this rank's atoms, [nlocal].
   using Vectors = std::vector<std::array<double, 3>>;
@@ -47,6 +48,7 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
  private:
   std::string command_;
   LAMMPS_NS::PairEqui *pair_;
+  bool is_first_ = true;    // no product has been taken
 };
 
 }    // namespace equi

@@ -525,8 +525,10 @@ void PairEqui::finish_first_evaluation() {
    second derivatives
 ------------------------------------------------------------------------- */
 
-void PairEqui::init_hessian() {
+void PairEqui::init_hessian(bool keep_values) {
   impl->wants_hessian = true;
+  if (keep_values && !impl->keeps_values) impl->directional.reset();
+  impl->keeps_values = impl->keeps_values || keep_values;
   if (impl->evaluator) make_directional();
 }
 
@@ -536,6 +538,7 @@ void PairEqui::make_directional() {
   if (!impl->directional) {
     equi::EvaluatorOptions options = impl->options;
     options.directional = true;
+    options.keep_values = impl->keeps_values;
     std::string fault;
     try {
       impl->directional = equi::make_kokkos_evaluator(impl->model->restricted_to(impl->symbols), options);
@@ -553,7 +556,7 @@ void PairEqui::make_directional() {
   share_buffer_sizes();
 }
 
-void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
+void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3], bool same_positions) {
   update_neighborhood();
   if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
   impl->directional_is_set = true;
@@ -571,13 +574,12 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3]) {
   for (int i = 0; i < nall; i++)
     if (atom_row[i] >= 0) impl->direction[i] = rows[atom_row[i]];
 
-  impl->forces.assign(nall + 1, {});
   impl->tangents.assign(nall + 1, {});
   equi::EvaluationRequest request;
   request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
-  request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
   request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
   request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+  request.same_positions = same_positions;
   try {
     impl->directional->evaluate(request, *impl->exchange);
   } catch (const std::exception &e) {

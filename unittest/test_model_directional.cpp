@@ -130,6 +130,50 @@ TEST_P(Directional, ranks_agree_with_one_rank) {
   }
 }
 
+// With kept values: directions of single atoms, of all, and none, after another one; on one rank and on several.
+TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
+  const ImageStructure images = structure.images(model.cutoff);
+  KokkosOptions kept = with_direction(options);
+  kept.keep_values = true;
+  const Evaluation first = along(direction);
+  const auto expect_along = [&](const std::vector<Vector3> &v, const Evaluation &e, const std::string &name) {
+    const Evaluation expected = along(v);
+    EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents),
+              SUM_ROUNDING * largest_force(first.force_tangents))
+        << name;
+    EXPECT_NEAR(e.energy_tangent, expected.energy_tangent,
+                SUM_ROUNDING * largest_force(first.forces) * structure.size())
+        << name;
+    EXPECT_NEAR(e.energy, first.energy, ROUNDING.absolute) << name;
+  };
+  const auto of_atom = [&](int i) {
+    std::vector<Vector3> v(structure.size(), Vector3{});
+    v[i] = direction[i];
+    return v;
+  };
+  const auto evaluator = make_kokkos(model, kept);
+  expect_same(evaluate_whole(*evaluator, images, &direction), first, ROUNDING, "first");
+  for (int i = 0; i < structure.size(); ++i) {
+    const std::vector<Vector3> v = of_atom(i);
+    expect_along(v, evaluate_whole(*evaluator, images, &v, true), "atom " + std::to_string(i));
+  }
+  expect_along(direction, evaluate_whole(*evaluator, images, &direction, true), "all");
+  const Evaluation none = evaluate_whole(*evaluator, images, nullptr, true);
+  EXPECT_EQ(largest_force(none.force_tangents), 0.0);
+
+  const std::vector<RankPart> parts = split_structure(images, {3, 0, 1, 1, 3, 0, 3, 1}, 4);
+  std::vector<std::unique_ptr<Evaluator>> evaluators;
+  for (int r = 0; r < 4; ++r) evaluators.push_back(make_kokkos(model, kept));
+  RankGroup group(parts);
+  evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
+  for (int i = 0; i < structure.size(); ++i) {
+    const std::vector<Vector3> v = of_atom(i);
+    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &v, true);
+    for (const auto &error : e.errors) ASSERT_FALSE(error);
+    expect_along(v, e, "4 ranks, atom " + std::to_string(i));
+  }
+}
+
 TEST_P(Directional, mixed_precision_is_near_double) {
   const Evaluation whole = along(direction);
   KokkosOptions mixed = with_direction(options);

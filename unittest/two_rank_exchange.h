@@ -226,10 +226,10 @@ struct Evaluation {
 };
 
 // One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
-// real atoms, for an evaluator that takes one; or null.
+// real atoms, for an evaluator that takes one; or null. same_positions: as in EvaluationRequest, for tangents alone.
 inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions, const std::vector<int> &real_atom,
                      GhostExchange &exchange, std::mutex &mutex, Evaluation &sum,
-                     const std::vector<Vector3> *direction = nullptr) {
+                     const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
   const size_t num_atoms = positions.size();
   std::vector<Vector3> forces(num_atoms, Vector3{});
   std::vector<double> atom_energy(num_atoms, 0.0);
@@ -237,10 +237,13 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   EvaluationRequest request;
   // Typed pointers over arrays of arrays, which have the same memory layout.
   request.positions = reinterpret_cast<const double(*)[3]>(positions.data());
-  request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+  request.same_positions = same_positions;
   request.atom_energy = atom_energy.data();
-  request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
-  request.virial = true;
+  if (!same_positions) {
+    request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+    request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
+    request.virial = true;
+  }
   std::vector<Vector3> directions(num_atoms, Vector3{}), tangents(num_atoms, Vector3{});
   if (direction) {
     for (size_t a = 0; a < num_atoms; ++a)
@@ -280,30 +283,30 @@ inline Evaluation make_evaluation(int num_real, int num_ranks) {
   return sum;
 }
 
-// The whole structure on one rank; errors are thrown.
+// The whole structure on one rank; errors are thrown. same_positions: and the same neighborhood.
 inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
-                                 const std::vector<Vector3> *direction = nullptr) {
+                                 const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
   Evaluation sum = make_evaluation(s.neighborhood.num_receivers, 1);
   std::mutex mutex;
   NoExchange none;
-  evaluator.set_neighborhood(s.neighborhood);
-  add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction);
+  if (!same_positions) evaluator.set_neighborhood(s.neighborhood);
+  add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction, same_positions);
   return sum;
 }
 
 // The same split among threads, with one evaluator per rank; errors are collected.
 inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &evaluators,
                                  const std::vector<RankPart> &parts, int num_real, RankGroup &group,
-                                 const std::vector<Vector3> *direction = nullptr) {
+                                 const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
   Evaluation sum = make_evaluation(num_real, static_cast<int>(parts.size()));
   std::mutex mutex;
   std::vector<std::thread> threads;
   for (size_t r = 0; r < parts.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        evaluators[r]->set_neighborhood(parts[r].neighborhood);
+        if (!same_positions) evaluators[r]->set_neighborhood(parts[r].neighborhood);
         add_rank(*evaluators[r], parts[r].positions, parts[r].real_atom, group.rank(static_cast<int>(r)), mutex, sum,
-                 direction);
+                 direction, same_positions);
       } catch (...) {
         sum.errors[r] = std::current_exception();
       }
