@@ -17,7 +17,7 @@ def main():
     parser = common.arguments(__doc__.split("\n")[0])
     parser.set_defaults(precision="double")
     parser.add_argument("--cells", type=int, default=3, help="cells per direction (default: %(default)s)")
-    parser.add_argument("--atoms", type=int, default=10, help="whose rows are timed (default: %(default)s)")
+    parser.add_argument("--atoms", type=int, default=20, help="whose rows are timed (default: %(default)s)")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side (default: %(default)s)")
     parser.add_argument("--ranks", type=int, default=1, help="MPI ranks (default: %(default)s)")
     args = parser.parse_args()

@@ -98,9 +98,11 @@ struct ConvEdges {
   // then, and where derivatives by the weights go: UnitCall.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
-  // Of duals: no edge moves, and what forward and backward write has its values already. Kernels that can write
-  // tangents alone do (UnitKernel::rigid_forward); others write the same values again, or add them to adjoints.
+  // Of duals: no edge moves, and forward and backward write tangents alone. All units must have kernels for it
+  // (UnitKernel::rigid_forward).
   bool are_rigid = false;
+  const int64_t *edge_end = nullptr;    // [num_atoms] or null: atom a has the edges edge_begin[a]..edge_end[a] alone
+  int64_t end(int a) const { return edge_end ? edge_end[a] : edge_begin[a + 1]; }
 };
 
 // A term of a gate: channels [0, mul) of one input block scaled by activated gates, or activated themselves.

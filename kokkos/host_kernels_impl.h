@@ -174,7 +174,7 @@ static void call_unit(Generated generated, void (*UnitKernel<T>::*rigid)(const U
   const UnitKernel<T> *kernel = walker.unit.kernel;
   const bool is_exact = walker.rows == 2 || walker.rows == 3;
   auto function = kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
-  if (kernel && rigid && walker.rows == 6) function = kernel->*rigid;
+  if (rigid) function = kernel->*rigid;
   if (function)
     function(u);
   else
@@ -215,7 +215,7 @@ template <class T>
 static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &edges, char *base, Scratch<T> *s) {
   int64_t longest = 0, blocks = 0;
   for (int a = 0; a < edges.num_atoms; a++) {
-    const int64_t n = edges.edge_begin[a + 1] - edges.edge_begin[a];
+    const int64_t n = edges.end(a) - edges.edge_begin[a];
     if (n > longest) longest = n;
     blocks += edge_blocks(n);
   }
@@ -255,8 +255,8 @@ template <class T>
 static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edges, Pointer<T> to) {
   const int num_y = plan.num_y;
   for (int a = 0; a < edges.num_atoms; a++)
-    for (int64_t e0 = edges.edge_begin[a]; e0 < edges.edge_begin[a + 1]; e0 += EDGE_BLOCK) {
-      const int64_t left = edges.edge_begin[a + 1] - e0;
+    for (int64_t e0 = edges.edge_begin[a]; e0 < edges.end(a); e0 += EDGE_BLOCK) {
+      const int64_t left = edges.end(a) - e0;
       const int n = static_cast<int>(left < EDGE_BLOCK ? left : EDGE_BLOCK);
       if (n < EDGE_BLOCK)
         for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
@@ -303,7 +303,7 @@ static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &u
 template <class T>
 static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, UnitCall<T> &u) {
   const int64_t begin = edges.edge_begin[a], local = begin - edges.edge_begin[0];
-  u.count = static_cast<int>(edges.edge_begin[a + 1] - begin);
+  u.count = static_cast<int>(edges.end(a) - begin);
   u.table_row = edges.table_row + local;
   u.fraction = edges.fraction + local;
   u.x_row = edges.other_row + begin;

@@ -384,39 +384,21 @@ void ModelKokkos<T, G>::find_moving_senders(const Stage &stage) {
   });
 }
 
-template <class T, class G>
-typename ModelKokkos<T, G>::Motion ModelKokkos<T, G>::motion(const Step &step, int receiver, bool forward) const {
-  if (planes_ == Planes::all) return Motion::all_edges;
-  const int64_t *begin = edges_.begin() + receiver;
-  if constexpr (IS_DUAL<T>)
-    if (const int64_t rigid = edges_.num_rigid(receiver); rigid < begin[1] - begin[0])
-      return rigid == 0 ? Motion::all_edges : Motion::some_edges;
-  if (!forward) return Motion::senders;    // all adjoints may have tangents
-  if (!step.fixed_input)
-    for (int64_t e = begin[0]; e < begin[1]; e++)
-      if (row_moves_[edges_.sender_row()[e]]) return Motion::senders;
-  return Motion::nothing;
-}
-
-// f(run) for the runs of a tile's receivers that a kernel takes together: of one kind of motion, a single one if it has
-// both kinds of edges, and no more edges than a network makes the weights of at a time.
+// f(run) for the runs of a tile's receivers whose weights are made together: the tile itself unless a network makes
+// them.
 template <class T, class G>
 template <class F>
-void ModelKokkos<T, G>::for_runs(const Step &step, const Tile &tile, bool forward, const F &f) {
-  const bool has_network = std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer])->network();
-  if (planes_ == Planes::all && !has_network) {
+void ModelKokkos<T, G>::for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f) {
+  if (!op.network()) {
     f(tile);
     return;
   }
   const int64_t *begin = edges_.begin();
   const int end = tile.first + tile.count;
   for (int first = tile.first; first < end;) {
-    const Motion of_run = motion(step, first, forward);
     int last = first + 1;
-    while (last < end && of_run != Motion::some_edges && motion(step, last, forward) == of_run &&
-           (!has_network || begin[last + 1] - begin[first] <= NETWORK_EDGES))
-      last++;
-    f(Tile{first, last - first, of_run});
+    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
+    f(Tile{first, last - first});
     first = last;
   }
 }
@@ -474,63 +456,71 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
           ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
           : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
                       thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  ConvEdges<T> edges =
-      conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
-                 edges_.harmonics(), radial);
-  edges.are_rigid = run.motion == Motion::senders;
-  return edges;
+  return conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                    edges_.harmonics(), radial);
 }
 
-// What a rigid run's tangents come from. Reuses the scratch of run_edges().
+// Of the edges of a tile, those that do not move, which come first.
 template <class T, class G>
-ConvEdges<T> ModelKokkos<T, G>::edges_of_moving_senders(Thread &thread, const Tile &run, const ConvEdges<T> &edges) {
-  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[run.count] - first;
-  const int *sender = edges.other_row + first;
-  if (std::all_of(sender, sender + count, [&](int row) { return row_moves_[row]; })) return edges;
+ConvEdges<T> ModelKokkos<T, G>::rigid_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges) {
+  int64_t *end = thread.gather_begin.reserve(tile.count);
+  for (int a = 0; a < tile.count; a++) end[a] = edges.edge_begin[a] + edges_.num_rigid(tile.first + a);
+  ConvEdges<T> rigid = edges;
+  rigid.are_rigid = true;
+  rigid.edge_end = end;
+  return rigid;
+}
+
+// Of these, those whose senders have tangents: what the forward pass has tangents from.
+template <class T, class G>
+ConvEdges<T> ModelKokkos<T, G>::rigid_edges_of_moving_senders(Thread &thread, const Step &step, const Tile &tile,
+                                                              const ConvEdges<T> &edges) {
+  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[tile.count] - first;
   const int num_y = edges_.num_y();
-  int64_t *begin = thread.gather_begin.reserve(run.count + 1);
-  int *row = thread.receiver_row.reserve(count), *table_row = thread.table_row.data();
-  T *y = thread.gather_y.reserve(count * num_y), *fraction = thread.fraction.data();
+  int64_t *begin = thread.gather_begin.reserve(tile.count + 1);
+  int *row = thread.receiver_row.reserve(count), *table_row = thread.moving_table_row.reserve(count);
+  T *y = thread.gather_y.reserve(count * num_y), *fraction = thread.moving_fraction.reserve(count);
   int64_t n = 0;
   begin[0] = 0;
-  for (int a = 0; a < run.count; a++) {
-    for (int64_t e = edges.edge_begin[a]; e < edges.edge_begin[a + 1]; e++) {
+  for (int a = 0; a < tile.count; a++) {
+    const int64_t num_rigid = step.fixed_input ? 0 : edges_.num_rigid(tile.first + a);
+    for (int64_t e = edges.edge_begin[a]; e < edges.edge_begin[a] + num_rigid; e++) {
       if (!row_moves_[edges.other_row[e]]) continue;
       row[n] = edges.other_row[e];
-      table_row[n] = table_row[e - first];
-      fraction[n] = fraction[e - first];
+      table_row[n] = edges.table_row[e - first];
+      fraction[n] = edges.fraction[e - first];
       std::copy_n(edges.y + e * num_y, num_y, y + n * num_y);
       n++;
     }
     begin[a + 1] = n;
   }
   ConvEdges<T> moving = edges;
+  moving.are_rigid = true;
   moving.edge_begin = begin;
   moving.other_row = row;
   moving.y = y;
+  moving.table_row = table_row;
+  moving.fraction = fraction;
   return moving;
 }
 
-// f(edges, number of edges before them) for the edges of a run, or of one receiver for the rigid ones and the others.
+// f(receiver's number in the tile, edges, number of edges of the tile before them) for the edges that move of each
+// receiver that has any.
 template <class T, class G>
 template <class F>
-void ModelKokkos<T, G>::for_parts(const Tile &run, const ConvEdges<T> &edges, const F &f) {
-  if (run.motion != Motion::some_edges) {
-    f(edges, 0);
-    return;
+void ModelKokkos<T, G>::for_moving_edges(const Tile &tile, const ConvEdges<T> &edges, const F &f) {
+  for (int a = 0; a < tile.count; a++) {
+    const int64_t bounds[2] = {edges.edge_begin[a] + edges_.num_rigid(tile.first + a), edges.edge_begin[a + 1]};
+    if (bounds[0] == bounds[1]) continue;
+    const int64_t before = bounds[0] - edges.edge_begin[0];
+    ConvEdges<T> of_receiver = edges;
+    of_receiver.num_atoms = 1;
+    of_receiver.edge_begin = bounds;
+    of_receiver.table_row += before;
+    of_receiver.fraction += before;
+    of_receiver.bins_per_length += before;
+    f(a, of_receiver, before);
   }
-  const int64_t begin = edges.edge_begin[0], middle = begin + edges_.num_rigid(run.first);
-  ConvEdges<T> part = edges;
-  const int64_t rigid[2] = {begin, middle}, others[2] = {middle, edges.edge_begin[1]};
-  part.edge_begin = rigid;
-  part.are_rigid = true;
-  f(part, 0);
-  part.edge_begin = others;
-  part.are_rigid = false;
-  part.table_row += middle - begin;
-  part.fraction += middle - begin;
-  part.bins_per_length += middle - begin;
-  f(part, middle - begin);
 }
 
 // Edges whose places in the rows of `radial` are the thread's. Reserves what the kernels need for them.
@@ -553,6 +543,33 @@ ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T
                            make_pointer<T>(weights, plane)};
   thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
   return edges;
+}
+
+// A convolution where the tangents alone are wanted.
+template <class T, class G>
+void ModelKokkos<T, G>::forward_tangents(Thread &thread, const Step &step, const Tile &tile, FeatureRows<R> x,
+                                         FeatureRows<R> y) {
+  const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
+  const FeatureLayout &layout = plan_.features[std::get<Convolution>(model_.layers[step.layer]).output].layout;
+  const ConvEdges<T> edges = run_edges(thread, step, tile),
+                     rigid = rigid_edges_of_moving_senders(thread, step, tile, edges);
+  if (rigid.edge_begin[tile.count] == 0)
+    set_to_zero(y, layout, tile.count, Planes::tangents);
+  else
+    kernels_->forward(op.plan(), rigid, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
+  // Of a part of the edges the value is none of the sum's.
+  const FeatureRows<R> part{thread.row.reserve(layout.row_size()), 1, 0};
+  for_moving_edges(tile, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
+    kernels_->forward(op.plan(), moving, x.data, x.rows, part.data, 1, 0, thread.kernel.data());
+    const FeatureRows<R> sum{y.data, y.rows, y.first + a};
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const R *from = part.group(layout.group(g));
+      R *to = sum.group(layout.group(g));
+      layout.group(g).for_numbers(Planes::tangents, [&](int begin, int count) {
+        for (int k = begin; k < begin + count; k++) to[k] += from[k];
+      });
+    }
+  });
 }
 
 template <class T, class G>
@@ -590,34 +607,14 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
         const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
         const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
-        for_runs(step, tile, true, [&](const Tile &run) {
-          const int64_t first = y.first + run.first - tile.first;
-          if (run.motion == Motion::nothing) {
-            set_to_zero(FeatureRows<R>{y.data, y.rows, first}, plan_.features[c->output].layout, run.count,
-                        Planes::tangents);
-            return;
-          }
-          ConvEdges<T> edges = run_edges(thread, step, run);
-          if (run.motion == Motion::senders && convolution.has_rigid_kernels())
-            edges = edges_of_moving_senders(thread, run, edges);
-          if (run.motion != Motion::some_edges) {
-            kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, first, thread.kernel.data());
-            return;
-          }
-          // Neither part knows the value.
-          const FeatureLayout &layout = plan_.features[c->output].layout;
-          const FeatureRows<R> part{thread.row.reserve(layout.row_size()), 1, 0}, sum{y.data, y.rows, first};
-          set_to_zero(sum, layout, 1, Planes::tangents);
-          for_parts(run, edges, [&](const ConvEdges<T> &of_part, int64_t) {
-            kernels_->forward(convolution.plan(), of_part, x.data, x.rows, part.data, 1, 0, thread.kernel.data());
-            for (int g = 0; g < layout.num_groups(); g++) {
-              const R *from = part.group(layout.group(g));
-              R *to = sum.group(layout.group(g));
-              layout.group(g).for_numbers(Planes::tangents, [&](int begin, int count) {
-                for (int k = begin; k < begin + count; k++) to[k] += from[k];
-              });
-            }
-          });
+        if (planes_ == Planes::tangents && convolution.has_rigid_kernels()) {
+          forward_tangents(thread, step, tile, x, y);
+          continue;
+        }
+        for_runs(convolution, tile, [&](const Tile &run) {
+          const ConvEdges<T> edges = run_edges(thread, step, run);
+          kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
+                            thread.kernel.data());
         });
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
         std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
@@ -673,16 +670,24 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
     if (step.adjoint == Step::Adjoint::overwrite) set_to_zero(own_adj, layout, tile.count, Planes::all);
     own_adj.first = 0;
   }
-  for_runs(step, tile, false, [&](const Tile &run) {
+  for_runs(op, tile, [&](const Tile &run) {
     const ConvEdges<T> edges = run_edges(thread, step, run);
     const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
     const int num_y = op.plan().num_y;
     T *y_adj = thread.y_adj.reserve(count * num_y);
-    for_parts(run, edges, [&](const ConvEdges<T> &part, int64_t first) {
-      kernels_->backward(op.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows,
-                         out_adj.first + run.first - tile.first, y_adj + first * num_y, slab.data, slab.rows,
-                         edge_slab_row_.data(), thread.kernel.data());
-    });
+    const auto backward = [&](const ConvEdges<T> &part, int64_t out_row, T *part_y_adj) {
+      kernels_->backward(op.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj, slab.data,
+                         slab.rows, edge_slab_row_.data(), thread.kernel.data());
+    };
+    const int64_t out_row = out_adj.first + run.first - tile.first;
+    if (planes_ == Planes::tangents && op.has_rigid_kernels()) {
+      backward(rigid_edges(thread, run, edges), out_row, y_adj);
+      for_moving_edges(run, edges, [&](int a, const ConvEdges<T> &moving, int64_t before) {
+        backward(moving, out_row + a, y_adj + before * num_y);
+      });
+    } else {
+      backward(edges, out_row, y_adj);
+    }
     if (op.network()) {
       const NetworkEdges<T, G> of = network_edges(thread, step, run);
       op.network()->backward(*kernels_, of, thread.radial.data(), thread.weights.data(),
@@ -971,7 +976,8 @@ std::size_t ModelKokkos<T, G>::memory_bytes() const {
     bytes += t->slab.bytes() + t->features.bytes() + t->radial.bytes() + t->y_adj.bytes() + t->linear.bytes() +
              t->kernel.bytes() + t->table_row.bytes() + t->fraction.bytes() + t->bins_per_length.bytes() +
              t->gather_y.bytes() + t->gather_distance.bytes() + t->weights.bytes() + t->receiver_row.bytes() +
-             t->function.bytes() + t->row.bytes() + t->slab_rows.size() * sizeof(int);
+             t->function.bytes() + t->row.bytes() + t->moving_table_row.bytes() + t->moving_fraction.bytes() +
+             t->slab_rows.size() * sizeof(int);
   return bytes;
 }
 

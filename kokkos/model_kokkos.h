@@ -44,12 +44,8 @@ class ModelKokkos : public Evaluator {
   std::size_t memory_bytes() const override;
 
  private:
-  // What moves of the edges of a receiver, where tangents alone are computed: all edges, some of them, none but perhaps
-  // what the senders send, or that neither.
-  enum class Motion { all_edges, some_edges, senders, nothing };
   struct Tile {
     int first, count;
-    Motion motion = Motion::all_edges;
   };
   // What one thread needs: its tiles, a slab for adjoints of senders, scratch.
   struct Thread {
@@ -57,10 +53,10 @@ class ModelKokkos : public Evaluator {
     std::vector<int> slab_rows;           // row of each slab row
     Buffer<R> slab, features, radial, weights, linear, bins_per_length, row;
     Buffer<char> kernel;
-    Buffer<int> table_row, order, receiver_row, function;
+    Buffer<int> table_row, order, receiver_row, function, moving_table_row;
     Buffer<int64_t> gather_begin;
     Buffer<G> gather_distance;
-    Buffer<T> y_adj, gather_y, fraction;
+    Buffer<T> y_adj, gather_y, fraction, moving_fraction;
   };
   struct ReadoutOp {
     int feature, group, channel, mul;
@@ -98,17 +94,19 @@ class ModelKokkos : public Evaluator {
   SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
   void add_repulsion();
   template <class F>
-  void for_runs(const Step &step, const Tile &tile, bool forward, const F &f);
+  void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
   void find_moving_senders(const Stage &stage);
-  Motion motion(const Step &step, int receiver, bool forward) const;
+  ConvEdges<T> rigid_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges);
+  ConvEdges<T> rigid_edges_of_moving_senders(Thread &thread, const Step &step, const Tile &tile,
+                                             const ConvEdges<T> &edges);
   template <class F>
-  void for_parts(const Tile &run, const ConvEdges<T> &edges, const F &f);
+  void for_moving_edges(const Tile &tile, const ConvEdges<T> &edges, const F &f);
+  void forward_tangents(Thread &thread, const Step &step, const Tile &tile, FeatureRows<R> x, FeatureRows<R> y);
   void begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature);
   NetworkEdges<T, G> network_edges(Thread &thread, const Step &step, const Tile &run);
   RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<T, G> &of,
                                 int *table_row, T *fraction, R *bins_per_length);
   ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
-  ConvEdges<T> edges_of_moving_senders(Thread &thread, const Tile &run, const ConvEdges<T> &edges);
   ConvEdges<T> conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
                           const int *other_row, const T *harmonics, const RadialRows<R> &radial);
   bool writes_receivers(const Step &step) const;
