@@ -66,8 +66,8 @@ def add_step_arguments(parser, rounds):
     parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
 
 
-def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
-    """A row of the CSV file: one sample in microseconds per atom and step."""
+def sample_row(args, atoms, cores, threads, turn, side, figure, **more):
+    """A row of the CSV file of a driver that times sides in turn; figure: the sample, by the name of its column."""
     return {
         "cpu": cpu_name(),
         "cores": cores,
@@ -79,8 +79,13 @@ def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
         **more,
         "turn": turn,
         "side": side,
-        "us_per_atom_step": f"{microseconds:.4f}",
+        **figure,
     }
+
+
+def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
+    """The same for a sample in microseconds per atom and step."""
+    return sample_row(args, atoms, cores, threads, turn, side, {"us_per_atom_step": f"{microseconds:.4f}"}, **more)
 
 
 def print_samples(samples):

@@ -48,20 +48,8 @@ def main():
             for side in sides:
                 row = (seconds(side, 1 + args.atoms) - seconds(side, 1)) / (3 * args.atoms)
                 samples[side].append(row)
-                rows.append(
-                    {
-                        "cpu": common.cpu_name(),
-                        "cores": cores,
-                        "system": args.system,
-                        "atoms": len(atoms),
-                        "precision": args.precision,
-                        "ranks": args.ranks,
-                        "threads": threads,
-                        "turn": turn,
-                        "side": side,
-                        "ms_per_row": f"{1e3 * row:.3f}",
-                    }
-                )
+                figure = {"ms_per_row": f"{1e3 * row:.3f}"}
+                rows.append(common.sample_row(args, len(atoms), cores, threads, turn, side, figure))
             print(f"turn {turn + 1}: " + ", ".join(f"{s} {1e3 * v[-1]:.1f} ms/row" for s, v in samples.items()), flush=True)
 
     theirs, ours = (samples[side] for side in sides)
