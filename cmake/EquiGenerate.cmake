@@ -107,6 +107,9 @@ set(number 0)
 foreach(unit ${equi_units} ${equi_uvw_units})
   math(EXPR part "${number} % ${num_parts}")
   list(APPEND units_of_part_${part} ${unit})
+  if(unit IN_LIST equi_units)
+    list(APPEND edge_units_of_part_${part} ${unit})
+  endif()
   math(EXPR number "${number} + 1")
 endforeach()
 set(equi_device_units ${folder}/units_${equi_device_target}.cpp)
@@ -125,6 +128,23 @@ foreach(part RANGE ${last})
     DEPENDS equi_generate
     COMMENT "Generating unit kernels for ${equi_device_target}, part ${part}")
   list(APPEND equi_device_units ${file})
+endforeach()
+# The same units with weights of edges, for training.
+set(equi_device_edge_units ${folder}/edge_units_${equi_device_target}.cpp)
+add_custom_command(
+  OUTPUT ${equi_device_edge_units}
+  COMMAND equi_generate edge_index ${equi_device_target} ${equi_device_edge_units}
+  DEPENDS equi_generate
+  COMMENT "Listing kernels with weights of edges for ${equi_device_target}")
+foreach(part RANGE ${last})
+  set(file ${folder}/edge_units_${equi_device_target}_${part}.cpp)
+  list(JOIN edge_units_of_part_${part} "," keys)
+  add_custom_command(
+    OUTPUT ${file}
+    COMMAND equi_generate edge_unit ${equi_device_target} ${keys} ${file}
+    DEPENDS equi_generate
+    COMMENT "Generating unit kernels with weights of edges for ${equi_device_target}, part ${part}")
+  list(APPEND equi_device_edge_units ${file})
 endforeach()
 set(file ${folder}/contractions_${equi_device_target}.cpp)
 list(JOIN equi_contractions "," names)

@@ -1,5 +1,6 @@
 // One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
-// one by one (device_unit.h), each with a generated kernel or with the generic one.
+// one by one (device_unit.h), each with a generated kernel or with the generic one. DeviceUnits has what does not
+// depend on where the weights come from.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
@@ -14,6 +15,75 @@
 #include <vector>
 
 namespace equi {
+
+// The units of a convolution in device memory, and the launches of their kernels. Kernel: DeviceUnitKernel<T> or
+// DeviceEdgeKernel<T>. The plan must live as long.
+template <class Exec, class T, class Kernel>
+class DeviceUnits {
+ public:
+  // find(key): the kernel of a unit, or null for the generic one.
+  using Finder = std::function<const Kernel *(const std::string &key)>;
+  DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, const Finder &find);
+  int num_generic() const;
+
+  // Numbers of an edge: forms, and what a backward pass leaves of its derivatives (DeviceUnitCall::parts).
+  int forms_width() const { return forms_width_; }
+  int part_size() const { return part_size_; }
+
+  // forms [count][forms_width] of the edges at positions first .. from y [E][num_y]; edge as in DeviceEdgeChunk.
+  void make_forms(const Exec &exec, const int64_t *edge, int64_t first, int64_t count, const T *y, T *forms) const;
+
+  // The kernels of all units. `call` has what does not depend on the unit, and the arrays of all units; the rest
+  // follows from prepare(call, unit, paths, their number, numbers before the input block). out_row: the first row of
+  // paths' outputs.
+  template <UnitPass PASS, class F>
+  void launch(const Exec &exec, const DeviceUnitCall<T> &call, int rows_per_bin, int64_t x_rows, int64_t out_rows,
+              int64_t out_row, const F &prepare) const;
+
+  // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
+  struct PartOfSum {
+    int part, width, index;
+  };
+  struct Sums {
+    const int *begin;
+    const PartOfSum *sum;
+    const T *parts;
+    int64_t num_edges;
+    KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
+      T total = 0;
+      for (int t = begin[k]; t < begin[k + 1]; t++)
+        total += parts[num_edges * sum[t].part + c * sum[t].width + sum[t].index];
+      return total;
+    }
+  };
+  Sums sums(const T *parts, int64_t num_edges) const {
+    return {sum_begin_.data(), sum_parts_.data(), parts, num_edges};
+  }
+
+  std::size_t bytes() const;
+
+ private:
+  // A unit, or some paths of one without a generated kernel.
+  struct Part {
+    const Kernel *kernel;               // null: the generic one
+    int unit, first_path, num_paths;    // first_path: of the plan
+    int generic_path;                   // first in generic_paths_
+    int part;                           // numbers per edge before its derivatives
+  };
+
+  const ConvolutionPlan<T> &product_;
+  int num_y_ = 1, forms_width_ = 0, part_size_ = 0;
+  std::vector<Part> parts_;
+  std::vector<int> first_form_;    // per unit, in the record of an edge
+  // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
+  DeviceBuffer<Exec, int> form_begin_, form_y_;
+  DeviceBuffer<Exec, T> form_value_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
+  DeviceBuffer<Exec, int> sum_begin_;
+  DeviceBuffer<Exec, PartOfSum> sum_parts_;
+};
 
 // Memory that all convolutions share; it is filled for one chunk at a time.
 template <class Exec, class T>
@@ -33,13 +103,13 @@ template <class Exec, class T>
 class DeviceConvolution {
  public:
   using Scratch = DeviceConvScratch<Exec, T>;
-  // find(key): the kernel of a unit, or null for the generic one.
-  using Finder = std::function<const DeviceUnitKernel<T> *(const std::string &key)>;
+  using Units = DeviceUnits<Exec, T, DeviceUnitKernel<T>>;
+  using Finder = typename Units::Finder;
   DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
                     int num_species, const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
 
   const ConvolutionOp<T> &host() const { return op_; }
-  int num_generic_units() const;
+  int num_generic_units() const { return units_.num_generic(); }
 
   // Each of the following three needs the chunk prepared: places in the radial table, and forms unless for backward.
   // distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
@@ -64,47 +134,22 @@ class DeviceConvolution {
   // Bytes that chunks of num_edges edges will add to the scratch.
   std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const {
     return scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
-           scratch.bins_per_length.growth(num_edges) + scratch.forms.growth(num_edges * forms_width_) +
-           scratch.parts.growth(num_edges * part_size_) +
+           scratch.bins_per_length.growth(num_edges) + scratch.forms.growth(num_edges * units_.forms_width()) +
+           scratch.parts.growth(num_edges * units_.part_size()) +
            (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
   }
 
-  // One of the numbers that add up to a derivative by an edge.
-  struct PartOfSum {
-    int part, width, index;
-  };
-
  private:
-  // A unit, or some paths of one without a generated kernel.
-  struct Part {
-    const DeviceUnitKernel<T> *kernel;    // null: the generic one
-    int unit, first_path, num_paths;      // first_path: of the plan
-    int generic_path;                     // first in generic_paths_
-    int part;                             // numbers per edge before its derivatives
-  };
-
   int rows_per_bin() const { return op_.rows_per_bin(); }
   int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
-  // The kernels of all parts, after prepare(call, numbers before the input block); out_row: the first row of paths'
-  // outputs.
+  // The kernels of all units, after prepare(call, numbers before the input block).
   template <UnitPass PASS, class F>
   void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
               int64_t out_row, const F &prepare) const;
 
   ConvolutionOp<T> op_;
   DeviceRadialSet<Exec> radial_set_;
-  int num_y_ = 1, forms_width_ = 0, part_size_ = 0;
-  std::vector<Part> parts_;
-  std::vector<int> first_form_;    // per unit, in the record of an edge
-  // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
-  DeviceBuffer<Exec, int> form_begin_, form_y_;
-  DeviceBuffer<Exec, T> form_value_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
-  // Derivative k of an edge is the sum of parts sum_begin[k]..sum_begin[k+1].
-  DeviceBuffer<Exec, int> sum_begin_;
-  DeviceBuffer<Exec, PartOfSum> sum_parts_;
+  Units units_;
   DeviceBuffer<Exec, T> table_;
 };
 

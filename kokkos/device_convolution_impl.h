@@ -1,4 +1,5 @@
-// DeviceConvolution, included by device_convolution_{float,double}.cpp only.
+// DeviceUnits and DeviceConvolution, included by device_convolution_{float,double}.cpp and device_edge_convolution.cpp
+// only.
 #include "device_convolution.h"
 
 #include "host_exec.h"
@@ -27,27 +28,26 @@ struct FormsKernel {
   }
 };
 
-template <class T, class G, class Part>
+template <class T, class G, class Sums>
 struct AddPartsKernel {
   int num_y;
-  const int *begin;
-  const Part *sum;
-  const T *parts, *bins_per_length;
-  int64_t count;
+  Sums sums;
+  const T *bins_per_length;
   G *y_adj;    // of the chunk's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
     const int k = static_cast<int>(n % num_y);
-    T total = 0;
-    for (int t = begin[k]; t < begin[k + 1]; t++) total += parts[count * sum[t].part + c * sum[t].width + sum[t].index];
+    const T total = sums(c, k);
     y_adj[n] += static_cast<G>(k == 0 ? total * bins_per_length[c] : total);
   }
 };
 
 // f(rows per bin as a type) for the generic kernel.
-template <class F>
+template <bool OF_EDGES, class F>
 void with_rows(int rows, const F &f) {
-  if (rows == 2)
+  if constexpr (OF_EDGES)
+    f(std::integral_constant<int, 1>{});
+  else if (rows == 2)
     f(std::integral_constant<int, 2>{});
   else if (rows == 4)
     f(std::integral_constant<int, 4>{});
@@ -60,13 +60,11 @@ void with_rows(int rows, const F &f) {
 // ---- construction
 // ---------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T>
-DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
-                                              const FeatureLayout &out, int num_species,
-                                              const EvaluatorOptions &options, const Finder &find)
-    : op_(convolution, in, out, num_species, options), radial_set_(exec, op_.radial_set()) {
+template <class Exec, class T, class Kernel>
+DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, const Finder &find)
+    : product_(product) {
   using Body = GenericBody<T>;
-  const ConvPlan<T> &plan = op_.plan();
+  const ConvPlan<T> &plan = product.plan();
   num_y_ = plan.num_y;
   std::vector<int> form_begin{0}, form_y;
   std::vector<T> form_value;
@@ -77,7 +75,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   int lmax = 0;
   for (int n = 0; n < plan.num_units; n++) {
     const ConvUnit<T> &unit = plan.units[n];
-    const UnitSchedule &schedule = op_.product().schedules()[n];
+    const UnitSchedule &schedule = product.schedules()[n];
     first_form_.push_back(forms_width_);
     for (const LinearForm &form : schedule.forms) {
       for (const auto &t : form.terms) {
@@ -90,7 +88,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
     form_begin.resize(forms_width_ + 1, static_cast<int>(form_y.size()));
 
     const std::string key = schedule.shape.key();
-    const DeviceUnitKernel<T> *kernel = key.empty() ? nullptr : find(key);
+    const Kernel *kernel = key.empty() ? nullptr : find(key);
     const int most = kernel ? unit.num_paths : MAX_CALL_PATHS;
     const int chunks = (unit.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
     // What one group leaves: the derivatives by these harmonics, chunk after chunk.
@@ -144,20 +142,38 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   assign(exec, couplings_, couplings);
   assign(exec, sum_begin_, sum_begin);
   assign(exec, sum_parts_, sum_parts);
+}
+
+template <class Exec, class T>
+DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
+                                              const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options, const Finder &find)
+    : op_(convolution, in, out, num_species, options),
+      radial_set_(exec, op_.radial_set()),
+      units_(exec, op_.product(), find) {
   if (op_.exact()) return;
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
 
-template <class Exec, class T>
-int DeviceConvolution<Exec, T>::num_generic_units() const {
-  std::vector<bool> is_generic(op_.plan().num_units, false);
+template <class Exec, class T, class Kernel>
+int DeviceUnits<Exec, T, Kernel>::num_generic() const {
+  std::vector<bool> is_generic(product_.plan().num_units, false);
   for (const Part &p : parts_) is_generic[p.unit] = !p.kernel;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
 }
 
 // ---- one chunk
 // ------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class Kernel>
+void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const int64_t *edge, int64_t first, int64_t count,
+                                              const T *y, T *forms) const {
+  if (forms_width_ == 0) return;
+  Kokkos::parallel_for("equi:forms", DeviceRange<Exec>(exec, 0, count * forms_width_),
+                       FormsKernel<T>{edge, first, forms_width_, num_y_, form_begin_.data(), form_y_.data(),
+                                      form_value_.data(), y, forms});
+}
 
 template <class Exec, class T>
 template <class G>
@@ -199,33 +215,20 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
-  if (with_forms && forms_width_ > 0)
-    Kokkos::parallel_for(
-        "equi:forms", DeviceRange<Exec>(exec, 0, n * forms_width_),
-        FormsKernel<T>{chunk.edge, chunk.first, forms_width_, num_y_, form_begin_.data(), form_y_.data(),
-                       form_value_.data(), y, scratch.forms.reserve(n * forms_width_)});
+  if (with_forms)
+    units_.make_forms(exec, chunk.edge, chunk.first, n, y, scratch.forms.reserve(n * units_.forms_width()));
 }
 
-template <class Exec, class T>
+template <class Exec, class T, class Kernel>
 template <UnitPass PASS, class F>
-void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
-                                        int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
-  const ConvPlan<T> &plan = op_.plan();
-  const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall<T> &call, int rows_per_bin,
+                                          int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+  const ConvPlan<T> &plan = product_.plan();
   for (const Part &part : parts_) {
     const ConvUnit<T> &unit = plan.units[part.unit];
-    DeviceUnitCall<T> u{};
-    u.num_atoms = chunk.num_atoms;
+    DeviceUnitCall<T> u = call;
     u.channels = unit.channels;
-    u.begin = chunk.begin;
-    u.first = chunk.first;
-    u.num_edges = chunk.count;
-    u.other_row = chunk.other_row + chunk.first;
-    u.table = table + table_rows(chunk) * unit.first_column;
-    u.slab = table_rows(chunk) * unit.row;
-    u.table_row = scratch.table_row.data();
-    u.fraction = scratch.fraction.data();
-    u.forms = scratch.forms.data() + first_form_[part.unit];
+    u.forms = call.forms + first_form_[part.unit];
     u.forms_width = forms_width_;
     u.num_y = num_y_;
     u.x_width = unit.in_width;
@@ -236,23 +239,46 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
     }
     u.outputs = unit.outputs;
     u.add = !plan.paths[part.first_path].begins_output;
-    u.parts = scratch.parts.data() + chunk.count * part.part;
-    prepare(u, x_rows * unit.in_group + unit.in_channel);
+    u.parts = call.parts + call.num_edges * part.part;
+    prepare(u, unit, plan.paths + part.first_path, part.num_paths, x_rows * unit.in_group + unit.in_channel);
     if (part.kernel) {
-      part.kernel->launch[PASS][rows_per_bin() / 2 - 1](exec, u);
+      part.kernel->launcher(PASS, rows_per_bin)(exec, u);
       continue;
     }
     const GenericBody<T> body{unit.l1,         unit.row,
                               part.num_paths,  generic_paths_.data() + part.generic_path,
                               entries_.data(), couplings_.data()};
-    with_rows(rows_per_bin(), [&](auto rows) {
+    with_rows<Kernel::OF_EDGES>(rows_per_bin, [&](auto rows) {
       constexpr int ROWS = decltype(rows)::value;
-      if (unit.is_uvw())
-        launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
-      else
-        launch_unit<PASS, ROWS>(exec, body, u);
+      if constexpr (!Kernel::OF_EDGES)
+        if (unit.is_uvw()) return launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
+      launch_unit<PASS, ROWS>(exec, body, u);
     });
   }
+}
+
+template <class Exec, class T>
+template <UnitPass PASS, class F>
+void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
+                                        int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+  const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+  DeviceUnitCall<T> call{};
+  call.num_atoms = chunk.num_atoms;
+  call.begin = chunk.begin;
+  call.first = chunk.first;
+  call.num_edges = chunk.count;
+  call.other_row = chunk.other_row + chunk.first;
+  call.table_row = scratch.table_row.data();
+  call.fraction = scratch.fraction.data();
+  call.forms = scratch.forms.data();
+  call.parts = scratch.parts.data();
+  units_.template launch<PASS>(
+      exec, call, rows_per_bin(), x_rows, out_rows, out_row,
+      [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *, int, int64_t block) {
+        u.table = table + table_rows(chunk) * unit.first_column;
+        u.slab = table_rows(chunk) * unit.row;
+        prepare(u, block);
+      });
 }
 
 template <class Exec, class T>
@@ -269,17 +295,18 @@ template <class G>
 void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
                                           FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
-  T *parts = scratch.parts.reserve(part_size_ * chunk.count);
+  const int num_y = op_.plan().num_y;
+  T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
   launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
                         [&](DeviceUnitCall<T> &u, int64_t block) {
                           u.x = x.data + block;
                           u.out_adj = out_adj.data;
-                          u.y = y + chunk.first * num_y_;
+                          u.y = y + chunk.first * num_y;
                         });
   Kokkos::parallel_for(
-      "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y_),
-      AddPartsKernel<T, G, PartOfSum>{num_y_, sum_begin_.data(), sum_parts_.data(), parts,
-                                      scratch.bins_per_length.data(), chunk.count, y_adj + chunk.first * num_y_});
+      "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
+      AddPartsKernel<T, G, typename Units::Sums>{num_y, units_.sums(parts, chunk.count), scratch.bins_per_length.data(),
+                                                 y_adj + chunk.first * num_y});
 }
 
 template <class Exec, class T>
@@ -293,10 +320,15 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEd
   });
 }
 
+template <class Exec, class T, class Kernel>
+std::size_t DeviceUnits<Exec, T, Kernel>::bytes() const {
+  return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
+         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
+}
+
 template <class Exec, class T>
 std::size_t DeviceConvolution<Exec, T>::bytes() const {
-  return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
-         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes() + radial_set_.bytes() + table_.bytes();
+  return units_.bytes() + radial_set_.bytes() + table_.bytes();
 }
 
 }    // namespace equi

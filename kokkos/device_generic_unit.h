@@ -41,17 +41,16 @@ struct GenericBody {
   KOKKOS_FUNCTION int num_sums(int q) const { return paths[q].num_sums(); }
   KOKKOS_FUNCTION int first_sum(int q) const { return paths[q].first_sum; }
 
-  KOKKOS_FUNCTION const T *table(const DeviceUnitCall<T> &u, const DeviceAtom &a, const Path &p) const {
-    return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD + p.column;
-  }
-
-  // sum[b] += sum over the edges of w M x, for x at other + row * width; TRANSPOSED: w M^T g.
+  // sum[b] += sum over the edges of w M x of path q, for x at other + row * width; TRANSPOSED: w M^T g.
   template <int ROWS, bool TRANSPOSED>
-  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, const Path &p, const T *other,
-                             int64_t width, int stride, T *sum) const {
-    const T *first_row = table(u, a, p);
+  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, const T *other, int64_t width,
+                             int stride, T *sum) const {
+    const Path p = paths[q];
+    const T *first = first_weights<ROWS>(u, a);
     for (int e = a.begin; e < a.end; e++) {
-      const T w = polynomial<ROWS>(first_row + static_cast<int64_t>(u.table_row[e]) * row, row, u.fraction[e]);
+      const T f = u.fraction[e];
+      T w = weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f);
+      if (ROWS == 1 && p.l2 == 0) w *= f;
       const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width, *x = other + u.other_row[e] * width;
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
@@ -65,7 +64,7 @@ struct GenericBody {
   KOKKOS_FUNCTION void forward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
     const Path p = paths[q];
     T sum[2 * LMAX_ANY + 1] = {};
-    sweep<ROWS, false>(u, a, p, u.x + a.channel, u.x_width, u.x_stride, sum);
+    sweep<ROWS, false>(u, a, q, u.x + a.channel, u.x_width, u.x_stride, sum);
     const auto to = u.path[q];
     T *out = u.out + to.begin + static_cast<int64_t>(a.atom) * to.width + a.channel;
     for (int k = 0; k < 2 * p.l3 + 1; k++) out[k * to.stride] = sum[k];
@@ -75,8 +74,7 @@ struct GenericBody {
   KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     for (int q = 0; q < num_paths; q++)
-      sweep<ROWS, true>(u, a, paths[q], u.out_adj + u.path[q].begin + a.channel, u.path[q].width, u.path[q].stride,
-                        sum);
+      sweep<ROWS, true>(u, a, q, u.out_adj + u.path[q].begin + a.channel, u.path[q].width, u.path[q].stride, sum);
     T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;
     for (int k = 0; k < 2 * l1 + 1; k++) x_adj[k * u.x_stride] += sum[k];
   }
@@ -88,19 +86,22 @@ struct GenericBody {
     const Path p = paths[q];
     const auto from = u.path[q];
     const T *g = u.out_adj + from.begin + static_cast<int64_t>(a.atom) * from.width + a.channel;
-    const T *first_row = table(u, a, p);
+    const T *first = first_weights<ROWS>(u, a);
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
       const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
+      const T f = u.fraction[e];
       T w, dw, h[2 * LMAX_ANY + 1] = {};
-      polynomial<ROWS>(first_row + static_cast<int64_t>(u.table_row[e]) * row, row, u.fraction[e], w, dw);
+      weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f, w, dw);
+      if (ROWS == 1 && p.l2 == 0) dw = w;
       for (int k = p.first_coupling; active && k < p.first_coupling + p.num_couplings; k++) {
         const Coupling n = couplings[k];
         h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * from.stride];
       }
       T dot = 0;
       for (int k = 0; k < 2 * p.l2 + 1; k++) dot += p.l2 == 0 ? h[0] : y[k] * h[k];
+      if constexpr (ROWS == 1) store_weight_adj(u, a, e, q, active, p.l2 == 0 ? f * dot : dot);
       store_sums<LANES>(num, dw * dot, w, h, lane, to + static_cast<int64_t>(e) * num, add);
     }
   }

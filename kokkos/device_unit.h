@@ -61,6 +61,17 @@ struct DeviceUnitCall {
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
   T *parts;
+
+  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
+  // are `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction
+  // is then the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the
+  // weights in the same order, or adds them.
+  const T *weights;
+  int weights_row;
+  int column[MAX_CALL_PATHS];
+  T scale[MAX_CALL_PATHS];
+  T *weights_adj;    // null: not wanted
+  bool add_weights_adj;
 };
 
 enum UnitPass { UNIT_FORWARD, UNIT_BACKWARD, UNIT_GATHER };
@@ -74,11 +85,28 @@ struct DeviceUnitKernel {
   // or 0 for the fraction of the bin.
   int num_groups;
   const int *num_sums, *sums;
+
+  static constexpr bool OF_EDGES = false;
+  auto launcher(UnitPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
+};
+
+// The same for weights of edges, in a library of its own.
+template <class T>
+struct DeviceEdgeKernel {
+  const char *key;
+  void (*launch[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  int num_groups;
+  const int *num_sums, *sums;
+
+  static constexpr bool OF_EDGES = true;
+  auto launcher(UnitPass pass, int) const { return launch[pass]; }
 };
 
 // The generated kernel of unit `key`, null if there is none.
 template <class T>
 const DeviceUnitKernel<T> *find_device_kernel(const std::string &key);
+template <class T>
+const DeviceEdgeKernel<T> *find_device_edge_kernel(const std::string &key);
 
 }    // namespace equi
 

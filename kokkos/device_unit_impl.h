@@ -39,17 +39,60 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const T *row, int stride, T f, T &w,
   }
 }
 
+// One atom, its edges [begin, end) in the numbers of the call, and one channel.
+struct DeviceAtom {
+  int atom, begin, end, channel;
+};
+
+// A channel's weights: the first row of its table, or those of edge 0. Then those of edge e.
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION const T *first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
+  if constexpr (ROWS == 1)
+    return u.weights + a.channel;
+  else
+    return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD;
+}
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION const T *weights_of(const DeviceUnitCall<T> &u, const T *first, int row, int e) {
+  return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
+}
+
+// The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
+// by f, which is left to the caller.
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, const T *t, int q, int column, int row, T f) {
+  if constexpr (ROWS == 1)
+    return u.scale[q] * t[u.column[q]];
+  else
+    return polynomial<ROWS>(t + column, row, f);
+}
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, const T *t, int q, int column, int row, T f, T &w,
+                                        T &dw) {
+  if constexpr (ROWS == 1) {
+    w = weight<ROWS>(u, t, q, column, row, f);
+    dw = 0;
+  } else {
+    polynomial<ROWS>(t + column, row, f, w, dw);
+  }
+}
+
+// Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, const DeviceAtom &a, int e, int q,
+                                                  bool active, T value) {
+  if (!active || !u.weights_adj) return;
+  T *to = u.weights_adj + static_cast<int64_t>(u.table_row[e]) * u.weights_row + u.column[q] + a.channel;
+  value *= u.scale[q];
+  *to = u.add_weights_adj ? *to + value : value;
+}
+
 // Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION const T *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
   return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.slab +
          w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
 }
-
-// One atom, its edges [begin, end) in the numbers of the call, and one channel.
-struct DeviceAtom {
-  int atom, begin, end, channel;
-};
 
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION int num_chunks(const DeviceUnitCall<T> &u) {
@@ -137,6 +180,13 @@ struct DeviceKernelOf {
             {{launch<UNIT_FORWARD, 2>, launch<UNIT_FORWARD, 4>, launch<UNIT_FORWARD, 6>},
              {launch<UNIT_BACKWARD, 2>, launch<UNIT_BACKWARD, 4>, launch<UNIT_BACKWARD, 6>},
              {launch<UNIT_GATHER, 2>, launch<UNIT_GATHER, 4>, launch<UNIT_GATHER, 6>}},
+            Body::NUM_BACKWARD_GROUPS,
+            Body::NUM_SUMS,
+            Body::SUMS};
+  }
+  static constexpr DeviceEdgeKernel<T> edge_kernel() {
+    return {Body::KEY,
+            {launch<UNIT_FORWARD, 1>, launch<UNIT_BACKWARD, 1>, launch<UNIT_GATHER, 1>},
             Body::NUM_BACKWARD_GROUPS,
             Body::NUM_SUMS,
             Body::SUMS};

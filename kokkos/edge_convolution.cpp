@@ -27,16 +27,9 @@ struct SortedEdges {
   std::vector<int> edge, sender;
 
   explicit SortedEdges(const EdgeList &edges) : begin(edges.num_receivers + 1, 0), edge(edges.count) {
-    const auto check = [](const char *what, int64_t e, int64_t row, int64_t rows) {
-      if (row < 0 || row >= rows)
-        throw std::out_of_range("edge " + std::to_string(e) + ": expected a " + what + " from 0 to " +
-                                std::to_string(rows - 1) + ", found " + std::to_string(row));
-    };
-    if (edges.count > INT32_MAX || edges.num_senders > INT32_MAX)
-      throw std::out_of_range("more than 2^31 - 1 edges or nodes");
+    check_sizes(edges);
     for (int64_t e = 0; e < edges.count; e++) {
-      check("sender", e, edges.sender[e], edges.num_senders);
-      check("receiver", e, edges.receiver[e], edges.num_receivers);
+      check_edge(edges, e, edges.sender[e], edges.receiver[e]);
       begin[edges.receiver[e] + 1]++;
     }
     for (int64_t i = 0; i < edges.num_receivers; i++) begin[i + 1] += begin[i];
@@ -114,6 +107,21 @@ struct SenderAdjoint {
 };
 
 }    // namespace
+
+void check_sizes(const EdgeList &edges) {
+  if (std::max({edges.count, edges.num_senders, edges.num_receivers}) > INT32_MAX)
+    throw std::out_of_range("more than 2^31 - 1 edges or nodes");
+}
+
+void check_edge(const EdgeList &edges, int64_t e, int64_t sender, int64_t receiver) {
+  const auto check = [&](const char *what, int64_t row, int64_t rows) {
+    if (row < 0 || row >= rows)
+      throw std::out_of_range("edge " + std::to_string(e) + ": expected a " + what + " from 0 to " +
+                              std::to_string(rows - 1) + ", found " + std::to_string(row));
+  };
+  check("sender", sender, edges.num_senders);
+  check("receiver", receiver, edges.num_receivers);
+}
 
 EdgeProduct EdgeProduct::parse(const std::string &text) {
   const std::vector<std::string> parts = split(text, ';');

@@ -34,6 +34,11 @@ struct EdgeList {
   int64_t num_senders, num_receivers;
 };
 
+// Throw std::out_of_range: if there are too many edges or nodes for the kernels; if edge e, whose rows are given, names
+// one that is not there.
+void check_sizes(const EdgeList &edges);
+void check_edge(const EdgeList &edges, int64_t e, int64_t sender, int64_t receiver);
+
 // f(part) for all parts 0 .. count - 1, perhaps side by side.
 using ParallelFor = std::function<void(int count, const std::function<void(int)> &f)>;
 

@@ -30,21 +30,23 @@ void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) 
   text.line("        {");
   if (with_derivative) {
     text.line("        T w, dw;");
-    text.line("        polynomial<ROWS>(t + %d, ROW, f, w, dw);", 16 * q);
+    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, 16 * q);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
   } else {
-    text.line("        const T w = polynomial<ROWS>(t + %d, ROW, f);", 16 * q);
+    text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, 16 * q);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
   }
 }
 
 // What forward, gather and backward of a channel begin with.
 void begin_edges(Text &text) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("        const T *t = weights_of<ROWS>(u, first, ROW, e);");
   text.line("        const T f = u.fraction[e];");
 }
 
-void define_table(Text &text) {
-  text.line("    const T *table = u.table + a.channel / CHANNEL_PAD * u.slab + a.channel %% CHANNEL_PAD;");
+void define_weights(Text &text) {
+  text.line("    const T *first = first_weights<ROWS>(u, a);");
 }
 
 void load_sender(Text &text, int d1, const char *channel = "a.channel") {
@@ -74,7 +76,7 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
   text.line("  template <int ROWS, class T>");
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a) {",
             number);
-  define_table(text);
+  define_weights(text);
   int base = 0;
   for (int q = group.first; q < group.last; ++q)
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("    T a%d = 0;", base++);
@@ -128,7 +130,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
   text.line("  template <int ROWS, class T>");
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
-  define_table(text);
+  define_weights(text);
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_edges(text);
   if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
@@ -163,13 +165,23 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.line("  }");
 }
 
-// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for one path, whose first D is number `base`.
-void add_path_backward(Text &text, const UnitSchedule &u, const PathSchedule &p, int base) {
+// The derivative by the weight is given: stored if it is an edge's, else part of that by the fraction.
+void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
+  text.line("        if constexpr (ROWS == 1)");
+  text.line("          store_weight_adj(u, a, e, %d, active, %s);", q, by_weight);
+  text.line("        else");
+  text.line("          r += %s;", by_fraction);
+}
+
+// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D is number `base`.
+void add_path_backward(Text &text, const UnitSchedule &u, int q, int base) {
+  const PathSchedule &p = u.paths[q];
   const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
   if (p.is_diagonal()) {
     Sum s("T", "s");
     for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
     text.line("        r += dw * s;");
+    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, e, %d, active, f * s);", q);
   } else if (p.is_scalar_product()) {
     Sum s("T", "s");
     text.line("        const T wg = w * d%d;", base);
@@ -177,7 +189,7 @@ void add_path_backward(Text &text, const UnitSchedule &u, const PathSchedule &p,
       s.add(text, n.sign, text_of("y%d * x%d", y0 + n.m2, n.m1));
       text.line("        b%d %s x%d * wg;", y0 + n.m2, add_with(n.sign), n.m1);
     }
-    text.line("        r += (dw * d%d) * s;", base);
+    add_by_weight(text, q, text_of("d%d * s", base).c_str(), text_of("(dw * d%d) * s", base).c_str());
   } else {
     Sum s("T", "s");
     for (int b = 0; b < d2; ++b) {
@@ -188,7 +200,7 @@ void add_path_backward(Text &text, const UnitSchedule &u, const PathSchedule &p,
       s.add(text, 1, text_of("y%d * h%d", y0 + b, b));
       text.line("        b%d += w * h%d;", y0 + b, b);
     }
-    text.line("        r += dw * s;");
+    add_by_weight(text, q, "s", "dw * s");
   }
 }
 
@@ -202,7 +214,7 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a,",
             number);
   text.line("                                                      int lane, bool active, T *to, bool add) {");
-  define_table(text);
+  define_weights(text);
   int base = 0;
   for (int q = group.first; q < group.last; ++q) {
     const PathSchedule &p = u.paths[q];
@@ -238,7 +250,7 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
         }
     l2 = p.l2;
     begin_path(text, p, q, true);
-    add_path_backward(text, u, p, base);
+    add_path_backward(text, u, q, base);
     if (p.is_diagonal()) text.line("        (void)w;");
     text.line("        }");
     base += static_cast<int>(p.d.size());
@@ -422,8 +434,9 @@ void dispatch(Text &text, const char *name, int num_groups, const char *sizes, c
   text.line("  }");
 }
 
-void generate_body(Text &text, const UnitSchedule &u) {
+void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
   const std::string key = u.shape.key();
+  const char *kind = of_edges ? "edge_unit" : "unit";
   const bool is_uvw = u.shape.is_uvw();
   const int num_forward = static_cast<int>(u.forward_groups.size()),
             num_backward = static_cast<int>(u.backward_groups.size());
@@ -441,7 +454,7 @@ void generate_body(Text &text, const UnitSchedule &u) {
   std::string counts;
   for (int n : num_sums) counts += (counts.empty() ? "" : ", ") + std::to_string(n);
 
-  text.line("namespace device_unit_%s {", key.c_str());
+  text.line("namespace device_%s_%s {", kind, key.c_str());
   text.line("namespace {");
   text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
             static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
@@ -471,11 +484,13 @@ void generate_body(Text &text, const UnitSchedule &u) {
   text.line("};");
   text.line("}    // namespace");
   for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
-    text.line("extern const DeviceUnitKernel<%s> %s_KERNEL;", type, name);
-    text.line("const DeviceUnitKernel<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::kernel();", type, name, type);
+    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE",
+               *kernel = of_edges ? "DeviceEdgeKernel" : "DeviceUnitKernel";
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
+    text.line("const %s<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::%s();", kernel, type, name, type,
+              of_edges ? "edge_kernel" : "kernel");
   }
-  text.line("}    // namespace device_unit_%s", key.c_str());
+  text.line("}    // namespace device_%s_%s", kind, key.c_str());
 }
 
 void begin_file(Text &text, const KernelTarget &target, const std::vector<const char *> &headers) {
@@ -485,14 +500,31 @@ void begin_file(Text &text, const KernelTarget &target, const std::vector<const 
   text.line("namespace equi {");
 }
 
+// find(key) for the kernels of other sources.
+void list_kernels(Text &text, const char *kind, const char *kernel, const char *find,
+                  const std::vector<std::string> &keys) {
+  for (const std::string &key : keys)
+    text.line("namespace device_%s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }",
+              kind, key.c_str(), kernel, kernel);
+  for (const char *type : {"float", "double"}) {
+    text.line("template <>");
+    text.line("const %s<%s> *%s<%s>(const std::string &key) {", kernel, type, find, type);
+    for (const std::string &key : keys)
+      text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(),
+                type[0] == 'f' ? "FLOAT" : "DOUBLE");
+    text.line("  return nullptr;");
+    text.line("}");
+  }
+}
+
 }    // namespace
 
-std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target) {
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target, bool of_edges) {
   Text text;
   begin_file(text, target, {"device_unit_impl.h"});
   for (const UnitSchedule &u : units) {
     text.line("static_assert(%d <= MAX_CALL_PATHS, \"a unit with too many paths\");", static_cast<int>(u.paths.size()));
-    generate_body(text, u);
+    generate_body(text, u, of_edges);
   }
   text.line("}    // namespace equi");
   return text.str();
@@ -514,25 +546,18 @@ std::string generate_device_contractions(const std::vector<ContractionSchedule> 
 std::string generate_device_list(const KernelNames &names, const KernelTarget &target) {
   Text text;
   begin_file(text, target, {"device_contraction_kernel.h", "device_unit.h"});
-  const auto list = [&](const char *kind, const char *kernel, const char *find, const std::vector<std::string> &keys) {
-    for (const std::string &key : keys)
-      text.line(
-          "namespace device_%s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }",
-          kind, key.c_str(), kernel, kernel);
-    for (const char *type : {"float", "double"}) {
-      text.line("template <>");
-      text.line("const %s<%s> *%s<%s>(const std::string &key) {", kernel, type, find, type);
-      for (const std::string &key : keys)
-        text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(),
-                  type[0] == 'f' ? "FLOAT" : "DOUBLE");
-      text.line("  return nullptr;");
-      text.line("}");
-    }
-  };
   std::vector<std::string> units = names.units;
   units.insert(units.end(), names.uvw.begin(), names.uvw.end());
-  list("unit", "DeviceUnitKernel", "find_device_kernel", units);
-  list("contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions);
+  list_kernels(text, "unit", "DeviceUnitKernel", "find_device_kernel", units);
+  list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions);
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, {"device_unit.h"});
+  list_kernels(text, "edge_unit", "DeviceEdgeKernel", "find_device_edge_kernel", names.units);
   text.line("}    // namespace equi");
   return text.str();
 }

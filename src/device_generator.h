@@ -13,8 +13,10 @@
 
 namespace equi {
 
-// A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>.
-std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target);
+// A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>. of_edges: for
+// weights of edges, their DeviceEdgeKernels.
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target,
+                                  bool of_edges = false);
 
 // A source with the kernels of some symmetric contractions and their DeviceContractionKernels.
 std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
@@ -22,6 +24,8 @@ std::string generate_device_contractions(const std::vector<ContractionSchedule> 
 
 // find_device_kernel() and find_device_contraction() for the kernels of other sources.
 std::string generate_device_list(const KernelNames &names, const KernelTarget &target);
+// find_device_edge_kernel()
+std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target);
 
 }    // namespace equi
 

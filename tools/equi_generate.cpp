@@ -4,6 +4,8 @@
 //   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
+//   equi_generate edge_unit TARGET KEY,KEY... FILE  for a GPU, kernels of units with weights of edges
+//   equi_generate edge_index TARGET FILE        their list
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
 //   equi_generate library TARGET KEY FILE.equi FILE  one of them as a library of its own
 //   equi_generate library TARGET KEY FILE       the same for a unit, without a model
@@ -11,9 +13,9 @@
 //   equi_generate flags TARGET                  compiler options of the target
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
-// TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU. KEY of a
-// unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw path: uvw_1_11; of a contraction:
-// ContractionSchedule::key. NAME: as contraction_of() takes it.
+// TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU; for
+// edge_unit and edge_index these alone. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw
+// path: uvw_1_11; of a contraction: ContractionSchedule::key. NAME: as contraction_of() takes it.
 #include "contraction_generator.h"
 #include "device_generator.h"
 #include "kernel_generator.h"
@@ -40,6 +42,12 @@ const KernelTarget &target_of(const std::string &name) {
 const KernelTarget &host_target_of(const std::string &name) {
   const KernelTarget &target = target_of(name);
   if (target.is_device()) throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  return target;
+}
+
+const KernelTarget &device_target_of(const std::string &name) {
+  const KernelTarget &target = target_of(name);
+  if (!target.is_device()) throw std::invalid_argument("expected the target warp32 or wave64, found '" + name + "'");
   return target;
 }
 
@@ -72,11 +80,15 @@ std::vector<std::string> parts_of(const std::string &list) {
   return parts;
 }
 
-std::string units_of(const std::string &keys, const KernelTarget &target) {
-  if (!target.is_device()) return generate_unit(make_unit_schedule(shape_of(keys), target), target);
+std::string device_units_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
   std::vector<UnitSchedule> units;
   for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(shape_of(key), target));
-  return generate_device_units(units, target);
+  return generate_device_units(units, target, of_edges);
+}
+
+std::string units_of(const std::string &keys, const KernelTarget &target) {
+  if (target.is_device()) return device_units_of(keys, target, false);
+  return generate_unit(make_unit_schedule(shape_of(keys), target), target);
 }
 
 std::string contractions_of(const std::string &names, const KernelTarget &target) {
@@ -277,6 +289,10 @@ void run(const std::vector<std::string> &words) {
     const KernelTarget &target = target_of(words[1]);
     write(words[2], target.is_device() ? generate_device_list(kernels_of_build(), target)
                                        : generate_kernel_list(kernels_of_build(), target));
+  } else if (verb == "edge_unit" && words.size() == 4) {
+    write(words[3], device_units_of(words[2], device_target_of(words[1]), true));
+  } else if (verb == "edge_index" && words.size() == 3) {
+    write(words[2], generate_device_edge_list(kernels_of_build(), device_target_of(words[1])));
   } else if (verb == "contraction" && words.size() == 4) {
     write(words[3], contractions_of(words[2], target_of(words[1])));
   } else if (verb == "library" && words.size() == 5) {
@@ -293,8 +309,9 @@ void run(const std::vector<std::string> &words) {
     print_schedule(read_model(words[2]), target_of(words[1]));
   } else {
     throw std::invalid_argument(
-        "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | missing "
-        "FILE.equi | library TARGET KEY [FILE.equi] FILE | place TARGET KEY | flags TARGET | schedule TARGET "
+        "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | "
+        "edge_unit TARGET KEY FILE | edge_index TARGET FILE | missing FILE.equi | library TARGET KEY [FILE.equi] FILE "
+        "| place TARGET KEY | flags TARGET | schedule TARGET "
         "FILE.equi");
   }
 }
