@@ -1,6 +1,7 @@
 # equi_libtorch: headers and CPU libraries of Torch; the Torch of the Python environment unless Torch_DIR names another
 # one (its folder share/cmake/Torch). Only the two CPU libraries are linked: Torch's own CMake config would also ask for
-# the CUDA toolkit that the package was built with.
+# the CUDA toolkit that the package was built with. equi_libtorch_cuda: Torch's streams and devices, in a build for CUDA
+# with a Torch for CUDA.
 
 set(Torch_DIR "" CACHE PATH "share/cmake/Torch of a LibTorch; empty: the Torch of the Python environment")
 if(Torch_DIR)
@@ -18,3 +19,10 @@ endforeach()
 add_library(equi_libtorch INTERFACE)
 target_include_directories(equi_libtorch SYSTEM INTERFACE ${torch}/include ${torch}/include/torch/csrc/api/include)
 target_link_libraries(equi_libtorch INTERFACE ${torch}/lib/libtorch_cpu.so ${torch}/lib/libc10.so)
+
+if(EQUI_CUDA AND NOT EXISTS ${torch}/lib/libc10_cuda.so)
+  equi_say("LibTorch: without CUDA, so torch.ops.equi runs on the CPU alone")
+elseif(EQUI_CUDA)
+  add_library(equi_libtorch_cuda INTERFACE)
+  target_link_libraries(equi_libtorch_cuda INTERFACE equi_libtorch ${torch}/lib/libc10_cuda.so CUDA::cudart)
+endif()

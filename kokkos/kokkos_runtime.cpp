@@ -14,6 +14,10 @@ int num_devices() {
   return std::max(0, Kokkos::num_devices());
 }
 
+int kokkos_device() {
+  return num_devices() > 0 ? Kokkos::device_id() : -1;
+}
+
 void start_kokkos(int num_threads, int number) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return;
   Kokkos::InitializationSettings settings;

@@ -1,42 +1,33 @@
 // torch.ops.equi: the convolution with weights of edges (edge_convolution.h) as operators of Torch, for training.
 //
 // convolution, its backward and its double backward are registered with the dispatcher: for the CPU, for shapes alone
-// (Meta: torch.compile and torch.export), and for autograd. Each is the gradient of the one before; the double backward
-// has none.
-#include "edge_convolution.h"
+// (Meta: torch.compile and torch.export), and for autograd; in a build for CUDA also for that (torch_ops_cuda.cpp).
+// Each is the gradient of the one before; the double backward has none.
+#include "torch_ops.h"
 
-#include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 #include <torch/csrc/autograd/custom_function.h>
-#include <torch/library.h>
 
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <string_view>
-#include <tuple>
 
 namespace equi {
 
+using at::Tensor;
+
+// ---- checks
+
 namespace {
 
-using at::Tensor;
-using OptionalTensor = std::optional<Tensor>;
-using Tensors = torch::autograd::tensor_list;
-using torch::autograd::AutogradContext;
-
-// Product and kernels of a text, made at its first use and kept.
-template <class V, class Make>
-const V &cached(std::string_view text, const Make &make) {
-  static std::mutex mutex;
-  static std::map<std::string, std::unique_ptr<V>, std::less<>> made;
-  const std::lock_guard<std::mutex> lock(mutex);
-  auto found = made.find(text);
-  if (found == made.end()) found = made.emplace(text, make()).first;
-  return *found->second;
+// Of sizes that are traced it becomes a condition of the traced program.
+bool holds(const c10::SymBool &condition) {
+  return condition.expect_true(__FILE__, __LINE__);
 }
+
+void check_device(const char *name, const Tensor &t, const Tensor &x) {
+  TORCH_CHECK_VALUE(t.device() == x.device(), "equi: ", name, ": expected ", x.device(), " as x, found ", t.device());
+}
+
+}    // namespace
 
 const EdgeProduct &product_of(std::string_view text) {
   return cached<EdgeProduct>(text, [&] {
@@ -48,30 +39,15 @@ const EdgeProduct &product_of(std::string_view text) {
   });
 }
 
-template <class T>
-const EdgeConvolution<T> &convolution_of(std::string_view text) {
-  const EdgeProduct &product = product_of(text);
-  return cached<EdgeConvolution<T>>(text, [&] { return std::make_unique<EdgeConvolution<T>>(product); });
-}
-
-// The inputs that all operators have.
-struct Inputs {
-  const Tensor &x, &y, &w, &senders, &receivers;
-  std::string_view product;
-};
-
-// Of sizes that are traced it becomes a condition of the traced program.
-bool holds(const c10::SymBool &condition) {
-  return condition.expect_true(__FILE__, __LINE__);
-}
-
-void check_matrix(const char *name, const Tensor &t, const c10::SymInt &rows, int64_t columns, at::ScalarType type) {
+void check_matrix(const char *name, const Tensor &t, const c10::SymInt &rows, int64_t columns, const Tensor &x) {
+  check_device(name, t, x);
   TORCH_CHECK_VALUE(t.dim() == 2, "equi: ", name, ": expected a matrix, found ", t.dim(), " dimensions");
   TORCH_CHECK_VALUE(holds(t.sym_size(0).sym_eq(rows)), "equi: ", name, ": expected ", rows, " rows, found ",
                     t.sym_size(0));
   TORCH_CHECK_VALUE(holds(t.sym_size(1).sym_eq(columns)), "equi: ", name, ": expected ", columns, " columns, found ",
                     t.sym_size(1));
-  TORCH_CHECK_TYPE(t.scalar_type() == type, "equi: ", name, ": expected ", type, " as in x, found ", t.scalar_type());
+  TORCH_CHECK_TYPE(t.scalar_type() == x.scalar_type(), "equi: ", name, ": expected ", x.scalar_type(),
+                   " as in x, found ", t.scalar_type());
 }
 
 const EdgeProduct &check(const Inputs &of) {
@@ -83,25 +59,30 @@ const EdgeProduct &check(const Inputs &of) {
     TORCH_CHECK_VALUE(t.dim() == 1, "equi: ", name, ": expected a vector, found ", t.dim(), " dimensions");
     TORCH_CHECK_TYPE(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt, "equi: ", name,
                      ": expected integers, found ", t.scalar_type());
+    check_device(name, t, of.x);
   }
   const c10::SymInt edges = of.senders.sym_size(0);
   TORCH_CHECK_VALUE(holds(of.receivers.sym_size(0).sym_eq(edges)), "equi: receivers: expected ", edges,
                     " as senders, found ", of.receivers.sym_size(0));
-  check_matrix("x", of.x, of.x.dim() == 2 ? of.x.sym_size(0) : c10::SymInt(0), p.product.irreps_in.dim(),
-               of.x.scalar_type());
-  check_matrix("y", of.y, edges, p.irreps_edge.dim(), of.x.scalar_type());
-  check_matrix("w", of.w, edges, p.product.num_weights(), of.x.scalar_type());
+  check_matrix("x", of.x, of.x.dim() == 2 ? of.x.sym_size(0) : c10::SymInt(0), p.product.irreps_in.dim(), of.x);
+  check_matrix("y", of.y, edges, p.irreps_edge.dim(), of.x);
+  check_matrix("w", of.w, edges, p.product.num_weights(), of.x);
   return p;
 }
 
 void check_cotangent(const Inputs &of, const EdgeProduct &p, const Tensor &g) {
   check_matrix("the gradient of the result", g, g.dim() == 2 ? g.sym_size(0) : c10::SymInt(0),
-               p.product.irreps_out.dim(), of.x.scalar_type());
+               p.product.irreps_out.dim(), of.x);
 }
 
 Tensor empty_as(const Tensor &t) {
   return at::empty_symint(t.sym_sizes(), t.options());
 }
+
+namespace {
+
+using Tensors = torch::autograd::tensor_list;
+using torch::autograd::AutogradContext;
 
 // ---- CPU
 
@@ -111,79 +92,31 @@ void parallel(int count, const std::function<void(int)> &f) {
   });
 }
 
-// Calls f(convolution, edges, x, y, w, T()) for the type of x; all of it is contiguous.
-template <class F>
-void dispatch(const Inputs &of, int64_t num_nodes, const F &f) {
-  const Tensor x = of.x.contiguous(), y = of.y.contiguous(), w = of.w.contiguous();
-  const Tensor senders = of.senders.to(at::kLong).contiguous(), receivers = of.receivers.to(at::kLong).contiguous();
-  const EdgeList edges{senders.numel(), senders.const_data_ptr<int64_t>(), receivers.const_data_ptr<int64_t>(),
-                       x.size(0), num_nodes};
-  const auto call = [&](auto number) {
-    using T = decltype(number);
-    try {
-      f(convolution_of<T>(of.product), edges, x.const_data_ptr<T>(), y.const_data_ptr<T>(), w.const_data_ptr<T>(), T());
-    } catch (const std::out_of_range &e) {
-      TORCH_CHECK_INDEX(false, "equi: ", e.what());
-    }
-  };
-  if (x.scalar_type() == at::kDouble)
-    call(double());
-  else
-    call(float());
-}
+template <class T>
+class OnCpu {
+ public:
+  OnCpu(std::string_view product, const Tensor &senders, const Tensor &receivers, const Tensor &x, int64_t num_nodes)
+      : convolution_(cached<EdgeConvolution<T>>(
+            product, [&] { return std::make_unique<EdgeConvolution<T>>(product_of(product)); })),
+        edges_{senders.numel(), senders.const_data_ptr<int64_t>(), receivers.const_data_ptr<int64_t>(), x.size(0),
+               num_nodes} {}
+  template <class... Arguments>
+  void forward(Arguments... arguments) const {
+    convolution_.forward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
+  template <class... Arguments>
+  void backward(Arguments... arguments) const {
+    convolution_.backward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
+  template <class... Arguments>
+  void double_backward(Arguments... arguments) const {
+    convolution_.double_backward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
 
-Tensor convolution_cpu(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
-                       const Tensor &receivers, int64_t num_nodes, std::string_view product) {
-  const Inputs of{x, y, w, senders, receivers, product};
-  const EdgeProduct &p = check(of);
-  TORCH_CHECK_VALUE(num_nodes >= 0, "equi: num_nodes: expected 0 or more, found ", num_nodes);
-  Tensor out = at::empty({num_nodes, p.product.irreps_out.dim()}, x.options());
-  dispatch(of, num_nodes, [&](const auto &convolution, const EdgeList &edges, auto px, auto py, auto pw, auto number) {
-    convolution.forward(parallel, at::get_num_threads(), edges, px, py, pw, out.data_ptr<decltype(number)>());
-  });
-  return out;
-}
-
-std::tuple<Tensor, Tensor, Tensor> backward_cpu(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
-                                                const Tensor &senders, const Tensor &receivers,
-                                                std::string_view product) {
-  const Inputs of{x, y, w, senders, receivers, product};
-  check_cotangent(of, check(of), g);
-  const Tensor gc = g.contiguous();
-  Tensor x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
-  dispatch(of, g.size(0), [&](const auto &convolution, const EdgeList &edges, auto px, auto py, auto pw, auto number) {
-    using T = decltype(number);
-    convolution.backward(parallel, at::get_num_threads(), edges, px, py, pw, gc.const_data_ptr<T>(),
-                         x_adj.data_ptr<T>(), y_adj.data_ptr<T>(), w_adj.data_ptr<T>());
-  });
-  return {x_adj, y_adj, w_adj};
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_cpu(const OptionalTensor &x_tangent,
-                                                               const OptionalTensor &y_tangent,
-                                                               const OptionalTensor &w_tangent, const Tensor &g,
-                                                               const Tensor &x, const Tensor &y, const Tensor &w,
-                                                               const Tensor &senders, const Tensor &receivers,
-                                                               std::string_view product) {
-  const Inputs of{x, y, w, senders, receivers, product};
-  check_cotangent(of, check(of), g);
-  const auto tangent = [&](const char *name, const OptionalTensor &t, const Tensor &value) {
-    if (!t || !t->defined()) return Tensor();
-    check_matrix(name, *t, value.sym_size(0), value.size(1), x.scalar_type());
-    return t->contiguous();
-  };
-  const Tensor gc = g.contiguous(), xt = tangent("the tangent of x", x_tangent, x),
-               yt = tangent("the tangent of y", y_tangent, y), wt = tangent("the tangent of w", w_tangent, w);
-  Tensor g_adj = empty_as(g), x_adj = empty_as(x), y_adj = empty_as(y), w_adj = empty_as(w);
-  dispatch(of, g.size(0), [&](const auto &convolution, const EdgeList &edges, auto px, auto py, auto pw, auto number) {
-    using T = decltype(number);
-    const auto data = [](const Tensor &t) { return t.defined() ? t.const_data_ptr<T>() : nullptr; };
-    convolution.double_backward(parallel, at::get_num_threads(), edges, {px, data(xt)}, {py, data(yt)}, {pw, data(wt)},
-                                gc.const_data_ptr<T>(), g_adj.data_ptr<T>(), x_adj.data_ptr<T>(), y_adj.data_ptr<T>(),
-                                w_adj.data_ptr<T>());
-  });
-  return {g_adj, x_adj, y_adj, w_adj};
-}
+ private:
+  const EdgeConvolution<T> &convolution_;
+  EdgeList edges_;
+};
 
 // ---- shapes alone
 
@@ -341,9 +274,7 @@ TORCH_LIBRARY(equi, m) {
 }
 
 TORCH_LIBRARY_IMPL(equi, CPU, m) {
-  m.impl("convolution", convolution_cpu);
-  m.impl("convolution_backward", backward_cpu);
-  m.impl("convolution_double_backward", double_backward_cpu);
+  OperatorsOn<OnCpu>::enter(m);
 }
 
 TORCH_LIBRARY_IMPL(equi, Meta, m) {

@@ -118,6 +118,7 @@ std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const Evalu
 void start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
 int num_devices();               // GPUs that Kokkos sees, 0 without any
+int kokkos_device();             // the number of the GPU that Kokkos uses, -1 without any
 // Bytes: of this process's GPU what is free, without a GPU what the machine has. Kokkos has been started.
 double memory_available();
 

@@ -26,12 +26,15 @@ def _load_library():
 
 _load_library()
 
+# Where the library has the operators; CUDA in a build for it.
+DEVICES = ["cpu"] + ["cuda"] * torch._C._dispatch_has_kernel_for_dispatch_key("equi::convolution", "CUDA")
+
 
 def convolution(x, y, w, senders, receivers, num_nodes, product):
     """torch.ops.equi.convolution: x [nodes, irreps_in], y [edges, irreps_edge], w [edges, weights], senders and
     receivers [edges], to [num_nodes, irreps_out]; `product` as Convolution.product."""
-    if x.device.type not in ("cpu", "meta"):
-        raise EquiError(f"equi's convolution for training runs on the CPU, and x is on {x.device}")
+    if x.device.type not in (*DEVICES, "meta"):
+        raise EquiError(f"{_LIBRARY} was built for {' and '.join(DEVICES)}, and x is on {x.device}")
     return torch.ops.equi.convolution(x, y, w, senders, receivers, num_nodes, product)
 
 

@@ -7,9 +7,17 @@ import torch
 from e3nn import o3
 from equi_tools.errors import EquiError
 from equi_torch import Convolution, convolution
+from equi_torch.convolution import DEVICES
 
 # Sums of some hundred products in float64 and float32, relative to the largest number.
 ROUNDING = {torch.float64: 1e-13, torch.float32: 1e-5}
+
+
+@pytest.fixture(autouse=True, params=[d for d in DEVICES if d == "cpu" or torch.cuda.is_available()])
+def device(request):
+    """Every test runs on all devices that the library was built for and the machine has."""
+    global DEVICE
+    DEVICE = request.param
 
 
 def instructions_of(irreps_in, irreps_edge, lmax):
@@ -37,11 +45,11 @@ def problem(irreps_in, irreps_edge, lmax, edges, nodes, dtype=torch.float64, see
     )
     torch.set_default_dtype(default)
     numbers = [
-        torch.randn(*shape, dtype=dtype, generator=generator).requires_grad_()
+        torch.randn(*shape, dtype=dtype, generator=generator).to(DEVICE).requires_grad_()
         for shape in ((nodes, irreps_in.dim), (edges, irreps_edge.dim), (edges, product.weight_numel))
     ]
-    indices = [torch.randint(nodes, (edges,), generator=generator) for _ in range(2)]
-    return product, *numbers, *indices
+    indices = [torch.randint(nodes, (edges,), generator=generator).to(DEVICE) for _ in range(2)]
+    return product.to(DEVICE), *numbers, *indices
 
 
 def by_e3nn(product, x, y, w, senders, receivers, nodes=None):
@@ -164,6 +172,19 @@ def test_threads_change_rounding_alone():
             assert_near(found, expected, ROUNDING[torch.float64])
 
 
+def test_repeats_give_the_same_bits():
+    product, *arguments = problem(*SHAPES["odd"], edges=300, nodes=20)
+    module = Convolution.from_tensor_product(product)
+    answers = []
+    for _ in range(2):
+        out = module(*arguments)
+        first = torch.autograd.grad(out.square().sum(), arguments[:3], create_graph=True)
+        second = torch.autograd.grad(sum(v.square().sum() for v in first), arguments[:3])
+        answers.append([out, *first, *second])
+    for a, b in zip(*answers):
+        assert torch.equal(a, b)
+
+
 @pytest.mark.parametrize("path_normalization", ["element", "path", "none"])
 @pytest.mark.parametrize("irrep_normalization", ["component", "norm", "none"])
 def test_the_module_takes_e3nns_arguments(irrep_normalization, path_normalization):
@@ -178,9 +199,9 @@ def test_the_module_takes_e3nns_arguments(irrep_normalization, path_normalizatio
 def test_path_weights():
     instructions = [(0, 0, 0, "uvu", True, 2.5), (0, 1, 1, "uvu", True, 0.3)]
     arguments = ("5x0e", "1x0e+1x1o", "5x0e+5x1o", instructions)
-    product = o3.TensorProduct(*arguments, shared_weights=False, internal_weights=False).double()
-    numbers = [torch.randn(*shape).double() for shape in ((3, 5), (9, 4), (9, 10))]
-    edges = torch.randint(3, (2, 9))
+    product = o3.TensorProduct(*arguments, shared_weights=False, internal_weights=False).double().to(DEVICE)
+    numbers = [torch.randn(*shape).double().to(DEVICE) for shape in ((3, 5), (9, 4), (9, 10))]
+    edges = torch.randint(3, (2, 9)).to(DEVICE)
     assert_near(Convolution(*arguments)(*numbers, *edges), by_e3nn(product, *numbers, *edges), 1e-6)
 
 
@@ -198,7 +219,7 @@ def test_a_third_derivative_is_refused():
 def test_opcheck(derivative):
     product, x, y, w, senders, receivers = problem(*SHAPES["odd"], edges=20, nodes=5)
     module = Convolution.from_tensor_product(product)
-    g = torch.randn(5, product.irreps_out.dim, dtype=x.dtype, requires_grad=True)
+    g = torch.randn(5, product.irreps_out.dim, dtype=x.dtype, device=DEVICE, requires_grad=True)
     common = (x, y, w, senders, receivers)
     tangents = [torch.randn_like(t) for t in (x, y, w)]
     op, arguments = [
@@ -268,6 +289,8 @@ def test_shapes_without_numbers():
         (dict(senders=lambda t: t.double()), TypeError, "senders: expected integers"),
         (dict(receivers=lambda t: t + 4), IndexError, "expected a receiver from 0 to 4"),
         (dict(senders=lambda t: t - 5), IndexError, "expected a sender from 0 to 4"),
+        (dict(y=lambda t: t.to("meta")), ValueError, "y: expected .* as x, found meta"),
+        (dict(senders=lambda t: t.to("meta")), ValueError, "senders: expected .* as x, found meta"),
     ],
 )
 def test_wrong_inputs_are_named(change, kind, words):
@@ -303,6 +326,7 @@ def test_weights_that_all_edges_share_are_refused():
 
 @pytest.mark.parametrize("text", ["", "5x0e;1x0e;5x0e", "5x0e;1x0e;5x0e;0 0", "5x0e;1x0e;5x0e;0 3 0 1.0", "5y;1x0e;5x0e;0 0 0 1"])
 def test_a_text_that_states_no_product_is_refused(text):
-    edges = torch.zeros(0, dtype=torch.int64)
+    edges = torch.zeros(0, dtype=torch.int64, device=DEVICE)
+    numbers = (torch.zeros(*shape, device=DEVICE) for shape in ((2, 5), (0, 1), (0, 5)))
     with pytest.raises(ValueError, match="equi: "):
-        convolution(torch.zeros(2, 5), torch.zeros(0, 1), torch.zeros(0, 5), edges, edges, 2, text)
+        convolution(*numbers, edges, edges, 2, text)
