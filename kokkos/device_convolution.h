@@ -19,9 +19,11 @@ namespace equi {
 template <class Exec, class T>
 struct DeviceConvScratch {
   DeviceBuffer<Exec, int> table_row;
-  DeviceBuffer<Exec, T> fraction, bins_per_length, forms, parts, exact_rows;
-  DeviceRadialEdges<Exec> edges;
-  std::vector<T> host_rows, host_fraction, host_bins;
+  DeviceBuffer<Exec, T> fraction, forms, parts;
+  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
+  std::vector<T> host_fraction;
+  std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
     return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
@@ -29,8 +31,11 @@ struct DeviceConvScratch {
   }
 };
 
+// T: float, double or a Dual of them.
 template <class Exec, class T>
 class DeviceConvolution {
+  using R = Real<T>;
+
  public:
   using Scratch = DeviceConvScratch<Exec, T>;
   // find(key): the kernel of a unit, or null for the generic one.
@@ -48,17 +53,17 @@ class DeviceConvolution {
                bool with_forms, Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
-  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<T> out,
+  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
                Scratch &scratch) const;
 
   // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance.
   template <class G>
-  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<const T> out_adj,
+  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<const R> out_adj,
                 const T *y, G *y_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the chunk's atoms, senders; out_adj: the cotangent of the output with all its rows.
-  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> out_adj,
-                      FeatureRows<T> x_adj, Scratch &scratch) const;
+  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> out_adj,
+                      FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
   // Bytes that chunks of num_edges edges will add to the scratch.
@@ -84,7 +89,7 @@ class DeviceConvolution {
   };
 
   int rows_per_bin() const { return op_.rows_per_bin(); }
-  int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
+  int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows(); }
   // The kernels of all parts, after prepare(call, numbers before the input block); out_row: the first row of paths'
   // outputs.
   template <UnitPass PASS, class F>
@@ -98,14 +103,14 @@ class DeviceConvolution {
   std::vector<int> first_form_;    // per unit, in the record of an edge
   // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
   DeviceBuffer<Exec, int> form_begin_, form_y_;
-  DeviceBuffer<Exec, T> form_value_;
+  DeviceBuffer<Exec, R> form_value_;
   DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
   DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
   DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
   // Derivative k of an edge is the sum of parts sum_begin[k]..sum_begin[k+1].
   DeviceBuffer<Exec, int> sum_begin_;
   DeviceBuffer<Exec, PartOfSum> sum_parts_;
-  DeviceBuffer<Exec, T> table_;
+  DeviceBuffer<Exec, R> table_;
 };
 
 }    // namespace equi

@@ -1,4 +1,4 @@
-// DeviceConvolution, included by device_convolution_{float,double}.cpp only.
+// DeviceConvolution, included by device_convolution_*.cpp only.
 #include "device_convolution.h"
 
 #include "host_exec.h"
@@ -16,7 +16,8 @@ struct FormsKernel {
   int64_t first;
   int width, num_y;
   const int *begin, *y_index;
-  const T *value, *y;
+  const Real<T> *value;
+  const T *y;
   T *forms;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / width, e = edge ? edge[first + c] : first + c;
@@ -32,7 +33,8 @@ struct AddPartsKernel {
   int num_y;
   const int *begin;
   const Part *sum;
-  const T *parts, *bins_per_length;
+  const T *parts;
+  const Real<T> *bins_per_length;
   int64_t count;
   G *y_adj;    // of the chunk's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
@@ -49,6 +51,8 @@ template <class F>
 void with_rows(int rows, const F &f) {
   if (rows == 2)
     f(std::integral_constant<int, 2>{});
+  else if (rows == 3)
+    f(std::integral_constant<int, 3>{});
   else if (rows == 4)
     f(std::integral_constant<int, 4>{});
   else
@@ -69,7 +73,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   const ConvPlan<T> &plan = op_.plan();
   num_y_ = plan.num_y;
   std::vector<int> form_begin{0}, form_y;
-  std::vector<T> form_value;
+  std::vector<R> form_value;
   std::vector<typename Body::Path> generic_paths;
   std::vector<typename Body::Entry> entries;
   std::vector<typename Body::Coupling> couplings;
@@ -82,7 +86,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
     for (const LinearForm &form : schedule.forms) {
       for (const auto &t : form.terms) {
         form_y.push_back(t.index);
-        form_value.push_back(static_cast<T>(t.coefficient));
+        form_value.push_back(static_cast<R>(t.coefficient));
       }
       form_begin.push_back(static_cast<int>(form_y.size()));
     }
@@ -91,6 +95,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
 
     const std::string key = schedule.shape.key();
     const DeviceUnitKernel<T> *kernel = key.empty() ? nullptr : find(key);
+    if (kernel && !kernel->launch[UNIT_FORWARD][rows_per_bin() / 2 - 1]) kernel = nullptr;
     const int most = kernel ? unit.num_paths : MAX_CALL_PATHS;
     const int chunks = (unit.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
     // What one group leaves: the derivatives by these harmonics, chunk after chunk.
@@ -115,10 +120,10 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
         typename Body::Path p{
             path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
             0,       first_sum};
-        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<T>(e.sign)});
+        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<R>(e.sign)});
         for (const auto &e : path.d_entries)
           for (const auto &t : path.d[e.d].terms)
-            couplings.push_back({e.m1, e.m2, t.index, static_cast<T>(e.sign * t.coefficient)});
+            couplings.push_back({e.m1, e.m2, t.index, static_cast<R>(e.sign * t.coefficient)});
         p.num_entries = static_cast<int>(entries.size()) - p.first_entry;
         p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
         generic_paths.push_back(p);
@@ -165,7 +170,8 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
                                          const int *pair, const T *y, bool with_forms, Scratch &scratch) const {
   const int64_t n = chunk.count;
   int *table_row = scratch.table_row.reserve(n);
-  T *fraction = scratch.fraction.reserve(n), *bins_per_length = scratch.bins_per_length.reserve(n);
+  T *fraction = scratch.fraction.reserve(n);
+  R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
     const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
     const int64_t *edge = chunk.edge;
@@ -174,10 +180,12 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     Kokkos::parallel_for(
         "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           const int64_t e = edge ? edge[first + c] : first + c;
-          const auto place = find.place(static_cast<double>(distance[e]), pair[e]);
+          const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
+          const R per_length = static_cast<R>(1.0 / place.spacing);
           table_row[c] = place.bin * rows;
-          fraction[c] = static_cast<T>(place.fraction);
-          bins_per_length[c] = static_cast<T>(1.0 / place.spacing);
+          fraction[c] =
+              make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
+          bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
     radial_set_.fetch(exec, chunk, distance, pair, scratch.edges);
@@ -211,7 +219,7 @@ template <UnitPass PASS, class F>
 void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
                                         int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
   const ConvPlan<T> &plan = op_.plan();
-  const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+  const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   for (const Part &part : parts_) {
     const ConvUnit<T> &unit = plan.units[part.unit];
     DeviceUnitCall<T> u{};
@@ -229,10 +237,10 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
     u.forms_width = forms_width_;
     u.num_y = num_y_;
     u.x_width = unit.in_width;
-    u.x_stride = unit.in_channels;
+    u.x_stride = PLANES<T> * unit.in_channels;
     for (int q = 0; q < part.num_paths; q++) {
       const ConvPath<T> &p = plan.paths[part.first_path + q];
-      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, p.out_channels};
+      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, PLANES<T> * p.out_channels};
     }
     u.outputs = unit.outputs;
     u.add = !plan.paths[part.first_path].begins_output;
@@ -256,8 +264,8 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
-                                         FeatureRows<T> out, Scratch &scratch) const {
+void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                         FeatureRows<R> out, Scratch &scratch) const {
   launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
     u.x = x.data + block;
     u.out = out.data;
@@ -266,8 +274,8 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk
 
 template <class Exec, class T>
 template <class G>
-void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
-                                          FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
+void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
   T *parts = scratch.parts.reserve(part_size_ * chunk.count);
   launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
@@ -284,7 +292,7 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
 
 template <class Exec, class T>
 void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk,
-                                                FeatureRows<const T> out_adj, FeatureRows<T> x_adj,
+                                                FeatureRows<const R> out_adj, FeatureRows<R> x_adj,
                                                 Scratch &scratch) const {
   // Rows of out_adj are those of receivers, told by the edges.
   launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {

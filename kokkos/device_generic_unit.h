@@ -23,11 +23,11 @@ struct GenericBody {
   // M[m1,m3] = sign * form; form -1: 1.
   struct Entry {
     int m1, m3, form;
-    T sign;
+    Real<T> sign;
   };
   struct Coupling {
     int m1, m2, m3;
-    T value;
+    Real<T> value;
   };
 
   int l1, row, num_paths;    // row: numbers of a table row per chunk
@@ -41,18 +41,20 @@ struct GenericBody {
   KOKKOS_FUNCTION int num_sums(int q) const { return paths[q].num_sums(); }
   KOKKOS_FUNCTION int first_sum(int q) const { return paths[q].first_sum; }
 
-  KOKKOS_FUNCTION const T *table(const DeviceUnitCall<T> &u, const DeviceAtom &a, const Path &p) const {
+  KOKKOS_FUNCTION const Real<T> *table(const DeviceUnitCall<T> &u, const DeviceAtom &a, const Path &p) const {
     return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD + p.column;
   }
 
-  // sum[b] += sum over the edges of w M x, for x at other + row * width; TRANSPOSED: w M^T g.
+  // sum[b] += sum over the edges of w M x; TRANSPOSED: w M^T g, of path q.
   template <int ROWS, bool TRANSPOSED>
-  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, const Path &p, const T *other,
-                             int64_t width, int stride, T *sum) const {
-    const T *first_row = table(u, a, p);
+  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
+    const Path p = paths[q];
+    const Real<T> *first_row = table(u, a, p);
+    const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
     for (int e = a.begin; e < a.end; e++) {
       const T w = polynomial<ROWS>(first_row + static_cast<int64_t>(u.table_row[e]) * row, row, u.fraction[e]);
-      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width, *x = other + u.other_row[e] * width;
+      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
+      const auto x = TRANSPOSED ? u.cotangent(q, u.other_row[e], a.channel) : u.input(u.other_row[e], a.channel);
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = w * x[(TRANSPOSED ? n.m3 : n.m1) * stride];
@@ -63,22 +65,18 @@ struct GenericBody {
 
   template <int ROWS>
   KOKKOS_FUNCTION void forward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
-    const Path p = paths[q];
     T sum[2 * LMAX_ANY + 1] = {};
-    sweep<ROWS, false>(u, a, p, u.x + a.channel, u.x_width, u.x_stride, sum);
-    const auto to = u.path[q];
-    T *out = u.out + to.begin + static_cast<int64_t>(a.atom) * to.width + a.channel;
-    for (int k = 0; k < 2 * p.l3 + 1; k++) out[k * to.stride] = sum[k];
+    sweep<ROWS, false>(u, a, q, sum);
+    const auto out = u.output(q, a.atom, a.channel);
+    for (int k = 0; k < 2 * paths[q].l3 + 1; k++) put(out, k * u.path[q].stride, sum[k]);
   }
 
   template <int ROWS>
   KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
-    for (int q = 0; q < num_paths; q++)
-      sweep<ROWS, true>(u, a, paths[q], u.out_adj + u.path[q].begin + a.channel, u.path[q].width, u.path[q].stride,
-                        sum);
-    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;
-    for (int k = 0; k < 2 * l1 + 1; k++) x_adj[k * u.x_stride] += sum[k];
+    for (int q = 0; q < num_paths; q++) sweep<ROWS, true>(u, a, q, sum);
+    const auto x_adj = u.input_adjoint(a.atom, a.channel);
+    for (int k = 0; k < 2 * l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   // As the generated text, with D multiplied out.
@@ -86,18 +84,17 @@ struct GenericBody {
   KOKKOS_FUNCTION void backward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
                                 bool add) const {
     const Path p = paths[q];
-    const auto from = u.path[q];
-    const T *g = u.out_adj + from.begin + static_cast<int64_t>(a.atom) * from.width + a.channel;
-    const T *first_row = table(u, a, p);
+    const auto g = u.cotangent(q, a.atom, a.channel);
+    const Real<T> *first_row = table(u, a, p);
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;
+      const auto x = u.input(u.other_row[e], a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       T w, dw, h[2 * LMAX_ANY + 1] = {};
       polynomial<ROWS>(first_row + static_cast<int64_t>(u.table_row[e]) * row, row, u.fraction[e], w, dw);
       for (int k = p.first_coupling; active && k < p.first_coupling + p.num_couplings; k++) {
         const Coupling n = couplings[k];
-        h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * from.stride];
+        h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
       }
       T dot = 0;
       for (int k = 0; k < 2 * p.l2 + 1; k++) dot += p.l2 == 0 ? h[0] : y[k] * h[k];
@@ -125,7 +122,7 @@ struct GenericUvwBody {
   KOKKOS_FUNCTION int num_sums(int) const { return unit.num_sums(0); }
   KOKKOS_FUNCTION int first_sum(int) const { return 0; }
 
-  KOKKOS_FUNCTION const T *row_of(const DeviceUnitCall<T> &u, int e, int c, int w) const {
+  KOKKOS_FUNCTION const Real<T> *row_of(const DeviceUnitCall<T> &u, int e, int c, int w) const {
     return uvw_table(u, c, w) + static_cast<int64_t>(u.table_row[e]) * unit.row;
   }
 
@@ -142,7 +139,7 @@ struct GenericUvwBody {
   // h[m3] = sum_w W[u,w] g[w,m3] at edge e, and dh the same with W'; `row` has the cotangents.
   template <int ROWS>
   KOKKOS_FUNCTION void add_outputs(const DeviceUnitCall<T> &u, int e, int c, int row, T *h, T *dh) const {
-    const T *g = u.out_adj + u.path[0].begin + static_cast<int64_t>(row) * u.path[0].width;
+    const auto g = u.cotangent(0, row, 0);
     for (int w = 0; w < u.outputs; w++) {
       T value, derivative;
       polynomial<ROWS>(row_of(u, e, c, w), unit.row, u.fraction[e], value, derivative);
@@ -159,7 +156,7 @@ struct GenericUvwBody {
     const int d3 = 2 * unit.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
     for (int c = lane; c < channels; c += LANES)
       for (int e = a.begin; e < a.end; e++) {
-        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + c;
+        const auto x = u.input(u.other_row[e], c);
         T z[MAX_COMPONENTS] = {};
         for_entries(u, e, [&](int m1, int m3, T m) { z[m3] += m * x[m1 * u.x_stride]; });
         for (int n = 0; n < OUTPUTS; n++) {
@@ -167,7 +164,7 @@ struct GenericUvwBody {
           for (int k = 0; k < d3; k++) sum[k][n] += value * z[k];
         }
       }
-    T *out = u.out + u.path[0].begin + static_cast<int64_t>(a.atom) * u.path[0].width + w;
+    const auto out = u.output(0, a.atom, w);
     for (int k = 0; k < d3; k++) store_lane_sums<LANES>(sum[k], lane, out + k * u.path[0].stride, u.add);
   }
 
@@ -179,8 +176,8 @@ struct GenericUvwBody {
       add_outputs<ROWS>(u, e, a.channel, u.other_row[e], h, dh);
       for_entries(u, e, [&](int m1, int m3, T m) { sum[m1] += m * h[m3]; });
     }
-    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;
-    for (int k = 0; k < 2 * unit.l1 + 1; k++) x_adj[k * u.x_stride] += sum[k];
+    const auto x_adj = u.input_adjoint(a.atom, a.channel);
+    for (int k = 0; k < 2 * unit.l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   template <int ROWS, int LANES>
@@ -189,7 +186,7 @@ struct GenericUvwBody {
     const auto p = unit.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;
+      const auto x = u.input(u.other_row[e], a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
       if (active) add_outputs<ROWS>(u, e, a.channel, a.atom, h, dh);
