@@ -89,7 +89,9 @@ class DeviceConvolution {
   };
 
   int rows_per_bin() const { return op_.rows_per_bin(); }
-  int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows(); }
+  int64_t table_rows(const DeviceEdgeChunk &chunk) const {
+    return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows();
+  }
   // The kernels of all parts, after prepare(call, numbers before the input block); out_row: the first row of paths'
   // outputs.
   template <UnitPass PASS, class F>

@@ -13,7 +13,12 @@ template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &
                                                               const double *, double *, Scratch &) const;
 
 template class DeviceConvolution<DeviceExec, Dual<double>>;
-template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const Dual<double> *, const int *, const Dual<double> *, bool, Scratch &) const;
-template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &, FeatureRows<const double>, FeatureRows<const double>, const Dual<double> *, Dual<double> *, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   const Dual<double> *, const int *,
+                                                                   const Dual<double> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                    FeatureRows<const double>,
+                                                                    FeatureRows<const double>, const Dual<double> *,
+                                                                    Dual<double> *, Scratch &) const;
 
 }    // namespace equi

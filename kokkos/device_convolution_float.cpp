@@ -17,7 +17,12 @@ template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &,
                                                              const float *, double *, Scratch &) const;
 
 template class DeviceConvolution<DeviceExec, Dual<float>>;
-template void DeviceConvolution<DeviceExec, Dual<float>>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const Dual<double> *, const int *, const Dual<float> *, bool, Scratch &) const;
-template void DeviceConvolution<DeviceExec, Dual<float>>::backward(const DeviceExec &, const DeviceEdgeChunk &, FeatureRows<const float>, FeatureRows<const float>, const Dual<float> *, Dual<double> *, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<float>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                  const Dual<double> *, const int *,
+                                                                  const Dual<float> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<float>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   FeatureRows<const float>, FeatureRows<const float>,
+                                                                   const Dual<float> *, Dual<double> *,
+                                                                   Scratch &) const;
 
 }    // namespace equi

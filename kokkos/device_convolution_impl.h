@@ -240,7 +240,8 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
     u.x_stride = PLANES<T> * unit.in_channels;
     for (int q = 0; q < part.num_paths; q++) {
       const ConvPath<T> &p = plan.paths[part.first_path + q];
-      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, PLANES<T> * p.out_channels};
+      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
+                   PLANES<T> * p.out_channels};
     }
     u.outputs = unit.outputs;
     u.add = !plan.paths[part.first_path].begins_output;

@@ -44,8 +44,7 @@ void normalize(const Exec &exec, int num_atoms, const FeatureGroup &group, Point
                const DoubleOf<T> *norm, Pointer<T> to, const char *label) {
   const GroupNumbers<T> numbers(group);
   Kokkos::parallel_for(
-      label, DeviceRange<Exec>(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row),
-      KOKKOS_LAMBDA(int64_t k) {
+      label, DeviceRange<Exec>(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
         const int64_t a = k / numbers.per_row, at = numbers.place(a, static_cast<int>(k % numbers.per_row));
         put(to, at, static_cast<T>(DoubleOf<T>(1.0) / norm[a]) * from[at]);
       });
@@ -155,9 +154,13 @@ std::size_t DeviceDensity<Exec, T>::bytes() const {
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
-#define EQUI_INSTANTIATE(T, G)                                                                                \
-  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *, FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *); \
-  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, G *, int);
+#define EQUI_INSTANTIATE(T, G)                                                                                    \
+  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,  \
+                                                         const int *, FeatureRows<const Real<T>>,                 \
+                                                         FeatureRows<Real<T>>, DoubleOf<T> *);                    \
+  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, \
+                                                          const int *, FeatureRows<Real<T>>,                      \
+                                                          FeatureRows<const Real<T>>, const DoubleOf<T> *, G *, int);
 
 template class DeviceDensity<DeviceExec, float>;
 template class DeviceDensity<DeviceExec, double>;

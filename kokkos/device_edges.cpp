@@ -236,18 +236,19 @@ void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double (&virial)[6]) 
 
 template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::bytes() const {
-  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() + row_virial_.bytes() +
-         sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() +
-         sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() +
-         pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() +
-         force_.bytes() + harmonics_.bytes();
+  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
+         row_virial_.bytes() + sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() +
+         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
+         sender_receiver_.bytes() + pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() +
+         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int slice_size,
                                             int64_t num_edges) const {
   const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
-  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) + receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
+  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) +
+         receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
          transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +

@@ -296,10 +296,10 @@ void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<
                            ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
     } else {
       const FeatureGroup &gg = op_.in().group(t.gate);
-      Kokkos::parallel_for("equi:gate_adjoint", range,
-                           GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.stride(),
-                                           gg.width(), go.width(), go.stride(), zi,
-                                           channel_of<T>(z, gg, t.gate_channel), xa});
+      Kokkos::parallel_for(
+          "equi:gate_adjoint", range,
+          GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.stride(), gg.width(), go.width(),
+                          go.stride(), zi, channel_of<T>(z, gg, t.gate_channel), xa});
     }
   }
   for (const auto &u : op_.unread()) {
@@ -372,8 +372,7 @@ void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *
   const auto to = channel_of<T>(x_adj, group_, channel_);
   const int mul = num_inputs(), width = group_.width();
   Kokkos::parallel_for(
-      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul),
-      KOKKOS_LAMBDA(int64_t k) {
+      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
         const int64_t at = k / mul * width + k % mul;
         put(to, at, to[at] + adjoint[k]);
       });

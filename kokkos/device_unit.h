@@ -80,10 +80,10 @@ struct DeviceUnitCall {
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
   T *parts;
 
-  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there are
-  // `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction is then
-  // the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the weights in
-  // the same order, or adds them.
+  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
+  // are `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction
+  // is then the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the
+  // weights in the same order, or adds them.
   const T *weights;
   int weights_row;
   int column[MAX_CALL_PATHS];

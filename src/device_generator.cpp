@@ -128,8 +128,7 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
 
 void store_x_adj(Text &text, int d1) {
   text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
-  for (int a = 0; a < d1; ++a)
-    text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
+  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
 }
 
 void generate_gather(Text &text, const UnitSchedule &u) {

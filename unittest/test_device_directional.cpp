@@ -62,8 +62,8 @@ TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
 TEST_P(DeviceDirectional, mixed_precision_is_near_double) {
   const Evaluation expected = evaluate_whole(*make_kokkos_evaluator(model, directional(Precision::double_)), images,
                                              &direction),
-                   mixed = evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)), images,
-                                          &direction);
+                   mixed =
+                       evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)), images, &direction);
   EXPECT_LT(largest_difference(mixed.force_tangents, expected.force_tangents),
             FLOAT32_NETWORK * std::max(1.0, largest_force(expected.force_tangents)));
 }
