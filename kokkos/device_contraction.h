@@ -13,6 +13,8 @@ namespace equi {
 
 template <class Exec, class T>
 class DeviceContraction {
+  using R = Real<T>;
+
  public:
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
   // or components than a kernel takes.
@@ -20,9 +22,9 @@ class DeviceContraction {
   DeviceContraction(const Exec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
 
   // species [count] of the rows. Writes y.
-  void forward(const Exec &exec, int count, FeatureRows<T> x, FeatureRows<T> y, const int *species) const;
+  void forward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
   // x is replaced by its adjoint.
-  void backward(const Exec &exec, int count, FeatureRows<T> x, FeatureRows<T> y_adj, const int *species) const;
+  void backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj, const int *species) const;
 
   const ContractionOp<T> &host() const { return op_; }
   bool is_generic() const { return kernel_ == nullptr; }
@@ -35,11 +37,11 @@ class DeviceContraction {
 
  private:
   template <bool BACKWARD>
-  void launch(const Exec &exec, int count, FeatureRows<T> x, FeatureRows<T> y, const int *species) const;
+  void launch(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
 
   ContractionOp<T> op_;
   const DeviceContractionKernel<T> *kernel_;
-  DeviceBuffer<Exec, T> coefficients_;
+  DeviceBuffer<Exec, R> coefficients_;
   // For the generic kernel.
   DeviceBuffer<Exec, ContractionNode> nodes_;
   DeviceBuffer<Exec, int> outputs_;

@@ -20,7 +20,7 @@ constexpr int MAX_CONTRACTION_BLOCKS = 24;
 // As ContractionFeature, in device memory; data at the chunk's first row.
 template <class T>
 struct DeviceContractionFeature {
-  T *data[MAX_CONTRACTION_BLOCKS];
+  Real<T> *data[MAX_CONTRACTION_BLOCKS];
   int64_t width[MAX_CONTRACTION_BLOCKS];
   int stride[MAX_CONTRACTION_BLOCKS];
 };
@@ -31,12 +31,12 @@ struct DeviceContractionCall {
   // Forward reads x and writes out. Backward reads out, the cotangent, and replaces x by its adjoint.
   DeviceContractionFeature<T> x, out;
   // Per species [chunks of channels][entries][CHANNEL_PAD]; species null: one for all.
-  const T *coefficients;
+  const Real<T> *coefficients;
   int num_entries;
   const int *species;    // [count]
 
   // Of a lane: entry e of its channel is number e * CHANNEL_PAD.
-  KOKKOS_FUNCTION const T *coefficients_of(int64_t row, int channel) const {
+  KOKKOS_FUNCTION const Real<T> *coefficients_of(int64_t row, int channel) const {
     const int64_t set = species ? species[row] : 0;
     return coefficients + (set * channels + channel / CHANNEL_PAD * CHANNEL_PAD) * num_entries + channel % CHANNEL_PAD;
   }
@@ -49,7 +49,7 @@ struct DeviceContractionKernel {
   void (*backward)(const DeviceExec &, const DeviceContractionCall<T> &);
 };
 
-// The generated kernel of contraction `key`, null if there is none.
+// The generated kernel of contraction `key`, null if there is none; there are none of duals.
 template <class T>
 const DeviceContractionKernel<T> *find_device_contraction(const std::string &key);
 

@@ -23,7 +23,7 @@ class DeviceUnits {
  public:
   // find(key): the kernel of a unit, or null for the generic one.
   using Finder = std::function<const Kernel *(const std::string &key)>;
-  DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, const Finder &find);
+  DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin, const Finder &find);
   int num_generic() const;
 
   // Numbers of an edge: forms, and what a backward pass leaves of its derivatives (DeviceUnitCall::parts).
@@ -37,8 +37,8 @@ class DeviceUnits {
   // follows from prepare(call, unit, paths, their number, numbers before the input block). out_row: the first row of
   // paths' outputs.
   template <UnitPass PASS, class F>
-  void launch(const Exec &exec, const DeviceUnitCall<T> &call, int rows_per_bin, int64_t x_rows, int64_t out_rows,
-              int64_t out_row, const F &prepare) const;
+  void launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows, int64_t out_rows, int64_t out_row,
+              const F &prepare) const;
 
   // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
   struct PartOfSum {
@@ -72,12 +72,12 @@ class DeviceUnits {
   };
 
   const ConvolutionPlan<T> &product_;
-  int num_y_ = 1, forms_width_ = 0, part_size_ = 0;
+  int rows_per_bin_, num_y_ = 1, forms_width_ = 0, part_size_ = 0;
   std::vector<Part> parts_;
   std::vector<int> first_form_;    // per unit, in the record of an edge
   // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
   DeviceBuffer<Exec, int> form_begin_, form_y_;
-  DeviceBuffer<Exec, T> form_value_;
+  DeviceBuffer<Exec, Real<T>> form_value_;
   DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
   DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
   DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
@@ -89,9 +89,11 @@ class DeviceUnits {
 template <class Exec, class T>
 struct DeviceConvScratch {
   DeviceBuffer<Exec, int> table_row;
-  DeviceBuffer<Exec, T> fraction, bins_per_length, forms, parts, exact_rows;
-  DeviceRadialEdges<Exec> edges;
-  std::vector<T> host_rows, host_fraction, host_bins;
+  DeviceBuffer<Exec, T> fraction, forms, parts;
+  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
+  std::vector<T> host_fraction;
+  std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
     return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
@@ -99,8 +101,11 @@ struct DeviceConvScratch {
   }
 };
 
+// T: float, double or a Dual of them.
 template <class Exec, class T>
 class DeviceConvolution {
+  using R = Real<T>;
+
  public:
   using Scratch = DeviceConvScratch<Exec, T>;
   using Units = DeviceUnits<Exec, T, DeviceUnitKernel<T>>;
@@ -118,17 +123,17 @@ class DeviceConvolution {
                bool with_forms, Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
-  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<T> out,
+  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
                Scratch &scratch) const;
 
   // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance.
   template <class G>
-  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x, FeatureRows<const T> out_adj,
+  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<const R> out_adj,
                 const T *y, G *y_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the chunk's atoms, senders; out_adj: the cotangent of the output with all its rows.
-  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> out_adj,
-                      FeatureRows<T> x_adj, Scratch &scratch) const;
+  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> out_adj,
+                      FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
   // Bytes that chunks of num_edges edges will add to the scratch.
@@ -141,7 +146,9 @@ class DeviceConvolution {
 
  private:
   int rows_per_bin() const { return op_.rows_per_bin(); }
-  int64_t table_rows(const DeviceEdgeChunk &chunk) const { return op_.exact() ? 2 * chunk.count : op_.num_rows(); }
+  int64_t table_rows(const DeviceEdgeChunk &chunk) const {
+    return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows();
+  }
   // The kernels of all units, after prepare(call, numbers before the input block).
   template <UnitPass PASS, class F>
   void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
@@ -150,7 +157,7 @@ class DeviceConvolution {
   ConvolutionOp<T> op_;
   DeviceRadialSet<Exec> radial_set_;
   Units units_;
-  DeviceBuffer<Exec, T> table_;
+  DeviceBuffer<Exec, R> table_;
 };
 
 }    // namespace equi

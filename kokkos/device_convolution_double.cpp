@@ -1,4 +1,4 @@
-// The convolution on a device for features in double.
+// The convolution on a device for features in double, and for duals of them.
 #include "device_convolution_impl.h"
 
 namespace equi {
@@ -11,5 +11,14 @@ template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &,
 template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                               FeatureRows<const double>, FeatureRows<const double>,
                                                               const double *, double *, Scratch &) const;
+
+template class DeviceConvolution<DeviceExec, Dual<double>>;
+template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   const Dual<double> *, const int *,
+                                                                   const Dual<double> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                    FeatureRows<const double>,
+                                                                    FeatureRows<const double>, const Dual<double> *,
+                                                                    Dual<double> *, Scratch &) const;
 
 }    // namespace equi

@@ -1,4 +1,4 @@
-// The convolution on a device for features in float.
+// The convolution on a device for features in float, and for duals of them.
 #include "device_convolution_impl.h"
 
 namespace equi {
@@ -15,5 +15,14 @@ template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, 
 template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                              FeatureRows<const float>, FeatureRows<const float>,
                                                              const float *, double *, Scratch &) const;
+
+template class DeviceConvolution<DeviceExec, Dual<float>>;
+template void DeviceConvolution<DeviceExec, Dual<float>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                  const Dual<double> *, const int *,
+                                                                  const Dual<float> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<float>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   FeatureRows<const float>, FeatureRows<const float>,
+                                                                   const Dual<float> *, Dual<double> *,
+                                                                   Scratch &) const;
 
 }    // namespace equi

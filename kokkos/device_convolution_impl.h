@@ -1,5 +1,4 @@
-// DeviceUnits and DeviceConvolution, included by device_convolution_{float,double}.cpp and device_edge_convolution.cpp
-// only.
+// DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
 #include "device_convolution.h"
 
 #include "host_exec.h"
@@ -17,7 +16,8 @@ struct FormsKernel {
   int64_t first;
   int width, num_y;
   const int *begin, *y_index;
-  const T *value, *y;
+  const Real<T> *value;
+  const T *y;
   T *forms;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / width, e = edge ? edge[first + c] : first + c;
@@ -32,7 +32,7 @@ template <class T, class G, class Sums>
 struct AddPartsKernel {
   int num_y;
   Sums sums;
-  const T *bins_per_length;
+  const Real<T> *bins_per_length;
   G *y_adj;    // of the chunk's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
@@ -49,6 +49,8 @@ void with_rows(int rows, const F &f) {
     f(std::integral_constant<int, 1>{});
   else if (rows == 2)
     f(std::integral_constant<int, 2>{});
+  else if (rows == 3)
+    f(std::integral_constant<int, 3>{});
   else if (rows == 4)
     f(std::integral_constant<int, 4>{});
   else
@@ -61,13 +63,15 @@ void with_rows(int rows, const F &f) {
 // ---------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class Kernel>
-DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, const Finder &find)
-    : product_(product) {
+DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin,
+                                          const Finder &find)
+    : product_(product), rows_per_bin_(rows_per_bin) {
+  using R = Real<T>;
   using Body = GenericBody<T>;
   const ConvPlan<T> &plan = product.plan();
   num_y_ = plan.num_y;
   std::vector<int> form_begin{0}, form_y;
-  std::vector<T> form_value;
+  std::vector<R> form_value;
   std::vector<typename Body::Path> generic_paths;
   std::vector<typename Body::Entry> entries;
   std::vector<typename Body::Coupling> couplings;
@@ -80,7 +84,7 @@ DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPla
     for (const LinearForm &form : schedule.forms) {
       for (const auto &t : form.terms) {
         form_y.push_back(t.index);
-        form_value.push_back(static_cast<T>(t.coefficient));
+        form_value.push_back(static_cast<R>(t.coefficient));
       }
       form_begin.push_back(static_cast<int>(form_y.size()));
     }
@@ -89,6 +93,7 @@ DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPla
 
     const std::string key = schedule.shape.key();
     const Kernel *kernel = key.empty() ? nullptr : find(key);
+    if (kernel && !kernel->launcher(UNIT_FORWARD, rows_per_bin)) kernel = nullptr;
     const int most = kernel ? unit.num_paths : MAX_CALL_PATHS;
     const int chunks = (unit.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
     // What one group leaves: the derivatives by these harmonics, chunk after chunk.
@@ -113,10 +118,10 @@ DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPla
         typename Body::Path p{
             path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
             0,       first_sum};
-        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<T>(e.sign)});
+        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<R>(e.sign)});
         for (const auto &e : path.d_entries)
           for (const auto &t : path.d[e.d].terms)
-            couplings.push_back({e.m1, e.m2, t.index, static_cast<T>(e.sign * t.coefficient)});
+            couplings.push_back({e.m1, e.m2, t.index, static_cast<R>(e.sign * t.coefficient)});
         p.num_entries = static_cast<int>(entries.size()) - p.first_entry;
         p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
         generic_paths.push_back(p);
@@ -150,7 +155,7 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
                                               const EvaluatorOptions &options, const Finder &find)
     : op_(convolution, in, out, num_species, options),
       radial_set_(exec, op_.radial_set()),
-      units_(exec, op_.product(), find) {
+      units_(exec, op_.product(), op_.rows_per_bin(), find) {
   if (op_.exact()) return;
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
@@ -181,7 +186,8 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
                                          const int *pair, const T *y, bool with_forms, Scratch &scratch) const {
   const int64_t n = chunk.count;
   int *table_row = scratch.table_row.reserve(n);
-  T *fraction = scratch.fraction.reserve(n), *bins_per_length = scratch.bins_per_length.reserve(n);
+  T *fraction = scratch.fraction.reserve(n);
+  R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
     const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
     const int64_t *edge = chunk.edge;
@@ -190,10 +196,12 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     Kokkos::parallel_for(
         "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           const int64_t e = edge ? edge[first + c] : first + c;
-          const auto place = find.place(static_cast<double>(distance[e]), pair[e]);
+          const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
+          const R per_length = static_cast<R>(1.0 / place.spacing);
           table_row[c] = place.bin * rows;
-          fraction[c] = static_cast<T>(place.fraction);
-          bins_per_length[c] = static_cast<T>(1.0 / place.spacing);
+          fraction[c] =
+              make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
+          bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
     radial_set_.fetch(exec, chunk, distance, pair, scratch.edges);
@@ -221,8 +229,8 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
 
 template <class Exec, class T, class Kernel>
 template <UnitPass PASS, class F>
-void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall<T> &call, int rows_per_bin,
-                                          int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows,
+                                          int64_t out_rows, int64_t out_row, const F &prepare) const {
   const ConvPlan<T> &plan = product_.plan();
   for (const Part &part : parts_) {
     const ConvUnit<T> &unit = plan.units[part.unit];
@@ -232,23 +240,24 @@ void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall
     u.forms_width = forms_width_;
     u.num_y = num_y_;
     u.x_width = unit.in_width;
-    u.x_stride = unit.in_channels;
+    u.x_stride = PLANES<T> * unit.in_channels;
     for (int q = 0; q < part.num_paths; q++) {
       const ConvPath<T> &p = plan.paths[part.first_path + q];
-      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width, p.out_channels};
+      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
+                   PLANES<T> * p.out_channels};
     }
     u.outputs = unit.outputs;
     u.add = !plan.paths[part.first_path].begins_output;
     u.parts = call.parts + call.num_edges * part.part;
     prepare(u, unit, plan.paths + part.first_path, part.num_paths, x_rows * unit.in_group + unit.in_channel);
     if (part.kernel) {
-      part.kernel->launcher(PASS, rows_per_bin)(exec, u);
+      part.kernel->launcher(PASS, rows_per_bin_)(exec, u);
       continue;
     }
     const GenericBody<T> body{unit.l1,         unit.row,
                               part.num_paths,  generic_paths_.data() + part.generic_path,
                               entries_.data(), couplings_.data()};
-    with_rows<Kernel::OF_EDGES>(rows_per_bin, [&](auto rows) {
+    with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
       constexpr int ROWS = decltype(rows)::value;
       if constexpr (!Kernel::OF_EDGES)
         if (unit.is_uvw()) return launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
@@ -261,7 +270,7 @@ template <class Exec, class T>
 template <UnitPass PASS, class F>
 void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
                                         int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
-  const T *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+  const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   DeviceUnitCall<T> call{};
   call.num_atoms = chunk.num_atoms;
   call.begin = chunk.begin;
@@ -273,7 +282,7 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
   call.forms = scratch.forms.data();
   call.parts = scratch.parts.data();
   units_.template launch<PASS>(
-      exec, call, rows_per_bin(), x_rows, out_rows, out_row,
+      exec, call, x_rows, out_rows, out_row,
       [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *, int, int64_t block) {
         u.table = table + table_rows(chunk) * unit.first_column;
         u.slab = table_rows(chunk) * unit.row;
@@ -282,8 +291,8 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
-                                         FeatureRows<T> out, Scratch &scratch) const {
+void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                         FeatureRows<R> out, Scratch &scratch) const {
   launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
     u.x = x.data + block;
     u.out = out.data;
@@ -292,8 +301,8 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk
 
 template <class Exec, class T>
 template <class G>
-void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const T> x,
-                                          FeatureRows<const T> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
+void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
   if (chunk.count == 0) return;
   const int num_y = op_.plan().num_y;
   T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
@@ -311,7 +320,7 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
 
 template <class Exec, class T>
 void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk,
-                                                FeatureRows<const T> out_adj, FeatureRows<T> x_adj,
+                                                FeatureRows<const R> out_adj, FeatureRows<R> x_adj,
                                                 Scratch &scratch) const {
   // Rows of out_adj are those of receivers, told by the edges.
   launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {

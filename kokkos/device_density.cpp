@@ -6,23 +6,49 @@ namespace equi {
 
 namespace {
 
+// The numbers of one group of a feature, row by row.
+template <class T>
+struct GroupNumbers {
+  int channels, per_row;    // numbers of T per row
+
+  explicit GroupNumbers(const FeatureGroup &group)
+      : channels(group.channels), per_row(group.irrep.dim() * group.channels) {}
+  // Where number c of row a is.
+  KOKKOS_FORCEINLINE_FUNCTION int64_t place(int64_t a, int c) const {
+    return PLANES<T> * (a * per_row + c / channels * channels) + c % channels;
+  }
+};
+
 // dot[a] (+)= x . g over the numbers of one group; one team of lanes per atom.
 template <class Exec, class T>
 struct RowProducts {
   using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
-  int width;
-  const T *x, *g;
+  using D = DoubleOf<T>;
+  GroupNumbers<T> numbers;
+  Pointer<const T> x, g;
   bool add;
-  double *dot;
+  D *dot;
   KOKKOS_FUNCTION void operator()(const Member &team) const {
     constexpr int LANES = DeviceTraits<Exec>::LANES;
     const int64_t a = team.league_rank();
-    double sum[1] = {0};
-    for (int c = team.team_rank(); c < width; c += LANES)
-      sum[0] += static_cast<double>(x[a * width + c] * g[a * width + c]);
+    D sum[1] = {0};
+    for (int c = team.team_rank(); c < numbers.per_row; c += LANES)
+      sum[0] += static_cast<D>(x[numbers.place(a, c)] * g[numbers.place(a, c)]);
     store_lane_sums<LANES>(sum, team.team_rank(), dot + a, add);
   }
 };
+
+// to = from / norm
+template <class T, class Exec>
+void normalize(const Exec &exec, int num_atoms, const FeatureGroup &group, Pointer<const T> from,
+               const DoubleOf<T> *norm, Pointer<T> to, const char *label) {
+  const GroupNumbers<T> numbers(group);
+  Kokkos::parallel_for(
+      label, DeviceRange<Exec>(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t a = k / numbers.per_row, at = numbers.place(a, static_cast<int>(k % numbers.per_row));
+        put(to, at, static_cast<T>(DoubleOf<T>(1.0) / norm[a]) * from[at]);
+      });
+}
 
 }    // namespace
 
@@ -41,19 +67,21 @@ template <class G>
 void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
                                       const int *pair) {
   const int64_t n = chunk.count, first = chunk.first;
-  double *value = value_.reserve(n), *derivative = derivative_.reserve(n);
+  D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
   if (!op_.radial_set().exact()) {
     const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
     const double *powers = powers_.data();
     const int num_coefficients = op_.radial_set().num_coefficients();
     Kokkos::parallel_for(
         "equi:density", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          const auto place = find.place(static_cast<double>(distance[first + c]), pair[first + c]);
+          const D r = static_cast<D>(distance[first + c]);
+          const auto place = find.place(value_of(r), pair[first + c]);
           const double *row = powers + static_cast<int64_t>(place.bin) * num_coefficients;
-          double v = row[num_coefficients - 1], d = 0;
+          const D fraction = make_number<D>(place.fraction, tangent_of(r) / place.spacing);
+          D v = row[num_coefficients - 1], d = 0;
           for (int k = num_coefficients - 2; k >= 0; k--) {
-            d = d * place.fraction + v;
-            v = v * place.fraction + row[k];
+            d = d * fraction + v;
+            v = v * fraction + row[k];
           }
           value[c] = v;
           derivative[c] = d / place.spacing;
@@ -72,56 +100,49 @@ void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &c
 template <class Exec, class T>
 template <class G>
 void DeviceDensity<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-                                     FeatureRows<const T> x, FeatureRows<T> y, double *norm) {
+                                     FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
   evaluate(exec, chunk, distance, pair);
-  const double *value = value_.data();
+  const D *value = value_.data();
   const double offset = op_.offset(), factor = op_.factor();
   const int64_t *begin = chunk.begin;
   const int64_t first = chunk.first;
   Kokkos::parallel_for(
       "equi:density_norm", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
-        double sum = 0;
+        D sum = 0;
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
       });
   for (int g = 0; g < op_.layout().num_groups(); g++) {
     const FeatureGroup &group = op_.layout().group(g);
-    const int width = group.width();
-    const T *from = x.group(group);
-    T *to = y.group(group);
-    Kokkos::parallel_for(
-        "equi:normalize", DeviceRange<Exec>(exec, 0, static_cast<int64_t>(chunk.num_atoms) * width),
-        KOKKOS_LAMBDA(int64_t k) { to[k] = static_cast<T>(1.0 / norm[k / width]) * from[k]; });
+    normalize<T>(exec, chunk.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
+                 make_pointer<T>(y.group(group), group.channels), "equi:normalize");
   }
 }
 
 template <class Exec, class T>
 template <class G>
 void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                      const int *pair, FeatureRows<T> x, FeatureRows<const T> y_adj, const double *norm,
+                                      const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
                                       G *distance_adj, int stride) {
   evaluate(exec, chunk, distance, pair);
-  double *dot = dot_.reserve(chunk.num_atoms);
+  D *dot = dot_.reserve(chunk.num_atoms);
   if (op_.layout().num_groups() == 0) device_zero(exec, dot, chunk.num_atoms);
   for (int g = 0; g < op_.layout().num_groups(); g++) {
     const FeatureGroup &group = op_.layout().group(g);
-    const int width = group.width();
-    T *to = x.group(group);
-    const T *from = y_adj.group(group);
+    const auto to = make_pointer<T>(x.group(group), group.channels);
+    const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
     Kokkos::parallel_for("equi:row_products",
                          Kokkos::TeamPolicy<Exec>(exec, chunk.num_atoms, DeviceTraits<Exec>::LANES, 1),
-                         RowProducts<Exec, T>{width, to, from, g > 0, dot});
-    Kokkos::parallel_for(
-        "equi:normalize_adjoint", DeviceRange<Exec>(exec, 0, static_cast<int64_t>(chunk.num_atoms) * width),
-        KOKKOS_LAMBDA(int64_t k) { to[k] = static_cast<T>(1.0 / norm[k / width]) * from[k]; });
+                         RowProducts<Exec, T>{GroupNumbers<T>(group), to, from, g > 0, dot});
+    normalize<T>(exec, chunk.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
   }
-  const double *derivative = derivative_.data();
+  const D *derivative = derivative_.data();
   const double factor = op_.factor();
   const int64_t *begin = chunk.begin;
   const int64_t first = chunk.first;
   Kokkos::parallel_for(
       "equi:density_adjoint", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
-        const double adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
+        const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
         for (int64_t e = begin[a]; e < begin[a + 1]; e++)
           distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
       });
@@ -133,18 +154,23 @@ std::size_t DeviceDensity<Exec, T>::bytes() const {
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
-#define EQUI_INSTANTIATE(T, G)                                                                                         \
-  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,       \
-                                                         const int *, FeatureRows<const T>, FeatureRows<T>, double *); \
-  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,      \
-                                                          const int *, FeatureRows<T>, FeatureRows<const T>,           \
-                                                          const double *, G *, int);
+#define EQUI_INSTANTIATE(T, G)                                                                                    \
+  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,  \
+                                                         const int *, FeatureRows<const Real<T>>,                 \
+                                                         FeatureRows<Real<T>>, DoubleOf<T> *);                    \
+  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, \
+                                                          const int *, FeatureRows<Real<T>>,                      \
+                                                          FeatureRows<const Real<T>>, const DoubleOf<T> *, G *, int);
 
 template class DeviceDensity<DeviceExec, float>;
 template class DeviceDensity<DeviceExec, double>;
+template class DeviceDensity<DeviceExec, Dual<float>>;
+template class DeviceDensity<DeviceExec, Dual<double>>;
 EQUI_INSTANTIATE(float, float)
 EQUI_INSTANTIATE(float, double)
 EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -10,8 +10,12 @@
 
 namespace equi {
 
+// T: float, double or a Dual of them.
 template <class Exec, class T>
 class DeviceDensity {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+
  public:
   DeviceDensity(const Exec &exec, DensityOp<T> op);
 
@@ -19,11 +23,11 @@ class DeviceDensity {
   // y = x / norm
   template <class G>
   void forward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-               FeatureRows<const T> x, FeatureRows<T> y, double *norm);
+               FeatureRows<const R> x, FeatureRows<R> y, D *norm);
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
-  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, FeatureRows<T> x,
-                FeatureRows<const T> y_adj, const double *norm, G *distance_adj, int stride);
+  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, FeatureRows<R> x,
+                FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride);
 
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;
@@ -36,9 +40,9 @@ class DeviceDensity {
   DensityOp<T> op_;
   DeviceRadialSet<Exec> radial_set_;
   DeviceBuffer<Exec, double> powers_;    // [bins of all tables][coefficients]
-  DeviceBuffer<Exec, double> value_, derivative_, dot_;
-  DeviceRadialEdges<Exec> edges_;
-  std::vector<double> host_value_, host_derivative_;
+  DeviceBuffer<Exec, D> value_, derivative_, dot_;
+  DeviceRadialEdges<Exec, D> edges_;
+  std::vector<D> host_value_, host_derivative_;
 };
 
 }    // namespace equi

@@ -171,7 +171,7 @@ struct DeviceEdgeUnits {
         in(p.product.irreps_in),
         out(p.product.irreps_out),
         plan(p.product, in, out),
-        units(exec, plan,
+        units(exec, plan, 1,
               [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
         pack_in(exec, p.product.irreps_in, in),
         pack_out(exec, p.product.irreps_out, out) {
@@ -231,7 +231,7 @@ struct DeviceEdgeUnits {
     call.weights_row = product.product.num_weights();
     const ConvPlan<T> &all = plan.plan();
     units.template launch<PASS>(
-        exec, call, 1, x_rows, out_rows, 0,
+        exec, call, x_rows, out_rows, 0,
         [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *paths, int num_paths, int64_t block) {
           u.channels = channels[&unit - all.units];
           for (int q = 0; q < num_paths; q++) {

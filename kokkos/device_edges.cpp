@@ -66,7 +66,7 @@ void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNei
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
+void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const double *v) {
   const DeviceNeighborhood<Exec> &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   const Inside inside{x,
@@ -112,15 +112,18 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x) {
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
-        const double *xi = x + 3 * static_cast<int64_t>(inside.receiver[inside.candidate_receiver[c]]);
-        const double *xj = x + 3 * static_cast<int64_t>(inside.sender_atom[c]);
-        const double d[3] = {xj[0] - xi[0], xj[1] - xi[1], xj[2] - xi[2]};
-        const double r = Kokkos::sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-        if (r < best.val) {
-          best.val = r;
+        using std::sqrt;
+        const int64_t i = 3 * static_cast<int64_t>(inside.receiver[inside.candidate_receiver[c]]),
+                      j = 3 * static_cast<int64_t>(inside.sender_atom[c]);
+        D d[3];
+        for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j + k] - x[i + k], v ? v[j + k] - v[i + k] : 0.0);
+        const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+        if (value_of(r) < best.val) {
+          best.val = value_of(r);
           best.loc = c;
         }
-        const double inverse = r > 0.0 ? 1.0 / r : 0.0;    // coinciding atoms are reported, not propagated as NaN
+        // Coinciding atoms are reported, not propagated as NaN.
+        const D inverse = value_of(r) > 0.0 ? D(1.0) / r : D(0.0);
         sender_row[e] = inside.candidate_row[c];
         sender_species[e] = inside.row_species[inside.candidate_row[c]];
         pair[e] = inside.pair(c);
@@ -165,7 +168,8 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
   const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
   G *force = force_.data();
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
-  double *row_forces = row_forces_.reserve(3 * rows);
+  double *row_forces = row_forces_.reserve(3 * rows),
+         *row_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows) : nullptr;
   double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
   double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
@@ -186,14 +190,15 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   Kokkos::parallel_for(
       "equi:row_forces", DeviceRange<Exec>(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
-        double f[3] = {0, 0, 0}, v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+        D f[3] = {0, 0, 0};
+        double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
         if (row < N) {
           for (int64_t e = begin[row]; e < begin[row + 1]; e++) {
-            for (int k = 0; k < 3; k++) f[k] += force[3 * e + k];
+            for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
             if (want_virial)
               for (int k = 0; k < 9; k++)
-                v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
-                        static_cast<double>(force[3 * e + force_index(k)]);
+                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
+                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
           }
           if (want_virial)
             for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
@@ -202,17 +207,20 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
             v[k] = 0;
           }
         }
-        double s[3] = {0, 0, 0};
+        D s[3] = {0, 0, 0};
         for (int64_t place = row; place < num_places; place += rows)
           for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++) {
             const int64_t e = sender_edge[p];
-            for (int k = 0; k < 3; k++) s[k] += force[3 * e + k];
+            for (int k = 0; k < 3; k++) s[k] += static_cast<D>(force[3 * e + k]);
             if (want_atom_virial)
               for (int k = 0; k < 9; k++)
-                v[k] -= static_cast<double>(distance[e] * direction[3 * e + position_index(k)]) *
-                        static_cast<double>(force[3 * e + force_index(k)]);
+                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
+                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
           }
-        for (int k = 0; k < 3; k++) row_forces[3 * row + k] = f[k] - s[k];
+        for (int k = 0; k < 3; k++) {
+          row_forces[3 * row + k] = value_of(f[k] - s[k]);
+          if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
+        }
         if (want_atom_virial)
           for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
       });
@@ -228,18 +236,19 @@ void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double (&virial)[6]) 
 
 template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::bytes() const {
-  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + receiver_virial_.bytes() + row_virial_.bytes() +
-         sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() +
-         sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() +
-         pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() +
-         force_.bytes() + harmonics_.bytes();
+  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
+         row_virial_.bytes() + sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() +
+         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
+         sender_receiver_.bytes() + pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() +
+         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int slice_size,
                                             int64_t num_edges) const {
   const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
-  return row_forces_.growth(3 * rows) + receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
+  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) +
+         receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
          transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
@@ -251,5 +260,7 @@ using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceEdges<DeviceExec, float, float>;
 template class DeviceEdges<DeviceExec, float, double>;
 template class DeviceEdges<DeviceExec, double, double>;
+template class DeviceEdges<DeviceExec, Dual<float>, Dual<double>>;
+template class DeviceEdges<DeviceExec, Dual<double>, Dual<double>>;
 
 }    // namespace equi

@@ -20,8 +20,11 @@ struct DeviceEdgeChunk {
   const int *other_row;    // [position] row of the atom at the other end
 };
 
+// With duals, positions move along a direction.
 template <class Exec, class T, class G>
 class DeviceEdges {
+  using D = DoubleOf<G>;
+
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
   DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
@@ -31,15 +34,17 @@ class DeviceEdges {
   void set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n, const std::vector<int> &receiver_cuts,
                         const std::vector<int64_t> &sender_cuts);
 
-  // Fills all arrays for the positions [atoms][3] at hand. Waits once, for the number of edges.
-  void build(const Exec &exec, const double *positions);
+  // Fills all arrays for the positions [atoms][3] at hand, which move along the direction [atoms][3], null for none.
+  // Waits once, for the number of edges.
+  void build(const Exec &exec, const double *positions, const double *direction = nullptr);
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const Exec &exec, bool with_virial, bool with_atom_virial);
   // After finish(), in device memory: what atoms of a row feel, whatever image of it they are, signs as in
   // EvaluationRequest.
-  double *row_forces() const { return row_forces_.data(); }    // [A][3]
-  double *row_virial() const { return row_virial_.data(); }    // [A][9]
+  double *row_forces() const { return row_forces_.data(); }        // [A][3]
+  double *row_tangents() const { return row_tangents_.data(); }    // [A][3] of the forces; with duals
+  double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // The virial of this rank.
   void sum_virial(const Exec &exec, double (&virial)[6]);
   // The closest pair, if it is below MIN_DISTANCE. Waits.
@@ -83,7 +88,7 @@ class DeviceEdges {
   DeviceBuffer<Exec, int64_t> cut_edge_;
   std::vector<int64_t> host_cuts_;
   // Of a step.
-  DeviceBuffer<Exec, double> row_forces_, receiver_virial_, row_virial_;
+  DeviceBuffer<Exec, double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
   DeviceSum<Exec> sum_;
   DeviceBuffer<Exec, int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_, pair_;

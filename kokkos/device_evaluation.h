@@ -31,6 +31,9 @@ namespace equi {
 
 template <class Exec, class T, class G>
 class ModelDevice : public DeviceEvaluator<Exec> {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+
  public:
   ModelDevice(const Model &model, const EvaluatorOptions &options);
 
@@ -40,7 +43,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   void set_neighborhood(DeviceNeighborhood<Exec> &n) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
-  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(T); }
+  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   std::size_t memory_bytes() const override;
   // Of the present neighborhood: more than one where the limit of the memory asks for it.
   int num_slices() const { return neighborhood_->num_slices; }
@@ -56,7 +59,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   };
   struct NormalizationOp {
     DeviceDensity<Exec, T> density;
-    DeviceBuffer<Exec, double> norm;    // [N]
+    DeviceBuffer<Exec, D> norm;    // [N]
   };
   struct Repulsion {
     DeviceRepulsion<Exec> pair;
@@ -64,7 +67,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   };
   // Pointers, because the layers own device memory.
   using Op =
-      std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, T>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
+      std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, R>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
                    std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<NormalizationOp>,
                    std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
@@ -77,19 +80,19 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   // atoms.
   std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
-  FeatureRows<T> rows_of(const Chunk &chunk, int feature, bool adjoint);
+  FeatureRows<R> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
   DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const;
   void forward_layers(const Chunk &chunk, const Stage &stage);
   void backward_layers(const Chunk &chunk, const Stage &stage);
   void forward_stage(int stage, GhostExchange &exchange);
   void backward_stage(int stage, GhostExchange &exchange);
-  void clear_rows(const FeatureLayout &layout, T *data, int64_t first, int64_t last);
-  void gather_senders(int stage, int slice, bool remote, T *adjoint);
-  T *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
+  void clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last);
+  void gather_senders(int stage, int slice, bool remote, R *adjoint);
+  R *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
   template <class Work>
-  void exchange_beside(GhostExchange &exchange, int feature, T *data, bool is_reverse, const Work &work);
-  void exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse);
+  void exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse, const Work &work);
+  void exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
@@ -113,19 +116,20 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::vector<Chunk> chunks_, sender_chunks_;
   DeviceBuffer<Exec, int> species_order_;
 
-  std::vector<DeviceBuffer<Exec, T>> feature_;    // fixed, rows and owned features
-  std::vector<DeviceBuffer<Exec, T>>
+  std::vector<DeviceBuffer<Exec, R>> feature_;    // fixed, rows and owned features
+  std::vector<DeviceBuffer<Exec, R>>
       fixed_result_;    // per linear layer with fixed input and other output: a row per species
-  DeviceBuffer<Exec, T> chunk_features_, stage_scratch_;
+  DeviceBuffer<Exec, R> chunk_features_, stage_scratch_;
   // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
-  DeviceBuffer<Exec, T> exchanged_adjoint_[2];
-  DeviceBuffer<Exec, T> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
-  DeviceBuffer<Exec, double> energy_, scale_, shift_;
+  DeviceBuffer<Exec, R> exchanged_adjoint_[2];
+  DeviceBuffer<Exec, R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
+  DeviceBuffer<Exec, D> energy_;
+  DeviceBuffer<Exec, double> scale_, shift_;
   DeviceSum<Exec> sum_;
   DeviceConvScratch<Exec, T> scratch_;
   // Of a host without device memory.
-  DeviceBuffer<Exec, double> positions_;
-  std::vector<T> staging_;    // rows on their way between ranks
+  DeviceBuffer<Exec, double> positions_, direction_;
+  std::vector<R> staging_;    // rows on their way between ranks
   std::vector<double> host_numbers_;
   std::vector<int> host_rows_;
 };

@@ -10,6 +10,7 @@ namespace equi {
 // What a step asks for; the rest of EvaluationRequest is told by what is read of DeviceResults.
 struct DeviceRequest {
   const double *positions = nullptr;    // [atoms][3] device memory
+  const double *direction = nullptr;    // the same; as in EvaluationRequest, of evaluators that are directional
   bool forces = false, virial = false, atom_virial = false;
 };
 
@@ -18,8 +19,9 @@ struct DeviceRequest {
 struct DeviceResults {
   const int *row_atom = nullptr;    // [A]
   double *forces = nullptr;         // [A][3]
+  double *tangents = nullptr;       // [A][3] of the forces along the direction; of evaluators that are directional
   double *virial = nullptr;         // [A][9], if asked for
-  double *energy = nullptr;         // [N]
+  double *energy = nullptr;         // [N]; null of evaluators that are directional
 };
 
 template <class Exec>

@@ -5,6 +5,8 @@
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 
+#include "dual.h"
+
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
@@ -115,6 +117,11 @@ void device_add(const Exec &exec, T *to, const T *from, int64_t n) {
       "equi:add", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] += from[k]; });
 }
 
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Dual<T> from_lane_xor(Dual<T> number, int mask) {
+  return {from_lane_xor(number.value, mask), from_lane_xor(number.tangent, mask)};
+}
+
 // Each exchange halves the numbers that a lane carries: for 8 numbers 9 exchanges instead of 40. A template per step
 // and no loop: arrays with an index that the compiler does not know would not be in registers.
 template <int HALF, int OFFSET, int P, class T>
@@ -132,21 +139,22 @@ KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
   }
 }
 
-// to[k] (+)= sum of v[k] over the lanes, k < N, each sum in the same order at every run. All lanes call it together.
-template <int LANES, int N, class T>
-KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, T *to, bool add) {
+// to[k] (+)= sum of v[k] over the lanes, k < N, each sum in the same order at every run. All lanes call it together. P:
+// a pointer to T, or Pointer<T>.
+template <int LANES, int N, class T, class P>
+KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, P to, bool add) {
   if constexpr (LANES == 1) {
-    for (int k = 0; k < N; k++) to[k] = add ? to[k] + v[k] : v[k];
+    for (int k = 0; k < N; k++) put(to, k, add ? to[k] + v[k] : v[k]);
   } else {
-    constexpr int P = N == 1 ? 1 : N == 2 ? 2 : N <= 4 ? 4 : N <= 8 ? 8 : N <= 16 ? 16 : 32;
+    constexpr int M = N == 1 ? 1 : N == 2 ? 2 : N <= 4 ? 4 : N <= 8 ? 8 : N <= 16 ? 16 : 32;
     static_assert(N <= 32, "more sums than lanes");
-    T s[P];
-    EQUI_UNROLL for (int k = 0; k < P; k++) s[k] = k < N ? v[k < N ? k : 0] : T(0);
-    exchange_halves<P / 2, LANES / 2>(s, lane);
+    T s[M];
+    EQUI_UNROLL for (int k = 0; k < M; k++) s[k] = k < N ? v[k < N ? k : 0] : T(0);
+    exchange_halves<M / 2, LANES / 2>(s, lane);
     // The bits of the lane above those of the last exchanges are the index.
-    constexpr int REST = LANES / P;
+    constexpr int REST = LANES / M;
     const int k = lane / REST;
-    if (lane % REST == 0 && k < N) to[k] = add ? to[k] + s[0] : s[0];
+    if (lane % REST == 0 && k < N) put(to, k, add ? to[k] + s[0] : s[0]);
   }
 }
 

@@ -23,11 +23,11 @@ struct GenericBody {
   // M[m1,m3] = sign * form; form -1: 1.
   struct Entry {
     int m1, m3, form;
-    T sign;
+    Real<T> sign;
   };
   struct Coupling {
     int m1, m2, m3;
-    T value;
+    Real<T> value;
   };
 
   int l1, row, num_paths;    // row: numbers of a table row per chunk
@@ -41,17 +41,18 @@ struct GenericBody {
   KOKKOS_FUNCTION int num_sums(int q) const { return paths[q].num_sums(); }
   KOKKOS_FUNCTION int first_sum(int q) const { return paths[q].first_sum; }
 
-  // sum[b] += sum over the edges of w M x of path q, for x at other + row * width; TRANSPOSED: w M^T g.
+  // sum[b] += sum over the edges of w M x; TRANSPOSED: w M^T g, of path q.
   template <int ROWS, bool TRANSPOSED>
-  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, const T *other, int64_t width,
-                             int stride, T *sum) const {
+  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
     const Path p = paths[q];
-    const T *first = first_weights<ROWS>(u, a);
+    const Real<T> *first = first_weights<ROWS>(u, a);
+    const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
     for (int e = a.begin; e < a.end; e++) {
       const T f = u.fraction[e];
       T w = weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f);
       if (ROWS == 1 && p.l2 == 0) w *= f;
-      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width, *x = other + u.other_row[e] * width;
+      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
+      const auto x = TRANSPOSED ? u.cotangent(q, u.other_row[e], a.channel) : u.input(u.other_row[e], a.channel);
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = w * x[(TRANSPOSED ? n.m3 : n.m1) * stride];
@@ -62,21 +63,18 @@ struct GenericBody {
 
   template <int ROWS>
   KOKKOS_FUNCTION void forward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
-    const Path p = paths[q];
     T sum[2 * LMAX_ANY + 1] = {};
-    sweep<ROWS, false>(u, a, q, u.x + a.channel, u.x_width, u.x_stride, sum);
-    const auto to = u.path[q];
-    T *out = u.out + to.begin + static_cast<int64_t>(a.atom) * to.width + a.channel;
-    for (int k = 0; k < 2 * p.l3 + 1; k++) out[k * to.stride] = sum[k];
+    sweep<ROWS, false>(u, a, q, sum);
+    const auto out = u.output(q, a.atom, a.channel);
+    for (int k = 0; k < 2 * paths[q].l3 + 1; k++) put(out, k * u.path[q].stride, sum[k]);
   }
 
   template <int ROWS>
   KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
-    for (int q = 0; q < num_paths; q++)
-      sweep<ROWS, true>(u, a, q, u.out_adj + u.path[q].begin + a.channel, u.path[q].width, u.path[q].stride, sum);
-    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;
-    for (int k = 0; k < 2 * l1 + 1; k++) x_adj[k * u.x_stride] += sum[k];
+    for (int q = 0; q < num_paths; q++) sweep<ROWS, true>(u, a, q, sum);
+    const auto x_adj = u.input_adjoint(a.atom, a.channel);
+    for (int k = 0; k < 2 * l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   // As the generated text, with D multiplied out.
@@ -84,12 +82,11 @@ struct GenericBody {
   KOKKOS_FUNCTION void backward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
                                 bool add) const {
     const Path p = paths[q];
-    const auto from = u.path[q];
-    const T *g = u.out_adj + from.begin + static_cast<int64_t>(a.atom) * from.width + a.channel;
-    const T *first = first_weights<ROWS>(u, a);
+    const auto g = u.cotangent(q, a.atom, a.channel);
+    const Real<T> *first = first_weights<ROWS>(u, a);
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;
+      const auto x = u.input(u.other_row[e], a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       const T f = u.fraction[e];
       T w, dw, h[2 * LMAX_ANY + 1] = {};
@@ -97,7 +94,7 @@ struct GenericBody {
       if (ROWS == 1 && p.l2 == 0) dw = w;
       for (int k = p.first_coupling; active && k < p.first_coupling + p.num_couplings; k++) {
         const Coupling n = couplings[k];
-        h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * from.stride];
+        h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
       }
       T dot = 0;
       for (int k = 0; k < 2 * p.l2 + 1; k++) dot += p.l2 == 0 ? h[0] : y[k] * h[k];
@@ -126,7 +123,7 @@ struct GenericUvwBody {
   KOKKOS_FUNCTION int num_sums(int) const { return unit.num_sums(0); }
   KOKKOS_FUNCTION int first_sum(int) const { return 0; }
 
-  KOKKOS_FUNCTION const T *row_of(const DeviceUnitCall<T> &u, int e, int c, int w) const {
+  KOKKOS_FUNCTION const Real<T> *row_of(const DeviceUnitCall<T> &u, int e, int c, int w) const {
     return uvw_table(u, c, w) + static_cast<int64_t>(u.table_row[e]) * unit.row;
   }
 
@@ -143,7 +140,7 @@ struct GenericUvwBody {
   // h[m3] = sum_w W[u,w] g[w,m3] at edge e, and dh the same with W'; `row` has the cotangents.
   template <int ROWS>
   KOKKOS_FUNCTION void add_outputs(const DeviceUnitCall<T> &u, int e, int c, int row, T *h, T *dh) const {
-    const T *g = u.out_adj + u.path[0].begin + static_cast<int64_t>(row) * u.path[0].width;
+    const auto g = u.cotangent(0, row, 0);
     for (int w = 0; w < u.outputs; w++) {
       T value, derivative;
       polynomial<ROWS>(row_of(u, e, c, w), unit.row, u.fraction[e], value, derivative);
@@ -160,7 +157,7 @@ struct GenericUvwBody {
     const int d3 = 2 * unit.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
     for (int c = lane; c < channels; c += LANES)
       for (int e = a.begin; e < a.end; e++) {
-        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + c;
+        const auto x = u.input(u.other_row[e], c);
         T z[MAX_COMPONENTS] = {};
         for_entries(u, e, [&](int m1, int m3, T m) { z[m3] += m * x[m1 * u.x_stride]; });
         for (int n = 0; n < OUTPUTS; n++) {
@@ -168,7 +165,7 @@ struct GenericUvwBody {
           for (int k = 0; k < d3; k++) sum[k][n] += value * z[k];
         }
       }
-    T *out = u.out + u.path[0].begin + static_cast<int64_t>(a.atom) * u.path[0].width + w;
+    const auto out = u.output(0, a.atom, w);
     for (int k = 0; k < d3; k++) store_lane_sums<LANES>(sum[k], lane, out + k * u.path[0].stride, u.add);
   }
 
@@ -180,8 +177,8 @@ struct GenericUvwBody {
       add_outputs<ROWS>(u, e, a.channel, u.other_row[e], h, dh);
       for_entries(u, e, [&](int m1, int m3, T m) { sum[m1] += m * h[m3]; });
     }
-    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;
-    for (int k = 0; k < 2 * unit.l1 + 1; k++) x_adj[k * u.x_stride] += sum[k];
+    const auto x_adj = u.input_adjoint(a.atom, a.channel);
+    for (int k = 0; k < 2 * unit.l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   template <int ROWS, int LANES>
@@ -190,7 +187,7 @@ struct GenericUvwBody {
     const auto p = unit.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;
+      const auto x = u.input(u.other_row[e], a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
       if (active) add_outputs<ROWS>(u, e, a.channel, a.atom, h, dh);

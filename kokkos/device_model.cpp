@@ -30,7 +30,7 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
     : own_exec_(make_own_instance<Exec>()),
       model_(model),
       options_(options),
-      plan_(make_evaluation_plan(model, true)),
+      plan_(make_evaluation_plan(model, true, PLANES<T>)),
       edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff) {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -40,8 +40,8 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
   for (const Layer &layer : model_.layers) {
     Op op;
     if (const auto *l = std::get_if<Linear>(&layer)) {
-      const LinearOp<T> host(*l, layout(l->input), layout(l->output), model.num_species());
-      op = std::make_unique<DeviceLinear<Exec, T>>(exec_, host, model.num_species());
+      const LinearOp<R> host(*l, layout(l->input), layout(l->output), model.num_species());
+      op = std::make_unique<DeviceLinear<Exec, R>>(exec_, host, model.num_species());
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       if (c->radial.reads_features())
         throw std::invalid_argument(model.file +
@@ -85,7 +85,7 @@ void ModelDevice<Exec, T, G>::evaluate_fixed_features() {
   DeviceBuffer<Exec, int> device_order;
   assign(exec_, device_order, order);
   const DeviceSpeciesOrder species{device_order.data(), begin.data()};
-  auto rows = [&](int f) { return FeatureRows<T>{feature_[f].data(), num_species, 0}; };
+  auto rows = [&](int f) { return FeatureRows<R>{feature_[f].data(), num_species, 0}; };
 
   for (size_t f = 0; f < plan_.features.size(); f++)
     if (plan_.features[f].storage == Storage::fixed) {
@@ -95,13 +95,13 @@ void ModelDevice<Exec, T, G>::evaluate_fixed_features() {
   for (int k : plan_.fixed_layers) {
     if (const auto *e = std::get_if<SpeciesEmbedding>(&model_.layers[k])) {
       const FeatureGroup &group = plan_.features[e->output].layout.group(0);
-      std::vector<T> x(static_cast<size_t>(num_species) * group.width(), T(0));
+      std::vector<R> x(static_cast<size_t>(num_species) * group.width(), R(0));
       for (int s = 0; s < num_species; s++)
         for (int u = 0; u < e->weight.cols; u++)
-          x[static_cast<size_t>(s) * group.width() + u] = static_cast<T>(e->weight(s, u));
+          x[static_cast<size_t>(s) * group.width() + u] = static_cast<R>(e->weight(s, u));
       copy_to_device(exec_, rows(e->output).group(group), x.data(), static_cast<int64_t>(x.size()));
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
-      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(l->input),
+      std::get<std::unique_ptr<DeviceLinear<Exec, R>>>(ops_[k])->forward(exec_, num_species, rows(l->input),
                                                                          rows(l->output), species);
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(ops_[k])->forward(exec_, num_species, rows(g->input),
@@ -114,10 +114,10 @@ void ModelDevice<Exec, T, G>::evaluate_fixed_features() {
       const auto *l = std::get_if<Linear>(&model_.layers[step.layer]);
       if (!l || !step.fixed_input) continue;
       const int64_t size = static_cast<int64_t>(num_species) * plan_.features[l->output].layout.row_size();
-      T *result = fixed_result_[step.layer].reserve(size);
+      R *result = fixed_result_[step.layer].reserve(size);
       device_zero(exec_, result, size);
-      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(ops_[step.layer])
-          ->forward(exec_, num_species, rows(l->input), FeatureRows<T>{result, num_species, 0}, species);
+      std::get<std::unique_ptr<DeviceLinear<Exec, R>>>(ops_[step.layer])
+          ->forward(exec_, num_species, rows(l->input), FeatureRows<R>{result, num_species, 0}, species);
     }
   exec_.fence("equi: the local order of species is in use no more");
 }
@@ -266,7 +266,7 @@ void ModelDevice<Exec, T, G>::reserve() {
 }
 
 template <class Exec, class T, class G>
-FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature, bool adjoint) {
+FeatureRows<Real<T>> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature, bool adjoint) {
   const FeaturePlan &plan = plan_.features[feature];
   switch (plan.storage) {
     case Storage::rows:
@@ -288,7 +288,7 @@ FeatureRows<T> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int feature,
 // An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
 template <class Exec, class T, class G>
 template <class Work>
-void ModelDevice<Exec, T, G>::exchange_beside(GhostExchange &exchange, int feature, T *data, bool is_reverse,
+void ModelDevice<Exec, T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
                                               const Work &work) {
   exec_.fence("equi: features ready for other ranks");
   if (!options_.overlap) {
@@ -306,17 +306,17 @@ void ModelDevice<Exec, T, G>::exchange_beside(GhostExchange &exchange, int featu
 // Rows of a feature or of its adjoint to other ranks and back, on the default instance; through host memory where the
 // exchange wants it. Complete on return.
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, T *data, bool is_reverse) {
+void ModelDevice<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
   const int64_t rows = neighborhood_->num_rows, owned = num_owned();
   const bool is_staged = !DeviceTraits<Exec>::ON_HOST && !exchange.takes_device_rows();
   const Exec copies;
-  T *sent = data;
+  R *sent = data;
   if (is_staged) {
     staging_.resize(rows * layout.row_size());
     sent = staging_.data();
   }
-  FeaturePieces<T> pieces;
+  FeaturePieces<R> pieces;
   for (int g = 0; g < layout.num_groups(); g++) {
     const FeatureGroup &group = layout.group(g);
     pieces.push_back({sent + rows * group.offset, group.width()});
@@ -349,13 +349,13 @@ void ModelDevice<Exec, T, G>::forward_layers(const Chunk &chunk, const Stage &st
     const Layer &layer = model_.layers[step.layer];
     Op &op = ops_[step.layer];
     if (const auto *l = std::get_if<Linear>(&layer)) {
-      const FeatureRows<T> y = rows_of(chunk, l->output, false);
+      const FeatureRows<R> y = rows_of(chunk, l->output, false);
       if (step.fixed_input)
-        copy_species_rows<Exec, T>(exec_, chunk.count, plan_.features[l->output].layout,
+        copy_species_rows<Exec, R>(exec_, chunk.count, plan_.features[l->output].layout,
                                    {fixed_result_[step.layer].data(), model_.num_species(), 0}, species, y,
                                    l->accumulate);
       else
-        std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->forward(
+        std::get<std::unique_ptr<DeviceLinear<Exec, R>>>(op)->forward(
             exec_, chunk.count, rows_of(chunk, l->input, false), y, species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
@@ -375,7 +375,7 @@ void ModelDevice<Exec, T, G>::forward_layers(const Chunk &chunk, const Stage &st
           exec_, chunk.count, rows_of(chunk, s->input, false), rows_of(chunk, s->output, false), species);
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
-      const FeatureRows<T> x = rows_of(chunk, r->input, false);
+      const FeatureRows<R> x = rows_of(chunk, r->input, false);
       readout.readout.forward(
           exec_, chunk.count, x, species, scale_.data(), energy_.data() + chunk.first,
           readout.adjoint.data() + static_cast<int64_t>(chunk.first) * readout.readout.num_inputs());
@@ -417,7 +417,7 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
       return step->adjoint == Step::Adjoint::add || input == stage.exchanged_input;
     };
     if (const auto *l = std::get_if<Linear>(&layer)) {
-      std::get<std::unique_ptr<DeviceLinear<Exec, T>>>(op)->backward(
+      std::get<std::unique_ptr<DeviceLinear<Exec, R>>>(op)->backward(
           exec_, chunk.count, rows_of(chunk, l->output, true), rows_of(chunk, l->input, true), adds_to(l->input),
           species_order(chunk));
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
@@ -441,7 +441,7 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
     } else if (const auto *r = std::get_if<Readout>(&layer)) {
       const ReadoutOp &readout = *std::get<std::unique_ptr<ReadoutOp>>(op);
       const FeatureLayout &layout = plan_.features[r->input].layout;
-      const FeatureRows<T> x_adj = rows_of(chunk, r->input, true);
+      const FeatureRows<R> x_adj = rows_of(chunk, r->input, true);
       if (!adds_to(r->input))
         for (int k = 0; k < layout.num_groups(); k++)
           device_zero(exec_, x_adj.group(layout.group(k)), chunk.count * static_cast<int64_t>(layout.group(k).width()));
@@ -455,12 +455,12 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
 // What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
 // gather over the edges that point at each row.
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, T *adjoint) {
+void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const Step &step = stage.steps.front();
   const auto &layer = std::get<Convolution>(model_.layers[step.layer]);
   const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(ops_[step.layer]);
-  const FeatureRows<const T> out_adj = rows_of({0, 0, 0, 0, {}}, layer.output, true);
+  const FeatureRows<const R> out_adj = rows_of({0, 0, 0, 0, {}}, layer.output, true);
   const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
   for (const Chunk &chunk : sender_chunks_) {
     if (chunk.slice != slice || (chunk.first >= num_owned()) != remote) continue;
@@ -477,7 +477,7 @@ void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, T *a
 }
 
 template <class Exec, class T, class G>
-void ModelDevice<Exec, T, G>::clear_rows(const FeatureLayout &layout, T *data, int64_t first, int64_t last) {
+void ModelDevice<Exec, T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
   for (int g = 0; g < layout.num_groups(); g++) {
     const int64_t width = layout.group(g).width();
     device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
@@ -490,7 +490,7 @@ void ModelDevice<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
   const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
   const bool is_gathered = input >= 0;
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
-  T *adjoint = exchanged_adjoint(s);
+  R *adjoint = exchanged_adjoint(s);
   if (is_gathered) {
     if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
     if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
@@ -525,7 +525,7 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const DeviceRequest &request,
     exec_ = own_exec_;
   }
   EvaluationResult result;
-  edges_.build(exec_, request.positions);
+  edges_.build(exec_, request.positions, request.direction);
   result.num_edges = edges_.size();
   check_memory(memory_estimate(edges_.size()), options_);
   reserve();
@@ -542,38 +542,51 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const DeviceRequest &request,
     edges_.finish(exec_, request.virial, request.atom_virial);
     if (request.virial) edges_.sum_virial(exec_, result.virial);
   }
-  sum_.add(exec_, num_owned(), 1, energy_.data(), &result.energy);
+  double energy[2] = {0.0, 0.0};    // and its tangent
+  sum_.add(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), energy);
+  result.energy = energy[0];
+  result.energy_tangent = energy[1];
   check_evaluation(edges_.collision(exec_), result);
   return result;
 }
 
 template <class Exec, class T, class G>
 DeviceResults ModelDevice<Exec, T, G>::results() const {
-  return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_virial(), energy_.data()};
+  double *energy = nullptr;
+  if constexpr (!IS_DUAL<T>) energy = energy_.data();
+  return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial(), energy};
 }
 
 template <class Exec, class T, class G>
 EvaluationResult ModelDevice<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
   copy_to_device(Exec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
-  const EvaluationResult result = evaluate(
-      DeviceRequest{positions_.data(), request.forces != nullptr, request.virial, request.atom_virial != nullptr},
-      exchange);
+  DeviceRequest on_device{positions_.data(), nullptr, request.forces || request.force_tangents, request.virial,
+                          request.atom_virial != nullptr};
+  if (IS_DUAL<T> && request.direction) {
+    double *direction = direction_.reserve(size);
+    copy_to_device(Exec(), direction, reinterpret_cast<const double *>(request.direction), size);
+    on_device.direction = direction;
+  }
+  const EvaluationResult result = evaluate(on_device, exchange);
 
   const int num_rows = neighborhood_->num_rows;
   host_rows_.resize(num_rows);
   copy_to_host(exec_, host_rows_.data(), neighborhood_->row_atom.data(), num_rows);
-  const auto add = [&](const double *from, int count, int width, double *to) {
+  // Adds the first `used` of `width` numbers per row.
+  const auto add = [&](const double *from, int count, int width, int used, double *to) {
     host_numbers_.resize(static_cast<size_t>(count) * width);
     copy_to_host(exec_, host_numbers_.data(), from, static_cast<int64_t>(count) * width);
     for (int row = 0; row < count; row++)
       if (host_rows_[row] >= 0)
-        for (int k = 0; k < width; k++)
-          to[static_cast<int64_t>(host_rows_[row]) * width + k] += host_numbers_[static_cast<size_t>(row) * width + k];
+        for (int k = 0; k < used; k++)
+          to[static_cast<int64_t>(host_rows_[row]) * used + k] += host_numbers_[static_cast<size_t>(row) * width + k];
   };
-  if (request.forces) add(edges_.row_forces(), num_rows, 3, *request.forces);
-  if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, *request.atom_virial);
-  if (request.atom_energy) add(energy_.data(), num_owned(), 1, request.atom_energy);
+  if (request.forces) add(edges_.row_forces(), num_rows, 3, 3, *request.forces);
+  if (IS_DUAL<T> && request.force_tangents) add(edges_.row_tangents(), num_rows, 3, 3, *request.force_tangents);
+  if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, 9, *request.atom_virial);
+  if (request.atom_energy)
+    add(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, 1, request.atom_energy);
   return result;
 }
 
@@ -582,12 +595,12 @@ std::size_t ModelDevice<Exec, T, G>::memory_bytes() const {
   std::size_t bytes = edges_.bytes() + stage_scratch_.bytes() + chunk_features_.bytes() +
                       exchanged_adjoint_[0].bytes() + exchanged_adjoint_[1].bytes() + energy_.bytes() + scale_.bytes() +
                       scratch_.bytes() + species_order_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) +
-                      returned_.bytes() + shift_.bytes() + sum_.bytes() + positions_.bytes() +
-                      staging_.capacity() * sizeof(T);
+                      returned_.bytes() + shift_.bytes() + sum_.bytes() + positions_.bytes() + direction_.bytes() +
+                      staging_.capacity() * sizeof(R);
   for (const auto &f : feature_) bytes += f.bytes();
   for (const auto &f : fixed_result_) bytes += f.bytes();
   for (const Op &op : ops_) {
-    if (const auto *l = std::get_if<std::unique_ptr<DeviceLinear<Exec, T>>>(&op)) bytes += (*l)->bytes();
+    if (const auto *l = std::get_if<std::unique_ptr<DeviceLinear<Exec, R>>>(&op)) bytes += (*l)->bytes();
     if (const auto *c = std::get_if<std::unique_ptr<DeviceConvolution<Exec, T>>>(&op)) bytes += (*c)->bytes();
     if (const auto *r = std::get_if<std::unique_ptr<ReadoutOp>>(&op))
       bytes += (*r)->adjoint.bytes() + (*r)->readout.bytes();
@@ -616,9 +629,18 @@ using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class ModelDevice<DeviceExec, float, float>;
 template class ModelDevice<DeviceExec, float, double>;
 template class ModelDevice<DeviceExec, double, double>;
+template class ModelDevice<DeviceExec, Dual<float>, Dual<double>>;
+template class ModelDevice<DeviceExec, Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
+  if (options.directional) {
+    if (options.precision == Precision::double_)
+      return std::make_unique<ModelDevice<DeviceExec, Dual<double>, Dual<double>>>(model, options);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<ModelDevice<DeviceExec, Dual<float>, Dual<double>>>(model, mixed);
+  }
   switch (options.precision) {
     case Precision::single:
       return std::make_unique<ModelDevice<DeviceExec, float, float>>(model, options);

@@ -35,73 +35,78 @@ void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *
       KOKKOS_LAMBDA(int64_t k) { y[k / channels * width + k % channels] += bias[k % channels]; });
 }
 
+// Channel c of a group's first component, for all rows.
+template <class T, class R>
+Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c) {
+  return make_pointer<T>(rows.group(group) + c, group.channels);
+}
+
 // Scalars: x = c a(z). Channels of padding are written too: what reads x may multiply them with zero weights, which
 // must not meet NaN.
 template <class T>
 struct ActivateScalars {
   Activation activation;
-  T scale;
+  Real<T> scale;
   int mul, padded_mul, in_width, out_width;
-  const T *z;
-  T *x;
+  Pointer<const T> z;
+  Pointer<T> x;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / padded_mul;
     const int u = static_cast<int>(k % padded_mul);
-    x[r * out_width + u] = u < mul ? scale * activate(activation, z[r * in_width + u]).value : T(0);
+    put(x, r * out_width + u, u < mul ? scale * activate(activation, z[r * in_width + u]).value : T(0));
   }
 };
 
 template <class T>
 struct ActivateGated {
   Activation activation;
-  T scale;
-  int mul, padded_mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
-  const T *z, *gate;
-  T *x;
+  Real<T> scale;
+  int mul, padded_mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
+  Pointer<const T> z, gate;
+  Pointer<T> x;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / padded_mul;
     const int u = static_cast<int>(k % padded_mul);
     const T g = u < mul ? scale * activate(activation, gate[r * gate_width + u]).value : T(0);
     for (int m = 0; m < dim; m++)
-      x[r * out_width + m * out_channels + u] = u < mul ? z[r * in_width + m * in_channels + u] * g : T(0);
+      put(x, r * out_width + m * out_stride + u, u < mul ? z[r * in_width + m * in_stride + u] * g : T(0));
   }
 };
 
 template <class T>
 struct ScalarsAdjoint {
   Activation activation;
-  T scale;
+  Real<T> scale;
   int mul, in_width, out_width;
-  T *z;
-  const T *x_adj;
+  Pointer<T> z;
+  Pointer<const T> x_adj;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / mul;
     const int u = static_cast<int>(k % mul);
-    T &zu = z[r * in_width + u];
-    zu = x_adj[r * out_width + u] * scale * activate(activation, zu).derivative;
+    const int64_t at = r * in_width + u;
+    put(z, at, x_adj[r * out_width + u] * scale * activate(activation, z[at]).derivative);
   }
 };
 
 template <class T>
 struct GatedAdjoint {
   Activation activation;
-  T scale;
-  int mul, dim, in_width, in_channels, gate_width, out_width, out_channels;
-  T *z, *gate;
-  const T *x_adj;
+  Real<T> scale;
+  int mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
+  Pointer<T> z, gate;
+  Pointer<const T> x_adj;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const int64_t r = k / mul;
     const int u = static_cast<int>(k % mul);
-    T &g = gate[r * gate_width + u];
-    const auto a = activate(activation, g);
+    const auto a = activate(activation, gate[r * gate_width + u]);
     T sum = 0;
     for (int m = 0; m < dim; m++) {
-      T &zm = z[r * in_width + m * in_channels + u];
-      const T xm = x_adj[r * out_width + m * out_channels + u];
-      sum += zm * xm;
-      zm = xm * scale * a.value;
+      const int64_t at = r * in_width + m * in_stride + u;
+      const T xm = x_adj[r * out_width + m * out_stride + u];
+      sum += z[at] * xm;
+      put(z, at, xm * scale * a.value);
     }
-    g = scale * a.derivative * sum;
+    put(gate, r * gate_width + u, scale * a.derivative * sum);
   }
 };
 
@@ -111,6 +116,7 @@ constexpr int MAX_MATRICES = 8;
 template <class Exec, class T>
 struct ReadoutKernel {
   using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using D = DoubleOf<T>;
   int num_matrices;
   int width[MAX_MATRICES + 1];
   int64_t weight[MAX_MATRICES], bias[MAX_MATRICES];
@@ -118,27 +124,28 @@ struct ReadoutKernel {
   Activation activation;
   double activation_scale;
   const double *data;
-  const T *x;    // at the first channel
+  Pointer<const T> x;    // at the first channel
   int x_width;
   const int *species;
   const double *scale;
-  double *energy;
+  D *energy;
   T *adjoint;
 
   KOKKOS_FUNCTION void operator()(const Member &team) const {
     const int64_t i = team.league_rank();
     const int rank = team.team_rank(), step = team.team_size();
     // Outputs, slopes and adjoints of all layers, one after the other.
-    double *h = static_cast<double *>(team.team_scratch(0).get_shmem(3 * sizeof(double) * total_width));
-    double *slope = h + total_width, *h_adj = slope + total_width;
-    for (int u = rank; u < width[0]; u += step) h[u] = static_cast<double>(x[i * x_width + u]);
+    D *h = static_cast<D *>(team.team_scratch(0).get_shmem(3 * sizeof(D) * total_width));
+    D *slope = h + total_width, *h_adj = slope + total_width;
+    for (int u = rank; u < width[0]; u += step) h[u] = static_cast<D>(x[i * x_width + u]);
     team.team_barrier();
     int at = 0;
     for (int k = 0; k < num_matrices; k++) {
-      const double *w = data + weight[k], *b = data + bias[k], *in = h + at;
+      const double *w = data + weight[k], *b = data + bias[k];
+      const D *in = h + at;
       at += width[k];
       for (int v = rank; v < width[k + 1]; v += step) {
-        double sum = b[v];
+        D sum = b[v];
         for (int u = 0; u < width[k]; u++) sum += in[u] * w[static_cast<int64_t>(u) * width[k + 1] + v];
         if (k + 1 < num_matrices) {
           const auto a = activate(activation, sum);
@@ -161,7 +168,7 @@ struct ReadoutKernel {
       const double *w = data + weight[k];
       const int before = at - width[k];
       for (int u = rank; u < width[k]; u += step) {
-        double sum = 0;
+        D sum = 0;
         for (int v = 0; v < width[k + 1]; v++)
           sum += w[static_cast<int64_t>(u) * width[k + 1] + v] * h_adj[at + v] * slope[at + v];
         if (k > 0)
@@ -214,9 +221,9 @@ void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<c
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int dim = xg.irrep.dim();
+    const int vectors = xg.num_vectors(Planes::all);
     if (!per_species_) {
-      device_gemm(exec, transpose, count * dim, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
+      device_gemm(exec, transpose, count * vectors, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
                   T(written[gy] ? 1 : 0), y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
@@ -226,7 +233,7 @@ void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<c
         const int64_t n = species.begin[s + 1] - species.begin[s];
         if (n == 0) continue;
         gather_rows(exec, rows, n, xg.width(), x.group(xg), xs);
-        device_gemm(exec, transpose, n * dim, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], T(0), ys);
+        device_gemm(exec, transpose, n * vectors, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], T(0), ys);
         scatter_rows(exec, rows, n, yg.width(), ys, y.group(yg), written[gy]);
       }
     }
@@ -256,11 +263,11 @@ void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRow
 // -------------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T>
-void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const {
+void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
   for (const auto &t : op_.terms()) {
     const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
-    const T *zi = z.group(gi) + t.in_channel;
-    T *xo = x.group(go) + t.out_channel;
+    const auto zi = channel_of<const T>(z, gi, t.in_channel);
+    const auto xo = channel_of<T>(x, go, t.out_channel);
     const DeviceRange<Exec> range(exec, 0, count * padded(t.mul));
     if (t.gate < 0) {
       Kokkos::parallel_for(
@@ -270,37 +277,38 @@ void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<c
       const FeatureGroup &gg = op_.in().group(t.gate);
       Kokkos::parallel_for(
           "equi:gate", range,
-          ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.channels,
-                           gg.width(), go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xo});
+          ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.stride(),
+                           gg.width(), go.width(), go.stride(), zi, channel_of<const T>(z, gg, t.gate_channel), xo});
     }
   }
 }
 
 template <class Exec, class T>
-void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj,
-                                   FeatureRows<T> z) const {
+void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj,
+                                   FeatureRows<R> z) const {
   for (const auto &t : op_.terms()) {
     const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
-    T *zi = z.group(gi) + t.in_channel;
-    const T *xa = x_adj.group(go) + t.out_channel;
+    const auto zi = channel_of<T>(z, gi, t.in_channel);
+    const auto xa = channel_of<const T>(x_adj, go, t.out_channel);
     const DeviceRange<Exec> range(exec, 0, count * t.mul);
     if (t.gate < 0) {
       Kokkos::parallel_for("equi:gate_adjoint", range,
                            ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
     } else {
       const FeatureGroup &gg = op_.in().group(t.gate);
-      Kokkos::parallel_for("equi:gate_adjoint", range,
-                           GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.channels,
-                                           gg.width(), go.width(), go.channels, zi, z.group(gg) + t.gate_channel, xa});
+      Kokkos::parallel_for(
+          "equi:gate_adjoint", range,
+          GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.stride(), gg.width(), go.width(),
+                          go.stride(), zi, channel_of<T>(z, gg, t.gate_channel), xa});
     }
   }
   for (const auto &u : op_.unread()) {
     const FeatureGroup &g = op_.in().group(u.group);
-    T *rows = z.group(g) + u.first;
+    R *rows = z.group(g) + u.first;
     const int channels = g.channels, width = u.end - u.first;
     Kokkos::parallel_for(
-        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.irrep.dim() * width),
-        KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = T(0); });
+        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.num_vectors(Planes::all) * width),
+        KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = R(0); });
   }
 }
 
@@ -331,8 +339,8 @@ DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, 
 }
 
 template <class Exec, class T>
-void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species,
-                                     const double *scale, double *energy, T *adjoint) const {
+void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species,
+                                     const double *scale, D *energy, T *adjoint) const {
   if (count == 0) return;
   ReadoutKernel<Exec, T> kernel;
   kernel.num_matrices = static_cast<int>(weight_.size());
@@ -348,24 +356,26 @@ void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRow
   kernel.activation = activation_;
   kernel.activation_scale = activation_scale_;
   kernel.data = data_.data();
-  kernel.x = x.group(group_) + channel_;
+  kernel.x = channel_of<const T>(x, group_, channel_);
   kernel.x_width = group_.width();
   kernel.species = species;
   kernel.scale = scale;
   kernel.energy = energy;
   kernel.adjoint = adjoint;
   Kokkos::TeamPolicy<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
-  policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(double) * kernel.total_width + 64));
+  policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(D) * kernel.total_width + 64));
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
 
 template <class Exec, class T>
-void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const {
-  T *to = x_adj.group(group_) + channel_;
+void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const {
+  const auto to = channel_of<T>(x_adj, group_, channel_);
   const int mul = num_inputs(), width = group_.width();
   Kokkos::parallel_for(
-      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul),
-      KOKKOS_LAMBDA(int64_t k) { to[k / mul * width + k % mul] += adjoint[k]; });
+      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t at = k / mul * width + k % mul;
+        put(to, at, to[at] + adjoint[k]);
+      });
 }
 
 template <class Exec, class T>
@@ -383,8 +393,8 @@ void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &lay
   }
 }
 
-template <class Exec>
-void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, double *to) {
+template <class Exec, class D>
+void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, D *to) {
   Kokkos::parallel_for(
       "equi:fill_by_species", DeviceRange<Exec>(exec, 0, count),
       KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
@@ -419,15 +429,19 @@ void order_by_species(const Exec &exec, int num_chunks, const int *first_row, co
 }
 
 using DeviceExec = Kokkos::DefaultExecutionSpace;
-template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, double *);
 template void order_by_species(const DeviceExec &, int, const int *, const int *, int, int *, int *);
 #define EQUI_INSTANTIATE(T)                                                                                 \
   template class DeviceLinear<DeviceExec, T>;                                                               \
   template class DeviceGate<DeviceExec, T>;                                                                 \
+  template class DeviceGate<DeviceExec, Dual<T>>;                                                           \
   template class DeviceReadout<DeviceExec, T>;                                                              \
+  template class DeviceReadout<DeviceExec, Dual<T>>;                                                        \
   template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, \
                                   const int *, FeatureRows<T>, bool);
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)
+#undef EQUI_INSTANTIATE
+template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, double *);
+template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, Dual<double> *);
 
 }    // namespace equi

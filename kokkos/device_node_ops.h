@@ -16,7 +16,8 @@ struct DeviceSpeciesOrder {
   const int *begin;
 };
 
-// The rows of FeatureRows are device memory throughout.
+// The rows of FeatureRows are device memory throughout. T: float or double, also for features of duals, whose tangents
+// the same matrix transforms.
 template <class Exec, class T>
 class DeviceLinear {
  public:
@@ -53,11 +54,13 @@ class DeviceLinear {
 
 template <class Exec, class T>
 class DeviceGate {
+  using R = Real<T>;
+
  public:
   explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
-  void forward(const Exec &exec, int64_t count, FeatureRows<const T> z, FeatureRows<T> x) const;
+  void forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
   // z is replaced by its adjoint.
-  void backward(const Exec &exec, int64_t count, FeatureRows<const T> x_adj, FeatureRows<T> z) const;
+  void backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
 
  private:
   GateOp<T> op_;
@@ -66,14 +69,17 @@ class DeviceGate {
 // energy[i] += scale[species[i]] network(x_i) in float64, and its gradient by x_i.
 template <class Exec, class T>
 class DeviceReadout {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+
  public:
   DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel);
   int num_inputs() const { return widths_.front(); }
   // x: rows of the feature; adjoint [count][num_inputs()].
-  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, const int *species, const double *scale,
-               double *energy, T *adjoint) const;
+  void forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
+               D *energy, T *adjoint) const;
   // x_adj += adjoint
-  void backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<T> x_adj) const;
+  void backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
@@ -91,9 +97,9 @@ template <class Exec, class T>
 void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add);
 
-// to[i] = value[species[i]]
-template <class Exec>
-void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, double *to);
+// to[i] = value[species[i]]; D: double, or a Dual of it.
+template <class Exec, class D>
+void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, D *to);
 
 // What DeviceSpeciesOrder tells of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
 // [chunks][num_species + 1], order [rows] by chunk. All in device memory.

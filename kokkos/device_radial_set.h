@@ -11,11 +11,12 @@
 namespace equi {
 
 // Edges of a chunk in host memory: exact radial functions are evaluated there, for that mode is for checking.
-template <class Exec>
+// D: double, or a Dual of it.
+template <class Exec, class D>
 struct DeviceRadialEdges {
-  DeviceBuffer<Exec, double> device_distance;
+  DeviceBuffer<Exec, D> device_distance;
   DeviceBuffer<Exec, int> device_function;
-  std::vector<double> distance;
+  std::vector<D> distance;
   std::vector<int> function;
   std::size_t bytes() const { return device_distance.bytes() + device_function.bytes(); }
 };
@@ -69,16 +70,17 @@ class DeviceRadialSet {
   // Fills `edges` with what an exact function needs of a chunk.
   template <class G>
   void fetch(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-             DeviceRadialEdges<Exec> &edges) const {
+             DeviceRadialEdges<Exec, DoubleOf<G>> &edges) const {
+    using D = DoubleOf<G>;
     const int64_t n = chunk.count, first = chunk.first;
     const int64_t *edge = chunk.edge;
-    double *r = edges.device_distance.reserve(n);
+    D *r = edges.device_distance.reserve(n);
     int *function = edges.device_function.reserve(n);
     const Finder find = finder();
     Kokkos::parallel_for(
         "equi:distances", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           const int64_t e = edge ? edge[first + c] : first + c;
-          r[c] = static_cast<double>(distance[e]);
+          r[c] = static_cast<D>(distance[e]);
           function[c] = find.function(pair[e]);
         });
     edges.distance.resize(n);

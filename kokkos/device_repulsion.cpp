@@ -19,23 +19,25 @@ DeviceRepulsion<Exec>::DeviceRepulsion(const Exec &exec, const PairRepulsion &re
 template <class Exec>
 template <class G>
 void DeviceRepulsion<Exec>::add(const Exec &exec, int num_receivers, const int64_t *begin, const G *distance,
-                                const int *pair, int num_species, const double *scale, double *energy, G *distance_adj,
-                                int stride) const {
+                                const int *pair, int num_species, const double *scale, DoubleOf<G> *energy,
+                                G *distance_adj, int stride) const {
+  using D = DoubleOf<G>;
   const double *prefactor = data_.data(), *length = prefactor + num_pairs_, *cutoff = length + num_pairs_,
                *coefficients = cutoff + num_pairs_, *exponents = coefficients + num_terms_;
   const int num_terms = num_terms_;
   const double p = p_;
   Kokkos::parallel_for(
       "equi:repulsion", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
-        double sum = 0;
+        D sum = 0;
         for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
           const int k = pair[e];
-          const double r = static_cast<double>(distance[e]), factor = scale ? scale[k / num_species] : 1.0;
-          if (!(r < cutoff[k])) continue;
-          const Jet energy_of_pair = repulsion_function(Jet::variable(r), prefactor[k], length[k], cutoff[k], p,
-                                                        num_terms, coefficients, exponents);
-          sum += factor * energy_of_pair.value();
-          distance_adj[e * stride] += static_cast<G>(factor * energy_of_pair.d[1]);
+          const D r = static_cast<D>(distance[e]);
+          const double factor = scale ? scale[k / num_species] : 1.0, along = tangent_of(r);
+          if (!(value_of(r) < cutoff[k])) continue;
+          const Jet of_pair = repulsion_function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k], p,
+                                                 num_terms, coefficients, exponents);
+          sum += factor * make_number<D>(of_pair.value(), of_pair.d[1] * along);
+          distance_adj[e * stride] += static_cast<G>(factor * make_number<D>(of_pair.d[1], of_pair.d[2] * along));
         }
         energy[i] += sum;
       });
@@ -47,5 +49,8 @@ template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const in
                                                int, const double *, double *, float *, int) const;
 template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const int64_t *, const double *, const int *,
                                                int, const double *, double *, double *, int) const;
+template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const int64_t *, const Dual<double> *,
+                                               const int *, int, const double *, Dual<double> *, Dual<double> *,
+                                               int) const;
 
 }    // namespace equi

@@ -16,7 +16,7 @@ class DeviceRepulsion {
   // null; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
   void add(const Exec &exec, int num_receivers, const int64_t *begin, const G *distance, const int *pair,
-           int num_species, const double *scale, double *energy, G *distance_adj, int stride) const;
+           int num_species, const double *scale, DoubleOf<G> *energy, G *distance_adj, int stride) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:

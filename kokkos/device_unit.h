@@ -24,7 +24,8 @@ constexpr int ITEM_CHANNELS = 32;
 // A unit with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CALL_PATHS = 16;
 
-// Arrays in device memory. p: the number of an edge within the chunk, in the order of its atoms.
+// Arrays in device memory. p: the number of an edge within the chunk, in the order of its atoms. T: float, double or a
+// Dual of them; features of duals lie in planes (feature_layout.h), duals of edges one after the other.
 template <class T>
 struct DeviceUnitCall {
   int num_atoms, channels;    // channels: padded
@@ -33,7 +34,7 @@ struct DeviceUnitCall {
   const int *other_row;    // [p] row of the atom at the other end
 
   // Radial weights, as UnitCall has them, or UvwCall.
-  const T *table;
+  const Real<T> *table;
   int64_t slab;
   const int *table_row;    // [p]
   const T *fraction;       // [p]
@@ -44,19 +45,36 @@ struct DeviceUnitCall {
   const T *y;    // [p][num_y] harmonics (backward)
 
   // Component m, channel c of the input block in row r: x + r * x_width + m * x_stride + c. x_adj is at its first row.
-  const T *x;
-  T *x_adj;
+  const Real<T> *x;
+  Real<T> *x_adj;
   int x_width, x_stride;
 
   // Component m, channel c of path q's output in row r: out + path[q].begin + r * width + m * stride + c.
-  T *out;
-  const T *out_adj;
+  Real<T> *out;
+  const Real<T> *out_adj;
   struct Path {
     int64_t begin;
     int width, stride;
   } path[MAX_CALL_PATHS];
   int outputs;    // of a uvw path: channels of its output, rounded up to the blocks of its table
   bool add;       // of a uvw path: forward adds to the output
+
+  // Channel c of component 0 in row r of the above; component m is m times the stride further.
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<const T> input(int r, int c) const { return in_row<const T>(x, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> input_adjoint(int r, int c) const { return in_row<T>(x_adj, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> output(int q, int r, int c) const { return in_row_of_path<T>(out, q, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<const T> cotangent(int q, int r, int c) const {
+    return in_row_of_path<const T>(out_adj, q, r, c);
+  }
+  template <class N, class R>
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row(R *rows, int r, int c) const {
+    return make_pointer<N>(rows + static_cast<int64_t>(r) * x_width + c, x_stride / PLANES<T>);
+  }
+  template <class N, class R>
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row_of_path(R *rows, int q, int r, int c) const {
+    return make_pointer<N>(rows + path[q].begin + static_cast<int64_t>(r) * path[q].width + c,
+                           path[q].stride / PLANES<T>);
+  }
 
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
@@ -66,11 +84,11 @@ struct DeviceUnitCall {
   // are `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction
   // is then the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the
   // weights in the same order, or adds them.
-  const T *weights;
+  const Real<T> *weights;
   int weights_row;
   int column[MAX_CALL_PATHS];
-  T scale[MAX_CALL_PATHS];
-  T *weights_adj;    // null: not wanted
+  Real<T> scale[MAX_CALL_PATHS];
+  Real<T> *weights_adj;    // null: not wanted
   bool add_weights_adj;
 };
 
@@ -79,7 +97,7 @@ enum UnitPass { UNIT_FORWARD, UNIT_BACKWARD, UNIT_GATHER };
 template <class T>
 struct DeviceUnitKernel {
   const char *key;    // UnitShape::key
-  // By pass, and rows per bin: 2, 4, 6.
+  // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
   void (*launch[3][3])(const DeviceExec &, const DeviceUnitCall<T> &);
   // The groups of the backward pass: numbers per edge, and what each is the derivative by, group by group: a harmonic,
   // or 0 for the fraction of the bin.

@@ -19,18 +19,25 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION Four<T> load_four(const T *p) {
   return *reinterpret_cast<const Four<T> *>(p);
 }
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Four<Dual<T>> load_four(DualPointer<const T> p) {
+  const Four<T> value = load_four(p.value), tangent = load_four(p.value + p.distance);
+  Four<Dual<T>> four;
+  EQUI_UNROLL for (int k = 0; k < 4; k++) four.v[k] = {value.v[k], tangent.v[k]};
+  return four;
+}
 
-// The polynomial with ROWS coefficients row[k * stride] at f.
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION T polynomial(const T *row, int stride, T f) {
+// The polynomial with ROWS coefficients row[k * stride] at f. R: the type of coefficients.
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION T polynomial(const R *row, int stride, T f) {
   T w = row[(ROWS - 1) * stride];
   EQUI_UNROLL for (int k = ROWS - 2; k >= 0; k--) w = w * f + row[k * stride];
   return w;
 }
 
 // The same and its derivative by f.
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION void polynomial(const T *row, int stride, T f, T &w, T &dw) {
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *row, int stride, T f, T &w, T &dw) {
   dw = row[(ROWS - 1) * stride];
   w = dw * f + row[(ROWS - 2) * stride];
   EQUI_UNROLL for (int k = ROWS - 3; k >= 0; k--) {
@@ -46,29 +53,30 @@ struct DeviceAtom {
 
 // A channel's weights: the first row of its table, or those of edge 0. Then those of edge e.
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION const T *first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
   if constexpr (ROWS == 1)
     return u.weights + a.channel;
   else
     return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD;
 }
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION const T *weights_of(const DeviceUnitCall<T> &u, const T *first, int row, int e) {
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *weights_of(const DeviceUnitCall<T> &u, const Real<T> *first, int row,
+                                                      int e) {
   return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
 }
 
 // The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
 // by f, which is left to the caller.
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, const T *t, int q, int column, int row, T f) {
+KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f) {
   if constexpr (ROWS == 1)
     return u.scale[q] * t[u.column[q]];
   else
     return polynomial<ROWS>(t + column, row, f);
 }
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, const T *t, int q, int column, int row, T f, T &w,
-                                        T &dw) {
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f,
+                                        T &w, T &dw) {
   if constexpr (ROWS == 1) {
     w = weight<ROWS>(u, t, q, column, row, f);
     dw = 0;
@@ -89,7 +97,7 @@ KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, co
 
 // Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION const T *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
   return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.slab +
          w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
 }
@@ -176,13 +184,19 @@ struct DeviceKernelOf {
     launch_unit<PASS, ROWS>(exec, Body{}, u);
   }
   static constexpr DeviceUnitKernel<T> kernel() {
-    return {Body::KEY,
-            {{launch<UNIT_FORWARD, 2>, launch<UNIT_FORWARD, 4>, launch<UNIT_FORWARD, 6>},
-             {launch<UNIT_BACKWARD, 2>, launch<UNIT_BACKWARD, 4>, launch<UNIT_BACKWARD, 6>},
-             {launch<UNIT_GATHER, 2>, launch<UNIT_GATHER, 4>, launch<UNIT_GATHER, 6>}},
-            Body::NUM_BACKWARD_GROUPS,
-            Body::NUM_SUMS,
-            Body::SUMS};
+    DeviceUnitKernel<T> k{Body::KEY, {}, Body::NUM_BACKWARD_GROUPS, Body::NUM_SUMS, Body::SUMS};
+    if constexpr (!IS_DUAL<T>) {
+      add_launches<2>(k);
+      add_launches<4>(k);
+    }
+    add_launches<6>(k);
+    return k;
+  }
+  template <int ROWS>
+  static constexpr void add_launches(DeviceUnitKernel<T> &k) {
+    k.launch[UNIT_FORWARD][ROWS / 2 - 1] = launch<UNIT_FORWARD, ROWS>;
+    k.launch[UNIT_BACKWARD][ROWS / 2 - 1] = launch<UNIT_BACKWARD, ROWS>;
+    k.launch[UNIT_GATHER][ROWS / 2 - 1] = launch<UNIT_GATHER, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {Body::KEY,

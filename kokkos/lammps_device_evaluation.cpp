@@ -201,7 +201,7 @@ EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces,
     positions = x.data();
   else
     positions = copy_positions(x, atom.nlocal + atom.nghost);
-  return evaluator_.evaluate(DeviceRequest{positions, forces, virial, atom_virial}, exchange);
+  return evaluator_.evaluate(DeviceRequest{positions, nullptr, forces, virial, atom_virial}, exchange);
 }
 
 void LammpsDeviceEvaluation::send_ghosts_home(GhostExchange &exchange, bool with_virial) {

@@ -13,6 +13,13 @@ namespace {
 using Text = GeneratedText;
 using Sum = GeneratedSum;
 
+// What kernels are made for, and what those kernels are called: plain numbers first.
+constexpr int NUM_PLAIN_TYPES = 2, NUM_TYPES = 4;
+constexpr struct {
+  const char *type, *name;
+} NUMBER_TYPES[NUM_TYPES] = {
+    {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
+
 // "m2.v[1]": form 9 in the loads of four numbers.
 std::string form_name(int form) {
   return text_of("m%d.v[%d]", form / 4, form % 4);
@@ -41,16 +48,16 @@ void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) 
 // What forward, gather and backward of a channel begin with.
 void begin_edges(Text &text) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const T *t = weights_of<ROWS>(u, first, ROW, e);");
+  text.line("        const Real<T> *t = weights_of<ROWS>(u, first, ROW, e);");
   text.line("        const T f = u.fraction[e];");
 }
 
 void define_weights(Text &text) {
-  text.line("    const T *first = first_weights<ROWS>(u, a);");
+  text.line("    const Real<T> *first = first_weights<ROWS>(u, a);");
 }
 
 void load_sender(Text &text, int d1, const char *channel = "a.channel") {
-  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + %s;", channel);
+  text.line("        const auto x = u.input(u.other_row[e], %s);", channel);
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
 }
 
@@ -59,9 +66,9 @@ const char *add_with(int sign) {
   return sign < 0 ? "-=" : "+=";
 }
 
-void define_output(Text &text, const char *type, const char *from, const char *row, int q) {
-  text.line("        %s *o = u.%s + u.path[%d].begin + static_cast<int64_t>(%s) * u.path[%d].width + a.channel;", type,
-            from, q, row, q);
+// from: output or cotangent
+void define_output(Text &text, const char *from, const char *row, int q) {
+  text.line("        const auto o = u.%s(%d, %s, a.channel);", from, q, row);
 }
 
 std::string paths_of(const UnitSchedule::Group &group) {
@@ -113,16 +120,17 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
   base = 0;
   for (int q = group.first; q < group.last; ++q) {
     text.line("    {");
-    define_output(text, "T", "out", "a.atom", q);
-    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("        o[%d * u.path[%d].stride] = a%d;", c, q, base++);
+    define_output(text, "output", "a.atom", q);
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
+      text.line("        put(o, %d * u.path[%d].stride, a%d);", c, q, base++);
     text.line("    }");
   }
   text.line("  }");
 }
 
 void store_x_adj(Text &text, int d1) {
-  text.line("    T *x_adj = u.x_adj + static_cast<int64_t>(a.atom) * u.x_width + a.channel;");
-  for (int a = 0; a < d1; ++a) text.line("    x_adj[%d * u.x_stride] += a%d;", a, a);
+  text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
+  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
 }
 
 void generate_gather(Text &text, const UnitSchedule &u) {
@@ -140,7 +148,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
     const int d3 = 2 * p.l3 + 1;
     begin_path(text, p, q, false);
     load_forms(text, p);
-    define_output(text, "const T", "out_adj", "row", q);
+    define_output(text, "cotangent", "row", q);
     for (int c = 0; c < d3; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
     if (p.is_diagonal()) {
       for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
@@ -223,7 +231,7 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
     for (int k = 0; k < num_d; ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
     text.line("    T %s;", names.c_str());
     text.line("    {");
-    define_output(text, "const T", "out_adj", "a.atom", q);
+    define_output(text, "cotangent", "a.atom", q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c)
       text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
     for (const LinearForm &form : p.d) {
@@ -268,7 +276,8 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
 
 void begin_uvw_edges(Text &text, const char *channel, const char *output) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const T *t = uvw_table(u, %s, %s) + static_cast<int64_t>(u.table_row[e]) * ROW;", channel, output);
+  text.line("        const Real<T> *t = uvw_table(u, %s, %s) + static_cast<int64_t>(u.table_row[e]) * ROW;", channel,
+            output);
   text.line("        const T f = u.fraction[e];");
 }
 
@@ -298,7 +307,7 @@ void generate_uvw_forward(Text &text, const UnitSchedule &u) {
   text.line("        }");
   text.line("    }");
   text.line("    }");
-  text.line("    T *o = u.out + u.path[0].begin + static_cast<int64_t>(a.atom) * u.path[0].width + w;");
+  text.line("    const auto o = u.output(0, a.atom, w);");
   for (int c = 0; c < d3; ++c)
     text.line("    store_lane_sums<LANES>(a%d, lane, o + %d * u.path[0].stride, u.add);", c, c);
   text.line("  }");
@@ -306,7 +315,7 @@ void generate_uvw_forward(Text &text, const UnitSchedule &u) {
 
 // h[m3] = sum_w W[u,w] g[w,m3] of an edge, and dh[m3] with W'; the cotangents of the atom in row `row`.
 void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
-  text.line("        const T *g = u.out_adj + u.path[0].begin + static_cast<int64_t>(%s) * u.path[0].width;", row);
+  text.line("        const auto g = u.cotangent(0, %s, 0);", row);
   const bool is_scalar = d3 == 1 && with_derivative;
   if (is_scalar) {
     text.line("        T rows[ROWS] = {};    // the polynomial of the sums over w has fewer products");
@@ -364,7 +373,7 @@ void generate_uvw_backward(Text &text, const UnitSchedule &u) {
   text.line("                                                   int lane, bool active, T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
-  text.line("        const T *x = u.x + static_cast<int64_t>(u.other_row[e]) * u.x_width + a.channel;");
+  text.line("        const auto x = u.input(u.other_row[e], a.channel);");
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
   const std::vector<int> harmonics = u.harmonics(u.whole());
   std::string sums = "r";
@@ -483,9 +492,9 @@ void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
   }
   text.line("};");
   text.line("}    // namespace");
-  for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE",
-               *kernel = of_edges ? "DeviceEdgeKernel" : "DeviceUnitKernel";
+  const char *kernel = of_edges ? "DeviceEdgeKernel" : "DeviceUnitKernel";
+  for (int k = 0; k < (of_edges ? NUM_PLAIN_TYPES : NUM_TYPES); ++k) {
+    const auto &[type, name] = NUMBER_TYPES[k];
     text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
     text.line("const %s<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::%s();", kernel, type, name, type,
               of_edges ? "edge_kernel" : "kernel");
@@ -500,18 +509,18 @@ void begin_file(Text &text, const KernelTarget &target, const std::vector<const 
   text.line("namespace equi {");
 }
 
-// find(key) for the kernels of other sources.
+// find(key) for the kernels of other sources, which there are of the first types.
 void list_kernels(Text &text, const char *kind, const char *kernel, const char *find,
-                  const std::vector<std::string> &keys) {
-  for (const std::string &key : keys)
-    text.line("namespace device_%s_%s { extern const %s<float> FLOAT_KERNEL; extern const %s<double> DOUBLE_KERNEL; }",
-              kind, key.c_str(), kernel, kernel);
-  for (const char *type : {"float", "double"}) {
+                  const std::vector<std::string> &keys, int num_types) {
+  for (int k = 0; k < NUM_TYPES; ++k) {
+    const auto &[type, name] = NUMBER_TYPES[k];
+    const std::vector<std::string> of_type = k < num_types ? keys : std::vector<std::string>();
+    for (const std::string &key : of_type)
+      text.line("namespace device_%s_%s { extern const %s<%s> %s_KERNEL; }", kind, key.c_str(), kernel, type, name);
     text.line("template <>");
-    text.line("const %s<%s> *%s<%s>(const std::string &key) {", kernel, type, find, type);
-    for (const std::string &key : keys)
-      text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(),
-                type[0] == 'f' ? "FLOAT" : "DOUBLE");
+    text.line("const %s<%s> *%s<%s>(const std::string &%s) {", kernel, type, find, type, of_type.empty() ? "" : "key");
+    for (const std::string &key : of_type)
+      text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(), name);
     text.line("  return nullptr;");
     text.line("}");
   }
@@ -548,8 +557,9 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
   begin_file(text, target, {"device_contraction_kernel.h", "device_unit.h"});
   std::vector<std::string> units = names.units;
   units.insert(units.end(), names.uvw.begin(), names.uvw.end());
-  list_kernels(text, "unit", "DeviceUnitKernel", "find_device_kernel", units);
-  list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions);
+  list_kernels(text, "unit", "DeviceUnitKernel", "find_device_kernel", units, NUM_TYPES);
+  list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions,
+               NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
   return text.str();
 }
@@ -557,7 +567,7 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
 std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target) {
   Text text;
   begin_file(text, target, {"device_unit.h"});
-  list_kernels(text, "edge_unit", "DeviceEdgeKernel", "find_device_edge_kernel", names.units);
+  list_kernels(text, "edge_unit", "DeviceEdgeKernel", "find_device_edge_kernel", names.units, NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
   return text.str();
 }

@@ -541,7 +541,7 @@ void PairEqui::make_directional() {
     options.keep_values = impl->keeps_values;
     std::string fault;
     try {
-      impl->directional = equi::make_kokkos_evaluator(impl->model->restricted_to(impl->symbols), options);
+      impl->directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
     } catch (const std::exception &e) {
       fault = e.what();
     }

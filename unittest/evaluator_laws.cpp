@@ -53,6 +53,35 @@ double largest_difference(const std::vector<Vector3> &a, const std::vector<Vecto
   return largest;
 }
 
+std::vector<Vector3> random_direction(int num_atoms, unsigned seed) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> component(-1.0, 1.0);
+  std::vector<Vector3> v(num_atoms);
+  for (Vector3 &one : v)
+    for (double &c : one) c = component(random);
+  return v;
+}
+
+double largest_error_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
+                                    const std::vector<Vector3> &direction, const std::vector<Vector3> &tangents) {
+  const auto forces_at = [&](double step) {
+    Structure moved = structure;
+    for (int i = 0; i < moved.size(); ++i)
+      for (int k = 0; k < 3; ++k) moved.positions[i][k] += step * direction[i][k];
+    return evaluate_whole(evaluator, moved.images(model.cutoff)).forces;
+  };
+  double best = INFINITY;
+  for (const double h : {2e-3, 1e-3, 5e-4}) {
+    const auto wide_up = forces_at(h), wide_down = forces_at(-h), up = forces_at(0.5 * h), down = forces_at(-0.5 * h);
+    std::vector<Vector3> slope(structure.size());
+    for (int i = 0; i < structure.size(); ++i)
+      for (int k = 0; k < 3; ++k)    // (4 D(h/2) - D(h)) / 3
+        slope[i][k] = (8 * (up[i][k] - down[i][k]) - (wide_up[i][k] - wide_down[i][k])) / (6 * h);
+    best = std::min(best, largest_difference(tangents, slope));
+  }
+  return best;
+}
+
 namespace {
 
 class EvaluatorLaws : public ::testing::TestWithParam<std::tuple<EvaluatorKind, TinyCase>> {

@@ -45,6 +45,13 @@ void expect_same(const Evaluation &a, const Evaluation &expected, const Closenes
 // The largest difference between components; NaN if there is one.
 double largest_difference(const std::vector<Vector3> &a, const std::vector<Vector3> &b);
 
+// Components from -1 to 1.
+std::vector<Vector3> random_direction(int num_atoms, unsigned seed);
+// Of tangents of the forces along a direction: largest_difference() to central differences of an evaluator's forces, at
+// the best of several steps.
+double largest_error_by_differences(Evaluator &evaluator, const Model &model, const Structure &structure,
+                                    const std::vector<Vector3> &direction, const std::vector<Vector3> &tangents);
+
 struct EvaluatorKind {
   std::string name;
   std::function<std::unique_ptr<Evaluator>(const Model &)> make;

@@ -23,15 +23,6 @@ constexpr double DIFFERENCES = 1e-7;
 // Weights and slopes in float32 through three layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
 
-std::vector<Vector3> random_direction(int num_atoms, unsigned seed) {
-  std::mt19937 random(seed);
-  std::uniform_real_distribution<double> component(-1.0, 1.0);
-  std::vector<Vector3> v(num_atoms);
-  for (Vector3 &one : v)
-    for (double &c : one) c = component(random);
-  return v;
-}
-
 double dot(const std::vector<Vector3> &a, const std::vector<Vector3> &b) {
   double sum = 0.0;
   for (size_t i = 0; i < a.size(); ++i)
@@ -74,25 +65,9 @@ TEST_P(Directional, energies_forces_and_virials_are_those_of_plain_numbers) {
 TEST_P(Directional, force_tangents_are_differences_of_forces) {
   const std::vector<Vector3> tangents = along(direction).force_tangents;
   const auto evaluator = make_kokkos(model, options);
-  const auto forces_at = [&](double step) {
-    Structure moved = structure;
-    for (int i = 0; i < moved.size(); ++i)
-      for (int k = 0; k < 3; ++k) moved.positions[i][k] += step * direction[i][k];
-    return evaluate_whole(*evaluator, moved.images(model.cutoff)).forces;
-  };
-  // (4 D(h/2) - D(h)) / 3, at the best of several steps.
-  double best = INFINITY;
-  for (const double h : {2e-3, 1e-3, 5e-4}) {
-    const auto wide_up = forces_at(h), wide_down = forces_at(-h), up = forces_at(0.5 * h), down = forces_at(-0.5 * h);
-    std::vector<Vector3> slope(structure.size());
-    for (int i = 0; i < structure.size(); ++i)
-      for (int k = 0; k < 3; ++k)
-        slope[i][k] = (8 * (up[i][k] - down[i][k]) - (wide_up[i][k] - wide_down[i][k])) / (6 * h);
-    best = std::min(best, largest_difference(tangents, slope));
-  }
   const double largest = largest_force(tangents);
   ASSERT_GT(largest, 1e-3);
-  EXPECT_LT(best, DIFFERENCES * largest);
+  EXPECT_LT(largest_error_by_differences(*evaluator, model, structure, direction, tangents), DIFFERENCES * largest);
 }
 
 TEST_P(Directional, the_matrix_is_symmetric_and_translations_are_in_its_kernel) {
