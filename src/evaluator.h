@@ -24,7 +24,7 @@ struct EvaluatorOptions {
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
   // With directional: the evaluation keeps what further directions at the same positions can use, at some memory
-  // (EvaluationRequest::same_positions). It has no effect with `deterministic`.
+  // (EvaluationRequest::same_positions). Without effect with `deterministic` and on a device.
   bool keep_values = false;
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives

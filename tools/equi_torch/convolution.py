@@ -17,7 +17,8 @@ def _load_library():
             try:
                 torch.ops.load_library(folder / _LIBRARY)
             except OSError as error:
-                raise EquiError(f"{folder / _LIBRARY} does not fit Torch {torch.__version__}: {error}") from None
+                reason = error.__cause__ or error
+                raise EquiError(f"{folder / _LIBRARY} cannot be loaded with Torch {torch.__version__}: {reason}") from None
             return
     raise EquiError(
         f"{_LIBRARY} is missing in {folders[0]} and {folders[1]}: build it, and name the build folder in EQUI_BUILD_DIR"
