@@ -101,6 +101,13 @@ void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer
 template <class Exec>
 using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>>;
 
+// For kernels with calls of more than 512 bytes: Kokkos for CUDA then hands them over as arguments, of up to 4 kB, and
+// not through a buffer that the host must wait for at each launch.
+template <class Policy>
+auto with_call_as_argument(const Policy &policy) {
+  return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
+}
+
 template <class Exec, class T>
 void device_fill(const Exec &exec, T *data, int64_t n, T value) {
   Kokkos::parallel_for(

@@ -41,74 +41,80 @@ Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c) {
   return make_pointer<T>(rows.group(group) + c, group.channels);
 }
 
-// Scalars: x = c a(z). Channels of padding are written too: what reads x may multiply them with zero weights, which
-// must not meet NaN.
-template <class T>
-struct ActivateScalars {
+// One term of a gate: x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
+template <class T, class Z, class X>
+struct GateTerm {
   Activation activation;
   Real<T> scale;
-  int mul, padded_mul, in_width, out_width;
-  Pointer<const T> z;
-  Pointer<T> x;
-  KOKKOS_FUNCTION void operator()(int64_t k) const {
-    const int64_t r = k / padded_mul;
-    const int u = static_cast<int>(k % padded_mul);
-    put(x, r * out_width + u, u < mul ? scale * activate(activation, z[r * in_width + u]).value : T(0));
-  }
-};
-
-template <class T>
-struct ActivateGated {
-  Activation activation;
-  Real<T> scale;
-  int mul, padded_mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
-  Pointer<const T> z, gate;
-  Pointer<T> x;
-  KOKKOS_FUNCTION void operator()(int64_t k) const {
-    const int64_t r = k / padded_mul;
-    const int u = static_cast<int>(k % padded_mul);
-    const T g = u < mul ? scale * activate(activation, gate[r * gate_width + u]).value : T(0);
-    for (int m = 0; m < dim; m++)
-      put(x, r * out_width + m * out_stride + u, u < mul ? z[r * in_width + m * in_stride + u] * g : T(0));
-  }
-};
-
-template <class T>
-struct ScalarsAdjoint {
-  Activation activation;
-  Real<T> scale;
-  int mul, in_width, out_width;
-  Pointer<T> z;
-  Pointer<const T> x_adj;
-  KOKKOS_FUNCTION void operator()(int64_t k) const {
-    const int64_t r = k / mul;
-    const int u = static_cast<int>(k % mul);
-    const int64_t at = r * in_width + u;
-    put(z, at, x_adj[r * out_width + u] * scale * activate(activation, z[at]).derivative);
-  }
-};
-
-template <class T>
-struct GatedAdjoint {
-  Activation activation;
-  Real<T> scale;
+  bool is_gated;
+  int channels;    // that a row has in a launch
   int mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
-  Pointer<T> z, gate;
-  Pointer<const T> x_adj;
-  KOKKOS_FUNCTION void operator()(int64_t k) const {
-    const int64_t r = k / mul;
-    const int u = static_cast<int>(k % mul);
-    const auto a = activate(activation, gate[r * gate_width + u]);
-    T sum = 0;
-    for (int m = 0; m < dim; m++) {
-      const int64_t at = r * in_width + m * in_stride + u;
-      const T xm = x_adj[r * out_width + m * out_stride + u];
-      sum += z[at] * xm;
-      put(z, at, xm * scale * a.value);
-    }
-    put(gate, r * gate_width + u, scale * a.derivative * sum);
+  Pointer<Z> z, gate;
+  Pointer<X> x;
+};
+
+// Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
+template <class T>
+struct GateForward : GateTerm<T, const T, T> {
+  KOKKOS_FUNCTION void operator()(int64_t r, int u) const {
+    const int64_t in = r * this->in_width + u, out = r * this->out_width + u;
+    const bool is_padding = u >= this->mul;
+    if (!this->is_gated)
+      return put(this->x, out, is_padding ? T(0) : this->scale * activate(this->activation, this->z[in]).value);
+    const T g =
+        is_padding ? T(0) : this->scale * activate(this->activation, this->gate[r * this->gate_width + u]).value;
+    for (int m = 0; m < this->dim; m++)
+      put(this->x, out + m * this->out_stride, is_padding ? T(0) : this->z[in + m * this->in_stride] * g);
   }
 };
+
+// z and gate are replaced by their adjoints, x is that of the output.
+template <class T>
+struct GateBackward : GateTerm<T, T, const T> {
+  KOKKOS_FUNCTION void operator()(int64_t r, int u) const {
+    const int64_t in = r * this->in_width + u, out = r * this->out_width + u, g = r * this->gate_width + u;
+    if (!this->is_gated)
+      return put(this->z, in, this->x[out] * this->scale * activate(this->activation, this->z[in]).derivative);
+    const auto a = activate(this->activation, this->gate[g]);
+    T sum = 0;
+    for (int m = 0; m < this->dim; m++) {
+      const int64_t zm = in + m * this->in_stride;
+      const T xm = this->x[out + m * this->out_stride];
+      sum += this->z[zm] * xm;
+      put(this->z, zm, xm * this->scale * a.value);
+    }
+    put(this->gate, g, this->scale * a.derivative * sum);
+  }
+};
+
+// A few terms in one launch: each is little work.
+template <class Term>
+struct GateKernel {
+  static constexpr int MAX_TERMS = 4;
+  Term term[MAX_TERMS];
+  int channels;    // of all terms
+  KOKKOS_FUNCTION void operator()(int64_t k) const {
+    int u = static_cast<int>(k % channels);
+    EQUI_UNROLL for (int n = 0; n < MAX_TERMS;
+                     n++) {    // a place in `term` that the compiler does not know costs copies
+      if (u >= 0 && u < term[n].channels) term[n](k / channels, u);
+      u -= term[n].channels;
+    }
+  }
+};
+
+template <class Exec, class Term>
+void launch_terms(const Exec &exec, const char *label, int64_t count, const std::vector<Term> &terms) {
+  constexpr size_t MOST = GateKernel<Term>::MAX_TERMS;
+  for (size_t first = 0; first < terms.size(); first += MOST) {
+    GateKernel<Term> kernel{};    // terms that are not there have no channels
+    for (size_t n = first; n < std::min(first + MOST, terms.size()); n++) {
+      kernel.term[n - first] = terms[n];
+      kernel.channels += terms[n].channels;
+    }
+    Kokkos::parallel_for(label, with_call_as_argument(DeviceRange<Exec>(exec, 0, count * kernel.channels)), kernel);
+  }
+}
 
 // One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
 constexpr int MAX_MATRICES = 8;
@@ -262,46 +268,30 @@ void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRow
 // ---- gate
 // -------------------------------------------------------------------------------------------------------------------
 
+// Terms of a gate as a Term, of so many channels each.
+template <class Term, class T, class Z, class X, class R1, class R2, class Channels>
+std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R2> x, const Channels &channels) {
+  std::vector<Term> terms;
+  for (const auto &t : op.terms()) {
+    const FeatureGroup &gi = op.in().group(t.in), &go = op.out().group(t.out);
+    const FeatureGroup &gg = t.gate < 0 ? gi : op.in().group(t.gate);
+    terms.push_back({{t.activation, t.scale, t.gate >= 0, channels(t.mul), t.mul, gi.irrep.dim(), gi.width(),
+                      gi.stride(), gg.width(), go.width(), go.stride(), channel_of<Z>(z, gi, t.in_channel),
+                      channel_of<Z>(z, gg, t.gate_channel), channel_of<X>(x, go, t.out_channel)}});
+  }
+  return terms;
+}
+
 template <class Exec, class T>
 void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
-  for (const auto &t : op_.terms()) {
-    const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
-    const auto zi = channel_of<const T>(z, gi, t.in_channel);
-    const auto xo = channel_of<T>(x, go, t.out_channel);
-    const DeviceRange<Exec> range(exec, 0, count * padded(t.mul));
-    if (t.gate < 0) {
-      Kokkos::parallel_for(
-          "equi:gate", range,
-          ActivateScalars<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.width(), go.width(), zi, xo});
-    } else {
-      const FeatureGroup &gg = op_.in().group(t.gate);
-      Kokkos::parallel_for(
-          "equi:gate", range,
-          ActivateGated<T>{t.activation, t.scale, t.mul, padded(t.mul), gi.irrep.dim(), gi.width(), gi.stride(),
-                           gg.width(), go.width(), go.stride(), zi, channel_of<const T>(z, gg, t.gate_channel), xo});
-    }
-  }
+  launch_terms(exec, "equi:gate", count, terms_of<GateForward<T>, T, const T, T>(op_, z, x, padded));
 }
 
 template <class Exec, class T>
 void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj,
                                    FeatureRows<R> z) const {
-  for (const auto &t : op_.terms()) {
-    const FeatureGroup &gi = op_.in().group(t.in), &go = op_.out().group(t.out);
-    const auto zi = channel_of<T>(z, gi, t.in_channel);
-    const auto xa = channel_of<const T>(x_adj, go, t.out_channel);
-    const DeviceRange<Exec> range(exec, 0, count * t.mul);
-    if (t.gate < 0) {
-      Kokkos::parallel_for("equi:gate_adjoint", range,
-                           ScalarsAdjoint<T>{t.activation, t.scale, t.mul, gi.width(), go.width(), zi, xa});
-    } else {
-      const FeatureGroup &gg = op_.in().group(t.gate);
-      Kokkos::parallel_for(
-          "equi:gate_adjoint", range,
-          GatedAdjoint<T>{t.activation, t.scale, t.mul, gi.irrep.dim(), gi.width(), gi.stride(), gg.width(), go.width(),
-                          go.stride(), zi, channel_of<T>(z, gg, t.gate_channel), xa});
-    }
-  }
+  launch_terms(exec, "equi:gate_adjoint", count,
+               terms_of<GateBackward<T>, T, T, const T>(op_, z, x_adj, [](int mul) { return mul; }));
   for (const auto &u : op_.unread()) {
     const FeatureGroup &g = op_.in().group(u.group);
     R *rows = z.group(g) + u.first;

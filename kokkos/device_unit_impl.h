@@ -172,8 +172,8 @@ void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<
   constexpr int BLOCKS = 2;
   using Policy = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
-  Kokkos::parallel_for(LABELS[PASS], Policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1),
-                       UnitWork<PASS, Body, T, ROWS>{body, u});
+  const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
+  Kokkos::parallel_for(LABELS[PASS], with_call_as_argument(policy), UnitWork<PASS, Body, T, ROWS>{body, u});
 }
 
 // Of a generated body, which has no data.
