@@ -18,7 +18,7 @@ ENTRY = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers",
     re.S,
 )
-KERNEL = re.compile(r"UnitWork<\(equi::UnitPass\)(\d), equi::device_(?:edge_)?unit_(\w+)::.*?Body, (float|double), (\d)>")
+KERNEL = re.compile(r"UnitWork<\(equi::UnitPass\)(\d), equi::device_(?:edge_)?unit_(\w+)::.*?Body, (?:equi::)?(float|double|Dual<\w+>), (\d)>")
 PASSES = ("forward", "backward", "gather")    # of UnitPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
 COLUMNS = ("architecture", "unit", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
