@@ -478,6 +478,10 @@ void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *a
 
 template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
+  if (last - first == neighborhood_->num_rows) {    // the groups follow one another
+    device_zero(exec_, data, (last - first) * layout.row_size());
+    return;
+  }
   for (int g = 0; g < layout.num_groups(); g++) {
     const int64_t width = layout.group(g).width();
     device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
