@@ -155,12 +155,21 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
   }
 }
 
+// Launches of kernels of the project's own since the program began: without dense products, which are cuBLAS's on CUDA.
+int num_launches = 0;
+void count_launch(const char *label, std::uint32_t, std::uint64_t *) {
+  num_launches += std::strcmp(label, "equi:gemm") != 0;
+}
+
 // Sizes grow until the memory or the time is used up.
 void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
   const auto begin = Clock::now();
   options.memory_limit = 0.95 * memory_available();
   const auto evaluator = make_device_evaluator(model, options);
-  std::printf("precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom\n");
+  std::printf("precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches\n");
+  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(count_launch);
+  Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(count_launch);
+  Kokkos::Tools::Experimental::set_begin_parallel_scan_callback(count_launch);
   double longest = 0.0;
   for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
     const auto size_begin = Clock::now();
@@ -174,16 +183,18 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
       break;
     }
     double best = 1e300;
-    int evaluations = 0;
+    int evaluations = 0, launches = 0;
     for (const auto turn = Clock::now(); evaluations < 3 || (seconds_since(turn) < 1.0 && evaluations < 100);
          ++evaluations) {
+      const int before = num_launches;
       const auto one = Clock::now();
       evaluate(*evaluator, s);
       best = std::min(best, seconds_since(one));
+      launches = num_launches - before;
     }
-    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f\n", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
+    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d\n", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
                 1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
-                1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms);
+                1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms, launches);
     std::fflush(stdout);
     longest = seconds_since(size_begin);
   }
