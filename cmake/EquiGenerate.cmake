@@ -112,40 +112,30 @@ foreach(unit ${equi_units} ${equi_uvw_units})
   endif()
   math(EXPR number "${number} + 1")
 endforeach()
-set(equi_device_units ${folder}/units_${equi_device_target}.cpp)
-add_custom_command(
-  OUTPUT ${equi_device_units}
-  COMMAND equi_generate index ${equi_device_target} ${equi_device_units}
-  DEPENDS equi_generate
-  COMMENT "Listing kernels for ${equi_device_target}")
+# equi_device_unit_sources(PREFIX WHAT): in equi_device_${PREFIX}units the sources with the kernels of the units in
+# ${PREFIX}units_of_part_*, and their list. WHAT: told while they are made.
 math(EXPR last "${num_parts} - 1")
-foreach(part RANGE ${last})
-  set(file ${folder}/units_${equi_device_target}_${part}.cpp)
-  list(JOIN units_of_part_${part} "," keys)
+function(equi_device_unit_sources prefix what)
+  set(files ${folder}/${prefix}units_${equi_device_target}.cpp)
   add_custom_command(
-    OUTPUT ${file}
-    COMMAND equi_generate unit ${equi_device_target} ${keys} ${file}
+    OUTPUT ${files}
+    COMMAND equi_generate ${prefix}index ${equi_device_target} ${files}
     DEPENDS equi_generate
-    COMMENT "Generating unit kernels for ${equi_device_target}, part ${part}")
-  list(APPEND equi_device_units ${file})
-endforeach()
-# The same units with weights of edges, for training.
-set(equi_device_edge_units ${folder}/edge_units_${equi_device_target}.cpp)
-add_custom_command(
-  OUTPUT ${equi_device_edge_units}
-  COMMAND equi_generate edge_index ${equi_device_target} ${equi_device_edge_units}
-  DEPENDS equi_generate
-  COMMENT "Listing kernels with weights of edges for ${equi_device_target}")
-foreach(part RANGE ${last})
-  set(file ${folder}/edge_units_${equi_device_target}_${part}.cpp)
-  list(JOIN edge_units_of_part_${part} "," keys)
-  add_custom_command(
-    OUTPUT ${file}
-    COMMAND equi_generate edge_unit ${equi_device_target} ${keys} ${file}
-    DEPENDS equi_generate
-    COMMENT "Generating unit kernels with weights of edges for ${equi_device_target}, part ${part}")
-  list(APPEND equi_device_edge_units ${file})
-endforeach()
+    COMMENT "Listing ${what} for ${equi_device_target}")
+  foreach(part RANGE ${last})
+    set(file ${folder}/${prefix}units_${equi_device_target}_${part}.cpp)
+    list(JOIN ${prefix}units_of_part_${part} "," keys)
+    add_custom_command(
+      OUTPUT ${file}
+      COMMAND equi_generate ${prefix}unit ${equi_device_target} ${keys} ${file}
+      DEPENDS equi_generate
+      COMMENT "Generating ${what} for ${equi_device_target}, part ${part}")
+    list(APPEND files ${file})
+  endforeach()
+  set(equi_device_${prefix}units ${files} PARENT_SCOPE)
+endfunction()
+equi_device_unit_sources("" "unit kernels")
+equi_device_unit_sources(edge_ "unit kernels with weights of edges")    # for training
 set(file ${folder}/contractions_${equi_device_target}.cpp)
 list(JOIN equi_contractions "," names)
 add_custom_command(

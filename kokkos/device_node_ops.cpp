@@ -95,8 +95,8 @@ struct GateKernel {
   int channels;    // of all terms
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     int u = static_cast<int>(k % channels);
-    EQUI_UNROLL for (int n = 0; n < MAX_TERMS;
-                     n++) {    // a place in `term` that the compiler does not know costs copies
+    // Unrolled: a place in `term` that the compiler does not know costs copies of it.
+    EQUI_UNROLL for (int n = 0; n < MAX_TERMS; n++) {
       if (u >= 0 && u < term[n].channels) term[n](k / channels, u);
       u -= term[n].channels;
     }

@@ -46,6 +46,17 @@ inline Structure random_structure(int num_species, unsigned seed, int side = 2) 
   return s;
 }
 
+// Of species 0, in a row without periodic images, out of reach of each other.
+inline Structure isolated_atoms(int num_atoms) {
+  Structure s;
+  for (int i = 0; i < num_atoms; ++i) {
+    s.positions.push_back({100.0 * i, 0.0, 0.0});
+    s.species.push_back(0);
+  }
+  for (bool &p : s.periodic) p = false;
+  return s;
+}
+
 struct TinyCase {
   std::string name;
   TinyModelOptions options;

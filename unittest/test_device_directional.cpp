@@ -129,12 +129,7 @@ TEST(DeviceDirectionalRun, chunks_and_slices_do_not_show) {
 TEST(DeviceDirectionalRun, without_neighbours_or_a_direction_nothing_changes) {
   const Model model = evaluator_law_cases()[0].model();
   for (const int num_atoms : {0, 1, 2}) {
-    Structure alone;
-    for (int i = 0; i < num_atoms; ++i) {
-      alone.positions.push_back({100.0 * i, 0.0, 0.0});
-      alone.species.push_back(0);
-    }
-    for (bool &p : alone.periodic) p = false;
+    const Structure alone = isolated_atoms(num_atoms);
     const std::vector<Vector3> direction = random_direction(num_atoms, 1);
     const Evaluation e = evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)),
                                         alone.images(model.cutoff), &direction);

@@ -201,12 +201,7 @@ TEST(DirectionalKernels, instruction_sets_agree) {
 TEST(DirectionalEdges, atoms_without_neighbours_feel_nothing) {
   const Model model = all_cases()[0].model();
   for (const int num_atoms : {0, 1, 2}) {
-    Structure alone;
-    for (int i = 0; i < num_atoms; ++i) {
-      alone.positions.push_back({100.0 * i, 0.0, 0.0});
-      alone.species.push_back(0);
-    }
-    for (bool &p : alone.periodic) p = false;
+    const Structure alone = isolated_atoms(num_atoms);
     const std::vector<Vector3> direction = random_direction(num_atoms, 1);
     const Evaluation e =
         evaluate_whole(*make_kokkos(model, with_direction({})), alone.images(model.cutoff), &direction);
