@@ -68,7 +68,9 @@ ContractionPlan<T> ContractionOp<T>::plan() const {
 // atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, const F &f) const {
+void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction,
+                                  const F &f) const {
+  const int plane = 1 + direction;
   Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
   ContractionCall<T> call{};
   call.x = {x_data, in_width_.data(), in_stride_.data()};
@@ -80,10 +82,11 @@ void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrd
     call.coefficients = coefficients_[s].data();
     for (int u = 0; u < channels_; u += CHANNEL_PAD) {
       for (int b = 0; b < in_.num_blocks(); b++)
-        x_data[b] = make_pointer<T>(x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u, in_channels_[b]);
+        x_data[b] =
+            make_pointer<T>(x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u, plane * in_channels_[b]);
       for (int b = 0; b < out_.num_blocks(); b++)
-        y_data[b] =
-            make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u, out_channels_[b]);
+        y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
+                                    plane * out_channels_[b]);
       f(call);
       call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
     }
@@ -92,8 +95,8 @@ void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrd
 
 template <class T>
 void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
-                               void *scratch) const {
-  for_chunks(x, y, order, [&](const ContractionCall<T> &call) {
+                               void *scratch, int direction) const {
+  for_chunks(x, y, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->forward(call);
     else
@@ -103,8 +106,8 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, 
 
 template <class T>
 void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj,
-                                SpeciesOrder order, void *scratch) const {
-  for_chunks(x, y_adj, order, [&](const ContractionCall<T> &call) {
+                                SpeciesOrder order, void *scratch, int direction) const {
+  for_chunks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->backward(call);
     else

@@ -33,12 +33,13 @@ class ContractionOp {
   // Bytes of scratch that a call needs, whatever the number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
 
-  // Writes y. order: the rows of each species; without per_species() all rows as one.
-  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
-               void *scratch) const;
+  // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
+  // tangents are in plane 1 + direction.
+  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
+               int direction = 0) const;
   // x is replaced by its adjoint.
   void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
-                void *scratch) const;
+                void *scratch, int direction = 0) const;
 
   // What a device's copy of the layer is made of.
   const FeatureLayout &in() const { return in_; }
@@ -52,7 +53,7 @@ class ContractionOp {
  private:
   ContractionPlan<T> plan() const;
   template <class F>
-  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, const F &f) const;
+  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
 
   FeatureLayout in_, out_;
   ContractionSchedule schedule_;

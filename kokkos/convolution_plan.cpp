@@ -93,6 +93,7 @@ ConvolutionPlan<T>::ConvolutionPlan(const TensorProduct &product, const FeatureL
       plan_.max_forms = std::max(plan_.max_forms, unit.num_forms);
       plan_.max_paths = std::max(plan_.max_paths, num_paths);
       plan_.max_d = std::max(plan_.max_d, static_cast<int64_t>(schedule.num_d()) * unit.channels);
+      plan_.max_weights = std::max(plan_.max_weights, static_cast<int64_t>(num_paths) * unit.channels);
     }
     units_.push_back(unit);
   }

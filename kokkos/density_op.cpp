@@ -41,13 +41,14 @@ namespace {
 // f(number of channels, those of x, those of y) for each component of row a.
 template <class T, class F>
 void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>> x, FeatureRows<Real<T>> y,
-                    const F &f) {
+                    int direction, const F &f) {
   for (int g = 0; g < layout.num_groups(); g++) {
     const FeatureGroup &group = layout.group(g);
     for (int m = 0; m < group.irrep.dim(); m++) {
       const int64_t first = a * group.width() + m * group.stride();
-      f(group.channels, make_pointer<T>(x.group(group) + first, group.channels),
-        make_pointer<T>(y.group(group) + first, group.channels));
+      const int distance = (1 + direction) * group.channels;
+      f(group.channels, make_pointer<T>(x.group(group) + first, distance),
+        make_pointer<T>(y.group(group) + first, distance));
     }
   }
 }
@@ -57,7 +58,7 @@ void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>>
 template <class T>
 template <class G>
 void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges,
-                           D *norm) const {
+                           D *norm, int direction) const {
   const FeatureRows<R> from{const_cast<R *>(x.data), x.rows, x.first};    // only read
   for (int64_t a = 0; a < count; a++) {
     D sum = 0.0, value, derivative;
@@ -68,7 +69,7 @@ void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R>
     }
     norm[a] = offset_ + factor_ * sum;
     const T scale = static_cast<T>(D(1.0) / norm[a]);
-    for_components<T>(layout_, a, from, y, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
+    for_components<T>(layout_, a, from, y, direction, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
       for (int u = 0; u < channels; u++) put(ym, u, scale * xm[u]);
     });
   }
@@ -77,12 +78,12 @@ void DensityOp<T>::forward(int64_t count, FeatureRows<const R> x, FeatureRows<R>
 template <class T>
 template <class G>
 void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
-                            const D *norm, G *distance_adj, int stride) const {
+                            const D *norm, G *distance_adj, int stride, int direction) const {
   const FeatureRows<R> from{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
   for (int64_t a = 0; a < count; a++) {
     const T scale = static_cast<T>(D(1.0) / norm[a]);
     D dot = 0.0;
-    for_components<T>(layout_, a, x, from, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
+    for_components<T>(layout_, a, x, from, direction, [&](int channels, Pointer<T> xm, Pointer<T> ym) {
       T sum = T(0);
       for (int u = 0; u < channels; u++) {
         sum += xm[u] * ym[u];
@@ -103,9 +104,9 @@ void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R
 
 #define EQUI_INSTANTIATE(T, G)                                                                       \
   template void DensityOp<T>::forward<G>(int64_t, FeatureRows<const Real<T>>, FeatureRows<Real<T>>,  \
-                                         const DensityEdges<G> &, DoubleOf<T> *) const;              \
+                                         const DensityEdges<G> &, DoubleOf<T> *, int) const;         \
   template void DensityOp<T>::backward<G>(int64_t, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, \
-                                          const DensityEdges<G> &, const DoubleOf<T> *, G *, int) const;
+                                          const DensityEdges<G> &, const DoubleOf<T> *, G *, int, int) const;
 
 template class DensityOp<float>;
 template class DensityOp<double>;

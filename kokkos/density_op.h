@@ -34,13 +34,15 @@ class DensityOp {
 
   const RadialSet &radial_set() const { return set_; }
 
-  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row.
+  // y = x / norm, norm [count] = offset + factor * the sum of the density over the edges of a row. direction: of
+  // duals, whose tangents are in plane 1 + direction.
   template <class G>
-  void forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges, D *norm) const;
+  void forward(int64_t count, FeatureRows<const R> x, FeatureRows<R> y, const DensityEdges<G> &edges, D *norm,
+               int direction = 0) const;
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
   void backward(int64_t count, FeatureRows<R> x, FeatureRows<const R> y_adj, const DensityEdges<G> &edges,
-                const D *norm, G *distance_adj, int stride) const;
+                const D *norm, G *distance_adj, int stride, int direction = 0) const;
 
   // Density at a distance and its derivative.
   void evaluate(int function, D r, D *value, D *derivative) const;

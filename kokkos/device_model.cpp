@@ -30,7 +30,7 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
     : own_exec_(make_own_instance<Exec>()),
       model_(model),
       options_(options),
-      plan_(make_evaluation_plan(model, true, PLANES<T>)),
+      plan_(make_evaluation_plan(model, true, IS_DUAL<T>)),
       edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff) {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);

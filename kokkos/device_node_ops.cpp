@@ -227,7 +227,7 @@ void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<c
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int vectors = xg.num_vectors(Planes::all);
+    const int vectors = xg.irrep.dim() * xg.planes;
     if (!per_species_) {
       device_gemm(exec, transpose, count * vectors, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
                   T(written[gy] ? 1 : 0), y.group(yg));
@@ -297,7 +297,7 @@ void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<
     R *rows = z.group(g) + u.first;
     const int channels = g.channels, width = u.end - u.first;
     Kokkos::parallel_for(
-        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.num_vectors(Planes::all) * width),
+        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.irrep.dim() * g.planes * width),
         KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = R(0); });
   }
 }

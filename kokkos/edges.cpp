@@ -19,6 +19,15 @@ void parallel(const char *label, int64_t n, const F &f) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, n), f);
 }
 
+// Whether two atoms move alike in all directions.
+bool move_alike(const EvaluationRequest &request, int i, int j) {
+  for (int d = 0; request.direction && d < request.num_directions; d++) {
+    const double(*v)[3] = request.along(d).direction;
+    if (!std::equal(v[i], v[i] + 3, v[j])) return false;
+  }
+  return true;
+}
+
 }    // namespace
 
 template <class T, class G>
@@ -47,12 +56,13 @@ void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
 }
 
 template <class T, class G>
-void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)[3]) {
+void Edges<T, G>::build(const EvaluationRequest &request) {
   using D = DoubleOf<G>;
   using std::sqrt;
-  const auto *v = direction_of_atoms;
   const Neighborhood &n = *neighborhood_;
-  const int N = n.num_receivers;
+  const int N = n.num_receivers, num_y = num_y_, num_directions = request.num_directions;
+  const double(*x)[3] = request.positions;
+  num_directions_ = num_directions;
   int64_t *begin = begin_.reserve(N + 1);
   int64_t *candidate_edge = candidate_edge_.reserve(n.first[N]);
   int64_t *num_rigid = IS_DUAL<G> ? num_rigid_.reserve(N) : nullptr;
@@ -77,8 +87,7 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
       for (const bool rigid : {true, false}) {
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           const int j = n.sender_atom[c];
-          if (candidate_edge[c] >= 0 && rigid == (!v || std::equal(v[j], v[j] + 3, v[n.receiver[i]])))
-            candidate_edge[c] = number++;
+          if (candidate_edge[c] >= 0 && rigid == move_alike(request, n.receiver[i], j)) candidate_edge[c] = number++;
         }
         if (rigid) num_rigid[i] = number;
       }
@@ -88,9 +97,10 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
   size_ = begin[N];
 
   int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
-  G *distance = distance_.reserve(size_), *direction = direction_.reserve(3 * size_);
-  T *y = harmonics_.reserve(num_y_ * size_);
-  G *adjoint = adjoint_.reserve(num_y_ * size_);
+  const int64_t size = size_;
+  G *distance = distance_.reserve(num_directions * size), *unit = unit_vector_.reserve(3 * num_directions * size);
+  T *y = harmonics_.reserve(num_y * num_directions * size);
+  G *adjoint = adjoint_.reserve(num_y * num_directions * size);
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
       "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
@@ -101,17 +111,21 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
           const int64_t e = begin[i] + candidate_edge[c];
           candidate_edge[c] = e;
           const int j = n.sender_atom[c];
-          D d[3];
-          for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j][k] - xi[k], v ? v[j][k] - v[n.receiver[i]][k] : 0.0);
-          const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-          if (value_of(r) < best.val) best = {value_of(r), c};
-          const D inverse = r > 0.0 ? 1.0 / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
-          std::fill_n(adjoint + num_y_ * e, num_y_, G(0));
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
-          distance[e] = static_cast<G>(r);
-          for (int k = 0; k < 3; k++) direction[3 * e + k] = static_cast<G>(d[k] * inverse);
-          evaluate_harmonics(NORMS, lmax_, direction + 3 * e, y + num_y_ * e);
+          for (int along = 0; along < num_directions; along++) {
+            const double(*v)[3] = request.along(along).direction;
+            const int64_t at = along * size + e;
+            D d[3];
+            for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j][k] - xi[k], v ? v[j][k] - v[n.receiver[i]][k] : 0.0);
+            const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+            if (value_of(r) < best.val) best = {value_of(r), c};
+            const D inverse = r > 0.0 ? 1.0 / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
+            std::fill_n(adjoint + num_y * at, num_y, G(0));
+            distance[at] = static_cast<G>(r);
+            for (int k = 0; k < 3; k++) unit[3 * at + k] = static_cast<G>(d[k] * inverse);
+            evaluate_harmonics(NORMS, lmax_, unit + 3 * at, y + num_y * at);
+          }
         }
       },
       Kokkos::MinLoc<double, int64_t>(closest));
@@ -124,11 +138,16 @@ void Edges<T, G>::build(const double (*x)[3], const double (*direction_of_atoms)
 
 template <class T, class G>
 void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
+  for (int d = 0; d < num_directions_; d++) finish_direction(request.along(d), d, result);
+}
+
+template <class T, class G>
+void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
   using D = DoubleOf<G>;
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers;
   const int64_t *begin = begin_.data();
-  const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
+  const G *distance = this->distance(d), *unit = unit_vector_.data() + 3 * d * size_, *adjoint = this->adjoint(d);
   G *force = force_.reserve(3 * size_);
   const bool virial = request.virial || request.atom_virial;
   double *receiver_virial = virial ? receiver_virial_.reserve(9 * N) : nullptr;
@@ -147,7 +166,7 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
     D f[3] = {0, 0, 0};
     double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
-      const G *u = direction + 3 * e, *ya = adjoint + num_y_ * e;
+      const G *u = unit + 3 * e, *ya = adjoint + num_y_ * e;
       G g[3] = {0, 0, 0};
       harmonics_gradient(NORMS, lmax_, u, ya, g);
       // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
@@ -179,7 +198,7 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
       for (int a = 0; a < 3; a++) f[a] += D(force[3 * e + a]);
       if (request.atom_virial)
         for (int a = 0; a < 9; a++)
-          v[a] -= static_cast<double>(value_of(distance[e] * direction[3 * e + A[a]])) *
+          v[a] -= static_cast<double>(value_of(distance[e] * unit[3 * e + A[a]])) *
                   static_cast<double>(value_of(force[3 * e + B[a]]));
     }
     add_force(row_atom_[row], -1.0, f);
@@ -201,19 +220,19 @@ void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &res
 template <class T, class G>
 std::size_t Edges<T, G>::bytes() const {
   return begin_.bytes() + candidate_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + distance_.bytes() +
-         direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + num_rigid_.bytes() +
+         unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + num_rigid_.bytes() +
          receiver_virial_.bytes() + transposed_.size() * (sizeof(int64_t) + sizeof(int)) +
          transposed_begin_.size() * sizeof(int64_t) + row_atom_.size() * sizeof(int);
 }
 
 template <class T, class G>
 std::size_t Edges<T, G>::growth(int64_t num_edges) const {
-  const int64_t N = neighborhood_->num_receivers;
+  const int64_t N = neighborhood_->num_receivers, of_directions = num_directions_ * num_edges;
   return begin_.growth(N + 1) + (IS_DUAL<G> ? num_rigid_.growth(N) : 0) +
          candidate_edge_.growth(neighborhood_->first[N]) + sender_row_.growth(num_edges) +
-         sender_species_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
-         adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges) +
-         receiver_virial_.growth(9 * N);
+         sender_species_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +
+         adjoint_.growth(num_y_ * of_directions) + force_.growth(3 * num_edges) +
+         harmonics_.growth(num_y_ * of_directions) + receiver_virial_.growth(9 * N);
 }
 
 template class Edges<float, float>;

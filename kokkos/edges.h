@@ -12,7 +12,7 @@
 namespace equi {
 
 // T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
-// positions move along a direction.
+// positions move along a direction, or along several, each with arrays of its own.
 template <class T, class G>
 class Edges {
  public:
@@ -22,8 +22,8 @@ class Edges {
 
   void set_neighborhood(const Neighborhood &n);
 
-  // Fills all arrays for the positions at hand; direction as in EvaluationRequest.
-  void build(const double (*positions)[3], const double (*direction)[3] = nullptr);
+  // Fills all arrays for the positions and directions of a request.
+  void build(const EvaluationRequest &request);
 
   // Adds up the derivatives in adjoint() to forces, virials, as EvaluationRequest says. adjoint() is used up.
   void finish(const EvaluationRequest &request, EvaluationResult &result);
@@ -33,12 +33,15 @@ class Edges {
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
-  const G *distance() const { return distance_.data(); }
-  const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
+  const G *distance(int direction = 0) const { return distance_.data() + direction * size_; }
+  const T *harmonics(int direction = 0) const {
+    return harmonics_.data() + direction * num_y_ * size_;
+  }    // [E][num_y]
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
-  G *adjoint() { return adjoint_.data(); }
+  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * size_; }
 
-  // Of duals: edges of receiver i that are rigid, so that their ends move alike. They come before the others.
+  // Of duals: edges of receiver i that are rigid, so that their ends move alike in all directions. They come before the
+  // others.
   int64_t num_rigid(int i) const { return num_rigid_.data()[i]; }
 
   int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff
@@ -55,16 +58,20 @@ class Edges {
   std::size_t growth(int64_t num_edges) const;
 
  private:
+  void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
+
   int lmax_, num_y_;
   double cutoff_;
   Matrix pair_cutoff_;
   const Neighborhood *neighborhood_ = nullptr;
   int64_t size_ = 0;
+  int num_directions_ = 1;
   Collision collision_;
   Buffer<int64_t> begin_, candidate_edge_, num_rigid_;
   Buffer<int> sender_row_, sender_species_;
-  Buffer<G> distance_, direction_, adjoint_, force_;
-  Buffer<T> harmonics_;
+  Buffer<G> distance_, unit_vector_, adjoint_;    // by direction
+  Buffer<T> harmonics_;                           // likewise
+  Buffer<G> force_;
   Buffer<double> receiver_virial_;
   std::vector<int64_t> transposed_begin_, transposed_;
   std::vector<int> transposed_receiver_;

@@ -51,12 +51,13 @@ bool can_keep_values(const Model &model) {
 
 }    // namespace
 
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes, bool keep_values) {
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions) {
   EvaluationPlan plan;
-  plan.keeps_values = keep_values && !gather_senders && can_keep_values(model);
+  plan.keeps_values = kept_directions > 0 && !gather_senders && can_keep_values(model);
+  plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 2 : 1;
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
-  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], planes);
+  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], plan.planes);
 
   // Fixed features: every layer that writes them reads fixed features only and is no convolution. Deciding this needs
   // all writers of a feature, so start from "all fixed" and strike out until nothing changes.

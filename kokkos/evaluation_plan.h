@@ -59,13 +59,16 @@ struct EvaluationPlan {
   // Values, and adjoints, that a layer reads which is not linear outlive an evaluation, so that another of the same
   // positions can do with tangents alone.
   bool keeps_values = false;
+  int planes = 1;    // of the features (feature_layout.h)
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
-// tile. planes: of the features (feature_layout.h). keep_values: if it can be, which it cannot where senders are
-// gathered, radial networks read features, or a layer that is not linear is one of several that write a feature. Throws
-// std::invalid_argument if the layers cannot be scheduled (for example two gates that read one feature).
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, int planes = 1, bool keep_values = false);
+// tile. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
+// so many directions, if that can be, which it cannot where senders are gathered, radial networks read features, or a
+// layer that is not linear is one of several that write a feature. Throws std::invalid_argument if the layers cannot be
+// scheduled (for example two gates that read one feature).
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
+                                    int kept_directions = 0);
 
 }    // namespace equi
 

@@ -1,11 +1,10 @@
 // How a feature lies in memory during an evaluation.
 //
 // Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][planes][channels], channel
-// fastest (two planes for duals, values and tangents, else one), so
-// that SIMD and GPU lanes run over channels and a dense product on a group is one plain matrix product with
-// R*(2l+1)*planes rows. The groups of a feature follow one another: group g begins at R * group(g).offset. Every
-// block's channels are padded with zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all
-// rows are aligned to 64 bytes.
+// fastest (one plane, or for duals a plane of values and one of tangents for each direction), so that SIMD and GPU
+// lanes run over channels and a dense product on a group is one plain matrix product with R*(2l+1)*planes rows. The
+// groups of a feature follow one another: group g begins at R * group(g).offset. Every block's channels are padded with
+// zeros to a multiple of CHANNEL_PAD, so that no kernel has a remainder loop and all rows are aligned to 64 bytes.
 #ifndef EQUI_FEATURE_LAYOUT_H
 #define EQUI_FEATURE_LAYOUT_H
 
@@ -21,8 +20,11 @@ inline int padded(int channels) {
   return (channels + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
 }
 
-// Which planes an operation works on.
-enum class Planes { all, tangents };
+// The planes that an operation works on: begin .. end - 1.
+struct Planes {
+  int begin, end;
+  int count() const { return end - begin; }
+};
 
 struct FeatureGroup {
   Irrep irrep;
@@ -32,16 +34,12 @@ struct FeatureGroup {
   int stride() const { return planes * channels; }    // between components
   int width() const { return irrep.dim() * stride(); }
 
-  // Channels of one component and plane are a vector. A row has so many in these planes, the first after `first`
-  // numbers, one after the other at a distance.
-  int num_vectors(Planes p) const { return p == Planes::all ? irrep.dim() * planes : irrep.dim(); }
-  int first_vector(Planes p) const { return p == Planes::all ? 0 : channels; }
-  int vector_stride(Planes p) const { return p == Planes::all ? channels : stride(); }
+  bool is_all(Planes p) const { return p.count() == planes; }
   // f(first, count) for the contiguous numbers of a row in these planes.
   template <class F>
   void for_numbers(Planes p, const F &f) const {
-    if (p == Planes::all) return f(0, width());
-    for (int m = 0; m < irrep.dim(); m++) f(first_vector(p) + m * stride(), channels);
+    if (is_all(p)) return f(0, width());
+    for (int m = 0; m < irrep.dim(); m++) f(p.begin * channels + m * stride(), p.count() * channels);
   }
 };
 

@@ -77,6 +77,7 @@ struct ConvPlan {
   int64_t weights_row;              // numbers of an edge's row of weights
   int max_forms, max_paths;         // over units
   int64_t max_d;                    // num_d * channels, over units
+  int64_t max_weights;              // num_paths * channels, over units
   int max_uvw_forms, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
 };
 
@@ -98,9 +99,12 @@ struct ConvEdges {
   // then, and where derivatives by the weights go: UnitCall.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
-  // Of duals: no edge moves, and forward and backward write tangents alone. All units must have kernels for it
-  // (UnitKernel::rigid_forward).
-  bool are_rigid = false;
+  // Of duals: if not 0, no edge moves, and forward and backward write the tangents of so many directions alone. All
+  // units must have kernels for it (UnitKernel::rigid_forward). If 0, tangents are those of one direction, in plane
+  // 1 + direction of the features.
+  int rigid_directions = 0;
+  int direction = 0;
+  int64_t y_adj_distance = 0;           // of rigid edges: numbers between the y_adj of two directions
   const int64_t *edge_end = nullptr;    // [num_atoms] or null: atom a has the edges edge_begin[a]..edge_end[a] alone
   int64_t end(int a) const { return edge_end ? edge_end[a] : edge_begin[a + 1]; }
 };
@@ -145,7 +149,8 @@ struct HostKernels {
                   int64_t out_rows, int64_t out_begin, void *scratch);
 
   // The adjoint of forward with respect to the edges, and to x unless x_adj is null.
-  // out_adj as out of forward. y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 the derivative by distance.
+  // out_adj as out of forward. y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 the derivative by distance;
+  // of rigid edges direction by direction.
   // x_adj (added to): a feature with x_adj_rows rows, row x_adj_row[edge] for each edge.
   void (*backward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                    const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,

@@ -196,15 +196,16 @@ static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &
 // Views into the caller's scratch.
 template <class T>
 struct Scratch {
-  Pointer<T> y;            // [blocks of all atoms][num_y][EDGE_BLOCK]
-  Pointer<T> forms;        // [blocks of an atom][max_forms][EDGE_BLOCK]
-  Pointer<T> d;            // [max_d]
-  Pointer<T> *out;         // [max_paths]
-  int *out_stride;         // [max_paths]
-  int *column;             // [max_paths]
-  int64_t *out_width;      // [max_paths]
-  Pointer<T> uvw_forms;    // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
-  Pointer<T> uvw;          // UvwCall::scratch
+  Pointer<T> y;             // [blocks of all atoms][num_y][EDGE_BLOCK]
+  Pointer<T> forms;         // [blocks of an atom][max_forms][EDGE_BLOCK]
+  Pointer<T> d;             // [max_d], for rigid edges with a plane for each direction
+  Real<T> *edge_weights;    // [2 * max_weights] for rigid edges
+  Pointer<T> *out;          // [max_paths]
+  int *out_stride;          // [max_paths]
+  int *column;              // [max_paths]
+  int64_t *out_width;       // [max_paths]
+  Pointer<T> uvw_forms;     // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
+  Pointer<T> uvw;           // UvwCall::scratch
 };
 
 static int64_t edge_blocks(int64_t edges) {
@@ -225,16 +226,17 @@ static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &e
     p = reinterpret_cast<Number *>(base + used);
     used += align_up(count * sizeof(Number));
   };
-  const auto take_planes = [&](Pointer<T> &p, std::size_t count) {
+  const auto take_planes = [&](Pointer<T> &p, std::size_t count, int planes = PLANES<T>) {
     Real<T> *first;
-    take(first, PLANES<T> * count);
+    take(first, planes * count);
     p = make_pointer<T>(first, count);
   };
   Scratch<T> unused;
   Scratch<T> &to = s ? *s : unused;
   take_planes(to.y, blocks * plan.num_y * EDGE_BLOCK);
   take_planes(to.forms, edge_blocks(longest) * plan.max_forms * EDGE_BLOCK);
-  take_planes(to.d, plan.max_d);
+  take_planes(to.d, plan.max_d, edges.rigid_directions > 0 ? 1 + edges.rigid_directions : PLANES<T>);
+  take(to.edge_weights, edges.rigid_directions > 0 ? 2 * plan.max_weights : 0);
   take(to.out, plan.max_paths);
   take(to.out_stride, plan.max_paths);
   take(to.column, plan.max_paths);
@@ -279,19 +281,39 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   u.weights_adj = edges.weights_adj;
   u.column = s.column;
   u.x_width = unit.in_width;
-  u.x_stride = PLANES<T> * unit.in_channels;
+  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
   u.out = s.out;
   u.out_stride = s.out_stride;
   u.out_width = s.out_width;
   for (int q = 0; q < unit.num_paths; q++) {
-    s.out_stride[q] = PLANES<T> * plan.paths[unit.first_path + q].out_channels;
-    s.out_width[q] = plan.paths[unit.first_path + q].out_width;
-    s.column[q] = plan.paths[unit.first_path + q].column;
+    const ConvPath<T> &path = plan.paths[unit.first_path + q];
+    s.out_stride[q] = path.out_width / (2 * path.l3 + 1);
+    s.out_width[q] = path.out_width;
+    s.column[q] = path.column;
   }
   u.num_y = plan.num_y;
   u.forms = s.forms;
   u.d = s.d;
+  u.directions = edges.rigid_directions;
+  u.y_adj_distance = edges.y_adj_distance;
+  u.edge_weights = s.edge_weights;
   return u;
+}
+
+// A unit's channels of a row of the input feature, with the tangents of the edges' direction.
+template <class T>
+static Pointer<T> input_row(const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
+                            int64_t row = 0) {
+  return make_pointer<T>(feature + rows * unit.in_group + row * unit.in_width + unit.in_channel,
+                         (1 + edges.direction) * unit.in_channels);
+}
+
+// Likewise a path's channels of a row of the output feature.
+template <class T>
+static Pointer<T> output_row(const ConvPath<T> &path, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
+                             int64_t row) {
+  return make_pointer<T>(feature + rows * path.out_group + row * path.out_width + path.out_channel,
+                         (1 + edges.direction) * path.out_channels);
 }
 
 template <class T>
@@ -312,13 +334,10 @@ static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, 
 
 // The outputs of a unit's paths at a row.
 template <class T>
-static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, Real<T> *out, int64_t rows, int64_t row,
-                        const Scratch<T> &s) {
-  for (int q = 0; q < unit.num_paths; q++) {
-    const ConvPath<T> &path = plan.paths[unit.first_path + q];
-    s.out[q] =
-        make_pointer<T>(out + rows * path.out_group + row * path.out_width + path.out_channel, path.out_channels);
-  }
+static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *out,
+                        int64_t rows, int64_t row, const Scratch<T> &s) {
+  for (int q = 0; q < unit.num_paths; q++)
+    s.out[q] = output_row(plan.paths[unit.first_path + q], edges, out, rows, row);
 }
 
 // Forms of the edges of one atom; returns where the next atom's harmonics begin.
@@ -353,14 +372,13 @@ static UvwCall<T> uvw_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, con
   u.slab = edges.table_rows * unit.row;
   u.table_row = edges.table_row;
   u.fraction = edges.fraction;
-  if (x) u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
+  if (x) u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
   u.x_width = unit.in_width;
-  u.x_stride = PLANES<T> * unit.in_channels;
+  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
   u.x_row = edges.other_row + first;
-  u.out = make_pointer<T>(out + out_rows * path.out_group + out_begin * path.out_width + path.out_channel,
-                          path.out_channels);
+  u.out = output_row(path, edges, out, out_rows, out_begin);
   u.out_width = path.out_width;
-  u.out_stride = PLANES<T> * path.out_channels;
+  u.out_stride = path.out_width / (2 * path.l3 + 1);
   u.y = edges.y + first * plan.num_y;
   u.num_y = plan.num_y;
   u.scratch = s.uvw;
@@ -401,13 +419,13 @@ static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Re
     }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
+    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
     Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
-      set_outputs(plan, unit, out, out_rows, out_begin + a, s);
+      set_outputs(plan, unit, edges, out, out_rows, out_begin + a, s);
       y = make_forms(plan, unit, y, u.count, s.forms);
-      call_unit<T>(&UnitKernel<T>::forward, edges.are_rigid ? &UnitKernel<T>::rigid_forward : nullptr,
+      call_unit<T>(&UnitKernel<T>::forward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_forward : nullptr,
                    &GenericUnit<T>::forward, generic, u);
     }
   }
@@ -419,9 +437,11 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const R
                      int64_t x_adj_rows, const int *x_adj_row, void *scratch) {
   Scratch<T> s;
   scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
-  const int64_t first = edges.edge_begin[0], num_sums = (edges.edge_begin[edges.num_atoms] - first) * plan.num_y;
+  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[edges.num_atoms] - first;
+  const int directions = edges.rigid_directions > 0 ? edges.rigid_directions : 1;
   if (plan.max_uvw_l3 >= 0) transpose_harmonics(plan, edges, s.y);    // its z needs the forms
-  for (int64_t k = 0; k < num_sums; k++) y_adj[k] = T(0);
+  for (int d = 0; d < directions; d++)
+    for (int64_t k = 0; k < count * plan.num_y; k++) y_adj[d * edges.y_adj_distance + k] = T(0);
   // Unit by unit: its channels of all senders, their adjoints and its slabs of the table stay in the cache.
   for (int k = 0; k < plan.num_units; k++) {
     const ConvUnit<T> &unit = plan.units[k];
@@ -429,7 +449,7 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const R
       // out_adj is only read.
       UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
       u.y_adj = y_adj;
-      if (x_adj) u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + unit.in_channel, unit.in_channels);
+      if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
       u.x_adj_row = x_adj_row + first;
       call_uvw<T>(&UvwKernel<T>::backward, &GenericUvw<T>::backward,
                   {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
@@ -437,21 +457,22 @@ static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const R
     }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = make_pointer<const T>(x + x_rows * unit.in_group + unit.in_channel, unit.in_channels);
-    if (x_adj) u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + unit.in_channel, unit.in_channels);
+    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
     for (int a = 0; a < edges.num_atoms; a++) {
       const int64_t begin = edges.edge_begin[a];
       set_atom(plan, edges, a, u);
       u.y_adj = y_adj + (begin - first) * plan.num_y;
       u.x_adj_row = x_adj_row + begin;
       // Only read.
-      set_outputs(plan, unit, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
-      call_unit<T>(&UnitKernel<T>::backward, edges.are_rigid ? &UnitKernel<T>::rigid_backward : nullptr,
+      set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
+      call_unit<T>(&UnitKernel<T>::backward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_backward : nullptr,
                    &GenericUnit<T>::backward, generic, u);
     }
   }
   // By the distance, no longer by the fraction of the bin.
-  for (int64_t e = 0; e < num_sums / plan.num_y; e++) y_adj[e * plan.num_y] *= edges.bins_per_length[e];
+  for (int d = 0; d < directions; d++)
+    for (int64_t e = 0; e < count; e++) y_adj[d * edges.y_adj_distance + e * plan.num_y] *= edges.bins_per_length[e];
 }
 
 template <class T>
@@ -465,23 +486,20 @@ static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, 
     const ConvUnit<T> &unit = plan.units[k];
     if (unit.is_uvw()) {
       UvwCall<T> u = uvw_call<T>(plan, unit, edges, nullptr, 0, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
-      u.x_adj = make_pointer<T>(x_adj + x_adj_rows * unit.in_group + x_adj_begin * unit.in_width + unit.in_channel,
-                                unit.in_channels);
+      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin);
       call_uvw<T>(&UvwKernel<T>::gather, &GenericUvw<T>::gather,
                   {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
       continue;
     }
     const GenericUnit<T> generic = generic_unit(plan, unit, edges);
     UnitCall<T> u = unit_call(plan, unit, edges, s);
-    set_outputs(plan, unit, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+    set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
     Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(plan, edges, a, u);
       if (edges.weights_adj)
-        u.x = make_pointer<const T>(x + x_rows * unit.in_group + (x_begin + a) * unit.in_width + unit.in_channel,
-                                    unit.in_channels);
-      u.x_adj = make_pointer<T>(
-          x_adj + x_adj_rows * unit.in_group + (x_adj_begin + a) * unit.in_width + unit.in_channel, unit.in_channels);
+        u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);    // only read
+      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin + a);
       y = make_forms(plan, unit, y, u.count, s.forms);
       call_unit<T>(&UnitKernel<T>::gather, nullptr, &GenericUnit<T>::gather, generic, u);
     }

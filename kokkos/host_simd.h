@@ -79,50 +79,21 @@ EQUI_INLINE void add_to(DualPointer<T> p, DualSimd<T> v) {
   add_to(p.value + p.distance, v.tangent);
 }
 
-// Features of T and edges of G, which is T or, of edges that do not move, plain: then tangents alone are written.
-template <class T, class G>
-constexpr bool IS_RIGID = IS_DUAL<T> && !IS_DUAL<G>;
-
-// What kernels read of edges and write.
-template <class G, class T>
-EQUI_INLINE G of_edge(T number) {
-  if constexpr (IS_DUAL<G>)
-    return number;
-  else
-    return value_of(number);
+// The tangents by direction k of several, whose planes follow that of the values.
+template <class T>
+EQUI_INLINE T *tangents(DualPointer<T> p, int k) {
+  return p.value + (1 + k) * p.distance;
 }
+
+// The values of adjacent duals.
 template <class T>
 struct Values {
   const Dual<T> *p;
   EQUI_INLINE T operator[](int k) const { return p[k].value; }
 };
-template <class G, class T>
-EQUI_INLINE auto of_edges(const T *p) {
-  if constexpr (IS_DUAL<G> || !IS_DUAL<T>)
-    return p;
-  else
-    return Values<G>{p};
-}
-template <class G, class T>
-EQUI_INLINE auto of_edges(DualPointer<T> p) {
-  if constexpr (IS_DUAL<G>)
-    return p;
-  else
-    return p.value;
-}
-template <class T, class G, class P, class V>
-EQUI_INLINE void write(P p, V v) {
-  if constexpr (IS_RIGID<T, G>)
-    store(p.value + p.distance, v.tangent);
-  else
-    store(p, v);
-}
-template <class T, class G, class P, class V>
-EQUI_INLINE void add_sum(P p, V v) {
-  if constexpr (IS_RIGID<T, G>)
-    add_to(p.value + p.distance, v.tangent);
-  else
-    add_to(p, v);
+template <class T>
+EQUI_INLINE Values<T> values(const Dual<T> *p) {
+  return {p};
 }
 
 // Keeps a value in a register. Without it g++ reads what it loaded once more for each use, and on the machines that we
@@ -186,7 +157,7 @@ EQUI_INLINE auto radial_row(const UnitCall<T> &u, int e, int c) {
     return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
 }
 
-// The weight of path q from such rows. F: a register of T, or of plain numbers.
+// The weight of path q from such rows. F: a register of T, or of its values.
 template <int ROWS, int ROW, class T, class Row, class F>
 EQUI_INLINE F radial_weight(const UnitCall<T> &u, Row row, int q, F f) {
   if constexpr (ROWS == 1)
@@ -251,15 +222,9 @@ EQUI_INLINE void sums_of_lanes(const Simd<T> (&v)[N], T (&sum)[N]) {
 }
 
 // to[index[k]] += the sum over the lanes of v[k].
-template <class T, class G, int N>
+template <class T, int N>
 EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
-  if constexpr (IS_RIGID<T, G>) {
-    Simd<G> tangent[N];
-    for (int k = 0; k < N; k++) tangent[k] = v[k].tangent;
-    G sum[N];
-    sums_of_lanes<G>(tangent, sum);
-    for (int k = 0; k < N; k++) to[index[k]].tangent += sum[k];
-  } else if constexpr (IS_DUAL<T>) {
+  if constexpr (IS_DUAL<T>) {
     Simd<Real<T>> value[N], tangent[N];
     for (int k = 0; k < N; k++) value[k] = v[k].value, tangent[k] = v[k].tangent;
     Real<T> value_sum[N], tangent_sum[N];
@@ -271,6 +236,13 @@ EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N],
     sums_of_lanes<T>(v, sum);
     for (int k = 0; k < N; k++) to[index[k]] += sum[k];
   }
+}
+// The same for the tangents of `to`.
+template <class T, int N>
+EQUI_INLINE void add_sums_of_tangents(const Simd<T> (&v)[N], const int (&index)[N], Dual<T> *to) {
+  T sum[N];
+  sums_of_lanes<T>(v, sum);
+  for (int k = 0; k < N; k++) to[index[k]].tangent += sum[k];
 }
 
 }    // namespace EQUI_ISA

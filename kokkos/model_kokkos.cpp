@@ -32,7 +32,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
       options_(options),
       set_(set),
       kernels_(&host_kernels<T>(set)),
-      plan_(make_evaluation_plan(model, options.deterministic, PLANES<T>, options.keep_values && IS_DUAL<T>)),
+      plan_(make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff) {
   start_dense();
   scale_shift_.scale.assign(model.num_species(), 1.0);
@@ -95,6 +95,7 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
   for (int s = 0; s < num_species; s++) order[s] = begin[s] = s;
   begin[num_species] = num_species;
   const SpeciesOrder species{order.data(), begin.data()};
+  const Planes all{0, plan_.planes};
   auto rows = [&](int f) { return FeatureRows<R>{feature_[f]->data(), num_species, 0}; };
 
   for (size_t f = 0; f < plan_.features.size(); f++)
@@ -112,7 +113,7 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
     } else if (const auto *l = std::get_if<Linear>(&model_.layers[k])) {
       const auto &op = std::get<LinearOp<R>>(ops_[k]);
       AlignedVector<R> scratch(op.scratch_size(num_species));
-      op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data());
+      op.forward(num_species, rows(l->input), rows(l->output), species, scratch.data(), all);
     } else if (const auto *g = std::get_if<Gate>(&model_.layers[k])) {
       std::get<GateOp<T>>(ops_[k]).forward(*kernels_, num_species, rows(g->input), rows(g->output));
     }
@@ -126,7 +127,8 @@ void ModelKokkos<T, G>::evaluate_fixed_features() {
       AlignedVector<R> scratch(op.scratch_size(num_species));
       AlignedVector<R> &result = fixed_result_[step.layer];
       result.assign(static_cast<size_t>(num_species) * plan_.features[l->output].layout.row_size(), R(0));
-      op.forward(num_species, rows(l->input), FeatureRows<R>{result.data(), num_species, 0}, species, scratch.data());
+      op.forward(num_species, rows(l->input), FeatureRows<R>{result.data(), num_species, 0}, species, scratch.data(),
+                 all);
     }
 }
 
@@ -268,8 +270,9 @@ void ModelKokkos<T, G>::for_row_buffers(Self &self, const F &f) {
     if (exchanged[k]) f(self.exchanged_adjoint_[k], rows * plan.max_exchanged_row_size);
   f(self.energy_, owned);
   for (auto &op : self.ops_) {
-    if (auto *r = std::get_if<ReadoutOp>(&op)) f(*r->adjoint, owned * PLANES<T> * r->mul);
-    if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) f((*n)->norm, owned);
+    if (auto *r = std::get_if<ReadoutOp>(&op)) f(*r->adjoint, owned * plan.planes * r->mul);
+    if (auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op))
+      f((*n)->norm, owned * std::max(1, plan.planes - 1));
   }
 }
 
@@ -349,9 +352,10 @@ const int *ModelKokkos<T, G>::tile_functions(Thread &thread, const RadialSet &se
 }
 
 template <class T, class G>
-DensityEdges<G> ModelKokkos<T, G>::density_edges(Thread &thread, const RadialSet &set, const Tile &tile) {
+DensityEdges<G> ModelKokkos<T, G>::density_edges(Thread &thread, const RadialSet &set, const Tile &tile,
+                                                 int direction) {
   const int64_t *begin = edges_.begin() + tile.first;
-  return {begin, edges_.distance() + begin[0], tile_functions(thread, set, tile)};
+  return {begin, edges_.distance(direction) + begin[0], tile_functions(thread, set, tile)};
 }
 
 template <class T, class G>
@@ -367,7 +371,7 @@ SpeciesOrder ModelKokkos<T, G>::contraction_order(Thread &thread, const Contract
 // Where tangents alone are computed: which rows of the stage's input have any.
 template <class T, class G>
 void ModelKokkos<T, G>::find_moving_senders(const Stage &stage) {
-  if (planes_ == Planes::all || stage.exchanged_input < 0) return;
+  if (!tangents_alone() || stage.exchanged_input < 0) return;
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const FeatureRows<R> x{feature_[stage.exchanged_input]->data(), neighborhood_->num_rows, 0};
   row_moves_.resize(neighborhood_->num_rows);
@@ -376,7 +380,7 @@ void ModelKokkos<T, G>::find_moving_senders(const Stage &stage) {
     for (int g = 0; g < layout.num_groups() && !moves; g++) {
       const FeatureGroup &group = layout.group(g);
       const R *numbers = x.group(group) + static_cast<int64_t>(row) * group.width();
-      group.for_numbers(Planes::tangents, [&](int first, int count) {
+      group.for_numbers(planes_, [&](int first, int count) {
         moves = moves || std::any_of(numbers + first, numbers + first + count, [](R t) { return t != R(0); });
       });
     }
@@ -444,7 +448,7 @@ RadialRows<Real<T>> ModelKokkos<T, G>::network_weights(Thread &thread, const Con
 
 // The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in edges_.
 template <class T, class G>
-ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, const Tile &run) {
+ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, const Tile &run, int direction) {
   const ConvolutionOp<T> &op = *std::get<std::unique_ptr<ConvolutionOp<T>>>(ops_[step.layer]);
   const int64_t *begin = edges_.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
@@ -452,21 +456,24 @@ ConvEdges<T> ModelKokkos<T, G>::run_edges(Thread &thread, const Step &step, cons
   T *fraction = thread.fraction.reserve(count);
   R *bins_per_length = thread.bins_per_length.reserve(count);
   const RadialRows<R> radial =
-      op.network()
-          ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
-          : op.radial(edges_.distance() + begin[0], tile_functions(thread, op.radial_set(), run), count, 0, count,
-                      thread.radial.reserve(count * op.scratch_per_edge()), table_row, fraction, bins_per_length);
-  return conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
-                    edges_.harmonics(), radial);
+      op.network() ? network_weights(thread, op, network_edges(thread, step, run), table_row, fraction, bins_per_length)
+                   : op.radial(edges_.distance(direction) + begin[0], tile_functions(thread, op.radial_set(), run),
+                               count, 0, count, thread.radial.reserve(count * op.scratch_per_edge()), table_row,
+                               fraction, bins_per_length);
+  ConvEdges<T> edges =
+      conv_edges(thread, op, run.count, begin, step.fixed_input ? edges_.sender_species() : edges_.sender_row(),
+                 edges_.harmonics(direction), radial);
+  edges.direction = direction;
+  return edges;
 }
 
-// Of the edges of a tile, those that do not move, which come first.
+// Of the edges of a tile, those that do not move, which come first: for the tangents in all directions.
 template <class T, class G>
 ConvEdges<T> ModelKokkos<T, G>::rigid_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges) {
   int64_t *end = thread.gather_begin.reserve(tile.count);
   for (int a = 0; a < tile.count; a++) end[a] = edges.edge_begin[a] + edges_.num_rigid(tile.first + a);
   ConvEdges<T> rigid = edges;
-  rigid.are_rigid = true;
+  rigid.rigid_directions = num_directions();
   rigid.edge_end = end;
   return rigid;
 }
@@ -495,7 +502,7 @@ ConvEdges<T> ModelKokkos<T, G>::rigid_edges_of_moving_senders(Thread &thread, co
     begin[a + 1] = n;
   }
   ConvEdges<T> moving = edges;
-  moving.are_rigid = true;
+  moving.rigid_directions = num_directions();
   moving.edge_begin = begin;
   moving.other_row = row;
   moving.y = y;
@@ -505,44 +512,57 @@ ConvEdges<T> ModelKokkos<T, G>::rigid_edges_of_moving_senders(Thread &thread, co
 }
 
 // f(receiver's number in the tile, edges, number of edges of the tile before them) for the edges that move of each
-// receiver that has any.
+// receiver that has any, in each direction. Bins and weights are those of `edges`, whatever the direction.
 template <class T, class G>
 template <class F>
-void ModelKokkos<T, G>::for_moving_edges(const Tile &tile, const ConvEdges<T> &edges, const F &f) {
+void ModelKokkos<T, G>::for_moving_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges, const F &f) {
   for (int a = 0; a < tile.count; a++) {
     const int64_t bounds[2] = {edges.edge_begin[a] + edges_.num_rigid(tile.first + a), edges.edge_begin[a + 1]};
-    if (bounds[0] == bounds[1]) continue;
-    const int64_t before = bounds[0] - edges.edge_begin[0];
-    ConvEdges<T> of_receiver = edges;
-    of_receiver.num_atoms = 1;
-    of_receiver.edge_begin = bounds;
-    of_receiver.table_row += before;
-    of_receiver.fraction += before;
-    of_receiver.bins_per_length += before;
-    f(a, of_receiver, before);
+    const int64_t before = bounds[0] - edges.edge_begin[0], count = bounds[1] - bounds[0];
+    if (count == 0) continue;
+    T *fraction = thread.moving_fraction.reserve(count);
+    ConvEdges<T> moving = edges;
+    moving.num_atoms = 1;
+    moving.edge_begin = bounds;
+    moving.table_row += before;
+    moving.fraction = fraction;
+    moving.bins_per_length += before;
+    for (int d = 0; d < num_directions(); d++) {
+      for (int64_t e = 0; e < count; e++)
+        fraction[e] =
+            make_number<T>(value_of(edges.fraction[before + e]),
+                           static_cast<R>(tangent_of(edges_.distance(d)[bounds[0] + e])) * moving.bins_per_length[e]);
+      moving.y = edges_.harmonics(d);
+      moving.direction = d;
+      f(a, moving, before);
+    }
   }
 }
 
-// Edges whose places in the rows of `radial` are the thread's. Reserves what the kernels need for them.
+// Edges whose places in the rows of `radial` are the thread's.
 template <class T, class G>
 ConvEdges<T> ModelKokkos<T, G>::conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
                                            const int *other_row, const T *harmonics, const RadialRows<R> &radial) {
   R *weights = op.network() ? thread.weights.data() : nullptr;
   const int64_t plane = radial.rows * op.plan().weights_row;
-  const ConvEdges<T> edges{count,
-                           begin,
-                           other_row,
-                           harmonics,
-                           radial.table,
-                           radial.rows,
-                           thread.table_row.data(),
-                           thread.fraction.data(),
-                           thread.bins_per_length.data(),
-                           op.rows_per_bin(),
-                           make_pointer<const T>(weights, plane),
-                           make_pointer<T>(weights, plane)};
-  thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
-  return edges;
+  return {count,
+          begin,
+          other_row,
+          harmonics,
+          radial.table,
+          radial.rows,
+          thread.table_row.data(),
+          thread.fraction.data(),
+          thread.bins_per_length.data(),
+          op.rows_per_bin(),
+          make_pointer<const T>(weights, plane),
+          make_pointer<T>(weights, plane)};
+}
+
+// What the kernels need for these edges.
+template <class T, class G>
+char *ModelKokkos<T, G>::kernel_scratch(Thread &thread, const ConvolutionOp<T> &op, const ConvEdges<T> &edges) {
+  return thread.kernel.reserve(kernels_->scratch_bytes(op.plan(), edges));
 }
 
 // A convolution where the tangents alone are wanted.
@@ -554,18 +574,18 @@ void ModelKokkos<T, G>::forward_tangents(Thread &thread, const Step &step, const
   const ConvEdges<T> edges = run_edges(thread, step, tile),
                      rigid = rigid_edges_of_moving_senders(thread, step, tile, edges);
   if (rigid.edge_begin[tile.count] == 0)
-    set_to_zero(y, layout, tile.count, Planes::tangents);
+    set_to_zero(y, layout, tile.count, planes_);
   else
-    kernels_->forward(op.plan(), rigid, x.data, x.rows, y.data, y.rows, y.first, thread.kernel.data());
+    kernels_->forward(op.plan(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(thread, op, rigid));
   // Of a part of the edges the value is none of the sum's.
   const FeatureRows<R> part{thread.row.reserve(layout.row_size()), 1, 0};
-  for_moving_edges(tile, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
-    kernels_->forward(op.plan(), moving, x.data, x.rows, part.data, 1, 0, thread.kernel.data());
+  for_moving_edges(thread, tile, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
+    kernels_->forward(op.plan(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(thread, op, moving));
     const FeatureRows<R> sum{y.data, y.rows, y.first + a};
     for (int g = 0; g < layout.num_groups(); g++) {
       const R *from = part.group(layout.group(g));
       R *to = sum.group(layout.group(g));
-      layout.group(g).for_numbers(Planes::tangents, [&](int begin, int count) {
+      layout.group(g).for_numbers(plane_of(moving.direction), [&](int begin, int count) {
         for (int k = begin; k < begin + count; k++) to[k] += from[k];
       });
     }
@@ -590,7 +610,7 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
           continue;
         }
         const FeatureLayout &layout = plan_.features[l->output].layout;
-        if (planes_ == Planes::tangents) {
+        if (tangents_alone()) {
           if (!l->accumulate) set_to_zero(y, layout, tile.count, planes_);
           continue;
         }
@@ -607,46 +627,55 @@ void ModelKokkos<T, G>::forward_stage(Thread &thread, const Stage &stage) {
         const ConvolutionOp<T> &convolution = *std::get<std::unique_ptr<ConvolutionOp<T>>>(op);
         const FeatureRows<R> y = rows_of(thread, tile, c->output, false);
         const FeatureRows<R> x = rows_of(thread, tile, c->input, false);
-        if (planes_ == Planes::tangents && convolution.has_rigid_kernels()) {
+        if (tangents_alone() && convolution.has_rigid_kernels()) {
           forward_tangents(thread, step, tile, x, y);
           continue;
         }
         for_runs(convolution, tile, [&](const Tile &run) {
-          const ConvEdges<T> edges = run_edges(thread, step, run);
-          kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - tile.first,
-                            thread.kernel.data());
+          for (int d = 0; d < num_directions(); d++) {
+            const ConvEdges<T> edges = run_edges(thread, step, run, d);
+            kernels_->forward(convolution.plan(), edges, x.data, x.rows, y.data, y.rows,
+                              y.first + run.first - tile.first, kernel_scratch(thread, convolution, edges));
+          }
         });
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
-        std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
-                                        rows_of(thread, tile, g->output, false));
+        for (int d = 0; d < num_directions(); d++)
+          std::get<GateOp<T>>(op).forward(*kernels_, tile.count, rows_of(thread, tile, g->input, false),
+                                          rows_of(thread, tile, g->output, false), d);
       } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
         NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
-        n.density.forward(tile.count, rows_of(thread, tile, d->input, false), rows_of(thread, tile, d->output, false),
-                          density_edges(thread, n.density.radial_set(), tile), n.norm.data() + tile.first);
+        for (int k = 0; k < num_directions(); k++)
+          n.density.forward(tile.count, rows_of(thread, tile, d->input, false), rows_of(thread, tile, d->output, false),
+                            density_edges(thread, n.density.radial_set(), tile, k),
+                            n.norm.data() + k * num_owned() + tile.first, k);
       } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
         const ContractionOp<T> &c = *std::get<std::unique_ptr<ContractionOp<T>>>(op);
-        c.forward(*kernels_, rows_of(thread, tile, s->input, false), rows_of(thread, tile, s->output, false),
-                  contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)));
+        for (int d = 0; d < num_directions(); d++)
+          c.forward(*kernels_, rows_of(thread, tile, s->input, false), rows_of(thread, tile, s->output, false),
+                    contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)), d);
       } else if (std::get_if<Readout>(&layer)) {
         ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureGroup &group = plan_.features[r.feature].layout.group(r.group);
         const R *x = rows_of(thread, tile, r.feature, false).group(group) + r.channel;
         constexpr int P = PLANES<T>;
-        R *adjoint = r.adjoint->data();
         // In float64: this sum is the energy.
         double *in = reinterpret_cast<double *>(
                    thread.kernel.reserve(sizeof(double) * P * (2 * r.mul + r.network.scratch_size()))),
                *gradient = in + P * r.mul;
-        for (int a = 0; a < tile.count; a++) {
-          const int i = tile.first + a;
-          for (int p = 0; p < P; p++)
-            for (int u = 0; u < r.mul; u++)
-              in[p * r.mul + u] = x[static_cast<int64_t>(a) * group.width() + p * group.channels + u];
-          const double scale = scale_shift_.scale[receiver_species_[i]];
-          energy_.data()[i] += scale * r.network.template value_and_gradient<D>(in, gradient, gradient + P * r.mul);
-          for (int u = 0; u < P * r.mul; u++)
-            adjoint[static_cast<int64_t>(i) * P * r.mul + u] = static_cast<R>(scale * gradient[u]);
-        }
+        for (int a = 0; a < tile.count; a++)
+          for (int d = 0; d < num_directions(); d++) {
+            const int i = tile.first + a, plane[2] = {0, 1 + d};
+            R *adjoint = r.adjoint->data() + static_cast<int64_t>(i) * plan_.planes * r.mul;
+            for (int p = 0; p < P; p++)
+              for (int u = 0; u < r.mul; u++)
+                in[p * r.mul + u] = x[static_cast<int64_t>(a) * group.width() + plane[p] * group.channels + u];
+            const double scale = scale_shift_.scale[receiver_species_[i]];
+            const D energy = scale * r.network.template value_and_gradient<D>(in, gradient, gradient + P * r.mul);
+            if (d == 0) energy_.data()[i] += energy;
+            for (int p = 0; p < P; p++)
+              for (int u = 0; u < r.mul; u++)
+                adjoint[plane[p] * r.mul + u] = static_cast<R>(scale * gradient[p * r.mul + u]);
+          }
       }
     }
   }
@@ -667,46 +696,58 @@ void ModelKokkos<T, G>::backward_convolution(Thread &thread, const Step &step, c
   if (writes_receivers(step)) {
     own_adj = rows_of(thread, tile, layer.input, true);
     const FeatureLayout &layout = plan_.features[layer.input].layout;
-    if (step.adjoint == Step::Adjoint::overwrite) set_to_zero(own_adj, layout, tile.count, Planes::all);
+    if (step.adjoint == Step::Adjoint::overwrite) set_to_zero(own_adj, layout, tile.count, planes_);
     own_adj.first = 0;
   }
   for_runs(op, tile, [&](const Tile &run) {
-    const ConvEdges<T> edges = run_edges(thread, step, run);
-    const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
+    const int64_t begin = edges_.begin()[run.first], count = edges_.begin()[run.first + run.count] - begin;
     const int num_y = op.plan().num_y;
-    T *y_adj = thread.y_adj.reserve(count * num_y);
+    const int64_t size = count * num_y;
+    T *y_adj = thread.y_adj.reserve(num_directions() * size);
     const auto backward = [&](const ConvEdges<T> &part, int64_t out_row, T *part_y_adj) {
       kernels_->backward(op.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj, slab.data,
-                         slab.rows, edge_slab_row_.data(), thread.kernel.data());
+                         slab.rows, edge_slab_row_.data(), kernel_scratch(thread, op, part));
     };
     const int64_t out_row = out_adj.first + run.first - tile.first;
-    if (planes_ == Planes::tangents && op.has_rigid_kernels()) {
-      backward(rigid_edges(thread, run, edges), out_row, y_adj);
-      for_moving_edges(run, edges, [&](int a, const ConvEdges<T> &moving, int64_t before) {
-        backward(moving, out_row + a, y_adj + before * num_y);
+    if (tangents_alone() && op.has_rigid_kernels()) {
+      const ConvEdges<T> edges = run_edges(thread, step, run);
+      ConvEdges<T> rigid = rigid_edges(thread, run, edges);
+      rigid.y_adj_distance = size;
+      backward(rigid, out_row, y_adj);
+      for_moving_edges(thread, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t before) {
+        backward(moving, out_row + a, y_adj + moving.direction * size + before * num_y);
       });
     } else {
-      backward(edges, out_row, y_adj);
+      for (int d = 0; d < num_directions(); d++) backward(run_edges(thread, step, run, d), out_row, y_adj + d * size);
     }
     if (op.network()) {
       const NetworkEdges<T, G> of = network_edges(thread, step, run);
       op.network()->backward(*kernels_, of, thread.radial.data(), thread.weights.data(),
                              {y_adj, num_y, own_adj, slab, of.receiver_row, edge_slab_row_.data() + begin});
     }
-    G *adjoint = edges_.adjoint() + begin * num_y;
-    for (int64_t k = 0; k < count * num_y; k++) adjoint[k] += static_cast<G>(y_adj[k]);
+    for (int d = 0; d < num_directions(); d++) {
+      G *adjoint = edges_.adjoint(d) + begin * num_y;
+      for (int64_t k = 0; k < size; k++) adjoint[k] += static_cast<G>(y_adj[d * size + k]);
+    }
   });
 }
 
-// With kept values: layers whose backward pass replaces their input by its adjoint find it where its adjoint goes.
+// With kept values: layers whose backward pass replaces their input by its adjoint, in one direction, find it where its
+// adjoint goes.
 template <class T, class G>
-void ModelKokkos<T, G>::begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature) {
+void ModelKokkos<T, G>::begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature, int direction) {
   if (!plan_.keeps_values) return;
   const FeatureLayout &layout = plan_.features[feature].layout;
   const FeatureRows<R> x = rows_of(thread, tile, feature, false), x_adj = rows_of(thread, tile, feature, true);
-  for (int g = 0; g < layout.num_groups(); g++)
-    std::copy_n(x.group(layout.group(g)), static_cast<int64_t>(tile.count) * layout.group(g).width(),
-                x_adj.group(layout.group(g)));
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const FeatureGroup &group = layout.group(g);
+    for (int64_t a = 0; a < tile.count; a++)
+      for (const Planes planes : {Planes{0, 1}, plane_of(direction)})
+        group.for_numbers(planes, [&](int first, int count) {
+          std::copy_n(x.group(group) + a * group.width() + first, count,
+                      x_adj.group(group) + a * group.width() + first);
+        });
+  }
 }
 
 // Whether the backward pass of a convolution writes adjoints of its receivers too, not of senders alone.
@@ -738,21 +779,27 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
       } else if (std::get_if<Convolution>(&layer)) {
         backward_convolution(thread, *step, tile);
       } else if (const auto *g = std::get_if<Gate>(&layer)) {
-        begin_adjoint_in_place(thread, tile, g->input);
-        std::get<GateOp<T>>(op).backward(*kernels_, tile.count, rows_of(thread, tile, g->output, true),
-                                         rows_of(thread, tile, g->input, true));
+        for (int d = 0; d < num_directions(); d++) {
+          begin_adjoint_in_place(thread, tile, g->input, d);
+          std::get<GateOp<T>>(op).backward(*kernels_, tile.count, rows_of(thread, tile, g->output, true),
+                                           rows_of(thread, tile, g->input, true), d);
+        }
       } else if (const auto *d = std::get_if<DensityNormalization>(&layer)) {
         const NormalizationOp &n = *std::get<std::unique_ptr<NormalizationOp>>(op);
-        const DensityEdges<G> edges = density_edges(thread, n.density.radial_set(), tile);
-        begin_adjoint_in_place(thread, tile, d->input);
-        n.density.backward(tile.count, rows_of(thread, tile, d->input, true), rows_of(thread, tile, d->output, true),
-                           edges, n.norm.data() + tile.first, edges_.adjoint() + edges.edge_begin[0] * edges_.num_y(),
-                           edges_.num_y());
+        for (int k = 0; k < num_directions(); k++) {
+          const DensityEdges<G> edges = density_edges(thread, n.density.radial_set(), tile, k);
+          begin_adjoint_in_place(thread, tile, d->input, k);
+          n.density.backward(tile.count, rows_of(thread, tile, d->input, true), rows_of(thread, tile, d->output, true),
+                             edges, n.norm.data() + k * num_owned() + tile.first,
+                             edges_.adjoint(k) + edges.edge_begin[0] * edges_.num_y(), edges_.num_y(), k);
+        }
       } else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
         const ContractionOp<T> &c = *std::get<std::unique_ptr<ContractionOp<T>>>(op);
-        begin_adjoint_in_place(thread, tile, s->input);
-        c.backward(*kernels_, rows_of(thread, tile, s->input, true), rows_of(thread, tile, s->output, true),
-                   contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)));
+        for (int d = 0; d < num_directions(); d++) {
+          begin_adjoint_in_place(thread, tile, s->input, d);
+          c.backward(*kernels_, rows_of(thread, tile, s->input, true), rows_of(thread, tile, s->output, true),
+                     contraction_order(thread, c, tile), thread.kernel.reserve(c.scratch_bytes(*kernels_)), d);
+        }
       } else if (std::get_if<Readout>(&layer)) {
         const ReadoutOp &r = std::get<ReadoutOp>(op);
         const FeatureLayout &layout = plan_.features[r.feature].layout;
@@ -760,10 +807,10 @@ void ModelKokkos<T, G>::backward_stage(Thread &thread, const Stage &stage) {
         if (!add) set_to_zero(x_adj, layout, tile.count, planes_);
         R *xa = x_adj.group(layout.group(r.group)) + r.channel;
         for (int a = 0; a < tile.count; a++)
-          for (int p = planes_ == Planes::all ? 0 : 1; p < PLANES<T>; p++)
+          for (int p = planes_.begin; p < planes_.end; p++)
             for (int u = 0; u < r.mul; u++)
               xa[static_cast<int64_t>(a) * layout.group(r.group).width() + p * layout.group(r.group).channels + u] +=
-                  r.adjoint->data()[(static_cast<int64_t>(tile.first + a) * PLANES<T> + p) * r.mul + u];
+                  r.adjoint->data()[(static_cast<int64_t>(tile.first + a) * plan_.planes + p) * r.mul + u];
       }
     }
   }
@@ -862,7 +909,7 @@ void ModelKokkos<T, G>::gather_senders(int s) {
       std::fill_n(x_adj, size, R(0));    // blocks that start no path keep this
       const R *out_adj = rows_of(thread, {0, num_owned()}, layer.output, true).data;
       kernels_->backward_gather(op.plan(), edges, x.data, x.rows, first, out_adj, num_owned(), x_adj, count, 0,
-                                thread.kernel.data());
+                                kernel_scratch(thread, op, edges));
       if (op.network() && op.network()->reads_sender()) {
         for (int64_t e = 0; e < n; e++) sender_row[e] -= first;    // in x_adj
         op.network()->backward(
@@ -890,14 +937,15 @@ void ModelKokkos<T, G>::add_repulsion() {
     Kokkos::parallel_for("equi:repulsion", Kokkos::RangePolicy<HostExec>(0, num_owned()), [&](int i) {
       const int species = receiver_species_[i];
       const double scale = r.is_scaled ? scale_shift_.scale[species] : 1.0;
-      for (int64_t e = edges_.begin()[i]; e < edges_.begin()[i + 1]; e++) {
-        double first, second;
-        const G distance = edges_.distance()[e];
-        const double energy = r.pair.energy(species, edges_.sender_species()[e], value_of(distance), &first, &second);
-        const double along = tangent_of(distance);
-        energy_.data()[i] += scale * make_number<D>(energy, first * along);
-        edges_.adjoint()[e * edges_.num_y()] += static_cast<G>(scale * make_number<D>(first, second * along));
-      }
+      for (int64_t e = edges_.begin()[i]; e < edges_.begin()[i + 1]; e++)
+        for (int d = 0; d < num_directions(); d++) {
+          double first, second;
+          const G distance = edges_.distance(d)[e];
+          const double energy = r.pair.energy(species, edges_.sender_species()[e], value_of(distance), &first, &second);
+          const double along = tangent_of(distance);
+          if (d == 0) energy_.data()[i] += scale * make_number<D>(energy, first * along);
+          edges_.adjoint(d)[e * edges_.num_y()] += static_cast<G>(scale * make_number<D>(first, second * along));
+        }
     });
 }
 
@@ -908,11 +956,13 @@ template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
   const bool backward = request.forces || request.force_tangents;
-  planes_ = values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial
-                ? Planes::tangents
-                : Planes::all;
+  const bool tangents_alone =
+      values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial;
+  if (request.num_directions > (tangents_alone ? max_directions() : 1))
+    throw std::logic_error("more directions than an evaluation takes at a time");
+  planes_ = tangents_alone ? Planes{1, 1 + request.num_directions} : Planes{0, PLANES<T>};
   values_are_kept_ = false;
-  edges_.build(request.positions, request.direction);
+  edges_.build(request);
   result.num_edges = edges_.size();
   check_memory(memory_estimate(edges_.size()), options_);
   reserve();
@@ -948,7 +998,8 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
       // What remote rows had is in the sums now, which must not get the kept values another time.
       if (plan_.keeps_values)
         set_to_zero(FeatureRows<R>{exchanged_adjoint(s), neighborhood_->num_rows, num_owned()},
-                    plan_.features[stage.exchanged_input].layout, neighborhood_->num_rows - num_owned(), Planes::all);
+                    plan_.features[stage.exchanged_input].layout, neighborhood_->num_rows - num_owned(),
+                    {0, plan_.planes});
     }
     edges_.finish(request, result);
   }

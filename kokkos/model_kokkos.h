@@ -42,6 +42,7 @@ class ModelKokkos : public Evaluator {
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   std::size_t memory_bytes() const override;
+  int max_directions() const override { return plan_.keeps_values ? plan_.planes - 1 : 1; }
 
  private:
   struct Tile {
@@ -65,7 +66,7 @@ class ModelKokkos : public Evaluator {
   };
   struct NormalizationOp {
     DensityOp<T> density;
-    Buffer<D> norm;    // [N]
+    Buffer<D> norm;    // [directions][N]
   };
   using Op = std::variant<std::monostate, LinearOp<R>, std::unique_ptr<ConvolutionOp<T>>, GateOp<T>,
                           std::unique_ptr<NormalizationOp>, std::unique_ptr<ContractionOp<T>>, ReadoutOp>;
@@ -90,7 +91,7 @@ class ModelKokkos : public Evaluator {
   void backward_stage(Thread &thread, const Stage &stage);
   // Per edge of a tile, null if there is one function for all.
   const int *tile_functions(Thread &thread, const RadialSet &set, const Tile &tile);
-  DensityEdges<G> density_edges(Thread &thread, const RadialSet &set, const Tile &tile);
+  DensityEdges<G> density_edges(Thread &thread, const RadialSet &set, const Tile &tile, int direction);
   SpeciesOrder contraction_order(Thread &thread, const ContractionOp<T> &op, const Tile &tile);
   void add_repulsion();
   template <class F>
@@ -100,15 +101,16 @@ class ModelKokkos : public Evaluator {
   ConvEdges<T> rigid_edges_of_moving_senders(Thread &thread, const Step &step, const Tile &tile,
                                              const ConvEdges<T> &edges);
   template <class F>
-  void for_moving_edges(const Tile &tile, const ConvEdges<T> &edges, const F &f);
+  void for_moving_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges, const F &f);
   void forward_tangents(Thread &thread, const Step &step, const Tile &tile, FeatureRows<R> x, FeatureRows<R> y);
-  void begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature);
+  void begin_adjoint_in_place(Thread &thread, const Tile &tile, int feature, int direction);
   NetworkEdges<T, G> network_edges(Thread &thread, const Step &step, const Tile &run);
   RadialRows<R> network_weights(Thread &thread, const ConvolutionOp<T> &op, const NetworkEdges<T, G> &of,
                                 int *table_row, T *fraction, R *bins_per_length);
-  ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run);
+  ConvEdges<T> run_edges(Thread &thread, const Step &step, const Tile &run, int direction = 0);
   ConvEdges<T> conv_edges(Thread &thread, const ConvolutionOp<T> &op, int count, const int64_t *begin,
                           const int *other_row, const T *harmonics, const RadialRows<R> &radial);
+  char *kernel_scratch(Thread &thread, const ConvolutionOp<T> &op, const ConvEdges<T> &edges);
   bool writes_receivers(const Step &step) const;
   void backward_convolution(Thread &thread, const Step &step, const Tile &tile);
   void add_slabs(int stage);
@@ -119,6 +121,10 @@ class ModelKokkos : public Evaluator {
   }
   const FeaturePieces<R> &pieces(int feature, R *data);    // valid until the next call
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+  // Of the evaluation at hand. With values there is one direction at most.
+  bool tangents_alone() const { return planes_.begin > 0; }
+  int num_directions() const { return tangents_alone() ? planes_.count() : 1; }
+  static Planes plane_of(int direction) { return {1 + direction, 2 + direction}; }    // of duals
 
   Model model_;
   EvaluatorOptions options_;
@@ -159,7 +165,7 @@ class ModelKokkos : public Evaluator {
   Buffer<D> energy_;
 
   bool values_are_kept_ = false;    // of the positions of the last evaluation
-  Planes planes_ = Planes::all;     // that the evaluation at hand is to compute
+  Planes planes_{0, 1};             // that the evaluation at hand is to compute
   std::vector<char> row_moves_;     // whether the input of the stage's convolution has tangents that are not 0
 };
 

@@ -64,13 +64,18 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int vectors = xg.num_vectors(planes), x_first = xg.first_vector(planes), x_stride = xg.vector_stride(planes),
-              y_first = yg.first_vector(planes), y_stride = yg.vector_stride(planes);
     const bool written = add || !(transpose ? p.first_in : p.first_out);
     const std::vector<AlignedVector<T>> &weight = transpose ? p.transposed : p.weight;
+    const auto multiply = [&](int64_t n, const T *from, const AlignedVector<T> &w, T beta, T *to) {
+      if (xg.is_all(planes))
+        gemm(false, n * xg.irrep.dim() * xg.planes, yg.channels, xg.channels, from, w.data(), beta, to);
+      else
+        for (int k = planes.begin; k < planes.end; k++)
+          gemm(false, n * xg.irrep.dim(), yg.channels, xg.channels, from + k * xg.channels, w.data(), beta,
+               to + k * yg.channels, xg.stride(), yg.stride());
+    };
     if (!per_species_) {
-      gemm(false, count * vectors, yg.channels, xg.channels, x.group(xg) + x_first, weight[0].data(),
-           T(written ? 1 : 0), y.group(yg) + y_first, x_stride, y_stride);
+      multiply(count, x.group(xg), weight[0], T(written ? 1 : 0), y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
       T *xs = scratch, *ys = scratch + count * xg.width();
@@ -81,8 +86,7 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
         for (int k = 0; k < n; k++)
           std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
                       x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
-        gemm(false, static_cast<int64_t>(n) * vectors, yg.channels, xg.channels, xs + x_first, weight[s].data(), T(0),
-             ys + y_first, x_stride, y_stride);
+        multiply(n, xs, weight[s], T(0), ys);
         for (int k = 0; k < n; k++) {
           T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
           const T *from = ys + static_cast<int64_t>(k) * yg.width();
@@ -101,7 +105,7 @@ template <class T>
 void LinearOp<T>::forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
                           Planes planes) const {
   apply(count, x, y, false, accumulate_, species, scratch, planes);
-  if (planes == Planes::tangents) return;    // a bias has none
+  if (planes.begin > 0) return;    // tangents have no bias
   for (int g = 0; g < out_.num_groups(); g++) {
     if (bias_[g].empty()) continue;
     const FeatureGroup &group = out_.group(g);
@@ -149,23 +153,24 @@ GateOp<T>::GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout
 }
 
 template <class T>
-GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x) const {
+GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x, int direction) const {
   const FeatureGroup &gi = in_.group(t.in), &go = out_.group(t.out);
+  const int plane = 1 + direction;
   GateCall<T> c{};
   c.activation = t.activation;
   c.scale = t.scale;
   c.mul = t.mul;
   c.dim = gi.irrep.dim();
   c.rows = count;
-  c.z = make_pointer<T>(z.group(gi) + t.in_channel, gi.channels);
+  c.z = make_pointer<T>(z.group(gi) + t.in_channel, plane * gi.channels);
   c.z_width = gi.width();
   c.z_stride = gi.stride();
   if (t.gate >= 0) {
     const FeatureGroup &gate = in_.group(t.gate);
-    c.gate = make_pointer<T>(z.group(gate) + t.gate_channel, gate.channels);
+    c.gate = make_pointer<T>(z.group(gate) + t.gate_channel, plane * gate.channels);
     c.gate_width = gate.width();
   }
-  c.x = make_pointer<T>(x.group(go) + t.out_channel, go.channels);
+  c.x = make_pointer<T>(x.group(go) + t.out_channel, plane * go.channels);
   c.x_width = go.width();
   c.x_stride = go.stride();
   c.padding = padded(t.mul) - t.mul;
@@ -173,17 +178,18 @@ GateCall<T> GateOp<T>::call(const Term &t, int64_t count, FeatureRows<R> z, Feat
 }
 
 template <class T>
-void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
+void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
+                        int direction) const {
   // Only read.
   const FeatureRows<R> rows{const_cast<R *>(z.data), z.rows, z.first};
-  for (const Term &t : terms_) kernels.gate_forward(call(t, count, rows, x));
+  for (const Term &t : terms_) kernels.gate_forward(call(t, count, rows, x, direction));
 }
 
 template <class T>
-void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj,
-                         FeatureRows<R> z) const {
+void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z,
+                         int direction) const {
   const FeatureRows<R> rows{const_cast<R *>(x_adj.data), x_adj.rows, x_adj.first};
-  for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows));
+  for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows, direction));
   for (const Unread &u : unread_) {
     const FeatureGroup &g = in_.group(u.group);
     R *rows = z.group(g);

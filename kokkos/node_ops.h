@@ -52,10 +52,10 @@ class LinearOp {
 
   // y (+)= x W (+ b). species is read only if per_species(). Other planes than these are neither read nor written.
   void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
-               Planes planes = Planes::all) const;
+               Planes planes) const;
   // x_adj (+)= y_adj W^T
   void backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add, SpeciesOrder species,
-                T *scratch, Planes planes = Planes::all) const;
+                T *scratch, Planes planes) const;
 
   struct Product {
     int in, out;                                 // groups
@@ -90,9 +90,12 @@ class GateOp {
 
  public:
   GateOp(const Gate &gate, const FeatureLayout &in, const FeatureLayout &out);
-  void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
+  // direction: of duals, whose tangents are in plane 1 + direction.
+  void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
+               int direction = 0) const;
   // z is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
+  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z,
+                int direction = 0) const;
 
   struct Term {
     int in, out, gate;    // groups; gate = -1 for scalars
@@ -111,7 +114,7 @@ class GateOp {
   const FeatureLayout &out() const { return out_; }
 
  private:
-  GateCall<T> call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x) const;
+  GateCall<T> call(const Term &t, int64_t count, FeatureRows<R> z, FeatureRows<R> x, int direction) const;
 
   FeatureLayout in_, out_;
   std::vector<Term> terms_;

@@ -15,7 +15,7 @@
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 7;
+constexpr int UNIT_KERNEL_ABI = 8;
 
 // Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
 constexpr int CHANNEL_PAD = 16;
@@ -67,9 +67,15 @@ struct UnitCall {
   // With weights of edges: null, or where the derivative by each weight goes, in the places of the weights. May be the
   // weights themselves, which are then replaced.
   Pointer<T> weights_adj;
-  Pointer<T> d;            // scratch [num_d * channels]
+  Pointer<T> d;            // scratch [num_d * channels], for rigid_backward with a plane for each direction
   Pointer<T> x_adj;        // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
   const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead
+
+  // Rigid kernels of duals take several directions at a time. The planes of their tangents follow those of the values
+  // at equal distances: direction k of p is at p.value + (1 + k) * p.distance. The values in y_adj are not read.
+  int directions;
+  int64_t y_adj_distance;    // between the y_adj of two directions
+  Real<T> *edge_weights;     // scratch [2 * paths * channels], backward
 };
 
 template <class T>
@@ -83,7 +89,7 @@ struct UnitKernel {
   void (*backward[3])(const UnitCall<T> &);
   void (*gather[3])(const UnitCall<T> &);
   // Null for plain numbers. Of duals with quintic tables, for edges that do not move, whose fractions and harmonics
-  // have no tangents: the tangents of what forward and backward write, and nothing else.
+  // have no tangents: the tangents of what forward and backward write, and nothing else, in all directions.
   void (*rigid_forward)(const UnitCall<T> &);
   void (*rigid_backward)(const UnitCall<T> &);
 };

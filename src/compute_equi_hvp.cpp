@@ -109,8 +109,9 @@ void ComputeEquiHVP::compute_peratom() {
     read_component(k);
     for (int i = 0; i < nlocal; i++) vector_[i][k] = component_[i];
   }
-  pair_->hessian_vector(reinterpret_cast<const double(*)[3]>(vector_.data()),
-                        reinterpret_cast<double(*)[3]>(product_.data()));
+  const auto *v = reinterpret_cast<const double(*)[3]>(vector_.data());
+  auto *hv = reinterpret_cast<double(*)[3]>(product_.data());
+  pair_->hessian_vectors(1, &v, &hv);
   for (int i = 0; i < nlocal; i++)
     for (int k = 0; k < 3; k++) array_atom[i][k] = (atom->mask[i] & groupbit) ? product_[i][k] : 0.0;
 }

@@ -102,7 +102,7 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
   const Options options = parse(narg - 3, arg + 3, lmp);
 
   const double start = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name, true);
+  equi::LammpsHessian hessian(lmp, name, 3);
   const int igroup = hessian.find_group(arg[0]), me = comm->me;
   const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
 
@@ -156,7 +156,7 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
     std::vector<double> rows[3];    // [natoms][3], on rank 0
   };
   std::map<int, Orbit> orbits;
-  equi::LammpsHessian::Vectors v, hv;
+  equi::LammpsHessian::Vectors v[3], hv[3];
   size_t done = 0;
   int printed = 0;
   for (const bigint i : rows) {
@@ -164,12 +164,14 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
     if (orbit.atom < 0) {
       orbit.atom = static_cast<int>(i);
       for (int alpha = 0; alpha < 3; alpha++) {
-        v.assign(atom->nlocal + 1, {});
+        v[alpha].assign(atom->nlocal + 1, {});
         for (int a = 0; a < atom->nlocal; a++)
-          if (atom->tag[a] == i + 1) v[a][alpha] = 1.0;
-        hessian.multiply(v, hv);
+          if (atom->tag[a] == i + 1) v[alpha][a][alpha] = 1.0;
+      }
+      hessian.multiply(3, v, hv);
+      for (int alpha = 0; alpha < 3; alpha++) {
         local.clear();
-        for (const auto &h : hv) local.insert(local.end(), h.begin(), h.end());
+        for (const auto &h : hv[alpha]) local.insert(local.end(), h.begin(), h.end());
         orbit.rows[alpha] = hessian.gather(3, local);
         if (me != 0) orbit.rows[alpha].clear();
       }

@@ -68,7 +68,7 @@ void EquiModes::command(int narg, char **arg) {
     error->all(FLERR, "{}: the number of modes, tolerance, products and seed must be positive", name);
 
   const double start_time = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name, false);
+  equi::LammpsHessian hessian(lmp, name);
   const int igroup = hessian.find_group(arg[0]), nlocal = atom->nlocal, me = comm->me;
   std::vector<int> mine;    // atoms of the group
   std::vector<double> root_mass;
@@ -88,7 +88,7 @@ void EquiModes::command(int narg, char **arg) {
     v.assign(nlocal + 1, {});
     for (size_t a = 0; a < mine.size(); a++)
       for (int k = 0; k < 3; k++) v[mine[a]][k] = x[3 * a + k] / root_mass[a];
-    hessian.multiply(v, hv);
+    hessian.multiply(1, &v, &hv);
     for (size_t a = 0; a < mine.size(); a++)
       for (int k = 0; k < 3; k++) y[3 * a + k] = hv[mine[a]][k] / root_mass[a];
   };

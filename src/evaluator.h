@@ -23,9 +23,10 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
-  // With directional: the evaluation keeps what further directions at the same positions can use, at some memory
-  // (EvaluationRequest::same_positions). Without effect with `deterministic` and on a device.
-  bool keep_values = false;
+  // With directional: if not 0, the evaluation keeps what further directions at the same positions can use, and takes
+  // at most so many of them at a time, at some memory (EvaluationRequest::same_positions). Without effect where it
+  // cannot: Evaluator::max_directions().
+  int kept_directions = 0;
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
   // up. 0: no limit. TorchModel knows none.
@@ -47,14 +48,27 @@ struct EvaluationRequest {
   const double (*direction)[3] = nullptr;    // [atoms]; null: zero
   double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
   // On all ranks: nothing has moved since the last call, which made force_tangents too. With
-  // EvaluatorOptions::keep_values and neither forces nor virials wanted, tangents alone are then computed.
+  // EvaluatorOptions::kept_directions and neither forces nor virials wanted, tangents alone are then computed.
   bool same_positions = false;
+  // With same_positions up to Evaluator::max_directions(), else 1: `direction` and `force_tangents` have an array for
+  // each, so many atoms apart.
+  int num_directions = 1;
+  int64_t direction_distance = 0;
+
+  // The same for one of the directions.
+  EvaluationRequest along(int d) const {
+    EvaluationRequest one = *this;
+    one.num_directions = 1;
+    if (direction) one.direction += d * direction_distance;
+    if (force_tangents) one.force_tangents += d * direction_distance;
+    return one;
+  }
 };
 
 struct EvaluationResult {
   double energy = 0.0;            // sum over this rank's receivers, eV
   double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
-  double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the direction
+  double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
   int64_t num_edges = 0;
 };
 
@@ -104,6 +118,8 @@ class Evaluator {
   // Collective through exchange. An EvaluationError found on one rank is thrown after the last exchange, so that no
   // rank waits; all outputs of that rank are then undefined.
   virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
+  // That evaluate() takes at a time where nothing has moved, all with values that are kept. 1 where none are.
+  virtual int max_directions() const { return 1; }
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;
   // Bytes held by the evaluation for the present neighborhood.

@@ -25,7 +25,7 @@ using namespace LAMMPS_NS;
 
 namespace equi {
 
-LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, bool keep_values)
+LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_directions)
     : Pointers(lmp), command_(command) {
   if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
   pair_ = dynamic_cast<PairEqui *>(force->pair);
@@ -35,7 +35,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, bool keep_
   if (!atom->tag_consecutive()) error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms", command);
   if (modify->n_post_force_any > 0 && comm->me == 0)
     error->warning(FLERR, "{} leaves out what fixes add to forces", command);
-  pair_->init_hessian(keep_values);
+  pair_->init_hessian(kept_directions);
   lmp->init();
 
   // Ghosts and neighbours of the atoms as they are, as at the setup of a run.
@@ -54,12 +54,17 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, bool keep_
   neighbor->ago = 1;    // atoms stay where they are: the pair style may keep what it makes of the list
 }
 
-void LammpsHessian::multiply(const Vectors &v, Vectors &hv) {
-  hv.resize(atom->nlocal + 1);    // one at least, so that there is an address
-  pair_->hessian_vector(reinterpret_cast<const double(*)[3]>(v.data()), reinterpret_cast<double(*)[3]>(hv.data()),
-                        !is_first_);
+void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
+  std::vector<const double(*)[3]> from;
+  std::vector<double(*)[3]> to;
+  for (int k = 0; k < count; k++) {
+    hv[k].resize(atom->nlocal + 1);    // one at least, so that there is an address
+    from.push_back(reinterpret_cast<const double(*)[3]>(v[k].data()));
+    to.push_back(reinterpret_cast<double(*)[3]>(hv[k].data()));
+  }
+  pair_->hessian_vectors(count, from.data(), to.data(), !is_first_);
   is_first_ = false;
-  hv.resize(atom->nlocal);
+  for (int k = 0; k < count; k++) hv[k].resize(atom->nlocal);
 }
 
 int LammpsHessian::find_group(const std::string &id) const {

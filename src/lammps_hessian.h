@@ -27,13 +27,14 @@ namespace equi {
 class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
   // Checks that pair style equi is all there is, applies the init() of LAMMPS, and sets up ghosts and neighbours.
-  // command: for error messages. keep_values: memory for the sake of vectors of which few atoms have components that
-  // are not 0; all products after the first then cost less. Collective, as all that follows.
-  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, bool keep_values);
+  // command: for error messages. kept_directions: if not 0, memory for the sake of vectors of which few atoms have
+  // components that are not 0; products after the first, of so many vectors at a time, then cost less. Collective, as
+  // all that follows.
+  LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0);
 
-  // H v and v of this rank's atoms, [nlocal].
+  // H v for each of `count` vectors; v and H v of this rank's atoms, [nlocal].
   using Vectors = std::vector<std::array<double, 3>>;
-  void multiply(const Vectors &v, Vectors &hv);
+  void multiply(int count, const Vectors *v, Vectors *hv);
 
   int find_group(const std::string &id) const;
   bool in_group(int igroup, int atom_index) const;

@@ -525,10 +525,12 @@ void PairEqui::finish_first_evaluation() {
    second derivatives
 ------------------------------------------------------------------------- */
 
-void PairEqui::init_hessian(bool keep_values) {
+void PairEqui::init_hessian(int kept_directions) {
   impl->wants_hessian = true;
-  if (keep_values && !impl->keeps_values) impl->directional.reset();
-  impl->keeps_values = impl->keeps_values || keep_values;
+  if (kept_directions > impl->kept_directions) {
+    impl->directional.reset();
+    impl->kept_directions = kept_directions;
+  }
   if (impl->evaluator) make_directional();
 }
 
@@ -538,7 +540,7 @@ void PairEqui::make_directional() {
   if (!impl->directional) {
     equi::EvaluatorOptions options = impl->options;
     options.directional = true;
-    options.keep_values = impl->keeps_values;
+    options.kept_directions = impl->kept_directions;
     std::string fault;
     try {
       impl->directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
@@ -556,7 +558,7 @@ void PairEqui::make_directional() {
   share_buffer_sizes();
 }
 
-void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3], bool same_positions) {
+void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
   update_neighborhood();
   if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
   impl->directional_is_set = true;
@@ -566,33 +568,45 @@ void PairEqui::hessian_vector(const double (*v)[3], double (*hv)[3], bool same_p
   const std::vector<int> &atom_row = impl->atom_row;
   auto &rows = impl->row_values;
   const auto pieces = [&] { return equi::FeaturePieces<double>{{rows.data()->data(), 3}}; };
-  rows.assign(impl->neighborhood.num_rows + 1, {});
-  for (int i = 0; i < nlocal; i++)
-    if (atom_row[i] >= 0) std::copy_n(v[i], 3, rows[atom_row[i]].data());
-  impl->exchange->forward(pieces());
-  impl->direction.assign(nall + 1, {});
-  for (int i = 0; i < nall; i++)
-    if (atom_row[i] >= 0) impl->direction[i] = rows[atom_row[i]];
+  for (int done = 0, batch; done < count; done += batch) {
+    batch = same_positions ? std::min(count - done, impl->directional->max_directions()) : 1;
+    impl->direction.assign(static_cast<size_t>(nall + 1) * batch, {});
+    for (int d = 0; d < batch; d++) {
+      rows.assign(impl->neighborhood.num_rows + 1, {});
+      for (int i = 0; i < nlocal; i++)
+        if (atom_row[i] >= 0) std::copy_n(v[done + d][i], 3, rows[atom_row[i]].data());
+      impl->exchange->forward(pieces());
+      for (int i = 0; i < nall; i++)
+        if (atom_row[i] >= 0) impl->direction[static_cast<size_t>(nall + 1) * d + i] = rows[atom_row[i]];
+    }
 
-  impl->tangents.assign(nall + 1, {});
-  equi::EvaluationRequest request;
-  request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
-  request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
-  request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
-  request.same_positions = same_positions;
-  try {
-    impl->directional->evaluate(request, *impl->exchange);
-  } catch (const std::exception &e) {
-    evaluation_error(e);
+    impl->tangents.assign(static_cast<size_t>(nall + 1) * batch, {});
+    equi::EvaluationRequest request;
+    request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+    request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
+    request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+    request.same_positions = same_positions;
+    request.num_directions = batch;
+    request.direction_distance = nall + 1;
+    try {
+      impl->directional->evaluate(request, *impl->exchange);
+    } catch (const std::exception &e) {
+      evaluation_error(e);
+    }
+    same_positions = true;
+
+    for (int d = 0; d < batch; d++) {
+      const auto *tangents = impl->tangents.data() + static_cast<size_t>(nall + 1) * d;
+      rows.assign(impl->neighborhood.num_rows + 1, {});
+      for (int i = 0; i < nall; i++)
+        if (atom_row[i] >= 0)
+          for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += tangents[i][k];
+      impl->exchange->reverse(pieces());
+      for (int i = 0; i < nlocal; i++)
+        for (int k = 0; k < 3; k++)
+          hv[done + d][i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
+    }
   }
-
-  rows.assign(impl->neighborhood.num_rows + 1, {});
-  for (int i = 0; i < nall; i++)
-    if (atom_row[i] >= 0)
-      for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += impl->tangents[i][k];
-  impl->exchange->reverse(pieces());
-  for (int i = 0; i < nlocal; i++)
-    for (int k = 0; k < 3; k++) hv[i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
 }
 
 /* ---------------------------------------------------------------------- */

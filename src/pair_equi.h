@@ -41,12 +41,13 @@ class PairEqui : public Pair {
   double init_one(int, int) override;
   double memory_usage() override;
 
-  // Second derivatives, for commands and computes. hessian_vector() writes H v, in LAMMPS's units, for v [nlocal][3], H
-  // the matrix of second derivatives of this style's energy by the positions at hand. Collective. init_hessian() comes
-  // before the init() of LAMMPS or, in a compute, within it: LAMMPS then sizes its buffers. keep_values: the evaluation
-  // uses memory so that products after the first, said to be at the same positions, cost less.
-  void init_hessian(bool keep_values = false);
-  void hessian_vector(const double (*v)[3], double (*hv)[3], bool same_positions = false);
+  // Second derivatives, for commands and computes. hessian_vectors() writes H v, in LAMMPS's units, for each of `count`
+  // vectors v [nlocal][3], H the matrix of second derivatives of this style's energy by the positions at hand.
+  // Collective. init_hessian() comes before the init() of LAMMPS or, in a compute, within it: LAMMPS then sizes its
+  // buffers. kept_directions: if not 0, the evaluation uses memory so that products after the first, of so many vectors
+  // at a time, cost less. same_positions: nothing has moved since the last call.
+  void init_hessian(int kept_directions = 0);
+  void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
 
   int pack_forward_comm(int, int *, double *, int, int *) override;
   void unpack_forward_comm(int, int, double *) override;

@@ -39,7 +39,8 @@ struct PairEqui::Impl {
   std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
   std::vector<int> type_species;         // [ntypes+1], -1 for NULL
   std::unique_ptr<equi::Evaluator> evaluator;
-  bool wants_hessian = false, keeps_values = false;
+  bool wants_hessian = false;
+  int kept_directions = 0;
   std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
   double energy_unit = 1.0;                        // LAMMPS's units per eV
 

@@ -14,7 +14,8 @@ struct KokkosOptions {
   bool radial_exact = false;
   bool deterministic = false;
   InstructionSet set = best_instruction_set();
-  bool directional = false, keep_values = false;
+  bool directional = false;
+  int kept_directions = 0;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -23,7 +24,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.radial_exact = k.radial_exact;
   options.deterministic = k.deterministic;
   options.directional = k.directional;
-  options.keep_values = k.keep_values;
+  options.kept_directions = k.kept_directions;
   if (k.directional) {
     if (k.precision == Precision::double_)
       return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, k.set);
