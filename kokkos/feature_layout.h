@@ -25,6 +25,7 @@ struct Planes {
   int begin, end;
   int count() const { return end - begin; }
 };
+constexpr Planes VALUES{0, 1};
 
 struct FeatureGroup {
   Irrep irrep;

@@ -742,7 +742,7 @@ void ModelKokkos<T, G>::begin_adjoint_in_place(Thread &thread, const Tile &tile,
   for (int g = 0; g < layout.num_groups(); g++) {
     const FeatureGroup &group = layout.group(g);
     for (int64_t a = 0; a < tile.count; a++)
-      for (const Planes planes : {Planes{0, 1}, plane_of(direction)})
+      for (const Planes planes : {VALUES, plane_of(direction)})
         group.for_numbers(planes, [&](int first, int count) {
           std::copy_n(x.group(group) + a * group.width() + first, count,
                       x_adj.group(group) + a * group.width() + first);

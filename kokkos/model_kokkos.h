@@ -165,7 +165,7 @@ class ModelKokkos : public Evaluator {
   Buffer<D> energy_;
 
   bool values_are_kept_ = false;    // of the positions of the last evaluation
-  Planes planes_{0, 1};             // that the evaluation at hand is to compute
+  Planes planes_ = VALUES;          // that the evaluation at hand is to compute
   std::vector<char> row_moves_;     // whether the input of the stage's convolution has tangents that are not 0
 };
 

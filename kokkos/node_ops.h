@@ -52,10 +52,10 @@ class LinearOp {
 
   // y (+)= x W (+ b). species is read only if per_species(). Other planes than these are neither read nor written.
   void forward(int64_t count, FeatureRows<const T> x, FeatureRows<T> y, SpeciesOrder species, T *scratch,
-               Planes planes) const;
+               Planes planes = VALUES) const;
   // x_adj (+)= y_adj W^T
   void backward(int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add, SpeciesOrder species,
-                T *scratch, Planes planes) const;
+                T *scratch, Planes planes = VALUES) const;
 
   struct Product {
     int in, out;                                 // groups

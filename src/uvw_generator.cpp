@@ -103,7 +103,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
   text.line("      const V lanes[] = {%s};", names("a%d", outputs * d3).c_str());
   text.line("      constexpr int index[] = {%s};", names("%d", outputs * d3).c_str());
   text.line("      T sums[%d] = {};", outputs * d3);
-  text.line("      add_sums_of_lanes<T, T>(lanes, index, sums);");
+  text.line("      add_sums_of_lanes<T>(lanes, index, sums);");
   text.line("      T *o = u.out + a * u.out_width + w;");
   for (int c = 0; c < d3; ++c)
     for (int k = 0; k < outputs; ++k) text.line("      o[%d * u.out_stride + %d] += sums[%d];", c, k, k * d3 + c);
@@ -182,7 +182,7 @@ void apply(Text &text, const UnitSchedule &u) {
   }
   text.line("        const V sums[] = {%s};", sums.c_str());
   text.line("        constexpr int index[] = {%s};", index.c_str());
-  text.line("        add_sums_of_lanes<T, T>(sums, index, u.y_adj + e * u.num_y);");
+  text.line("        add_sums_of_lanes<T>(sums, index, u.y_adj + e * u.num_y);");
   text.line("    }");
 }
 

@@ -154,6 +154,12 @@ double total_energy(const ImageStructure &s, const double strain[3][3]) {
   return energy;
 }
 
+EvaluationRequest at(const std::vector<Vector3> &positions) {
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(positions.data());
+  return request;
+}
+
 template <class T, class G>
 struct Sums {
   std::vector<Vector3> forces;
@@ -165,7 +171,7 @@ template <class T, class G>
 Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial) {
   Edges<T, G> edges(EDGE_LMAX, CUTOFF);
   edges.set_neighborhood(s.neighborhood);
-  edges.build(reinterpret_cast<const double(*)[3]>(s.positions.data()));
+  edges.build(at(s.positions));
   for (int64_t e = 0; e < edges.size(); ++e) {
     const double r = edges.distance()[e];
     double sum = 1.0;
@@ -288,7 +294,7 @@ TEST(Edges, pairs_within_the_cutoff_and_no_others_are_edges) {
   const Neighborhood &n = c.images.neighborhood;
   Edges<double, double> edges(EDGE_LMAX, CUTOFF);
   edges.set_neighborhood(n);
-  edges.build(reinterpret_cast<const double(*)[3]>(c.images.positions.data()));
+  edges.build(at(c.images.positions));
   int64_t e = 0;
   for (int i = 0; i < n.num_receivers; ++i) {
     EXPECT_EQ(edges.begin()[i], e);
@@ -338,7 +344,7 @@ TEST(Edges, the_closest_pair_below_the_limit_is_named) {
   s.positions[1][0] += 0.75 * MIN_DISTANCE;
   Edges<float, float> edges(EDGE_LMAX, CUTOFF);
   edges.set_neighborhood(s.neighborhood);
-  edges.build(reinterpret_cast<const double(*)[3]>(s.positions.data()));
+  edges.build(at(s.positions));
   EXPECT_EQ(edges.collision().atom_i + edges.collision().atom_j, 9);
   EXPECT_NEAR(edges.collision().distance, 0.25 * MIN_DISTANCE, 1e-12);
 }

@@ -20,6 +20,8 @@ using namespace equi::testing;
 constexpr double SUM_ROUNDING = 1e-12;
 // Central differences of forces, relative to the largest component of H v.
 constexpr double DIFFERENCES = 1e-7;
+// Of evaluators that keep values.
+constexpr int KEPT_DIRECTIONS = 4;
 // Weights and slopes in float32 through three layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
 
@@ -28,6 +30,20 @@ double dot(const std::vector<Vector3> &a, const std::vector<Vector3> &b) {
   for (size_t i = 0; i < a.size(); ++i)
     for (int k = 0; k < 3; ++k) sum += a[i][k] * b[i][k];
   return sum;
+}
+
+std::vector<Vector3> joined(const std::vector<std::vector<Vector3>> &parts) {
+  std::vector<Vector3> all;
+  for (const auto &part : parts) all.insert(all.end(), part.begin(), part.end());
+  return all;
+}
+
+// Layers whose values cannot be kept.
+bool reads_features(const Model &model) {
+  return std::any_of(model.layers.begin(), model.layers.end(), [](const Layer &layer) {
+    const auto *c = std::get_if<Convolution>(&layer);
+    return c && c->radial.reads_features();
+  });
 }
 
 KokkosOptions with_direction(KokkosOptions options) {
@@ -105,11 +121,12 @@ TEST_P(Directional, ranks_agree_with_one_rank) {
   }
 }
 
-// With kept values: directions of single atoms, of all, and none, after another one; on one rank and on several.
+// With kept values: directions of single atoms, of all, and none, after another one; one at a time and as many as go
+// together; on one rank and on several.
 TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
   const ImageStructure images = structure.images(model.cutoff);
   KokkosOptions kept = with_direction(options);
-  kept.keep_values = true;
+  kept.kept_directions = KEPT_DIRECTIONS;
   const Evaluation first = along(direction);
   const auto expect_along = [&](const std::vector<Vector3> &v, const Evaluation &e, const std::string &name) {
     const Evaluation expected = along(v);
@@ -133,8 +150,26 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
     expect_along(v, evaluate_whole(*evaluator, images, &v, true), "atom " + std::to_string(i));
   }
   expect_along(direction, evaluate_whole(*evaluator, images, &direction, true), "all");
+  const int most = evaluator->max_directions();
+  EXPECT_EQ(most, options.deterministic || reads_features(model) ? 1 : KEPT_DIRECTIONS);
+  const std::vector<Vector3> at_rest(structure.size(), Vector3{});
+  std::vector<std::vector<Vector3>> directions = {of_atom(1), at_rest, direction, of_atom(5)};
+  directions.resize(most);
+  std::vector<std::vector<Vector3>> tangents;
+  for (const auto &v : directions) tangents.push_back(along(v).force_tangents);
+  const std::vector<Vector3> together = joined(directions), expected = joined(tangents);
+  const auto expect_together = [&](const Evaluation &e, const std::string &name) {
+    EXPECT_LT(largest_difference(e.force_tangents, expected), SUM_ROUNDING * largest_force(first.force_tangents))
+        << name;
+  };
+  expect_together(evaluate_whole(*evaluator, images, &together, true), "together");
+  const std::vector<Vector3> one = of_atom(0);
+  expect_along(one, evaluate_whole(*evaluator, images, &one, true), "one after several");
   const Evaluation none = evaluate_whole(*evaluator, images, nullptr, true);
   EXPECT_EQ(largest_force(none.force_tangents), 0.0);
+  if (most > 1) {
+    EXPECT_THROW(evaluate_whole(*make_kokkos(model, kept), images, &together), std::logic_error);
+  }
 
   const std::vector<RankPart> parts = split_structure(images, {3, 0, 1, 1, 3, 0, 3, 1}, 4);
   std::vector<std::unique_ptr<Evaluator>> evaluators;
@@ -147,6 +182,7 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_along(v, e, "4 ranks, atom " + std::to_string(i));
   }
+  expect_together(evaluate_ranks(evaluators, parts, structure.size(), group, &together, true), "4 ranks, together");
 }
 
 TEST_P(Directional, mixed_precision_is_near_double) {
@@ -187,13 +223,19 @@ TEST(DirectionalKernels, instruction_sets_agree) {
       EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents), allowed)
           << tiny.name << " " << instruction_set_name(set);
 
-      options.keep_values = true;
+      options.kept_directions = KEPT_DIRECTIONS;
       const auto kept = make_kokkos(model, options);
-      options.keep_values = false;
+      options.kept_directions = 0;
       evaluate_whole(*kept, images, &direction);
       const Evaluation along_one = evaluate_whole(*kept, images, &of_one_atom, true);
       EXPECT_LT(largest_difference(along_one.force_tangents, expected_of_one.force_tangents), allowed)
           << tiny.name << " " << instruction_set_name(set) << ", kept values";
+      if (kept->max_directions() == 1) continue;
+      const std::vector<Vector3> both = joined({of_one_atom, direction});
+      EXPECT_LT(largest_difference(evaluate_whole(*kept, images, &both, true).force_tangents,
+                                   joined({expected_of_one.force_tangents, expected.force_tangents})),
+                allowed)
+          << tiny.name << " " << instruction_set_name(set) << ", two directions";
     }
   }
 }

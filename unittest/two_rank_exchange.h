@@ -226,7 +226,8 @@ struct Evaluation {
 };
 
 // One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
-// real atoms, for an evaluator that takes one; or null. same_positions: as in EvaluationRequest, for tangents alone.
+// real atoms, for an evaluator that takes one; or null; or several, one after the other, as force_tangents then are.
+// same_positions: as in EvaluationRequest, for tangents alone.
 inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions, const std::vector<int> &real_atom,
                      GhostExchange &exchange, std::mutex &mutex, Evaluation &sum,
                      const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
@@ -244,10 +245,15 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
     request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
     request.virial = true;
   }
-  std::vector<Vector3> directions(num_atoms, Vector3{}), tangents(num_atoms, Vector3{});
+  const size_t num_real = sum.forces.size(),
+               num_directions = direction && num_real > 0 ? direction->size() / num_real : 1;
+  std::vector<Vector3> directions(num_directions * num_atoms, Vector3{}), tangents(directions);
   if (direction) {
-    for (size_t a = 0; a < num_atoms; ++a)
-      if (real_atom[a] >= 0) directions[a] = (*direction)[real_atom[a]];
+    for (size_t d = 0; d < num_directions; ++d)
+      for (size_t a = 0; a < num_atoms; ++a)
+        if (real_atom[a] >= 0) directions[d * num_atoms + a] = (*direction)[d * num_real + real_atom[a]];
+    request.num_directions = static_cast<int>(num_directions);
+    request.direction_distance = static_cast<int64_t>(num_atoms);
     request.direction = reinterpret_cast<const double(*)[3]>(directions.data());
     request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
   }
@@ -258,16 +264,22 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   sum.energy_tangent += result.energy_tangent;
   sum.num_edges += result.num_edges;
   for (int k = 0; k < 6; ++k) sum.virial[k] += result.virial[k];
+  sum.force_tangents.resize(num_directions * num_real, Vector3{});
   for (size_t a = 0; a < num_atoms; ++a) {
     const int i = real_atom[a];
+    for (size_t d = 0; d < num_directions; ++d)
+      for (int k = 0; k < 3; ++k) {
+        const double t = tangents[d * num_atoms + a][k];
+        if (i < 0)
+          sum.bystander_force += std::fabs(t);
+        else
+          sum.force_tangents[d * num_real + i][k] += t;
+      }
     if (i < 0) {
-      for (int k = 0; k < 3; ++k) sum.bystander_force += std::fabs(forces[a][k]) + std::fabs(tangents[a][k]);
+      for (int k = 0; k < 3; ++k) sum.bystander_force += std::fabs(forces[a][k]);
       continue;
     }
-    for (int k = 0; k < 3; ++k) {
-      sum.forces[i][k] += forces[a][k];
-      sum.force_tangents[i][k] += tangents[a][k];
-    }
+    for (int k = 0; k < 3; ++k) sum.forces[i][k] += forces[a][k];
     sum.atom_energy[i] += atom_energy[a];
     for (int k = 0; k < 9; ++k) sum.atom_virial[i][k] += atom_virial[a][k];
   }
