@@ -34,9 +34,8 @@ class Edges {
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
   const G *distance(int direction = 0) const { return distance_.data() + direction * size_; }
-  const T *harmonics(int direction = 0) const {
-    return harmonics_.data() + direction * num_y_ * size_;
-  }    // [E][num_y]
+  // [E][num_y]
+  const T *harmonics(int direction = 0) const { return harmonics_.data() + direction * num_y_ * size_; }
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
   G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * size_; }
 

@@ -227,7 +227,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.add("\n");
 }
 
-// D of all paths for the channels from c, from the components of g that load(component, path) loads.
+// D of all paths for the channels from c, stored at d. g: where the cotangents of path %d lie.
 void generate_d(Text &text, const UnitSchedule &u, const char *g, const char *d) {
   int base = 0;
   for (size_t q = 0; q < u.paths.size(); ++q) {
@@ -353,7 +353,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
 
 // A path of edges that do not move, primes being tangents: p'[m1] += w S'[m1] with S'[m1] = sum_m2 y[m2] D'[m1,m2];
 // with z[m2] = sum_m1 (x'[m1] D[m1,m2] + x[m1] D'[m1,m2]) then b'[m2] += w z[m2] and r' += (dw/df) sum_m2 y[m2] z[m2]:
-// three products for each D where duals take four. x is read with its tangents e, and D with its, f.
+// three products for each D where duals take four. In the text t is x' and h is D'.
 void generate_rigid_products(Text &text, const PathSchedule &p, int d1, int first_d) {
   const int y0 = p.l2 * p.l2, d2 = 2 * p.l2 + 1;
   if (p.is_scalar_product()) {
