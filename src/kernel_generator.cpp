@@ -250,7 +250,12 @@ void begin_harmonic_sums(Text &text, const std::vector<int> &harmonics) {
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
 }
-void end_harmonic_sums(Text &text, const std::vector<int> &harmonics, const char *to) {
+// The ends of the loops over the channels of an edge: p goes to x_adj, the sums to what `add` says.
+void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add) {
+  text.line("      if (x_adj) {");
+  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
+  text.line("      }");
+  text.line("    }");
   std::string sums = "r", index = "0";
   for (int h : harmonics) {
     sums += text_of(", b%d", h);
@@ -258,7 +263,7 @@ void end_harmonic_sums(Text &text, const std::vector<int> &harmonics, const char
   }
   text.line("    const V sums[] = {%s};", sums.c_str());
   text.line("    constexpr int index[] = {%s};", index.c_str());
-  text.line("    %s", to);
+  text.line("    %s", add);
 }
 
 void generate_backward(Text &text, const UnitSchedule &u) {
@@ -341,11 +346,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
-  text.line("      if (x_adj) {");
-  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
-  text.line("      }");
-  text.line("    }");
-  end_harmonic_sums(text, harmonics, "add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
+  end_channels(text, harmonics, d1, "add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
   text.line("  }");
   text.line("}");
   text.add("\n");
@@ -444,12 +445,8 @@ void generate_rigid_backward(Text &text, const UnitSchedule &u) {
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
-  text.line("      if (x_adj) {");
-  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
-  text.line("      }");
-  text.line("    }");
-  end_harmonic_sums(
-      text, harmonics,
+  end_channels(
+      text, harmonics, d1,
       "add_sums_of_tangents<T>(sums, index, u.y_adj + k * u.y_adj_distance + static_cast<int64_t>(e) * u.num_y);");
   text.line("    }");
   text.line("  }");
