@@ -77,13 +77,18 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
   const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
   host->set_neighborhood(s.neighborhood);
   device->set_neighborhood(s.neighborhood);
-  const Results expected = evaluate(*host, s), found = evaluate(*device, s), again = evaluate(*device, s);
+  // The second evaluation of a small system is recorded, the third replayed.
+  const Results expected = evaluate(*host, s), found = evaluate(*device, s), again = evaluate(*device, s),
+                third = evaluate(*device, s);
   const int num_atoms = s.neighborhood.num_receivers;
   double force = 0.0, virial = 0.0;
   for (size_t a = 0; a < s.positions.size(); ++a)
     for (int k = 0; k < 3; ++k) force = std::max(force, std::fabs(found.forces[a][k] - expected.forces[a][k]));
   for (int k = 0; k < 6; ++k) virial = std::max(virial, std::fabs(found.sums.virial[k] - expected.sums.virial[k]));
-  const bool repeats = found.sums.energy == again.sums.energy && found.forces == again.forces;
+  const auto repeats_in = [&](const Results &other) {
+    return found.sums.energy == other.sums.energy && found.forces == other.forces;
+  };
+  const bool repeats = repeats_in(again) && repeats_in(third);
   std::printf("precision,atoms,energy,force,virial,repeats\n%s,%d,%.3e,%.3e,%.3e,%s\n", precision, num_atoms,
               std::fabs(found.sums.energy - expected.sums.energy) / num_atoms, force, virial / num_atoms,
               repeats ? "yes" : "no");
@@ -103,7 +108,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
   DeviceBuffer<Exec, double> positions;
   const int64_t size = 3 * static_cast<int64_t>(s.positions.size());
   copy_to_device(exec, positions.reserve(size), s.positions.data()->data(), size);
-  edges.set_neighborhood(exec, neighborhood, {0, num_atoms}, {0, num_atoms});
+  edges.set_neighborhood(exec, neighborhood, {0, num_atoms}, {0, num_atoms}, true);
   edges.build(exec, positions.data());
   DeviceConvScratch<Exec, T> scratch;
   std::mt19937 random(1);
@@ -129,10 +134,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     fill(y_adj, num_atoms * out.row_size());
     const FeatureRows<T> x_rows{x.data(), rows, 0}, y_rows{y.data(), num_atoms, 0},
         y_adj_rows{y_adj.data(), num_atoms, 0};
-    const DeviceEdgeChunk receivers{
-        num_atoms, edges.begin(), 0, edges.size(), nullptr, is_fixed ? edges.sender_species() : edges.sender_row()};
-    const DeviceEdgeChunk senders{num_atoms,    edges.sender_begin(), 0,
-                                  edges.size(), edges.sender_edge(),  edges.sender_receiver()};
+    const DeviceEdgeChunk receivers = edges.receivers(0, 0, num_atoms, is_fixed),
+                          senders = edges.senders(0, 0, num_atoms);
     const auto prepare = [&](const DeviceEdgeChunk &chunk, bool with_forms) {
       convolution.prepare(exec, chunk, edges.distance(), edges.pair(), edges.harmonics(), with_forms, scratch);
     };
@@ -148,8 +151,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
       prepare(senders, true);
       convolution.gather_senders(exec, senders, y_adj_rows, {x_adj.data(), num_atoms, 0}, scratch);
     });
-    const double ns = 1e9 / static_cast<double>(edges.size());
-    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.size()),
+    const double ns = 1e9 / static_cast<double>(edges.room());
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),
                 ns * forward, ns * backward, ns * gather);
     std::fflush(stdout);
   }
@@ -161,12 +164,30 @@ void count_launch(const char *label, std::uint32_t, std::uint64_t *) {
   num_launches += std::strcmp(label, "equi:gemm") != 0;
 }
 
-// Sizes grow until the memory or the time is used up.
+// The shortest time of an evaluation in seconds, after a few.
+double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
+  double best = 1e300;
+  int evaluations = 0;
+  for (const auto turn = Clock::now(); evaluations < 3 || (seconds_since(turn) < 1.0 && evaluations < 100);
+       ++evaluations) {
+    const auto one = Clock::now();
+    evaluate(evaluator, s);
+    best = std::min(best, seconds_since(one));
+  }
+  return best;
+}
+
+// Sizes grow until the memory or the time is used up. Launches are those of an evaluation that is not replayed. Small
+// systems are timed with graphs and without.
 void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
+  constexpr int SMALL = 4096;    // atoms, whose launches are recorded
   const auto begin = Clock::now();
   options.memory_limit = 0.95 * memory_available();
   const auto evaluator = make_device_evaluator(model, options);
-  std::printf("precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches\n");
+  options.graphs = false;
+  auto without_graphs = make_device_evaluator(model, options);
+  std::printf(
+      "precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches,ms_without_graphs\n");
   Kokkos::Tools::Experimental::set_begin_parallel_for_callback(count_launch);
   Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(count_launch);
   Kokkos::Tools::Experimental::set_begin_parallel_scan_callback(count_launch);
@@ -177,24 +198,24 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
     evaluator->set_neighborhood(s.neighborhood);
     const int num_atoms = s.neighborhood.num_receivers;
     int64_t num_edges = 0;
+    const int before = num_launches;
     try {
       num_edges = evaluate(*evaluator, s).sums.num_edges;
     } catch (const MemoryLimitError &) {
       break;
     }
-    double best = 1e300;
-    int evaluations = 0, launches = 0;
-    for (const auto turn = Clock::now(); evaluations < 3 || (seconds_since(turn) < 1.0 && evaluations < 100);
-         ++evaluations) {
-      const int before = num_launches;
-      const auto one = Clock::now();
-      evaluate(*evaluator, s);
-      best = std::min(best, seconds_since(one));
-      launches = num_launches - before;
-    }
-    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d\n", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
+    const int launches = num_launches - before;
+    const double best = shortest_evaluation(*evaluator, s);
+    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
                 1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
                 1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms, launches);
+    if (num_atoms <= SMALL) {
+      without_graphs->set_neighborhood(s.neighborhood);
+      std::printf("%.4f", 1e3 * shortest_evaluation(*without_graphs, s));
+    } else {
+      without_graphs.reset();    // its memory is wanted
+    }
+    std::printf("\n");
     std::fflush(stdout);
     longest = seconds_since(size_begin);
   }

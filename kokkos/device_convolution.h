@@ -30,8 +30,8 @@ class DeviceUnits {
   int forms_width() const { return forms_width_; }
   int part_size() const { return part_size_; }
 
-  // forms [count][forms_width] of the edges at positions first .. from y [E][num_y]; edge as in DeviceEdgeChunk.
-  void make_forms(const Exec &exec, const int64_t *edge, int64_t first, int64_t count, const T *y, T *forms) const;
+  // forms [count][forms_width] of a chunk's edges from y [E][num_y].
+  void make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y, T *forms) const;
 
   // The kernels of all units. `call` has what does not depend on the unit, and the arrays of all units; the rest
   // follows from prepare(call, unit, paths, their number, numbers before the input block). out_row: the first row of

@@ -12,15 +12,16 @@ namespace {
 
 template <class T>
 struct FormsKernel {
-  const int64_t *edge;
-  int64_t first;
+  DeviceEdgeChunk chunk;
   int width, num_y;
   const int *begin, *y_index;
   const Real<T> *value;
   const T *y;
   T *forms;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t c = n / width, e = edge ? edge[first + c] : first + c;
+    const int64_t position = chunk.first + n / width;
+    if (!chunk.contains(position)) return;
+    const int64_t e = chunk.edge_at(position);
     const int k = static_cast<int>(n % width);
     T sum = 0;
     for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
@@ -30,12 +31,14 @@ struct FormsKernel {
 
 template <class T, class G, class Sums>
 struct AddPartsKernel {
+  DeviceEdgeChunk chunk;
   int num_y;
   Sums sums;
   const Real<T> *bins_per_length;
   G *y_adj;    // of the chunk's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
+    if (!chunk.contains(chunk.first + c)) return;
     const int k = static_cast<int>(n % num_y);
     const T total = sums(c, k);
     y_adj[n] += static_cast<G>(k == 0 ? total * bins_per_length[c] : total);
@@ -172,12 +175,12 @@ int DeviceUnits<Exec, T, Kernel>::num_generic() const {
 // ------------------------------------------------------------------------------------------------------------
 
 template <class Exec, class T, class Kernel>
-void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const int64_t *edge, int64_t first, int64_t count,
-                                              const T *y, T *forms) const {
+void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y,
+                                              T *forms) const {
   if (forms_width_ == 0) return;
-  Kokkos::parallel_for("equi:forms", DeviceRange<Exec>(exec, 0, count * forms_width_),
-                       FormsKernel<T>{edge, first, forms_width_, num_y_, form_begin_.data(), form_y_.data(),
-                                      form_value_.data(), y, forms});
+  Kokkos::parallel_for(
+      "equi:forms", DeviceRange<Exec>(exec, 0, chunk.count * forms_width_),
+      FormsKernel<T>{chunk, forms_width_, num_y_, form_begin_.data(), form_y_.data(), form_value_.data(), y, forms});
 }
 
 template <class Exec, class T>
@@ -190,12 +193,11 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
   R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
     const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
-    const int64_t *edge = chunk.edge;
-    const int64_t first = chunk.first;
     const int rows = rows_per_bin();
     Kokkos::parallel_for(
         "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          const int64_t e = edge ? edge[first + c] : first + c;
+          if (!chunk.contains(chunk.first + c)) return;
+          const int64_t e = chunk.edge_at(chunk.first + c);
           const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
           const R per_length = static_cast<R>(1.0 / place.spacing);
           table_row[c] = place.bin * rows;
@@ -223,8 +225,7 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
-  if (with_forms)
-    units_.make_forms(exec, chunk.edge, chunk.first, n, y, scratch.forms.reserve(n * units_.forms_width()));
+  if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
 }
 
 template <class Exec, class T, class Kernel>
@@ -314,8 +315,8 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
                         });
   Kokkos::parallel_for(
       "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
-      AddPartsKernel<T, G, typename Units::Sums>{num_y, units_.sums(parts, chunk.count), scratch.bins_per_length.data(),
-                                                 y_adj + chunk.first * num_y});
+      AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
+                                                 scratch.bins_per_length.data(), y_adj + chunk.first * num_y});
 }
 
 template <class Exec, class T>

@@ -12,6 +12,9 @@ namespace equi {
 namespace {
 
 cublasHandle_t HANDLE = nullptr;
+// What cuBLAS recommends for Hopper. Of its own it would allocate memory within recorded work (device_recorder.h).
+constexpr std::size_t WORKSPACE_BYTES = 32 << 20;
+void *WORKSPACE = nullptr;
 
 void check(cublasStatus_t status, const char *call) {
   if (status != CUBLAS_STATUS_SUCCESS)
@@ -20,6 +23,7 @@ void check(cublasStatus_t status, const char *call) {
 
 cublasHandle_t handle_on(const Kokkos::Cuda &exec) {
   check(cublasSetStream(HANDLE, exec.cuda_stream()), "cublasSetStream");
+  check(cublasSetWorkspace(HANDLE, WORKSPACE, WORKSPACE_BYTES), "cublasSetWorkspace");    // the stream resets it
   return HANDLE;
 }
 
@@ -55,11 +59,13 @@ template <>
 void start_device_dense(const Kokkos::Cuda &) {
   if (HANDLE) return;
   check(cublasCreate(&HANDLE), "cublasCreate");
+  WORKSPACE = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("equi:cublas", WORKSPACE_BYTES);
   // TF32 would cost three of seven digits of the forces.
   check(cublasSetMathMode(HANDLE, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
   Kokkos::push_finalize_hook([] {
     cublasDestroy(HANDLE);
     HANDLE = nullptr;
+    Kokkos::kokkos_free<Kokkos::CudaSpace>(WORKSPACE);
   });
 }
 

@@ -74,6 +74,7 @@ void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &c
     const int num_coefficients = op_.radial_set().num_coefficients();
     Kokkos::parallel_for(
         "equi:density", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          if (!chunk.contains(first + c)) return;
           const D r = static_cast<D>(distance[first + c]);
           const auto place = find.place(value_of(r), pair[first + c]);
           const double *row = powers + static_cast<int64_t>(place.bin) * num_coefficients;
@@ -131,8 +132,7 @@ void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &c
     const FeatureGroup &group = op_.layout().group(g);
     const auto to = make_pointer<T>(x.group(group), group.channels);
     const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
-    Kokkos::parallel_for("equi:row_products",
-                         Kokkos::TeamPolicy<Exec>(exec, chunk.num_atoms, DeviceTraits<Exec>::LANES, 1),
+    Kokkos::parallel_for("equi:row_products", DeviceTeams<Exec>(exec, chunk.num_atoms, DeviceTraits<Exec>::LANES, 1),
                          RowProducts<Exec, T>{GroupNumbers<T>(group), to, from, g > 0, dot});
     normalize<T>(exec, chunk.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
   }

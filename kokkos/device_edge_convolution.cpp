@@ -28,6 +28,8 @@ struct OrderedEdges {
   int64_t count;
   const int64_t *begin;
   const int *edge, *other_row;
+
+  DeviceEdgeChunk as_chunk() const { return {num_nodes, begin, 0, count, nullptr, other_row}; }
 };
 
 OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t count, int64_t num_nodes,
@@ -208,7 +210,7 @@ struct DeviceEdgeUnits {
     T *forms = nullptr;
     if (with_forms) {
       forms = take<T>(work, edges.count * units.forms_width());
-      units.make_forms(exec, nullptr, 0, edges.count, ordered, forms);
+      units.make_forms(exec, edges.as_chunk(), ordered, forms);
     }
     return {ordered, fraction, forms};
   }

@@ -55,8 +55,10 @@ DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species
 template <class Exec, class T, class G>
 void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n,
                                                const std::vector<int> &receiver_cuts,
-                                               const std::vector<int64_t> &sender_cuts) {
+                                               const std::vector<int64_t> &sender_cuts, bool is_counted) {
   neighborhood_ = &n;
+  is_counted_ = is_counted;
+  if (!is_counted) return;
   num_receiver_cuts_ = static_cast<int>(receiver_cuts.size());
   std::vector<int64_t> cuts(receiver_cuts.begin(), receiver_cuts.end());
   cuts.insert(cuts.end(), sender_cuts.begin(), sender_cuts.end());
@@ -90,21 +92,24 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
   int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_places + 1);
   begins(exec, before, n.first.data(), n.num_receivers, begin);
   begins(exec, transposed_before, n.sender_first.data(), num_places, sender_begin);
-  const int64_t *cut_row = cut_row_.data();
-  int64_t *cut_edge = cut_edge_.data();
-  const int num_receiver_cuts = num_receiver_cuts_;
-  Kokkos::parallel_for(
-      "equi:edge_cuts", DeviceRange<Exec>(exec, 0, host_cuts_.size()),
-      KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
-  copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
-  size_ = host_cuts_[num_receiver_cuts_ - 1];
+  room_ = num_candidates;
+  if (is_counted_) {
+    const int64_t *cut_row = cut_row_.data();
+    int64_t *cut_edge = cut_edge_.data();
+    const int num_receiver_cuts = num_receiver_cuts_;
+    Kokkos::parallel_for(
+        "equi:edge_cuts", DeviceRange<Exec>(exec, 0, host_cuts_.size()),
+        KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
+    copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
+    room_ = host_cuts_[num_receiver_cuts_ - 1];
+  }
 
-  int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_),
-      *pair = pair_.reserve(size_);
-  G *distance = distance_.reserve(size_), *direction = direction_.reserve(3 * size_);
-  T *y = harmonics_.reserve(num_y_ * size_);
-  adjoint_.reserve(num_y_ * size_);
-  force_.reserve(3 * size_);
+  int *sender_row = sender_row_.reserve(room_), *sender_species = sender_species_.reserve(room_),
+      *pair = pair_.reserve(room_);
+  G *distance = distance_.reserve(room_), *direction = direction_.reserve(3 * room_);
+  T *y = harmonics_.reserve(num_y_ * room_);
+  adjoint_.reserve(num_y_ * room_);
+  force_.reserve(3 * room_);
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
   Kokkos::parallel_reduce(
@@ -138,8 +143,8 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
       Closest(closest_));
 
   const int slice_size = n.slice_size;
-  int64_t *sender_edge = sender_edge_.reserve(size_);
-  int *sender_receiver = sender_receiver_.reserve(size_);
+  int64_t *sender_edge = sender_edge_.reserve(room_);
+  int *sender_receiver = sender_receiver_.reserve(room_);
   Kokkos::parallel_for(
       "equi:edges_of_senders", DeviceRange<Exec>(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
         const int64_t p = transposed_before[k], c = transposed[k];
@@ -150,15 +155,32 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
 }
 
 template <class Exec, class T, class G>
-Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec) const {
-  typename Closest::value_type closest;
-  copy_to_host(exec, &closest, closest_.data(), 1);
-  if (size_ == 0 || !(closest.val < MIN_DISTANCE)) return {};
+DeviceEdgeChunk DeviceEdges<Exec, T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
+  const int64_t before = is_counted_ ? host_cuts_[cut] : 0, after = is_counted_ ? host_cuts_[cut + 1] : room_;
+  return {num_atoms, begin_.data() + first,
+          before,    after - before,
+          nullptr,   by_species ? sender_species_.data() : sender_row_.data()};
+}
+
+template <class Exec, class T, class G>
+DeviceEdgeChunk DeviceEdges<Exec, T, G>::senders(int cut, int64_t first_place, int num_atoms) const {
+  const int64_t *cuts = is_counted_ ? host_cuts_.data() + num_receiver_cuts_ + cut : nullptr;
+  const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
+  return {num_atoms,
+          sender_begin_.data() + first_place,
+          before,
+          after - before,
+          sender_edge_.data(),
+          sender_receiver_.data()};
+}
+
+template <class Exec, class T, class G>
+Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec, int64_t candidate, double distance) const {
   int receiver_row, receiver, sender;
-  copy_to_host(exec, &receiver_row, neighborhood_->candidate_receiver.data() + closest.loc, 1);
+  copy_to_host(exec, &receiver_row, neighborhood_->candidate_receiver.data() + candidate, 1);
   copy_to_host(exec, &receiver, neighborhood_->receiver.data() + receiver_row, 1);
-  copy_to_host(exec, &sender, neighborhood_->sender_atom.data() + closest.loc, 1);
-  return {receiver, sender, closest.val};
+  copy_to_host(exec, &sender, neighborhood_->sender_atom.data() + candidate, 1);
+  return {receiver, sender, distance};
 }
 
 template <class Exec, class T, class G>
@@ -175,8 +197,10 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
 
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
+  const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   Kokkos::parallel_for(
-      "equi:edge_forces", DeviceRange<Exec>(exec, 0, size_), KOKKOS_LAMBDA(int64_t e) {
+      "equi:edge_forces", DeviceRange<Exec>(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+        if (e >= begin[N]) return;
         const G *u = direction + 3 * e, *ya = adjoint + num_y * e;
         G g[3] = {0, 0, 0};
         harmonics_gradient(norms, lmax, u, ya, g);
@@ -187,7 +211,6 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
       });
 
   // What atoms feel as receivers and as senders, row by row in a fixed order.
-  const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   Kokkos::parallel_for(
       "equi:row_forces", DeviceRange<Exec>(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
         D f[3] = {0, 0, 0};
@@ -227,11 +250,8 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
 }
 
 template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double (&virial)[6]) {
-  double total[9] = {};
-  sum_.add(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), total);
-  for (int k = 0; k < 3; k++) virial[k] += total[k];
-  for (int k = 3; k < 6; k++) virial[k] += 0.5 * (total[k] + total[k + 3]);
+void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double *virial) {
+  sum_.add_up(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), virial);
 }
 
 template <class Exec, class T, class G>

@@ -2,6 +2,9 @@
 // layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
 // hosts without device memory, copies positions in and forces out around the same evaluation.
 //
+// Of a small system a step's launches depend on the neighborhood alone: edges are not counted on the host, which then
+// waits only at the end, and launches are recorded and replayed (device_recorder.h).
+//
 // With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the default
 // instance while receivers whose senders are all owned, the first of the neighborhood, are computed; in the backward
 // pass adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
@@ -19,6 +22,7 @@
 #include "device_exec.h"
 #include "device_node_ops.h"
 #include "device_queue.h"
+#include "device_recorder.h"
 #include "device_repulsion.h"
 #include "evaluation_plan.h"
 #include "evaluator.h"
@@ -28,6 +32,14 @@
 #include <vector>
 
 namespace equi {
+
+// What the host reads of a step, of this rank. The device writes it at the end.
+struct StepSummary {
+  double energy[2];    // and its tangent
+  double virial[9];
+  double distance;    // of the closest pair
+  int64_t closest, num_edges;
+};
 
 template <class Exec, class T, class G>
 class ModelDevice : public DeviceEvaluator<Exec> {
@@ -47,6 +59,12 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::size_t memory_bytes() const override;
   // Of the present neighborhood: more than one where the limit of the memory asks for it.
   int num_slices() const { return neighborhood_->num_slices; }
+  // Whether steps wait for their edges to be counted; if not, they are recorded.
+  bool counts_edges() const { return edges_.is_counted(); }
+
+  // Parts of evaluate(); nvcc wants functions with kernels public.
+  void launch_edges(const DeviceRequest &request);
+  void launch_results(const DeviceRequest &request);
 
  private:
   struct Chunk {
@@ -72,6 +90,8 @@ class ModelDevice : public DeviceEvaluator<Exec> {
                    std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
+  void begin_step(const DeviceRequest &request);
+  EvaluationResult end_step(bool with_virial);
   void sort_chunks_by_species();
   // f(buffer, numbers) for what an evaluation keeps of the rows.
   template <class Self, class F>
@@ -82,9 +102,12 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   void reserve();
   FeatureRows<R> rows_of(const Chunk &chunk, int feature, bool adjoint);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
-  DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const;
+  DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const {
+    return edges_.receivers(chunk.cut, chunk.first, chunk.count, fixed_input);
+  }
   void forward_layers(const Chunk &chunk, const Stage &stage);
   void backward_layers(const Chunk &chunk, const Stage &stage);
+  void launch_forward(const Stage &stage, bool interior);
   void forward_stage(int stage, GhostExchange &exchange);
   void backward_stage(int stage, GhostExchange &exchange);
   void clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last);
@@ -96,8 +119,9 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
-  Exec exec_, own_exec_;    // of the step at hand: the default instance or, with other ranks, the own one
+  Exec exec_, own_exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
   QueuedWork<Exec> queued_;
+  DeviceRecorder<Exec> recorder_;
   bool is_exchanging_ = false;
   Model model_;
   EvaluatorOptions options_;
@@ -126,6 +150,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   DeviceBuffer<Exec, D> energy_;
   DeviceBuffer<Exec, double> scale_, shift_;
   DeviceSum<Exec> sum_;
+  Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   DeviceConvScratch<Exec, T> scratch_;
   // Of a host without device memory.
   DeviceBuffer<Exec, double> positions_, direction_;

@@ -10,6 +10,7 @@
 #include <Kokkos_Core.hpp>
 
 #include <cstdint>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 
@@ -36,6 +37,22 @@ struct DeviceTraits {
   static constexpr int TEAM = LANES * GROUPS;
 };
 
+// While one is there, this thread's launches are recorded (device_recorder.h).
+class RecordingLaunches {
+ public:
+  RecordingLaunches() { is_active_ = true; }
+  ~RecordingLaunches() { is_active_ = false; }
+  RecordingLaunches(const RecordingLaunches &) = delete;
+  RecordingLaunches &operator=(const RecordingLaunches &) = delete;
+  // For what a recording does not hold.
+  static void refuse(const char *what) {
+    if (is_active_) throw std::logic_error(std::string(what) + " while launches are recorded");
+  }
+
+ private:
+  inline static thread_local bool is_active_ = false;
+};
+
 // Numbers in device memory that grow and never shrink, so that a warm step allocates nothing. Growing discards the
 // content.
 template <class Exec, class T>
@@ -43,6 +60,7 @@ class DeviceBuffer {
  public:
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
+      RecordingLaunches::refuse("memory grows");
       view_ = {};    // give the old memory back first
       view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), room(n));
 #ifdef EQUI_DEBUG
@@ -78,6 +96,7 @@ class DeviceBuffer {
 template <class Exec, class T>
 void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n) {
   if (n == 0) return;
+  RecordingLaunches::refuse("copying to the device");
   Kokkos::View<T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> to(device, n);
   Kokkos::View<const T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> from(host, n);
   Kokkos::deep_copy(exec, to, from);
@@ -86,6 +105,7 @@ void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n) {
 template <class Exec, class T>
 void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n) {
   if (n == 0) return;
+  RecordingLaunches::refuse("copying to the host");
   Kokkos::View<const T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> from(device, n);
   Kokkos::View<T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> to(host, n);
   Kokkos::deep_copy(exec, to, from);
@@ -98,15 +118,14 @@ void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer
                  static_cast<int64_t>(values.size()));
 }
 
+// Policies of kernels. Kokkos for CUDA hands their calls over as arguments, of up to 4 kB. Without the hint it sends
+// those of more than 512 bytes through a buffer that the host waits for at each launch, which cannot be recorded
+// either.
+using CallAsArgument = Kokkos::Experimental::WorkItemProperty::HintLightWeight_t;
 template <class Exec>
-using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>>;
-
-// For kernels with calls of more than 512 bytes: Kokkos for CUDA then hands them over as arguments, of up to 4 kB, and
-// not through a buffer that the host must wait for at each launch.
-template <class Policy>
-auto with_call_as_argument(const Policy &policy) {
-  return Kokkos::Experimental::require(policy, Kokkos::Experimental::WorkItemProperty::HintLightWeight);
-}
+using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>, CallAsArgument>;
+template <class Exec, class... Properties>
+using DeviceTeams = Kokkos::TeamPolicy<Exec, CallAsArgument, Properties...>;
 
 template <class Exec, class T>
 void device_fill(const Exec &exec, T *data, int64_t n, T value) {

@@ -31,7 +31,8 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
       model_(model),
       options_(options),
       plan_(make_evaluation_plan(model, true, IS_DUAL<T>)),
-      edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff) {
+      edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
+      summary_("equi:summary") {
   start_device_dense(exec_);
   scale_shift_.scale.assign(model.num_species(), 1.0);
   scale_shift_.shift.assign(model.num_species(), 0.0);
@@ -194,7 +195,12 @@ void ModelDevice<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n) {
     divide(sender_chunks_, sender_cuts, slice, place, 0, n.num_receivers);
     divide(sender_chunks_, sender_cuts, slice, place, n.num_receivers, n.num_rows);
   }
-  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts);
+  // Without counting, each launch over edges covers all candidates: for a chunk or two only. Exact radial functions are
+  // evaluated on the host.
+  const bool is_small = n.num_receivers <= chunk_size_ && n.num_slices == 1 &&
+                        (options_.memory_limit <= 0.0 || estimate() <= FILLED * options_.memory_limit);
+  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
+  recorder_.forget();
   sort_chunks_by_species();
 }
 
@@ -217,14 +223,6 @@ void ModelDevice<Exec, T, G>::sort_chunks_by_species() {
 template <class Exec, class T, class G>
 DeviceSpeciesOrder ModelDevice<Exec, T, G>::species_order(const Chunk &chunk) const {
   return {species_order_.data() + chunk.first, chunk.species_begin.data()};
-}
-
-template <class Exec, class T, class G>
-DeviceEdgeChunk ModelDevice<Exec, T, G>::receivers(const Chunk &chunk, bool fixed_input) const {
-  const int64_t before = edges_.before_receiver_cut(chunk.cut);
-  return {chunk.count, edges_.begin() + chunk.first,
-          before,      edges_.before_receiver_cut(chunk.cut + 1) - before,
-          nullptr,     fixed_input ? edges_.sender_species() : edges_.sender_row()};
 }
 
 // ---- memory
@@ -384,23 +382,25 @@ void ModelDevice<Exec, T, G>::forward_layers(const Chunk &chunk, const Stage &st
 }
 
 template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::launch_forward(const Stage &stage, bool interior) {
+  recorder_.run(exec_, [&] {
+    for (const Chunk &chunk : chunks_)
+      if ((chunk.first < neighborhood_->num_interior) == interior) forward_layers(chunk, stage);
+  });
+}
+
+template <class Exec, class T, class G>
 void ModelDevice<Exec, T, G>::forward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
-  const auto launch = [&](bool interior) {
-    bool any = false;
-    for (const Chunk &chunk : chunks_)
-      if ((chunk.first < neighborhood_->num_interior) == interior) {
-        forward_layers(chunk, stage);
-        any = true;
-      }
-    return any;
-  };
   const int input = stage.exchanged_input;
   if (input >= 0 && is_exchanging_)
-    exchange_beside(exchange, input, feature_[input].data(), false, [&] { return launch(true); });
+    exchange_beside(exchange, input, feature_[input].data(), false, [&] {
+      launch_forward(stage, true);
+      return neighborhood_->num_interior > 0;
+    });
   else
-    launch(true);
-  launch(false);
+    launch_forward(stage, true);
+  launch_forward(stage, false);
 }
 
 // ---- backward
@@ -464,13 +464,7 @@ void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *a
   const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
   for (const Chunk &chunk : sender_chunks_) {
     if (chunk.slice != slice || (chunk.first >= num_owned()) != remote) continue;
-    const int64_t before = edges_.before_sender_cut(chunk.cut);
-    const DeviceEdgeChunk edges{chunk.count,
-                                edges_.sender_begin() + place + chunk.first,
-                                before,
-                                edges_.before_sender_cut(chunk.cut + 1) - before,
-                                edges_.sender_edge(),
-                                edges_.sender_receiver()};
+    const DeviceEdgeChunk edges = edges_.senders(chunk.cut, place + chunk.first, chunk.count);
     convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
     convolution.gather_senders(exec_, edges, out_adj, {adjoint, neighborhood_->num_rows, chunk.first}, scratch_);
   }
@@ -495,26 +489,31 @@ void ModelDevice<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
   const bool is_gathered = input >= 0;
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
   R *adjoint = exchanged_adjoint(s);
-  if (is_gathered) {
-    if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
-    if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
-  }
-  for (int slice = 0; slice <= last; slice++) {
-    for (const Chunk &chunk : chunks_)
-      if (chunk.slice == slice) backward_layers(chunk, stage);
-    if (!is_gathered) continue;
-    if (is_exchanging_) gather_senders(s, slice, true, returned_.data());
-    if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
-  }
+  recorder_.run(exec_, [&] {
+    if (is_gathered) {
+      if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+      if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
+    }
+    for (int slice = 0; slice <= last; slice++) {
+      for (const Chunk &chunk : chunks_)
+        if (chunk.slice == slice) backward_layers(chunk, stage);
+      if (!is_gathered) continue;
+      if (is_exchanging_) gather_senders(s, slice, true, returned_.data());
+      if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
+    }
+  });
   if (!is_gathered || !is_exchanging_) return;
   exchange_beside(exchange, input, returned_.data(), true, [&] {
-    gather_senders(s, last, false, adjoint);
+    recorder_.run(exec_, [&] { gather_senders(s, last, false, adjoint); });
     return num_owned() > 0;
   });
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t at = neighborhood_->num_rows * layout.group(g).offset;
-    device_add(exec_, adjoint + at, returned_.data() + at, num_owned() * static_cast<int64_t>(layout.group(g).width()));
-  }
+  recorder_.run(exec_, [&] {
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const int64_t at = neighborhood_->num_rows * layout.group(g).offset,
+                    size = num_owned() * static_cast<int64_t>(layout.group(g).width());
+      device_add(exec_, adjoint + at, returned_.data() + at, size);
+    }
+  });
 }
 
 // ---- a step
@@ -523,34 +522,84 @@ void ModelDevice<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
 template <class Exec, class T, class G>
 EvaluationResult ModelDevice<Exec, T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
+  begin_step(request);
+  const auto step = [&] {
+    recorder_.run(exec_, [&] { launch_edges(request); });
+    const int num_stages = static_cast<int>(plan_.stages.size());
+    for (int s = 0; s < num_stages; s++) forward_stage(s, exchange);
+    if (request.forces)
+      for (int s = num_stages - 1; s >= 0; s--) backward_stage(s, exchange);
+    recorder_.run(exec_, [&] { launch_results(request); });
+  };
+  if (is_exchanging_)
+    step();    // the host takes part between its parts
+  else
+    recorder_.run(exec_, step);
+  return end_step(request.forces && request.virial);
+}
+
+// Which instance the step runs on, and whether its launches are recorded.
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::begin_step(const DeviceRequest &request) {
   exec_ = Exec();
-  if (is_exchanging_) {
+  if (is_exchanging_ || !edges_.is_counted()) {
     exec_.fence("equi: positions ready for the own instance");
     exec_ = own_exec_;
   }
-  EvaluationResult result;
+  if (edges_.is_counted()) return recorder_.begin_plain_step();
+  int largest_chunk = 0;
+  for (const Chunk &chunk : chunks_) largest_chunk = std::max(largest_chunk, chunk.count);
+  recorder_.begin_step((request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0),
+                       {request.positions, request.direction},
+                       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_chunk});
+}
+
+// The edges of a step, and what does not go through the layers.
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.direction);
-  result.num_edges = edges_.size();
-  check_memory(memory_estimate(edges_.size()), options_);
+  check_memory(memory_estimate(edges_.room()), options_);
   reserve();
   fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
-  device_zero(exec_, edges_.adjoint(), edges_.size() * edges_.num_y());
+  device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
   for (const Repulsion &r : repulsions_)
     r.pair.add(exec_, num_owned(), edges_.begin(), edges_.distance(), edges_.pair(), model_.num_species(),
                r.is_scaled ? scale_.data() : nullptr, energy_.data(), edges_.adjoint(), edges_.num_y());
+}
 
-  const int num_stages = static_cast<int>(plan_.stages.size());
-  for (int s = 0; s < num_stages; s++) forward_stage(s, exchange);
+template <class Exec, class T, class G>
+void ModelDevice<Exec, T, G>::launch_results(const DeviceRequest &request) {
+  StepSummary *summary = summary_.data();
   if (request.forces) {
-    for (int s = num_stages - 1; s >= 0; s--) backward_stage(s, exchange);
     edges_.finish(exec_, request.virial, request.atom_virial);
-    if (request.virial) edges_.sum_virial(exec_, result.virial);
+    if (request.virial) edges_.sum_virial(exec_, summary->virial);
   }
-  double energy[2] = {0.0, 0.0};    // and its tangent
-  sum_.add(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), energy);
-  result.energy = energy[0];
-  result.energy_tangent = energy[1];
-  check_evaluation(edges_.collision(exec_), result);
+  sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
+  const auto *closest = edges_.closest();
+  const int64_t *num_edges = edges_.begin() + num_owned();
+  Kokkos::parallel_for(
+      "equi:summary", DeviceRange<Exec>(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
+        summary->distance = closest->val;
+        summary->closest = closest->loc;
+        summary->num_edges = *num_edges;
+      });
+}
+
+template <class Exec, class T, class G>
+EvaluationResult ModelDevice<Exec, T, G>::end_step(bool with_virial) {
+  exec_.fence("equi: results of a step");
+  const StepSummary &summary = *summary_.data();
+  EvaluationResult result;
+  result.num_edges = summary.num_edges;
+  result.energy = summary.energy[0];
+  if (IS_DUAL<T>) result.energy_tangent = summary.energy[1];
+  if (with_virial) {
+    for (int k = 0; k < 3; k++) result.virial[k] = summary.virial[k];
+    for (int k = 3; k < 6; k++) result.virial[k] = 0.5 * (summary.virial[k] + summary.virial[k + 3]);
+  }
+  Collision collision;
+  if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);
+  check_evaluation(collision, result);
   return result;
 }
 

@@ -112,7 +112,7 @@ void launch_terms(const Exec &exec, const char *label, int64_t count, const std:
       kernel.term[n - first] = terms[n];
       kernel.channels += terms[n].channels;
     }
-    Kokkos::parallel_for(label, with_call_as_argument(DeviceRange<Exec>(exec, 0, count * kernel.channels)), kernel);
+    Kokkos::parallel_for(label, DeviceRange<Exec>(exec, 0, count * kernel.channels), kernel);
   }
 }
 
@@ -352,7 +352,7 @@ void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRow
   kernel.scale = scale;
   kernel.energy = energy;
   kernel.adjoint = adjoint;
-  Kokkos::TeamPolicy<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
+  DeviceTeams<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
   policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(D) * kernel.total_width + 64));
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
@@ -394,7 +394,7 @@ void fill_by_species(const Exec &exec, int64_t count, const int *species, const 
 template <class Exec>
 void order_by_species(const Exec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
                       int *begin, int *order) {
-  using Policy = Kokkos::TeamPolicy<Exec>;
+  using Policy = DeviceTeams<Exec>;
   Kokkos::parallel_for(
       "equi:species_order", Policy(exec, num_chunks, DeviceTraits<Exec>::TEAM),
       KOKKOS_LAMBDA(const typename Policy::member_type &team) {

@@ -67,19 +67,18 @@ class DeviceRadialSet {
   };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
 
-  // Fills `edges` with what an exact function needs of a chunk.
+  // Fills `edges` with what an exact function needs of a chunk, whose edges are counted.
   template <class G>
   void fetch(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
              DeviceRadialEdges<Exec, DoubleOf<G>> &edges) const {
     using D = DoubleOf<G>;
-    const int64_t n = chunk.count, first = chunk.first;
-    const int64_t *edge = chunk.edge;
+    const int64_t n = chunk.count;
     D *r = edges.device_distance.reserve(n);
     int *function = edges.device_function.reserve(n);
     const Finder find = finder();
     Kokkos::parallel_for(
         "equi:distances", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          const int64_t e = edge ? edge[first + c] : first + c;
+          const int64_t e = chunk.edge_at(chunk.first + c);
           r[c] = static_cast<D>(distance[e]);
           function[c] = find.function(pair[e]);
         });

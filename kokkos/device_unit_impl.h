@@ -170,10 +170,10 @@ void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<
   // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
   // is not measured.
   constexpr int BLOCKS = 2;
-  using Policy = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
+  using Policy = DeviceTeams<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
   const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
-  Kokkos::parallel_for(LABELS[PASS], with_call_as_argument(policy), UnitWork<PASS, Body, T, ROWS>{body, u});
+  Kokkos::parallel_for(LABELS[PASS], policy, UnitWork<PASS, Body, T, ROWS>{body, u});
 }
 
 // Of a generated body, which has no data.

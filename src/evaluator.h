@@ -27,6 +27,7 @@ struct EvaluatorOptions {
   // at most so many of them at a time, at some memory (EvaluationRequest::same_positions). Without effect where it
   // cannot: Evaluator::max_directions().
   int kept_directions = 0;
+  bool graphs = true;     // on a device: the launches of small systems are recorded and replayed, where it can
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
   // up. 0: no limit. TorchModel knows none.

@@ -89,7 +89,7 @@ void PairEqui::settings(int narg, char **arg) {
   impl->kernels = Impl::Kernels::automatic;
   impl->exchange_mode = equi::ExchangeMode::automatic;
   impl->memory_limit = -1.0;
-  const std::string keywords = "precision, radial, reference, check, memory, deterministic, kernels, exchange, overlap";
+  const std::string keywords = "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -158,6 +158,8 @@ void PairEqui::settings(int narg, char **arg) {
       impl->exchange_mode = place(keyword, Mode::automatic, Mode::device, Mode::host);
       if (impl->exchange_mode == Mode::device && !kokkosable)
         error->all(FLERR, "Pair style equi: exchange device needs the style equi/kk");
+    } else if (keyword == "graphs") {
+      impl->options.graphs = yes_no(keyword);
     } else if (keyword == "overlap") {
       impl->options.overlap = yes_no(keyword);
     } else {

@@ -210,7 +210,7 @@ def test_no_pair_coeff(script, ranks):
 @pytest.mark.parametrize(
     "words,texts",
     [
-        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, deterministic, kernels, exchange, overlap"]),
+        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap"]),
         ("precision half", ["precision must be single, mixed or double, not half"]),
         ("precision", ["keyword precision needs a value", "single, mixed or double"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
@@ -234,6 +234,7 @@ def test_no_pair_coeff(script, ranks):
         ("kernels", ["keyword kernels needs a value: auto, device or host"]),
         ("exchange mpi", ["exchange must be auto, device or host, not mpi"]),
         ("exchange", ["keyword exchange needs a value: auto, device or host"]),
+        ("graphs some", ["graphs must be yes or no, not some"]),
         ("overlap some", ["overlap must be yes or no, not some"]),
         ("../model.equi", ["unknown keyword ../model.equi"]),
     ],

@@ -292,6 +292,18 @@ def test_ways_of_the_exchange_do_not_change_a_bit(lammps, precision):
         assert_same_bits(run(comm, words), expected)
 
 
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_steps_that_are_recorded_do_not_change_a_bit(lammps, ranks):
+    """With virials at some steps, new neighbor lists and thousands of candidates that come and go as edges."""
+    motion = ["velocity all create 2000 5 loop geom", "fix 1 all nve", "thermo 3", "neigh_modify delay 0 every 1 check yes", "run 30"]
+
+    def run(words):
+        lines = [*salt(lammps, WIDE, f"precision mixed kernels device {words}"), *motion]
+        return numbers(lammps, lines, ranks=ranks, arguments=kokkos(comm="device"))
+
+    assert_same_bits(run("graphs yes"), run("graphs no"))
+
+
 def exchange_line(lammps, words, **options):
     run = lammps.run([*salt(lammps, WIDE, f"precision double {words}"), "run 0"], ranks=2, arguments=kokkos(**options))
     (line,) = re.findall(r"equi: exchange .*communication \((.*)\), at most .*, ([0-9.]+) % of the bytes beside other work", run.output)

@@ -1,0 +1,97 @@
+// Recordings as CUDA graphs. Included by device_recorder.h only.
+#ifndef EQUI_DEVICE_GRAPH_CUDA_H
+#define EQUI_DEVICE_GRAPH_CUDA_H
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdio>
+#include <exception>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace equi {
+
+template <>
+class DeviceGraph<Kokkos::Cuda> {
+ public:
+  DeviceGraph() = default;
+  DeviceGraph(DeviceGraph &&other) noexcept
+      : graph_(std::exchange(other.graph_, nullptr)), can_record_(other.can_record_) {}
+  DeviceGraph(const DeviceGraph &) = delete;
+  DeviceGraph &operator=(const DeviceGraph &) = delete;
+  ~DeviceGraph() { clear(); }
+
+  // Where the driver does not take some call of the work into a graph, the work is launched, now and at every replay.
+  template <class Work>
+  void record(const Kokkos::Cuda &exec, const Work &work) {
+    if (can_record_) try {
+        capture(exec, work);
+      } catch (const std::exception &e) {
+        can_record_ = false;
+        clear();
+        std::fprintf(stderr, "equi: launches are not recorded: %s\n", e.what());
+      }
+    replay(exec, work);
+  }
+  template <class Work>
+  void replay(const Kokkos::Cuda &exec, const Work &work) {
+    if (graph_)
+      check(cudaGraphLaunch(graph_, exec.cuda_stream()), "cudaGraphLaunch");
+    else
+      work();
+  }
+
+ private:
+  // What the stream was given between begin and end, in the place of doing it.
+  class Capture {
+   public:
+    explicit Capture(cudaStream_t stream) : stream_(stream) {
+      check(cudaStreamBeginCapture(stream, cudaStreamCaptureModeRelaxed), "cudaStreamBeginCapture");
+    }
+    ~Capture() {
+      if (is_open_) cudaStreamEndCapture(stream_, &graph_);
+      if (graph_) cudaGraphDestroy(graph_);
+      cudaGetLastError();    // of a capture that failed
+    }
+    cudaGraph_t end() {
+      is_open_ = false;
+      check(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
+      return graph_;
+    }
+
+   private:
+    cudaStream_t stream_;
+    cudaGraph_t graph_ = nullptr;
+    bool is_open_ = true;
+  };
+
+  template <class Work>
+  void capture(const Kokkos::Cuda &exec, const Work &work) {
+    Capture capture(exec.cuda_stream());
+    {
+      const RecordingLaunches recording;
+      work();
+    }
+    const cudaGraph_t recorded = capture.end();
+    // A graph of the same calls takes their new arguments, which costs less than making one.
+    cudaGraphExecUpdateResultInfo info;
+    if (graph_ && cudaGraphExecUpdate(graph_, recorded, &info) != cudaSuccess) clear();
+    if (!graph_) check(cudaGraphInstantiate(&graph_, recorded, 0), "cudaGraphInstantiate");
+  }
+  void clear() {
+    if (graph_) cudaGraphExecDestroy(graph_);
+    graph_ = nullptr;
+    cudaGetLastError();
+  }
+  static void check(cudaError_t error, const char *call) {
+    if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
+  }
+
+  cudaGraphExec_t graph_ = nullptr;
+  bool can_record_ = true;
+};
+
+}    // namespace equi
+
+#endif
