@@ -587,6 +587,7 @@ void ModelDevice<Exec, T, G>::launch_results(const DeviceRequest &request) {
 
 template <class Exec, class T, class G>
 EvaluationResult ModelDevice<Exec, T, G>::end_step(bool with_virial) {
+  recorder_.end_step();
   exec_.fence("equi: results of a step");
   const StepSummary &summary = *summary_.data();
   EvaluationResult result;

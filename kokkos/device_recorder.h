@@ -41,8 +41,8 @@ class DeviceGraph {
 
 namespace equi {
 
-// The recordings of steps of several kinds. A step is a sequence of calls of run(), for steps of a kind always the
-// same.
+// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step(),
+// for steps of a kind always the same.
 template <class Exec>
 class DeviceRecorder {
  public:
@@ -61,7 +61,7 @@ class DeviceRecorder {
     } else if (fits) {
       action_ = Action::record;
       step_->arguments = arguments;
-      step_->is_recorded = true;
+      step_->is_recorded = false;
     } else {
       action_ = Action::run;
       forget();
@@ -71,6 +71,11 @@ class DeviceRecorder {
   }
   // One whose work is neither.
   void begin_plain_step() { action_ = Action::run; }
+  // Not after an error: what was recorded of a step is of use if all of it was.
+  void end_step() {
+    if (action_ == Action::record) step_->is_recorded = true;
+    action_ = Action::run;
+  }
 
   // Within another run() the work is a part of it.
   template <class Work>

@@ -76,7 +76,7 @@ class RowGroups {
 // f(k, place in the buffer, piece, column) for k < n and all columns, side by side.
 template <class Exec, class T, class F>
 void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &rows, const F &f) {
-  using Policy = Kokkos::TeamPolicy<Exec>;
+  using Policy = DeviceTeams<Exec>;
   using Team = typename Policy::member_type;
   // A team of one thread on the host, of four warps on a GPU: rows have hundreds of columns.
   const int team_size = DeviceTraits<Exec>::ON_HOST ? 1 : 128;

@@ -89,7 +89,8 @@ void PairEqui::settings(int narg, char **arg) {
   impl->kernels = Impl::Kernels::automatic;
   impl->exchange_mode = equi::ExchangeMode::automatic;
   impl->memory_limit = -1.0;
-  const std::string keywords = "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap";
+  const std::string keywords =
+      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {

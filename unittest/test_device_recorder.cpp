@@ -29,12 +29,16 @@ class RecorderTest : public ::testing::Test {
     return run_refuses();
   }
   bool run_refuses() {
-    try {
-      recorder.run(exec, [&] { buffer.reserve(++size * 100); });
-    } catch (const std::logic_error &) {
-      return true;
-    }
-    return false;
+    bool refuses = false;
+    recorder.run(exec, [&] {
+      try {
+        buffer.reserve(++size * 100);
+      } catch (const std::logic_error &) {
+        refuses = true;
+      }
+    });
+    recorder.end_step();
+    return refuses;
   }
   DeviceRecorder<Host> recorder;
   DeviceBuffer<Host, double> buffer;
@@ -68,6 +72,7 @@ TEST_F(RecorderTest, plain_steps_and_inner_work_are_not_recorded) {
   recorder.begin_plain_step();
   EXPECT_FALSE(run_refuses());
   recorder.begin_step(0, {}, {});
+  recorder.end_step();
   recorder.begin_step(0, {}, {});
   int calls = 0;
   recorder.run(exec, [&] {
@@ -82,9 +87,9 @@ TEST_F(RecorderTest, copies_are_refused) {
   recorder.begin_step(0, {}, {});
   recorder.begin_step(0, {}, {});
   EXPECT_THROW(recorder.run(exec, [&] { copy_to_host(exec, &number, &number, 1); }), std::logic_error);
-  recorder.begin_step(1, {}, {});
-  recorder.begin_step(1, {}, {});
-  EXPECT_THROW(recorder.run(exec, [&] { copy_to_device(exec, &number, &number, 1); }), std::logic_error);
+  recorder.begin_step(0, {}, {});
+  EXPECT_THROW(recorder.run(exec, [&] { copy_to_device(exec, &number, &number, 1); }), std::logic_error)
+      << "a step that was not ended is recorded again";
 }
 
 Evaluation evaluate_at(Evaluator &evaluator, const ImageStructure &s, double scale) {
