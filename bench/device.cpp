@@ -180,7 +180,6 @@ double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
 // Sizes grow until the memory or the time is used up. Launches are those of an evaluation that is not replayed. Small
 // systems are timed with graphs and without.
 void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
-  constexpr int SMALL = 4096;    // atoms, whose launches are recorded
   const auto begin = Clock::now();
   options.memory_limit = 0.95 * memory_available();
   const auto evaluator = make_device_evaluator(model, options);
@@ -209,7 +208,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
     std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
                 1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
                 1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms, launches);
-    if (num_atoms <= SMALL) {
+    if (num_atoms <= DEVICE_CHUNK) {
       without_graphs->set_neighborhood(s.neighborhood);
       std::printf("%.4f", 1e3 * shortest_evaluation(*without_graphs, s));
     } else {

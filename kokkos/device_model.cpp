@@ -12,9 +12,8 @@ namespace equi {
 
 namespace {
 
-// Receivers per chunk. A GPU needs some thousand atoms at a time to be busy; what a chunk needs beyond the features is
-// about 1 kB per edge and the outputs of a convolution.
-constexpr int DEVICE_CHUNK = 4096, HOST_CHUNK = 256;
+// Receivers per chunk where the device is the host.
+constexpr int HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
 // The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
