@@ -84,7 +84,8 @@ template <class T, class G>
 template <class F>
 void ModelKokkos<T, G>::on_threads(const char *label, const F &f) {
   const int num_threads = static_cast<int>(threads_.size());
-  Kokkos::parallel_for(
+  // Threads enlarge their own buffers, for which there may be no memory.
+  parallel_with_faults(
       label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
 }
 

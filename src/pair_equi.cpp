@@ -311,13 +311,16 @@ void PairEqui::make_evaluator() {
   const int partitions = universe->nprocs / comm->nprocs;
   const equi::NodePlace node = equi::node_place(world);
   const int ranks = partitions * node.num_ranks;
-  equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
+  const equi::ThreadPlan threads = equi::threads_per_rank(world, partitions);
+  const int running = equi::start_kokkos(threads.number, universe->iworld * node.num_ranks + node.rank);
+  const std::string about_threads = running > 0 ? equi::describe_threads(threads, running) : "";
+  if (comm->me == 0 && !about_threads.empty()) utils::logmesg(lmp, "Pair style equi: {}\n", about_threads);
   if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
     error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
                    ranks, equi::num_devices());
   // The same number for all ranks: that of the smallest share.
   const int sharing = equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks;
-  const double share = equi::memory_available() / sharing;
+  const double share = equi::memory_available(sharing);
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
   const equi::Model &model = *impl->model;
