@@ -966,7 +966,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
   edges_.build(request);
   result.num_edges = edges_.size();
   check_memory(memory_estimate(edges_.size()), options_);
-  reserve();
+  if (!tangents_alone) reserve();
   if (!options_.deterministic) find_slab_rows();
   std::fill_n(energy_.data(), num_owned(), D(0.0));
   add_repulsion();
