@@ -64,7 +64,7 @@ def project():
 
 def pins(name):
     lines = (ROOT / "tools" / name).read_text().splitlines()
-    return {line.split("==")[0]: line for line in lines if line and not line.startswith("#")}
+    return {line.split("==")[0]: line.split()[0] for line in lines if line and line[0] not in "# "}
 
 
 def test_versions_agree_with_those_of_a_build():
