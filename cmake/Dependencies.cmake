@@ -29,6 +29,13 @@ set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
 set(EQUI_BENCHMARK_DEBIAN_PACKAGE libbenchmark-dev)
 set(EQUI_BENCHMARK_DEBIAN_LIBRARY libbenchmark1debian)
 
+# What formats the sources: this major version, found or fetched (for x86_64 and aarch64) as the Python package.
+set(EQUI_CLANG_FORMAT_MAJOR 14)
+set(EQUI_CLANG_FORMAT_VERSION 14.0.6)
+set(EQUI_CLANG_FORMAT_SHA256
+    d7c1c5e404c58e55f0170f01b3c5611dce6c119e62b5d1020347e0ad97d5a047
+    dbfd60528eb3bb7d7cfe8576faa70845fbf93601f815ef75163d36606e87f388)
+
 # Kokkos's names of the GPUs that EQUI_CUDA may be built for.
 set(EQUI_KOKKOS_ARCH_80 AMPERE80)
 set(EQUI_KOKKOS_ARCH_90 HOPPER90)
