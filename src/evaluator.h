@@ -83,8 +83,8 @@ class EvaluationError : public std::runtime_error {
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
 
-// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number, or
-// an atom alone whose position is not finite. atom_i = -1 if nothing is.
+// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number,
+// or an atom alone whose position is not finite. atom_i = -1 if nothing is.
 struct Collision {
   int atom_i = -1, atom_j = -1;
   double distance = 0.0;

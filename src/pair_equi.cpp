@@ -392,10 +392,12 @@ void PairEqui::update_neighborhood() {
       use_neighborhood(any != 0);
     });
   } else {
-    all_ranks_or_none(read);
+    const std::string subject = fmt::format("Pair style equi on step {} with {} atoms on {} ranks", update->ntimestep,
+                                            atom->natoms, comm->nprocs);
+    equi::all_ranks_or_none(error, world, subject, read);
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-    all_ranks_or_none([&] { use_neighborhood(any != 0); });
+    equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
   }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
