@@ -54,7 +54,8 @@ class DeviceEdges {
   double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // The virial of this rank, all its nine components, where the device can write.
   void sum_virial(const Exec &exec, double *virial);
-  // Distance of the closest pair and its candidate, in device memory.
+  // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
+  // candidates; in device memory.
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
   Collision collision(const Exec &exec, int64_t candidate, double distance) const;
 

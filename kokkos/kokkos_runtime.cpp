@@ -29,8 +29,8 @@ constexpr int MAX_THREADS = 512;
 static_assert(MAX_THREADS == Kokkos::Impl::OpenMPTraits::MAX_THREAD_COUNT);
 #endif
 
-// How many threads regions have that ask for so many. Kokkos divides its work by the number that it asked for: the share
-// of a thread that OpenMP does not give would never be done.
+// How many threads regions have that ask for so many. Kokkos divides its work by the number that it asked for: the
+// share of a thread that OpenMP does not give would never be done.
 int threads_of_regions(int num_threads) {
   omp_set_dynamic(0);    // else OpenMP gives fewer to a busy machine
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);
@@ -48,8 +48,8 @@ int threads_of_regions(int num_threads) {
 }
 
 // Kokkos enlarges the scratch of its threads by giving back all of it first, and what follows a failure is undefined:
-// so all that the kernels need is taken now. Readouts are what needs most, three numbers of eight bytes per neuron, twice
-// as many with duals.
+// so all that the kernels need is taken now. Readouts are what needs most, three numbers of eight bytes per neuron,
+// twice as many with duals.
 void reserve_team_scratch() {
   constexpr int BYTES = 1 << 16;
   Kokkos::TeamPolicy<HostExec> policy(1, 1, 1);

@@ -83,8 +83,8 @@ class EvaluationError : public std::runtime_error {
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
 
-// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number, or
-// an atom alone whose position is not finite. atom_i = -1 if nothing is.
+// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number,
+// or an atom alone whose position is not finite. atom_i = -1 if nothing is.
 struct Collision {
   int atom_i = -1, atom_j = -1;
   double distance = 0.0;
@@ -95,8 +95,7 @@ constexpr double BROKEN_DISTANCE = -1.0;
 // Throws if there is a collision or the result is not finite.
 inline void check_evaluation(const Collision &collision, const EvaluationResult &result) {
   if (collision.atom_i >= 0 && !(collision.distance >= 0.0))
-    throw EvaluationError("the position of an atom is not finite", collision.atom_i, collision.atom_j,
-                          collision.distance);
+    throw EvaluationError("a position is not finite", collision.atom_i, collision.atom_j, NAN);
   if (collision.atom_i >= 0)
     throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
   if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))

@@ -74,8 +74,8 @@ bool find_mount(const std::string &root, bool is_version_2, const std::string &c
   return false;
 }
 
-// f(folder, is_version_2) for the control groups of this process that have the controller, from its own to the outermost
-// one that is visible: each limits those within it.
+// f(folder, is_version_2) for the control groups of this process that have the controller, from its own to the
+// outermost one that is visible: each limits those within it.
 template <class F>
 void for_control_groups(const std::string &root, const std::string &controller, const F &f) {
   std::ifstream file(root + "/proc/self/cgroup");

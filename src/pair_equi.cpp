@@ -325,8 +325,7 @@ void PairEqui::make_evaluator() {
   all_ranks_or_none([&] {
     const int running = equi::start_kokkos(threads.number, universe->iworld * node.num_ranks + node.rank);
     if (running > 0) about_threads = equi::describe_threads(threads, running);
-    const int sharing = equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks;
-    share = equi::memory_available(sharing);
+    share = equi::memory_available(equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks);
   });
   if (comm->me == 0 && !about_threads.empty()) utils::logmesg(lmp, "Pair style equi: {}\n", about_threads);
   if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
@@ -393,10 +392,12 @@ void PairEqui::update_neighborhood() {
       use_neighborhood(any != 0);
     });
   } else {
-    all_ranks_or_none(read);
+    const std::string subject = fmt::format("Pair style equi on step {} with {} atoms on {} ranks", update->ntimestep,
+                                            atom->natoms, comm->nprocs);
+    equi::all_ranks_or_none(error, world, subject, read);
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-    all_ranks_or_none([&] { use_neighborhood(any != 0); });
+    equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
   }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
@@ -694,7 +695,9 @@ void PairEqui::run_on_this_rank(const std::function<void()> &work) {
     error->one(FLERR, "Pair style equi: {}{} on step {}", fault.what(), atoms, update->ntimestep);
   } catch (...) {
     impl->unset();    // an evaluation that broke off anywhere is not used again
-    equi::this_rank_or_none(error, fmt::format("Pair style equi on step {}", update->ntimestep), [] { throw; });
+    equi::this_rank_or_none(
+        error, fmt::format("Pair style equi on step {} with {} atoms on this rank", update->ntimestep, atom->nlocal),
+        [] { throw; });
   }
 }
 
