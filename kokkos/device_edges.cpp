@@ -270,12 +270,19 @@ void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double *virial) {
 }
 
 template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::sum_forces(const Exec &exec, double *forces, double *tangents) {
+  force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
+  if (IS_DUAL<G>) tangent_sum_.add_up(exec, neighborhood_->num_rows, 3, row_tangents_.data(), tangents);
+}
+
+template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::bytes() const {
   return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
-         row_virial_.bytes() + sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() +
-         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
-         sender_receiver_.bytes() + pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() +
-         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
+         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
+         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         harmonics_.bytes();
 }
 
 template <class Exec, class T, class G>

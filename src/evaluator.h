@@ -92,14 +92,17 @@ struct Collision {
 // What the search for the closest pair takes for the distance of the last two, to find them before any other.
 constexpr double BROKEN_DISTANCE = -1.0;
 
-// Throws if there is a collision or the result is not finite.
-inline void check_evaluation(const Collision &collision, const EvaluationResult &result) {
+// Throws if there is a collision or the result is not finite. bad_atom: one whose energy, forces or virial are not
+// finite, -1 if there is none.
+inline void check_evaluation(const Collision &collision, const EvaluationResult &result, int bad_atom) {
   if (collision.atom_i >= 0 && !(collision.distance >= 0.0))
     throw EvaluationError("a position is not finite", collision.atom_i, collision.atom_j, NAN);
   if (collision.atom_i >= 0)
     throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
-  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
-    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+  double sum = result.energy + result.energy_tangent;
+  for (double component : result.virial) sum += component;
+  if (bad_atom >= 0 || !std::isfinite(sum))
+    throw EvaluationError("an energy, a force or a virial is not finite", bad_atom, -1, 0.0);
 }
 
 // An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is
