@@ -107,15 +107,17 @@ def _compare(args):
 
 
 def _schedule(args):
-    from . import kernels
+    from . import equi_file, kernels
 
+    equi_file.read(args.file)
     print(kernels.schedule(args.file, args.target), end="")
     return 0
 
 
 def _compile(args):
-    from . import kernels
+    from . import equi_file, kernels
 
+    equi_file.read(args.file)
     for line in kernels.compile_missing(args.file, args.target, args.force, args.quiet):
         print(line)
     return 0
@@ -258,10 +260,10 @@ def _prepare_streams():
             getattr(sys, name).reconfigure(errors="backslashreplace")
 
 
-def _abandon_output():
-    """What is left in the buffer of the standard output cannot be written; Python would try again at its end."""
+def _abandon(stream):
+    """What is left in the buffer of an output cannot be written; Python would try again at its end."""
     try:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
     except (OSError, ValueError):
         pass  # an output without a file beneath it
 
@@ -270,7 +272,7 @@ def _complain(text):
     try:
         print(f"equi: error: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
     except OSError:
-        pass  # the exit status tells it
+        _abandon(sys.stderr)  # the exit status tells it
     return 1
 
 
@@ -284,7 +286,11 @@ def _what_is_wrong(error):
 
 
 def _command(argv):
-    args = parser().parse_args(argv)
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit:
+        sys.stdout.flush()  # the help
+        raise
     try:
         status = args.function(args)
     except MissingFramework as missing:
@@ -315,9 +321,9 @@ def main(argv=None):
         print("equi: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
-        _abandon_output()
+        _abandon(sys.stdout)
         return 0
     except Exception as error:
         if isinstance(error, OSError):
-            _abandon_output()
+            _abandon(sys.stdout)
         return _complain(_what_is_wrong(error))

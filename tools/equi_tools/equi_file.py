@@ -54,6 +54,8 @@ def check_output(path):
         target = Path(os.path.realpath(path))
         if target.is_dir():
             raise EquiError(f"cannot write {path}: it is a folder")
+        if target.is_symlink():
+            raise EquiError(f"cannot write {path}: it is a link to itself")
         # Devices and pipes are no places for a model, and must not be replaced by one.
         if target.exists() and not target.is_file():
             raise EquiError(f"cannot write {path}: it is not a regular file")

@@ -195,8 +195,14 @@ def test_the_command_says_in_one_line_what_is_wrong_with_a_file(command, tmp_pat
     assert f"bad.equi: layers[{n}].paths[0].in: expected a whole number" in message and "'\\x1b[31m'" in message
 
 
-@pytest.mark.parametrize("command", ["info", "check", "schedule", "compile", "compare", "demo"])
-@pytest.mark.parametrize("place", ["folder", "nothing", "pipe", "device", "long name", "below a file", "no name"])
+COMMANDS = ["info", "check", "schedule", "compile", "compare", "demo"]
+PLACES = ["folder", "nothing", "pipe", "device", "long name", "below a file", "no name"]
+
+
+@pytest.mark.parametrize(
+    "command, place",
+    [("info", place) for place in PLACES] + [(command, place) for command in COMMANDS[1:] for place in PLACES[:3]],
+)
 def test_what_is_no_file_is_one_line(command, place, tmp_path):
     names = {"folder": ".", "nothing": "missing.equi", "pipe": "pipe", "device": "/dev/zero", "long name": "x" * 300,
              "below a file": "file/model.equi", "no name": ""}  # fmt: skip
@@ -273,7 +279,7 @@ def files(folder):
         ("/dev/full", "not a regular file"),
         ("x" * 300, "File name too long"),
         ("/proc/model.equi", ""),
-        ("loop", ""),
+        ("loop", "a link to itself"),
         ("a\0b", ""),
     ],
 )
@@ -351,7 +357,7 @@ def test_damaged_sources_are_one_line(tmp_path, capsys):
     data = Path(source).read_bytes()
     rng = np.random.default_rng(3)
     damaged = [data[:cut] for cut in (0, 1, 100, len(data) // 2, len(data) - 1)]
-    for _ in range(40):
+    for _ in range(12):
         spoiled = bytearray(data)
         for at in rng.integers(0, len(data), 3):
             spoiled[at] ^= 1 << int(rng.integers(0, 8))
@@ -366,4 +372,4 @@ def test_damaged_sources_are_one_line(tmp_path, capsys):
             refused += 1
             assert message.startswith("equi: error: ") and message.count("\n") == 1 and "bad.pth" in message, message
             assert "--traceback" not in message
-    assert refused > 20
+    assert refused > 8
