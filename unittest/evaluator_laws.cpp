@@ -386,10 +386,33 @@ TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
   }
 }
 
-TEST_P(EvaluatorLaws, positions_that_are_not_a_number_are_an_error) {
-  ImageStructure images = structure.images(model.cutoff);
-  images.positions[3][1] = NAN;
-  EXPECT_THROW(evaluate_whole(*make(), images), EvaluationError);
+// Of an atom with neighbors and of one without any, with and without forces.
+TEST_P(EvaluatorLaws, positions_that_are_not_finite_are_an_error) {
+  const auto evaluator = make();
+  const auto expect_error = [&](const ImageStructure &images, int atom, int component, double value) {
+    ImageStructure broken = images;
+    broken.positions[atom][component] = value;
+    const std::string what = "atom " + std::to_string(atom) + ", " + std::to_string(value);
+    EXPECT_THROW(evaluate_whole(*evaluator, broken), EvaluationError) << what;
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(broken.positions.data());
+    NoExchange none;
+    try {
+      const double energy = evaluator->evaluate(request, none).energy;
+      ADD_FAILURE() << what << " has the energy " << energy;
+    } catch (const EvaluationError &e) {
+      EXPECT_TRUE(e.atom_i == atom || e.atom_j == atom) << what << " is said to be " << e.atom_i << ", " << e.atom_j;
+    }
+  };
+  const ImageStructure images = structure.images(model.cutoff), alone = isolated_atoms(3).images(model.cutoff);
+  for (int component = 0; component < 3; component++) {
+    expect_error(images, 3, component, NAN);
+    expect_error(alone, 1, component, NAN);
+  }
+  expect_error(images, structure.size() - 1, 0, INFINITY);
+  expect_error(alone, 0, 2, -INFINITY);
+  const Evaluation e = evaluate_whole(*evaluator, images);
+  EXPECT_TRUE(std::isfinite(e.energy));
 }
 
 std::vector<EvaluatorKind> kinds_in_float64() {
