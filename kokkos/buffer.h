@@ -43,8 +43,9 @@ class Buffer {
   T *reserve(std::size_t n) {
     if (n > size_) {
       data_.reset();    // give the old memory back first
+      size_ = 0;        // what is left if there is no memory
+      data_.reset(static_cast<T *>(::operator new(room(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
       size_ = room(n);
-      data_.reset(static_cast<T *>(::operator new(size_ * sizeof(T), std::align_val_t(ALIGNMENT))));
     }
     mark_unwritten(data_.get(), n * sizeof(T), bytes());
     return data_.get();

@@ -84,7 +84,8 @@ template <class T, class G>
 template <class F>
 void ModelKokkos<T, G>::on_threads(const char *label, const F &f) {
   const int num_threads = static_cast<int>(threads_.size());
-  Kokkos::parallel_for(
+  // Threads enlarge their own buffers, for which there may be no memory.
+  parallel_with_faults(
       label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
 }
 
@@ -952,6 +953,32 @@ void ModelKokkos<T, G>::add_repulsion() {
 // ---- a step
 // -----------------------------------------------------------------------------------------------------------------
 
+// An atom with a result that is not finite, -1 if there is none: a receiver by its energy, else the first by what the
+// request's arrays hold.
+template <class T, class G>
+int ModelKokkos<T, G>::find_not_finite(const EvaluationRequest &request) const {
+  const auto is_finite = [](const double *numbers, int count) {
+    return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
+  };
+  for (int i = 0; i < num_owned(); i++) {
+    const D e = energy_.data()[i];
+    if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
+  }
+  const int num_atoms = neighborhood_->num_atoms;
+  int first = num_atoms;
+  Kokkos::parallel_reduce(
+      "equi:not_finite", Kokkos::RangePolicy<HostExec>(0, num_atoms),
+      [&](int a, int &lowest) {
+        bool passes = !request.forces || is_finite(request.forces[a], 3);
+        passes = passes && (!request.atom_virial || is_finite(request.atom_virial[a], 9));
+        for (int d = 0; passes && request.force_tangents && d < request.num_directions; d++)
+          passes = is_finite(request.along(d).force_tangents[a], 3);
+        if (!passes && a < lowest) lowest = a;
+      },
+      Kokkos::Min<int>(first));
+  return first < num_atoms ? first : -1;
+}
+
 template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
@@ -1004,7 +1031,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     edges_.finish(request, result);
   }
 
-  check_evaluation(edges_.collision(), result);
+  check_evaluation(edges_.collision(), result, find_not_finite(request));
   values_are_kept_ = plan_.keeps_values && backward;
   return result;
 }

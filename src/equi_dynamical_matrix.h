@@ -20,6 +20,9 @@ class EquiDynamicalMatrix : public Command {
  public:
   explicit EquiDynamicalMatrix(class LAMMPS *lmp) : Command(lmp) {}
   void command(int, char **) override;
+
+ private:
+  void calculate(int, char **);
 };
 
 }    // namespace LAMMPS_NS

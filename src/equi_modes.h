@@ -20,6 +20,9 @@ class EquiModes : public Command {
  public:
   explicit EquiModes(class LAMMPS *lmp) : Command(lmp) {}
   void command(int, char **) override;
+
+ private:
+  void calculate(int, char **);
 };
 
 }    // namespace LAMMPS_NS

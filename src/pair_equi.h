@@ -19,6 +19,7 @@ PairStyle(equi,PairEqui);
 
 #include "pair.h"
 
+#include <functional>
 #include <memory>
 
 namespace equi {
@@ -77,17 +78,22 @@ class PairEqui : public Pair {
  private:
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
   void allocate();
+  void check_commands();
+  void check_setup();
+  void all_ranks_or_none(const std::function<void()> &);
   EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();
   void give_warnings();
   void update_neighborhood();
+  void check_special_neighbors();
+  void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures();
   void check_forces();
   double total_energy();
-  [[noreturn]] void evaluation_error(const std::exception &);
+  void run_on_this_rank(const std::function<void()> &);
 };
 
 }    // namespace LAMMPS_NS

@@ -135,7 +135,8 @@ RadialTable::Place RadialTable::place(double r) const {
   while (p + 1 < static_cast<int>(pieces.size()) && r >= pieces[p].r_end) ++p;
   const Piece &piece = pieces[p];
   const double x = (r - piece.r_begin) / piece.spacing;
-  const int bin = std::min(std::max(static_cast<int>(x), 0), piece.num_bins - 1);
+  // Compared before it is converted: what is not a number has a bin, within which it stays what it is.
+  const int last = piece.num_bins - 1, bin = x >= last ? last : x > 0.0 ? static_cast<int>(x) : 0;
   return {p, piece.first_knot - p + bin, x - bin, piece.spacing};
 }
 

@@ -10,8 +10,21 @@ namespace {
 
 std::atomic<long> count{0};
 
+// Of FailingAllocation. Allocations until the one that fails: below zero after it.
+std::atomic<bool> is_failing{false};
+std::atomic<long> before_failure{0};
+bool all_later_fail = false;
+std::size_t least_size_that_fails = 0;
+
+bool fails(std::size_t size) {
+  if (!is_failing || size < least_size_that_fails) return false;
+  const long before = before_failure--;
+  return before == 0 || (before < 0 && all_later_fail);
+}
+
 void *allocate(std::size_t size, std::size_t alignment) {
   ++count;
+  if (fails(size)) throw std::bad_alloc();
   // A multiple of the alignment, and not zero.
   void *p = std::aligned_alloc(alignment, (size / alignment + 1) * alignment);
   if (!p) throw std::bad_alloc();
@@ -22,6 +35,21 @@ void *allocate(std::size_t size, std::size_t alignment) {
 
 long equi::testing::num_allocations() {
   return count;
+}
+
+equi::testing::FailingAllocation::FailingAllocation(long n, bool and_all_later, std::size_t least_size) {
+  before_failure = n;
+  all_later_fail = and_all_later;
+  least_size_that_fails = least_size;
+  is_failing = true;
+}
+
+equi::testing::FailingAllocation::~FailingAllocation() {
+  is_failing = false;
+}
+
+bool equi::testing::FailingAllocation::has_failed() const {
+  return before_failure < 0;
 }
 
 // The array and nothrow forms call these.

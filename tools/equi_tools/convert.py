@@ -1,6 +1,7 @@
 """`equi convert`: a trainer's file -> one .equi file."""
 
 import datetime
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import __version__, equi_file, frameworks, self_check
@@ -26,6 +27,22 @@ def parse_types(text):
     return dict(pairs)
 
 
+@contextmanager
+def _blaming(source, framework):
+    """Whatever a framework raises over a damaged or foreign file becomes an EquiError that names the file."""
+    try:
+        yield
+    except EquiError as error:
+        if str(source) in str(error):
+            raise
+        raise EquiError(f"{source}: {error}") from error
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise EquiError(f"{source}: not a sound {framework.title} model: {type(error).__name__}: {first}") from error
+
+
 def check_types(framework, types):
     if types is not None and not framework.has_types:
         raise EquiError(f"--types: the atoms of {framework.title} models have no types but elements; leave it out")
@@ -36,22 +53,21 @@ def convert(
     quiet=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name or file); returns its document."""
-    if not Path(output).absolute().parent.is_dir():
-        raise EquiError(f"cannot write {output}: no such folder")
+    equi_file.check_output(output)
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
     check_types(framework, types)
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
-        checkpoint = framework.load(source, ignore_keys, types)
+        with _blaming(source, framework):
+            checkpoint = framework.load(source, ignore_keys, types)
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
-        try:
+        with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
-        except EquiError as error:
-            raise EquiError(str(error) if str(source) in str(error) else f"{source}: {error}") from error
         steps.next(f"computing self-check values with {framework.name} in float64")
-        calculator = framework.float64_calculator(checkpoint, choice)
-        checks = self_check.entries(body["elements"], body["cutoff"], calculator)
+        with _blaming(source, framework):
+            calculator = framework.float64_calculator(checkpoint, choice)
+            checks = self_check.entries(body["elements"], body["cutoff"], calculator)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,

@@ -222,8 +222,13 @@ def detect(source):
             raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return _in_archive(archive) or SEVENN
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return _in_archive(archive) or SEVENN
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # zipfile, zlib and others each have their own
+            raise EquiError(f"{source}: damaged archive: {error}") from error
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     data = path.read_bytes()
     for framework in (MACE, NEQUIP):
