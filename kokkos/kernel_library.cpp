@@ -10,10 +10,12 @@
 
 namespace equi {
 
-#ifdef EQUI_HAS_UNIT_KERNELS
+#ifdef EQUI_HAS_AVX2
 namespace isa_avx2 {
 extern const KernelLibrary KERNEL_LIBRARY;
 }
+#endif
+#ifdef EQUI_HAS_AVX512
 namespace isa_avx512 {
 extern const KernelLibrary KERNEL_LIBRARY;
 }
@@ -22,8 +24,10 @@ extern const KernelLibrary KERNEL_LIBRARY;
 namespace {
 
 const KernelLibrary *library_of_build(InstructionSet set) {
-#ifdef EQUI_HAS_UNIT_KERNELS
+#ifdef EQUI_HAS_AVX512
   if (set == InstructionSet::avx512) return &isa_avx512::KERNEL_LIBRARY;
+#endif
+#ifdef EQUI_HAS_AVX2
   if (set == InstructionSet::avx2) return &isa_avx2::KERNEL_LIBRARY;
 #endif
   (void)set;

@@ -89,18 +89,22 @@ std::vector<ProductUnit> units_of(const TensorProduct &product) {
   const auto orders = [&](int q) {
     return UnitShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
   };
+  const auto add = [&](int block, Connection connection, const std::vector<int> &paths) {
+    ProductUnit &unit = units.emplace_back();
+    unit.block = block;
+    unit.shape.l1 = product.irreps_in[block].irrep.l;
+    unit.shape.connection = connection;
+    for (int q : paths) unit.shape.paths.push_back(orders(q));
+    unit.paths = paths;
+  };
   for (int block = 0; block < product.irreps_in.size(); ++block) {
-    const int l1 = product.irreps_in[block].irrep.l;
     std::vector<int> uvu, uvw;
     for (size_t q = 0; q < product.paths.size(); ++q)
       if (product.paths[q].in == block)
         (product.paths[q].connection == Connection::uvw ? uvw : uvu).push_back(static_cast<int>(q));
     std::stable_sort(uvu.begin(), uvu.end(), [&](int a, int b) { return orders(a) < orders(b); });
-    if (!uvu.empty()) {
-      units.push_back({block, {l1, {}}, uvu});
-      for (int q : uvu) units.back().shape.paths.push_back(orders(q));
-    }
-    for (int q : uvw) units.push_back({block, {l1, {orders(q)}, Connection::uvw}, {q}});
+    if (!uvu.empty()) add(block, Connection::uvu, uvu);
+    for (int q : uvw) add(block, Connection::uvw, {q});
   }
   return units;
 }

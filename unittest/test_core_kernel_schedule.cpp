@@ -118,10 +118,13 @@ TEST(KernelSchedule, groups_of_a_gpu_fit_its_registers) {
           EXPECT_EQ(g.first, next) << shape.key();
           EXPECT_GT(g.last, g.first) << shape.key();
           // A path is not divided: backward (2 3 3) by itself has one number more than warp32 allots.
-          if (g.last > g.first + 1) EXPECT_LE(numbers(g), target.numbers()) << shape.key();
+          if (g.last > g.first + 1) {
+            EXPECT_LE(numbers(g), target.numbers()) << shape.key();
+          }
           EXPECT_LE(numbers(g), target.numbers() + 1) << shape.key();
-          if (g.last < static_cast<int>(u.paths.size()))    // no shorter than need be
+          if (g.last < static_cast<int>(u.paths.size())) {    // no shorter than need be
             EXPECT_GT(numbers(UnitSchedule::Group{g.first, g.last + 1}), target.numbers()) << shape.key();
+          }
           next = g.last;
         }
         EXPECT_EQ(next, static_cast<int>(u.paths.size())) << shape.key();
