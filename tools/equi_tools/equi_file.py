@@ -1,50 +1,70 @@
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
-Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy.
+Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy and
+xxhash. What is read is as strict as in the pair style.
 """
 
 import json
 import math
 import os
+import re
 import secrets
 import stat
 import struct
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from . import document as document_rules
 from .errors import EquiError
 from .printable import printable
 
 FORMAT_NAME = "equi"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+FIRST_VERSION_WITH_HASH = 3
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
-MAX_HEADER_BYTES = 100_000_000
+# The bounds of the pair style (src/model_limits.h).
+MAX_HEADER_BYTES = 1 << 24
+MAX_NESTING = 32
 MAX_DIMENSIONS = 8
+SHOWN = 60  # characters of a name in a message
+STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+
+
+def data_hash(blobs):
+    """Of the data section, given in pieces."""
+    hash = xxhash.xxh3_128()
+    for blob in blobs:
+        hash.update(blob)
+    return f"xxh3_128:{hash.hexdigest()}"
 
 
 def write(path, document, tensors):
     """Writes a document (dict) and its tensors (name -> float32 or float64 array); replaces the file in one step."""
-    try:
-        header = {"__metadata__": {FORMAT_NAME: json.dumps(document, allow_nan=False)}}
-    except ValueError as error:
-        raise EquiError("the document holds numbers that are not finite") from error
-    blobs, offset = [], 0
+    entries, blobs, offset = {}, [], 0
     for name, tensor in tensors.items():
         code = {"float32": "F32", "float64": "F64"}[str(tensor.dtype)]
         if not np.all(np.isfinite(tensor)):
-            raise EquiError(f"tensor {name} holds numbers that are not finite")
-        blob = np.ascontiguousarray(tensor, dtype=DTYPES[code]).tobytes()
-        header[name] = {
+            raise EquiError(f"tensor {name} holds values that are not finite")
+        blob = np.ascontiguousarray(tensor, DTYPES[code]).tobytes()
+        entries[name] = {
             "dtype": code,
             "shape": list(tensor.shape),
             "data_offsets": [offset, offset + len(blob)],
         }
         blobs.append(blob)
         offset += len(blob)
+    if document["format_version"] >= FIRST_VERSION_WITH_HASH:
+        document = document | {"data_hash": data_hash(blobs)}
+    try:
+        header = {"__metadata__": {FORMAT_NAME: json.dumps(document, allow_nan=False)}} | entries
+    except ValueError as error:
+        raise EquiError("the document holds numbers that are not finite") from error
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8 bytes
+    if len(text) > MAX_HEADER_BYTES:
+        raise EquiError(f"{path}: the model's description takes {len(text)} bytes, at most {MAX_HEADER_BYTES} can be read")
     _replace(path, [struct.pack("<Q", len(text)), text, *blobs])
 
 
@@ -91,6 +111,16 @@ def _replace(path, pieces):
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
 
 
+def is_equi_file(path):
+    """Whether a file begins like one of ours, or of another writer of the same container."""
+    try:
+        with open(path, "rb") as f:
+            start = f.read(9)
+    except (OSError, ValueError):
+        return False
+    return len(start) == 9 and start[8:] == b"{" and struct.unpack("<Q", start[:8])[0] <= MAX_HEADER_BYTES
+
+
 def _header_and_body(path):
     """The text of the header and the bytes behind it."""
     try:
@@ -113,29 +143,45 @@ def _header_and_body(path):
         raise EquiError(f"cannot read {path}: not enough memory for {size} bytes") from error
 
 
+def _object_with_keys_once(pairs):
+    """An object of a JSON document; json itself keeps the last of two equal keys."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for key in keys if keys.count(key) > 1)
+        raise EquiError(f"expected each key of an object once, found {printable(again, SHOWN)} again")
+    return result
+
+
 def _refuse_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
 def _json(text):
-    """The object that a JSON text holds; ValueError where it is anything else."""
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError as error:
-        raise ValueError("lists and objects within each other without end") from error
+    """The object that a JSON text holds; EquiError or ValueError where it is anything else."""
+    depth = 0
+    for found in STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found.group(), 0)
+        if depth > MAX_NESTING:
+            raise EquiError(f"expected arrays and objects nested {MAX_NESTING} deep at most, found more")
+    value = json.loads(text, object_pairs_hook=_object_with_keys_once, parse_constant=_refuse_constant)
     if not isinstance(value, dict):
         raise ValueError("no object")
     return value
 
 
-def _tensor(entry, body):
-    """The array of an entry of the header; EquiError says what is wrong with the entry."""
-    fields = {
+TENSOR = document_rules.record(
+    {
         "dtype": document_rules.one_of(*DTYPES),
         "shape": document_rules.list_of(document_rules.whole(), 0, MAX_DIMENSIONS),
         "data_offsets": document_rules.list_of(document_rules.whole(0, 2**63 - 1), 2, 2),
     }
-    document_rules.record(fields)(entry, "", None)
+)
+
+
+def _tensor(entry, body):
+    """The array of an entry of the header; EquiError says what is wrong with the entry."""
+    TENSOR(entry, "", None)
     (begin, end), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
     if end > len(body):
         raise EquiError(f"truncated: it ends at byte {end} of {len(body)}")
@@ -144,30 +190,54 @@ def _tensor(entry, body):
     return np.frombuffer(body[begin:end], dtype).reshape(entry["shape"])
 
 
+def _tensors(header, body):
+    """The arrays by name; each byte of the body belongs to exactly one."""
+    tensors = {}
+    for name, entry in header.items():
+        try:
+            tensors[name] = _tensor(entry, body)
+        except EquiError as error:
+            raise EquiError(f"tensor {printable(name, SHOWN)}: {error}") from error
+    end = 0
+    for name in sorted(header, key=lambda name: header[name]["data_offsets"]):
+        begin = header[name]["data_offsets"][0]
+        if begin != end:
+            raise EquiError(f"tensor {printable(name, SHOWN)}: data_offsets: expected data from byte {end} on, found {begin}")
+        end = header[name]["data_offsets"][1]
+    if end != len(body):
+        raise EquiError(f"expected {end} bytes of tensor data, found {len(body)}")
+    return tensors
+
+
+def _check_version(document):
+    if document.get("format") != FORMAT_NAME:
+        raise EquiError(f"format: expected '{FORMAT_NAME}', found {document_rules.shown(document.get('format'))}")
+    document_rules.record({"format_version": document_rules.whole(1)})(document, "", None)
+    if document["format_version"] > FORMAT_VERSION:
+        raise EquiError(f"format_version {document['format_version']} is newer than this tool knows ({FORMAT_VERSION})")
+
+
+def _check_hash(document, body):
+    if document["format_version"] < FIRST_VERSION_WITH_HASH:
+        return
+    expected, found = document.get("data_hash"), data_hash([body])
+    if expected != found:
+        raise EquiError(f"data_hash: expected {document_rules.shown(expected)}, found data with {found} (a damaged file)")
+
+
 def read(path):
     """(document, tensors) of a file; EquiError for whatever is no sound .equi file or of a newer version."""
     text, body = _header_and_body(path)
     try:
-        header = _json(text)
-        document = _json(header.pop("__metadata__")[FORMAT_NAME])
-    except (ValueError, KeyError, TypeError) as error:
-        raise EquiError(f"{path}: not an .equi file: no document '{FORMAT_NAME}' in its header") from error
-    if document.get("format") != FORMAT_NAME:
-        found = document_rules.shown(document.get("format"))
-        raise EquiError(f"{path}: format: expected '{FORMAT_NAME}', found {found}")
-    try:
-        document_rules.record({"format_version": document_rules.whole(1)})(document, "", None)
-        if document["format_version"] > FORMAT_VERSION:
-            raise EquiError(
-                f"format_version {document['format_version']} is newer than this tool knows ({FORMAT_VERSION})"
-            )
+        try:
+            header = _json(text.decode())
+            document = _json(header.pop("__metadata__")[FORMAT_NAME])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise EquiError(f"not an .equi file: no document '{FORMAT_NAME}' in its header") from error
+        _check_version(document)
         body = memoryview(body)
-        tensors = {}
-        for name, entry in header.items():
-            try:
-                tensors[name] = _tensor(entry, body)
-            except EquiError as error:
-                raise EquiError(f"tensor {printable(name, 60)}: {error}") from error
+        tensors = _tensors(header, body)
+        _check_hash(document, body)
         document_rules.check(document, tensors)
     except EquiError as error:
         raise EquiError(f"{path}: {error}") from error
