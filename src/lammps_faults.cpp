@@ -44,7 +44,7 @@ void describe_exception(char (&text)[MAX_TEXT]) {
 
 }    // namespace
 
-std::string fault_of_ranks(MPI_Comm world, const std::function<void()> &work) {
+std::string fault_of_ranks(MPI_Comm world, Work work) {
   char text[MAX_TEXT];
   int me, num_ranks;
   MPI_Comm_rank(world, &me);
@@ -66,12 +66,12 @@ std::string fault_of_ranks(MPI_Comm world, const std::function<void()> &work) {
   return fault;
 }
 
-void all_ranks_or_none(Error *error, MPI_Comm world, const std::string &subject, const std::function<void()> &work) {
+void all_ranks_or_none(Error *error, MPI_Comm world, const std::string &subject, Work work) {
   const std::string fault = fault_of_ranks(world, work);
   if (!fault.empty()) error->all(FLERR, "{}: {}", subject, fault);
 }
 
-void this_rank_or_none(Error *error, const std::string &subject, const std::function<void()> &work) {
+void this_rank_or_none(Error *error, const std::string &subject, Work work) {
   char text[MAX_TEXT];
   try {
     work();

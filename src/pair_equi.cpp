@@ -675,7 +675,7 @@ void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (
 /* ---------------------------------------------------------------------- */
 
 // What other ranks may not know of, or what communicates: a fault ends all ranks.
-void PairEqui::run_on_this_rank(const std::function<void()> &work) {
+void PairEqui::run_on_this_rank(equi::Work work) {
   try {
     work();
   } catch (const equi::MemoryLimitError &beyond) {
@@ -703,7 +703,7 @@ void PairEqui::run_on_this_rank(const std::function<void()> &work) {
   }
 }
 
-void PairEqui::all_ranks_or_none(const std::function<void()> &work) {
+void PairEqui::all_ranks_or_none(equi::Work work) {
   equi::all_ranks_or_none(error, world, "Pair style equi", work);
 }
 

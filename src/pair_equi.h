@@ -19,13 +19,13 @@ PairStyle(equi,PairEqui);
 
 #include "pair.h"
 
-#include <functional>
 #include <memory>
 
 namespace equi {
 struct EvaluationResult;
 struct EvaluatorOptions;
 class Evaluator;
+class Work;
 struct Model;
 }    // namespace equi
 
@@ -80,7 +80,7 @@ class PairEqui : public Pair {
   void allocate();
   void check_commands();
   void check_setup();
-  void all_ranks_or_none(const std::function<void()> &);
+  void all_ranks_or_none(equi::Work);
   EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();
@@ -93,7 +93,7 @@ class PairEqui : public Pair {
   void check_stored_structures();
   void check_forces();
   double total_energy();
-  void run_on_this_rank(const std::function<void()> &);
+  void run_on_this_rank(equi::Work);
 };
 
 }    // namespace LAMMPS_NS

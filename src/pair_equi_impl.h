@@ -19,7 +19,6 @@
 #include "lmptype.h"
 
 #include <array>
-#include <functional>
 #include <string>
 #include <vector>
 
