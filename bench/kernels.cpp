@@ -447,9 +447,8 @@ void add_convolutions(const Problem &problem, const std::vector<int> &thread_cou
   const TensorProduct product = make_convolution(problem).product;
   bool has_generated = false;
   for (const ProductUnit &unit : units_of(product)) {
-    const std::string key = unit.shape.key();
-    if (key.empty()) continue;
-    has_generated |= find_unit_kernel<T>(settings().set, key) || find_uvw_kernel<T>(settings().set, key);
+    has_generated |= unit.shape.is_uvw() ? find_uvw_kernel<T>(settings().set, unit.shape) != nullptr
+                                         : find_unit_kernel<T>(settings().set, unit.shape) != nullptr;
   }
   for (const bool is_generated : {true, false})
     for (const bool is_backward : {false, true})

@@ -46,8 +46,9 @@ ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const F
 }
 
 template <class T>
-void ContractionOp<T>::select_kernel(const std::function<const ContractionKernel<T> *(const std::string &key)> &find) {
-  kernel_ = find(schedule_.key());
+void ContractionOp<T>::select_kernel(
+    const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find) {
+  kernel_ = find(schedule_);
 }
 
 template <class T>

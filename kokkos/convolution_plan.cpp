@@ -108,9 +108,9 @@ template <class T>
 void ConvolutionPlan<T>::select_kernels(InstructionSet set, bool is_generated) {
   for (size_t u = 0; u < units_.size(); u++) {
     ConvUnit<T> &unit = units_[u];
-    const std::string key = is_generated ? schedules_[u].shape.key() : "";
-    unit.kernel = key.empty() || unit.is_uvw() ? nullptr : find_unit_kernel<T>(set, key);
-    unit.uvw_kernel = key.empty() || !unit.is_uvw() ? nullptr : find_uvw_kernel<T>(set, key);
+    const UnitShape &shape = schedules_[u].shape;
+    unit.kernel = is_generated && !unit.is_uvw() ? find_unit_kernel<T>(set, shape) : nullptr;
+    unit.uvw_kernel = is_generated && unit.is_uvw() ? find_uvw_kernel<T>(set, shape) : nullptr;
   }
 }
 

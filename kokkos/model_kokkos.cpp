@@ -1,6 +1,7 @@
 #include "model_kokkos.h"
 
 #include "dense.h"
+#include "kernel_cache.h"
 #include "kernel_library.h"
 
 #include "host_exec.h"
@@ -8,7 +9,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace equi {
 
@@ -56,7 +59,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
       auto contraction =
           std::make_unique<ContractionOp<T>>(*s, layout(s->input), layout(s->output), model.num_species());
-      contraction->select_kernel([set](const std::string &key) { return find_contraction_kernel<T>(set, key); });
+      contraction->select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
       op = std::move(contraction);
     } else if (const auto *p = std::get_if<PairRepulsion>(&layer))
       repulsions_.push_back({*p, is_scaled});
@@ -141,16 +144,22 @@ std::string ModelKokkos<T, G>::describe() const {
                 kokkos_backend().c_str(), kernels_->name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text;
   int layer = 0, generic = 0, generic_contractions = 0;
+  std::set<std::string> faults;    // of libraries that the user has
+  const auto add_fault = [&](const std::string &key) {
+    if (std::string fault = kernel_library_fault(set_, key); !fault.empty()) faults.insert(std::move(fault));
+  };
   for (const Op &op : ops_)
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) {
       std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->plan().num_paths);
       lines += text + (*c)->describe() + "\n";
       generic += (*c)->num_generic_units();
+      for (const UnitSchedule &unit : (*c)->product().schedules()) add_fault(unit.shape.key());
     } else if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) {
       lines += "  density normalisation: " + (*n)->density.radial_set().describe() + "\n";
     } else if (const auto *s = std::get_if<std::unique_ptr<ContractionOp<T>>>(&op)) {
       lines += "  symmetric contraction: " + (*s)->describe() + "\n";
       generic_contractions += (*s)->is_generic();
+      add_fault((*s)->schedule().key());
     }
   if (options_.radial_exact) generic = 0;
   if (IS_DUAL<T>) generic_contractions = 0;    // there are no others
@@ -161,6 +170,8 @@ std::string ModelKokkos<T, G>::describe() const {
         "makes them\n",
         generic, generic_contractions);
     lines += text;
+    for (const std::string &fault : faults) lines += "  kernel library " + fault + "\n";
+    if (const std::string note = kernel_cache().note; !note.empty()) lines += "  kernel cache: " + note + "\n";
   }
   return lines;
 }

@@ -3,7 +3,9 @@
 #include "coupling.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
 
 namespace equi {
@@ -82,6 +84,26 @@ std::string UnitShape::key() const {
     key += "_" + std::to_string(p.l2) + std::to_string(p.l3);
   }
   return key;
+}
+
+UnitShape UnitShape::of_key(const std::string &key) {
+  const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
+  UnitShape shape;
+  const bool is_uvw = key.rfind("uvw_", 0) == 0;
+  if (is_uvw) shape.connection = Connection::uvw;
+  std::istringstream parts(is_uvw ? key.substr(4) : key);
+  std::string part;
+  for (int n = 0; std::getline(parts, part, '_'); ++n) {
+    for (char c : part)
+      if (!std::isdigit(static_cast<unsigned char>(c))) fail();
+    if (part.size() != (n == 0 ? 1u : 2u)) fail();
+    if (n == 0)
+      shape.l1 = part[0] - '0';
+    else
+      shape.paths.push_back({part[0] - '0', part[1] - '0'});
+  }
+  if (shape.key() != key || shape.paths.empty() || (is_uvw && shape.paths.size() > 1)) fail();
+  return shape;
 }
 
 std::vector<ProductUnit> units_of(const TensorProduct &product) {
