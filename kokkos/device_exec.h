@@ -80,9 +80,14 @@ class DeviceBuffer {
 
  private:
   // An eighth to spare, so that fluctuating counts do not reallocate at every maximum; of large counts, which fluctuate
-  // less, a few million.
+  // less, a few million. EQUI_EXACT_BUFFERS is for memory that is guarded at its end: a read behind what was asked for
+  // is then one behind the memory.
+#ifdef EQUI_EXACT_BUFFERS
+  static constexpr int64_t MOST_SPARE = 0;
+#else
+  static constexpr int64_t MOST_SPARE = 1 << 22;
+#endif
   static int64_t room(int64_t n) {
-    constexpr int64_t MOST_SPARE = 1 << 22;
     return n + (n / 8 < MOST_SPARE ? n / 8 : MOST_SPARE);
   }
   void mark_unwritten([[maybe_unused]] int64_t n) {

@@ -332,7 +332,7 @@ template <class Exec, class T>
 void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species,
                                      const double *scale, D *energy, T *adjoint) const {
   if (count == 0) return;
-  ReadoutKernel<Exec, T> kernel;
+  ReadoutKernel<Exec, T> kernel{};    // also what these matrices do not use: all of it goes to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
   kernel.total_width = 0;
   for (size_t k = 0; k < widths_.size(); k++) {

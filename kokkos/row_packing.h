@@ -21,7 +21,7 @@ constexpr int MAX_PIECES = 32;
 // The pieces of a feature, to be copied into kernels. Their memory is that of the execution space.
 template <class T>
 struct PackedRows {
-  FeaturePiece<T> piece[MAX_PIECES];
+  FeaturePiece<T> piece[MAX_PIECES] = {};
   int num_pieces = 0, num_owned = 0, stride = 0;
   const int *row_of_atom = nullptr;
 

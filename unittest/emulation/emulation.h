@@ -1,0 +1,178 @@
+// An emulated GPU for tests: what stands behind the Kokkos and CUDA of include/, with which the sources for devices
+// compile unchanged. It computes what a GPU would compute, slowly, and reports what a GPU would punish or, worse, let
+// pass at times (README.md lists both). A report is the failure of the test at hand.
+//
+// Everything that the device is asked for happens at its latest moment: work that was queued runs when its stream is
+// waited for, and some of that of other streams before it, by chance. Threads of a block, warps, blocks and the indices
+// of a range run in a random order, which a seed repeats.
+#ifndef EQUI_EMULATION_H
+#define EQUI_EMULATION_H
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <typeinfo>
+#include <utility>
+#include <vector>
+
+namespace emulation {
+
+// ---- reports
+
+// A fault of the code under test. Does not return to a kernel: its launch is abandoned.
+void report(const char *format, ...) __attribute__((format(printf, 1, 2)));
+using ReportHandler = void (*)(const std::string &text);
+void set_report_handler(ReportHandler handler);
+// What f gives rise to, in the place of failures. For one thread at a time.
+std::vector<std::string> reports_of(const std::function<void()> &f);
+
+// ---- chance
+
+// Of all random orders from here on. The environment's EQUI_EMULATION_SEED changes what a program begins with.
+void set_seed(std::uint64_t seed);
+std::uint64_t environment_seed();
+std::int64_t random_below(std::int64_t n);    // 0 for n < 2
+
+// The numbers 0 .. n-1 in some order.
+class RandomOrder {
+ public:
+  explicit RandomOrder(std::int64_t n);
+  std::int64_t operator[](std::int64_t k) const {
+    return static_cast<std::int64_t>((static_cast<__int128>(k) * factor_ + shift_) % n_);
+  }
+
+ private:
+  std::int64_t n_, factor_ = 1, shift_ = 0;
+};
+
+// ---- memory
+
+// Device memory is open to kernels alone; pinned memory to both sides; host memory is that of views in the host's
+// memory. New memory of all kinds is filled with bytes 0xff, which are NaN and -1. Pages that nobody may touch lie before
+// and behind device and pinned memory, and no address is used a second time.
+enum class Space { host, device, pinned };
+void *allocate(Space space, std::size_t bytes, const std::string &label);
+// Memory begins with one reference and is freed with its last one. Before, all queued work is done, as by cudaFree.
+void retain(const void *data);
+void release(const void *data);
+// Whether [data, data + bytes) is host memory or part of one allocation of pinned or device memory, as a copy with
+// these ends needs it; reports if not.
+bool check_range(const char *label, const void *data, std::size_t bytes, bool is_device);
+bool is_pinned(const void *data);
+// What lies around the memory in use is as it was; else reports.
+void check_memory();
+std::size_t num_allocations();
+
+// Views that are copied while it is off hold no reference, as those within functors of queued kernels.
+bool &is_tracking();
+
+// ---- streams and graphs
+
+struct Node {
+  std::string label;
+  const std::type_info *type;    // of the functor
+  std::function<void()> work;    // runs as one thread, unless it calls run_blocks()
+};
+using Nodes = std::shared_ptr<const std::vector<Node>>;
+
+// A queue of work. The legacy stream, which CUDA names by a null pointer, waits for all others and they for it.
+struct Stream {
+  struct Item {
+    std::uint64_t number;    // in the order of all streams
+    Nodes nodes;
+  };
+  bool is_legacy = false;
+  std::deque<Item> queue;
+  std::shared_ptr<std::vector<Node>> capture;    // null: none
+};
+Stream *make_stream();
+Stream *default_stream();    // of Kokkos
+Stream *stream_of(void *cuda_stream);
+
+void enqueue(Stream *stream, Node node);
+// from [bytes] to `to`, with what is to be on the device told by the caller's types.
+void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_device, const void *from,
+                  bool from_device, std::size_t bytes);
+void fence(Stream *stream, const std::string &reason);
+void fence_all(const std::string &reason);
+bool begin_capture(Stream *stream);
+Nodes end_capture(Stream *stream);    // null: no capture was begun
+void enqueue_graph(Stream *stream, Nodes nodes);
+// Of this thread.
+bool is_capturing();
+// A capture that nobody ended is a fault.
+void check_streams();
+// For callers of a Kokkos function that cannot be recorded or be called by a kernel: reports and throws.
+void refuse_in_capture(const std::string &what);
+
+// Kokkos for CUDA passes a call of up to 4096 bytes as an argument; these are left for what it adds to a functor. A
+// longer one goes through a buffer that the host waits for.
+constexpr std::size_t MAX_ARGUMENT_BYTES = 4096 - 256, MAX_DEFAULT_ARGUMENT_BYTES = 512 - 256;
+// A functor as the device receives it: its bytes, with which no reference to memory is held.
+class Call {
+ public:
+  // Kept short, since it is compiled for every kernel.
+  template <class F>
+  Call(const std::string &label, const F &functor, bool is_argument) {
+    if constexpr (std::is_trivially_copyable_v<F>) {
+      F copy(functor);
+#if defined(__has_builtin)
+#if __has_builtin(__builtin_clear_padding)
+      __builtin_clear_padding(&copy);    // what it holds is no pointer
+#endif
+#endif
+      take_bytes(label, &copy, sizeof(F), is_argument);
+    } else {
+      is_tracking() = false;
+      const std::shared_ptr<const F> copy = std::make_shared<F>(functor);
+      is_tracking() = true;
+      take(label, copy, copy.get(), sizeof(F), is_argument);
+    }
+  }
+  const void *functor() const { return functor_; }
+
+ private:
+  void take(const std::string &label, std::shared_ptr<const void> owner, const void *functor, std::size_t bytes,
+            bool is_argument);
+  void take_bytes(const std::string &label, const void *functor, std::size_t bytes, bool is_argument);
+
+  std::shared_ptr<const void> owner_;
+  const void *functor_;
+};
+
+// ---- threads of a kernel
+
+constexpr int WARP = 32, MAX_THREADS = 1024;
+constexpr std::size_t MAX_SHARED_BYTES = 48 << 10;
+
+// body(block, thread) for all threads of all blocks, to be called by a node's work. Shared memory is made anew for
+// each block.
+void run_blocks(std::int64_t num_blocks, int num_threads, std::size_t shared_bytes,
+                const std::function<void(std::int64_t, int)> &body);
+
+bool is_in_kernel();
+int thread_rank();
+void barrier();
+char *shared_memory();
+// A number of each thread, seen by all of its block between two barriers.
+std::uint64_t &slot(int thread);
+// The bits of lane `lane ^ lane_mask`. All lanes of `lanes`, of which the caller is one, come together. type: of the
+// number.
+std::uint64_t exchange_xor(unsigned lanes, std::uint64_t bits, int lane_mask, int width, const std::type_info &type);
+
+// ---- what tests count
+
+struct Counts {
+  std::int64_t launches = 0, blocks = 0, shuffles = 0, barriers = 0, fences = 0, allocations = 0, captures = 0,
+               updates = 0, replays = 0;
+};
+Counts &counts();
+
+}    // namespace emulation
+
+#endif

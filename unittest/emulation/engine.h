@@ -1,0 +1,39 @@
+// What the sources of the emulated device know of each other.
+#ifndef EQUI_EMULATION_ENGINE_H
+#define EQUI_EMULATION_ENGINE_H
+
+#include "emulation.h"
+
+#include <mutex>
+#include <string>
+
+namespace emulation {
+
+// Held by the thread that asks something of the device or runs its kernels: ranks that are threads take turns.
+std::recursive_mutex &device_mutex();
+
+void note_report(const std::string &text);
+
+// Opens device memory for as long as it is there.
+class OpenMemory {
+ public:
+  OpenMemory();
+  ~OpenMemory();
+  OpenMemory(const OpenMemory &) = delete;
+  OpenMemory &operator=(const OpenMemory &) = delete;
+};
+// What lies at an address, in words; empty if it is not memory of the device.
+std::string describe_memory(const void *address);
+// Whether a word could be an address of host memory that is in use.
+bool is_host_address(std::uintptr_t word);
+
+// All queued work of all streams; not that of captures.
+void run_all_queues();
+
+// Runs one node as a kernel. Whatever goes wrong is reported and ends this kernel alone.
+void run_kernel(const Node &node);
+[[noreturn]] void abandon_launch(const std::string &text);
+
+}    // namespace emulation
+
+#endif

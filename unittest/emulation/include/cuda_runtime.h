@@ -1,0 +1,51 @@
+// The part of CUDA's runtime that the sources for devices use, on the emulated GPU (emulation.h).
+#ifndef EQUI_EMULATED_CUDA_RUNTIME_H
+#define EQUI_EMULATED_CUDA_RUNTIME_H
+
+#include "emulation.h"
+
+struct CUstream_st;
+struct CUgraph_st;
+struct CUgraphExec_st;
+using cudaStream_t = CUstream_st *;
+using cudaGraph_t = CUgraph_st *;
+using cudaGraphExec_t = CUgraphExec_st *;
+enum cudaError_t {
+  cudaSuccess = 0,
+  cudaErrorInvalidValue = 1,
+  cudaErrorIllegalState = 401,
+  cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorGraphExecUpdateFailure = 910
+};
+enum cudaStreamCaptureMode {
+  cudaStreamCaptureModeGlobal = 0,
+  cudaStreamCaptureModeThreadLocal = 1,
+  cudaStreamCaptureModeRelaxed = 2
+};
+struct cudaGraphExecUpdateResultInfo {
+  cudaError_t result;
+};
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
+cudaError_t cudaGraphDestroy(cudaGraph_t graph);
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long flags);
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec);
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info);
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream);
+cudaError_t cudaMemGetInfo(std::size_t *unused, std::size_t *all);
+cudaError_t cudaGetLastError();
+const char *cudaGetErrorString(cudaError_t error);
+
+// Lanes of a warp; 4 and 8 bytes, as the hardware exchanges.
+template <class T>
+T __shfl_xor_sync(unsigned lanes, T value, int lane_mask, int width) {
+  static_assert(std::is_arithmetic_v<T> && (sizeof(T) == 4 || sizeof(T) == 8), "what CUDA exchanges");
+  std::uint64_t bits = 0;
+  __builtin_memcpy(&bits, &value, sizeof(T));
+  bits = emulation::exchange_xor(lanes, bits, lane_mask, width, typeid(T));
+  __builtin_memcpy(&value, &bits, sizeof(T));
+  return value;
+}
+
+#endif

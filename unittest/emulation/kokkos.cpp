@@ -1,0 +1,154 @@
+// What the emulated Kokkos and cuBLAS keep of a process.
+#include "engine.h"
+
+#include <Kokkos_Core.hpp>
+#include <cublas_v2.h>
+
+namespace {
+enum class Process { not_started, running, ended } process = Process::not_started;
+std::vector<std::function<void()>> &hooks() {
+  static std::vector<std::function<void()>> all;
+  return all;
+}
+}    // namespace
+
+namespace Kokkos {
+
+bool is_initialized() {
+  return process == Process::running;
+}
+bool is_finalized() {
+  return process == Process::ended;
+}
+void initialize(const InitializationSettings &) {
+  if (process != Process::not_started) throw std::runtime_error("Kokkos::initialize: called twice");
+  hooks();
+  process = Process::running;
+}
+void finalize() {
+  if (process != Process::running) throw std::runtime_error("Kokkos::finalize: Kokkos is not running");
+  fence("Kokkos::finalize");
+  while (!hooks().empty()) {
+    const auto hook = std::move(hooks().back());
+    hooks().pop_back();
+    hook();
+  }
+  process = Process::ended;
+}
+void push_finalize_hook(std::function<void()> hook) {
+  hooks().push_back(std::move(hook));
+}
+
+Tools::Experimental::EventSet &Tools::Experimental::callbacks() {
+  static EventSet events;
+  return events;
+}
+
+namespace Impl {
+
+void launch_range(const std::string &label, emulation::Stream *stream, std::int64_t count, const emulation::Call &call,
+                  const std::type_info &type, void (*run)(const void *functor, std::int64_t k), std::int64_t begin) {
+  emulation::enqueue(stream, {label, &type, [=] {
+                                const emulation::RandomOrder order(count);
+                                for (std::int64_t k = 0; k < count; k++) run(call.functor(), begin + order[k]);
+                              }});
+}
+
+void check_team(int size, int most_threads, std::size_t scratch) {
+  if (size < 1 || size > most_threads || size > emulation::MAX_THREADS)
+    throw std::runtime_error("Kokkos::Impl::ParallelFor< Cuda > requested too large team size " + std::to_string(size));
+  if (bytes_of_team(size) + scratch > emulation::MAX_SHARED_BYTES)
+    throw std::runtime_error("Kokkos::Impl::ParallelFor< Cuda > insufficient shared memory for " +
+                             std::to_string(scratch) + " bytes");
+}
+
+void launch_teams(const std::string &label, emulation::Stream *stream, std::int64_t league, int size,
+                  std::size_t scratch, const emulation::Call &call, const std::type_info &type,
+                  void (*run)(const void *functor, const EmulatedTeamMember &member)) {
+  emulation::enqueue(stream, {label, &type, [=] {
+                                emulation::run_blocks(league, size, scratch, [=](std::int64_t block, int thread) {
+                                  run(call.functor(),
+                                      EmulatedTeamMember(block, static_cast<int>(league), thread, size, scratch));
+                                });
+                              }});
+}
+
+}    // namespace Impl
+
+}    // namespace Kokkos
+
+struct cublasContext {
+  emulation::Stream *stream = emulation::default_stream();
+  void *workspace = nullptr;
+};
+
+cublasStatus_t cublasCreate(cublasHandle_t *handle) {
+  emulation::refuse_in_capture("cublasCreate");
+  *handle = new cublasContext;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasDestroy(cublasHandle_t handle) {
+  emulation::refuse_in_capture("cublasDestroy");
+  delete handle;
+  return CUBLAS_STATUS_SUCCESS;
+}
+// Takes the workspace away, too.
+cublasStatus_t cublasSetStream(cublasHandle_t handle, cudaStream_t stream) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  handle->stream = emulation::stream_of(stream);
+  handle->workspace = nullptr;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetWorkspace(cublasHandle_t handle, void *workspace, std::size_t bytes) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!emulation::check_range("cublasSetWorkspace", workspace, bytes, true)) return CUBLAS_STATUS_INVALID_VALUE;
+  handle->workspace = workspace;
+  return CUBLAS_STATUS_SUCCESS;
+}
+cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t) {
+  return handle ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_INITIALIZED;
+}
+const char *cublasGetStatusString(cublasStatus_t status) {
+  return status == CUBLAS_STATUS_SUCCESS           ? "success"
+         : status == CUBLAS_STATUS_NOT_INITIALIZED ? "the library was not initialized"
+                                                   : "an unsupported value or parameter was passed";
+}
+
+namespace {
+
+template <class T>
+cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                        int n, int k, T alpha, const T *a, int lda, const T *b, int ldb, T beta, T *c, int ldc) {
+  if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
+  const int rows_a = op_a == CUBLAS_OP_N ? m : k, rows_b = op_b == CUBLAS_OP_N ? k : n;
+  if (m < 0 || n < 0 || k < 0 || lda < std::max(1, rows_a) || ldb < std::max(1, rows_b) || ldc < std::max(1, m))
+    return CUBLAS_STATUS_INVALID_VALUE;
+  // It would allocate one.
+  if (!handle->workspace && emulation::is_capturing()) emulation::report("%s without a workspace is captured", name);
+  const auto work = [=] {
+    const std::int64_t step_a = op_a == CUBLAS_OP_N ? 1 : lda, next_a = op_a == CUBLAS_OP_N ? lda : 1,
+                       step_b = op_b == CUBLAS_OP_N ? ldb : 1, next_b = op_b == CUBLAS_OP_N ? 1 : ldb;
+    for (std::int64_t j = 0; j < n; j++)
+      for (std::int64_t i = 0; i < m; i++) {
+        T sum = 0;
+        for (std::int64_t l = 0; l < k; l++) sum += a[i * step_a + l * next_a] * b[l * next_b + j * step_b];
+        T &to = c[i + j * ldc];
+        to = beta == T(0) ? alpha * sum : alpha * sum + beta * to;    // with 0 it is not read
+      }
+  };
+  emulation::enqueue(handle->stream, {name, &typeid(work), work});
+  return CUBLAS_STATUS_SUCCESS;
+}
+
+}    // namespace
+
+cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                           const float *alpha, const float *a, int lda, const float *b, int ldb, const float *beta,
+                           float *c, int ldc) {
+  return multiply(handle, "cublasSgemm", op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+}
+cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
+                           const double *alpha, const double *a, int lda, const double *b, int ldb, const double *beta,
+                           double *c, int ldc) {
+  return multiply(handle, "cublasDgemm", op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+}

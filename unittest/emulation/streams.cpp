@@ -1,0 +1,277 @@
+// Streams, captures and graphs of the emulated device, and the part of CUDA's runtime that is about them.
+#include "engine.h"
+
+#include "cuda_runtime.h"
+
+#include <algorithm>
+#include <cstring>
+#include <thread>
+
+namespace emulation {
+
+namespace {
+
+// The stream that this thread captures.
+thread_local Stream *captured = nullptr;
+
+std::vector<Stream *> &streams() {
+  static auto &all = *new std::vector<Stream *>;
+  return all;
+}
+Stream *legacy_stream() {
+  static Stream *const stream = [] {
+    Stream *s = make_stream();
+    s->is_legacy = true;
+    return s;
+  }();
+  return stream;
+}
+std::uint64_t last_number = 0;
+
+// Runs the first item of a queue, after what it has to wait for: a legacy stream's is between all that was queued
+// before and all that was queued later.
+void run_first(Stream *stream) {
+  const std::uint64_t number = stream->queue.front().number;
+  for (Stream *other : std::vector<Stream *>(streams()))
+    if (other != stream && (stream->is_legacy || other->is_legacy))
+      while (!other->queue.empty() && other->queue.front().number < number) run_first(other);
+  const Nodes nodes = std::move(stream->queue.front().nodes);
+  stream->queue.pop_front();
+  for (const Node &node : *nodes) run_kernel(node);
+}
+
+void run_queue(Stream *stream) {
+  if (stream->queue.empty()) return;
+  const OpenMemory open;
+  // Other streams come so far, but not to their last work: the device is slower than the host.
+  for (Stream *other : std::vector<Stream *>(streams())) {
+    if (other == stream || other->is_legacy || random_below(2)) continue;
+    for (std::int64_t n = random_below(static_cast<std::int64_t>(other->queue.size())); n > 0 && other->queue.size() > 1; n--)
+      run_first(other);
+  }
+  while (!stream->queue.empty()) run_first(stream);
+}
+
+// A word that is an address of host memory can be nothing else: as a number of floating point it would be denormal.
+void check_words(const std::string &label, const void *data, std::size_t bytes) {
+  for (std::size_t at = 0; at + sizeof(std::uintptr_t) <= bytes; at += sizeof(std::uintptr_t)) {
+    std::uintptr_t word;
+    std::memcpy(&word, static_cast<const char *>(data) + at, sizeof word);
+    if (is_host_address(word))
+      report("%s: a pointer to host memory (0x%zx) at byte %zu of %zu", label.c_str(), word, at, bytes);
+  }
+}
+
+void refuse_in_kernel(const std::string &what) {
+  if (is_in_kernel()) report("a kernel asks for %s", what.c_str());
+}
+
+void append(Stream *stream, Nodes nodes) {
+  stream->queue.push_back({++last_number, std::move(nodes)});
+}
+
+}    // namespace
+
+Stream *make_stream() {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  streams().push_back(new Stream);    // for as long as the process lives: instances are copied freely
+  return streams().back();
+}
+Stream *default_stream() {
+  static Stream *const stream = make_stream();
+  return stream;
+}
+Stream *stream_of(void *cuda_stream) {
+  return cuda_stream ? static_cast<Stream *>(cuda_stream) : legacy_stream();
+}
+
+void enqueue(Stream *stream, Node node) {
+  refuse_in_kernel("the launch of " + node.label);
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  counts().launches++;
+  if (stream == captured) {
+    stream->capture->push_back(std::move(node));
+    return;
+  }
+  if (captured) report("%s goes to another stream while one is captured", node.label.c_str());
+  append(stream, std::make_shared<std::vector<Node>>(1, std::move(node)));
+}
+
+void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_device, const void *from,
+                  bool from_device, std::size_t bytes) {
+  if (bytes == 0) return;
+  const bool is_right = check_range(label.c_str(), to, bytes, to_device),
+             is_right_too = check_range(label.c_str(), from, bytes, from_device);
+  if (!is_right || !is_right_too) return;
+  if (captured && !((to_device || is_pinned(to)) && (from_device || is_pinned(from))))
+    report("%s copies host memory that is not pinned while a stream is captured", label.c_str());
+  const auto copy = [=] {
+    // Either end may have been freed since.
+    if (!check_range(label.c_str(), to, bytes, to_device) || !check_range(label.c_str(), from, bytes, from_device))
+      return;
+    if (to_device && !from_device) check_words(label, from, bytes);
+    std::memcpy(to, from, bytes);
+  };
+  enqueue(stream, {label, &typeid(copy), copy});
+}
+
+void refuse_in_capture(const std::string &what) {
+  refuse_in_kernel(what);
+  if (!captured) return;
+  report("%s while a stream is captured", what.c_str());
+  throw std::runtime_error(what + ": operation not permitted when stream is capturing");
+}
+
+void fence(Stream *stream, const std::string &reason) {
+  refuse_in_kernel("the fence '" + reason + "'");
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  counts().fences++;
+  if (stream->capture) {
+    report("the fence '%s' of a stream that is captured", reason.c_str());
+    throw std::runtime_error("cudaStreamSynchronize: operation not permitted when stream is capturing");
+  }
+  run_queue(stream);
+}
+
+void fence_all(const std::string &reason) {
+  refuse_in_capture("the fence '" + reason + "' of all streams");
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  counts().fences++;
+  run_all_queues();
+}
+
+void run_all_queues() {
+  for (Stream *stream : std::vector<Stream *>(streams())) run_queue(stream);
+}
+
+bool begin_capture(Stream *stream) {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  if (stream->capture || captured || stream->is_legacy) return false;
+  stream->capture = std::make_shared<std::vector<Node>>();
+  captured = stream;
+  counts().captures++;
+  return true;
+}
+
+Nodes end_capture(Stream *stream) {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  if (stream != captured || !stream->capture) return nullptr;
+  captured = nullptr;
+  return std::exchange(stream->capture, nullptr);
+}
+
+void enqueue_graph(Stream *stream, Nodes nodes) {
+  refuse_in_capture("the launch of a graph");
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  counts().replays++;
+  append(stream, std::move(nodes));
+}
+
+bool is_capturing() {
+  return captured != nullptr;
+}
+
+void check_streams() {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  for (Stream *stream : streams())
+    if (stream->capture) report("the capture of a stream was never ended");
+}
+
+void Call::take(const std::string &label, std::shared_ptr<const void> owner, const void *functor, std::size_t bytes,
+                bool is_argument) {
+  if (bytes > (is_argument ? MAX_ARGUMENT_BYTES : MAX_DEFAULT_ARGUMENT_BYTES) && (is_argument || captured))
+    report("%s: a call of %zu bytes does not fit into the arguments of a kernel", label.c_str(), bytes);
+  check_words(label, functor, bytes);
+  owner_ = std::move(owner);
+  functor_ = functor;
+}
+
+void Call::take_bytes(const std::string &label, const void *functor, std::size_t bytes, bool is_argument) {
+  constexpr std::size_t ALIGNMENT = 64;
+  const std::shared_ptr<void> copy(::operator new(bytes, std::align_val_t(ALIGNMENT)),
+                                   [](void *p) { ::operator delete(p, std::align_val_t(ALIGNMENT)); });
+  std::memcpy(copy.get(), functor, bytes);
+  take(label, copy, copy.get(), bytes, is_argument);
+}
+
+}    // namespace emulation
+
+// ---- CUDA's names
+
+namespace {
+
+emulation::Nodes &nodes_of(void *graph) {
+  return *static_cast<emulation::Nodes *>(graph);
+}
+
+}    // namespace
+
+cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
+  return emulation::begin_capture(emulation::stream_of(stream)) ? cudaSuccess : cudaErrorIllegalState;
+}
+
+cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
+  emulation::Nodes nodes = emulation::end_capture(emulation::stream_of(stream));
+  *graph = nullptr;
+  if (!nodes) return cudaErrorIllegalState;
+  *graph = reinterpret_cast<cudaGraph_t>(new emulation::Nodes(std::move(nodes)));
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
+  delete &nodes_of(graph);
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
+  *exec = reinterpret_cast<cudaGraphExec_t>(new emulation::Nodes(nodes_of(graph)));
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  delete &nodes_of(exec);
+  return cudaSuccess;
+}
+
+// The same kernels in the same order; and the driver may refuse at any time.
+cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
+  emulation::Nodes &to = nodes_of(exec), &from = nodes_of(graph);
+  const bool is_same = std::equal(to->begin(), to->end(), from->begin(), from->end(),
+                                  [](const emulation::Node &a, const emulation::Node &b) { return *a.type == *b.type; });
+  info->result = is_same && emulation::random_below(8) > 0 ? cudaSuccess : cudaErrorGraphExecUpdateFailure;
+  if (info->result != cudaSuccess) return info->result;
+  to = from;
+  emulation::counts().updates++;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
+  emulation::enqueue_graph(emulation::stream_of(stream), nodes_of(exec));
+  return cudaSuccess;
+}
+
+cudaError_t cudaMemGetInfo(std::size_t *unused, std::size_t *all) {
+  *all = std::size_t(16) << 30;
+  *unused = std::size_t(4) << 30;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetLastError() {
+  return cudaSuccess;
+}
+
+const char *cudaGetErrorString(cudaError_t error) {
+  switch (error) {
+    case cudaSuccess:
+      return "no error";
+    case cudaErrorInvalidValue:
+      return "invalid argument";
+    case cudaErrorIllegalState:
+      return "the operation cannot be performed in the present state";
+    case cudaErrorStreamCaptureInvalidated:
+      return "operation failed due to a previous error during capture";
+    case cudaErrorGraphExecUpdateFailure:
+      return "the graph update was not performed because it included changes which violated constraints";
+  }
+  return "unknown error";
+}
