@@ -5,7 +5,7 @@
 #include "printable.h"
 
 #include <cmath>
-#include <set>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -18,65 +18,87 @@ std::string text_of(double v) {
   return nlohmann::json(v).dump();
 }
 
-// An array or object that the parser is in, and where it is there.
-struct Level {
-  bool is_array;
-  size_t index;       // of an array: elements before this one
-  std::string key;    // of an object
-  std::set<std::string> keys;
-};
+// Builds a document from the parser's events. The library's own builder keeps the last of two equal keys, nests as
+// deeply as memory goes, and with a callback takes a time quadratic in the length of a list.
+class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  using Json = nlohmann::json;
 
-// "layers[3].radial", from the document on
-std::string place_of(const std::vector<Level> &levels) {
-  std::string place;
-  for (const Level &level : levels)
-    place += level.is_array ? "[" + std::to_string(level.index) + "]"
-                            : (place.empty() ? "" : ".") + printable(level.key, SHOWN);
-  return place;
-}
+  DocumentBuilder(const std::string &path, const std::string &where) : file_(path + ": " + where) {}
+  Json take() { return std::move(document_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool v) override { return add(v); }
+  bool number_integer(number_integer_t v) override { return add(v); }
+  bool number_unsigned(number_unsigned_t v) override { return add(v); }
+  bool number_float(number_float_t v, const string_t &) override { return add(v); }
+  bool string(string_t &v) override { return add(std::move(v)); }
+  bool binary(binary_t &) override { return false; }    // not in texts
+  bool start_object(std::size_t) override { return start(Json::object()); }
+  bool start_array(std::size_t) override { return start(Json::array()); }
+  bool key(string_t &key) override {
+    levels_.back().key = key;
+    if (levels_.back().value->contains(key)) refuse("each key of an object once, found " + place() + " again");
+    return true;
+  }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool parse_error(std::size_t, const std::string &, const nlohmann::detail::exception &e) override {
+    refuse("valid JSON, found: " + printable(e.what(), 200));
+  }
+
+ private:
+  // An array or object that is not complete, and the key of its last value.
+  struct Level {
+    Json *value;
+    std::string key;
+  };
+  std::string file_;
+  Json document_;
+  std::vector<Level> levels_;
+
+  Json &put(Json &&value) {
+    if (levels_.empty()) return document_ = std::move(value);
+    Json &parent = *levels_.back().value;
+    if (parent.is_object()) return parent[levels_.back().key] = std::move(value);
+    parent.push_back(std::move(value));
+    return parent.back();
+  }
+  bool add(Json &&value) {
+    put(std::move(value));
+    return true;
+  }
+  bool start(Json &&value) {
+    if (levels_.size() == MAX_NESTING)
+      refuse("arrays and objects nested " + std::to_string(MAX_NESTING) + " deep at most, found more at " + place());
+    Json &added = put(std::move(value));    // stays where it is until it is complete
+    levels_.push_back({&added, ""});
+    return true;
+  }
+  bool end() {
+    levels_.pop_back();
+    return true;
+  }
+
+  // "layers[3].radial": where the last value stands.
+  std::string place() const {
+    std::string place;
+    for (const Level &level : levels_)
+      place += level.value->is_array() ? "[" + std::to_string(level.value->size() - !level.value->empty()) + "]"
+                                       : (place.empty() ? "" : ".") + printable(level.key, SHOWN);
+    return place;
+  }
+  [[noreturn]] void refuse(const std::string &expected) const {
+    throw ModelFileError(file_ + ": expected " + expected);
+  }
+};
 
 }    // namespace
 
 nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where) {
-  using Json = nlohmann::json;
-  std::vector<Level> levels;
-  const auto refuse = [&](const std::string &message) {
-    throw ModelFileError(path + ": " + where + ": expected " + message);
-  };
-  const auto next_value = [&] {
-    if (!levels.empty() && levels.back().is_array) levels.back().index++;
-  };
-  // The parser itself keeps the last of two equal keys, and nests as deeply as memory goes.
-  const auto check = [&](int, Json::parse_event_t event, Json &value) {
-    switch (event) {
-      case Json::parse_event_t::object_start:
-      case Json::parse_event_t::array_start:
-        if (levels.size() == MAX_NESTING)
-          refuse("arrays and objects nested " + std::to_string(MAX_NESTING) + " deep at most, found more at " +
-                 place_of(levels));
-        levels.push_back({event == Json::parse_event_t::array_start, 0, "", {}});
-        break;
-      case Json::parse_event_t::object_end:
-      case Json::parse_event_t::array_end:
-        levels.pop_back();
-        next_value();
-        break;
-      case Json::parse_event_t::key:
-        levels.back().key = value.get_ref<const std::string &>();
-        if (!levels.back().keys.insert(levels.back().key).second)
-          refuse("each key of an object once, found " + place_of(levels) + " again");
-        break;
-      case Json::parse_event_t::value:
-        next_value();
-        break;
-    }
-    return true;
-  };
-  try {
-    return Json::parse(text, text + length, check);
-  } catch (const Json::exception &e) {
-    throw ModelFileError(path + ": " + where + ": expected valid JSON, found: " + printable(e.what(), 200));
-  }
+  DocumentBuilder builder(path, where);
+  nlohmann::json::sax_parse(text, text + length, &builder);
+  return builder.take();
 }
 
 void JsonField::fail(const std::string &expected, const std::string &found) const {

@@ -73,6 +73,8 @@ const L &first_layer(const Model &m) {
 template <class L>
 const L &first_layer(Model &&) = delete;    // would not outlive the model
 
+using equi::testing::expect_refusal;    // beside those that follow
+
 void expect_refusal(const std::function<void(ModelDocument &)> &damage, const std::vector<std::string> &parts) {
   ModelDocument d = make_tiny_model(rich_options());
   damage(d);
