@@ -52,10 +52,12 @@ def _native(args):
 def _convert(args):
     from .convert import convert
 
-    convert(
+    document = convert(
         args.source, args.output, modality=args.modality, head=args.head, types=args.types, elements=args.elements,
         ignore_keys=args.ignore_key, licence=args.licence, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
+    if "notes" in document["provenance"]:
+        print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
     return 0
 
 

@@ -68,6 +68,7 @@ def convert(
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
+        remarks = notes(body, framework)
         steps.next(f"computing self-check values with {framework.name} in float64")
         with _blaming(source, framework):
             calculator = framework.float64_calculator(checkpoint, choice)
@@ -79,7 +80,8 @@ def convert(
             **body,
             "provenance": _provenance(
                 framework, checkpoint, framework.chosen(checkpoint, choice), types, licence, citation
-            ),
+            )
+            | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
             "self_check": checks,
         }
@@ -96,6 +98,27 @@ def renew(source, output, options):
     document["format_version"] = equi_file.FORMAT_VERSION
     equi_file.write(output, document, tensors)
     return document
+
+
+def notes(document, framework):
+    """What the user of a converted model should know about it: lines for a terminal and for the file."""
+    found = list(framework.notes(document))
+    for n, layer in enumerate(document["layers"]):
+        radial = layer.get("radial")
+        if radial is None or radial.get("times_cutoff"):
+            continue
+        # Where the basis is zero the network is, unless something else goes in.
+        causes = [name for name in ("sender", "receiver", "biases", "norms") if any(radial.get(name) or ())]
+        if len(radial["weights"]) > 1 and radial["activation"] == "sigmoid":
+            causes.append("sigmoid")
+        if causes:
+            found.append(
+                f"the energy jumps where a neighbor crosses the cutoff: the radial network of layer {n} does not vanish "
+                f"there (it has {', '.join(causes)}, and the cutoff function is not applied to what comes out of it), in "
+                f"{framework.title} as here; energy is not conserved"
+            )
+            break
+    return found
 
 
 def _provenance(framework, checkpoint, choice, types, licence, citation):

@@ -63,6 +63,10 @@ class Framework:
         """What the file shall state as chosen, None where there is no choice."""
         return choice
 
+    def notes(self, document):
+        """What the user of a model of this architecture should know about the framework's own results."""
+        return []
+
     def float64_calculator(self, checkpoint, choice=None):
         """ASE calculator of a loaded checkpoint or a source in float64 with exact couplings."""
         raise NotImplementedError
@@ -119,6 +123,13 @@ class Mace(Framework):
         from . import mace_convert
 
         return mace_convert.convert(checkpoint, choice, elements)
+
+    def notes(self, document):
+        if document["radial_basis"]["kind"] == "chebyshev":
+            yield (
+                "mace's own forces and stresses are not the derivatives of its energy: torch does not differentiate the "
+                "Chebyshev polynomials; those of equi are"
+            )
 
     def chosen(self, checkpoint, choice):
         return checkpoint.heads[checkpoint.head_index(choice)] if len(checkpoint.heads) > 1 else None
