@@ -63,6 +63,8 @@ class PairEqui : public Pair {
   // into the arrays of impl; after the first time what the log says then, and the check of forces.
   void evaluate();
   void finish_first_evaluation();
+  // Work of a setup, without communication: an error of any rank stops all.
+  void all_ranks_or_none(equi::Work);
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
   // that read and write them there.
@@ -80,7 +82,6 @@ class PairEqui : public Pair {
   void allocate();
   void check_commands();
   void check_setup();
-  void all_ranks_or_none(equi::Work);
   EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();

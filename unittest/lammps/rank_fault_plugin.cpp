@@ -12,8 +12,8 @@
 #include "lammps_faults.h"
 #include "lammps_plugin_api.h"
 
-#include "command.h"
 #include "comm.h"
+#include "command.h"
 #include "error.h"
 #include "lammps.h"
 #include "utils.h"

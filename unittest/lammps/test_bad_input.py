@@ -7,6 +7,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from equi_tools import equi_file
 from lammps_script import rock_salt
 
 # A run that is refused has little to do.
@@ -287,6 +288,29 @@ def test_lost_coordinates_end_the_run(script, ranks, change):
     run = script.lammps.try_run(lines, ranks=ranks, timeout=TIMEOUT)
     assert run.returncode != 0, run.output
     assert "ENERGY" not in run.output
+
+
+@RANKS
+@pytest.mark.parametrize("precision", ["mixed", "single"])
+@pytest.mark.parametrize("newton", ["on", "off"])
+def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, precision, newton):
+    """The energies are finite, their derivatives are beyond the numbers of float32."""
+    document, tensors = equi_file.read(script.lammps.model("nequip"))
+    (scale,) = (layer["scale"] for layer in document["layers"] if layer["type"] == "scale_shift")
+    tensors[scale] = 1e39 * tensors[scale].astype(np.float64)
+    equi_file.write(script.lammps.folder / "huge.equi", document, tensors)
+    script.file = "huge.equi"
+    script.before, script.after = [f"newton {newton}"], ["reset_timestep 7"]
+    script.style = "pair_style equi precision double"
+    run = script.runs(ranks)
+    energies = [float(line.split()[2]) for line in run.output.splitlines() if re.match(r" +7 ", line)]
+    assert len(energies) == 1 and 1e35 < abs(energies[0]) < 1e45
+    script.style = f"pair_style equi precision {precision}"
+    run = script.lammps.try_run(script.lines(), ranks=ranks, timeout=TIMEOUT)
+    assert run.returncode != 0 and "Loop time" not in run.output
+    assert run.errors  # of each rank, before MPI ends it
+    for line in run.errors:
+        assert re.search(r"Pair style equi: .* is not finite: ID [1-8] on step 7", line), line
 
 
 @RANKS

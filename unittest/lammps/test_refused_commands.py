@@ -1,11 +1,10 @@
 """A program that uses LAMMPS as a library survives errors. After a refused command, or a setup that failed, pair style
 equi computes nothing until it is set up again, and then what it computes in a fresh LAMMPS."""
 
-import json
 import re
-import struct
 
 import pytest
+from equi_tools import equi_file
 from lammps_script import rock_salt
 from lammps_session import run_session
 
@@ -26,15 +25,9 @@ class Session:
 
     def edited(self, change):
         """A copy of the model whose document `change` has edited."""
-        data = self.lammps.model("nequip").read_bytes()
-        (length,) = struct.unpack("<Q", data[:8])
-        header = json.loads(data[8 : 8 + length])
-        document = json.loads(header["__metadata__"]["equi"])
+        document, tensors = equi_file.read(self.lammps.model("nequip"))
         change(document)
-        header["__metadata__"]["equi"] = json.dumps(document)
-        text = json.dumps(header).encode()
-        text += b" " * (-len(text) % 8)
-        (self.lammps.folder / "edited.equi").write_bytes(struct.pack("<Q", len(text)) + text + data[8 + length :])
+        equi_file.write(self.lammps.folder / "edited.equi", document, tensors)
         return "edited.equi"
 
 
