@@ -81,25 +81,32 @@ inline long expect_exceptions_without_memory(const std::function<std::unique_ptr
   };
 
   long places = 0;
-  const long before = num_allocations();
-  make();
-  const long step = 1 + (num_allocations() - before) / most_places;
+  // The distance of places that `work` is tried without, so that they are no more than asked for.
+  const auto step_of = [&](const std::function<void()> &work) {
+    const long before = num_allocations();
+    work();
+    return 1 + (num_allocations() - before) / most_places;
+  };
   std::unique_ptr<Evaluator> evaluator;
-  for (long n = 0; fails_without(n, [&] { evaluator = make(); }); n += step, ++places) {
+  long step = step_of([&] { evaluator = make(); });
+  for (long n = 0; fails_without(n, [&] { evaluator = make(); }); n += step) ++places;
+
+  // In a new evaluator all memory is still to be taken.
+  evaluator = make();
+  step = step_of([&] { evaluator->set_neighborhood(images.neighborhood); });
+  for (long n = 0;; n += step, ++places) {
+    evaluator = make();
+    if (!fails_without(n, [&] { evaluator->set_neighborhood(images.neighborhood); })) break;
+    check(*evaluator, "in set_neighborhood, allocation " + std::to_string(n));
   }
-  for (const bool anew : {true, false}) {
-    // In a new evaluator all memory is to be taken; in one that met the fault before, what that fault left out.
-    for (long n = 0;; ++n, ++places) {
-      if (anew) evaluator = make();
-      if (!fails_without(n, [&] { evaluator->set_neighborhood(images.neighborhood); })) break;
-      check(*evaluator, "in set_neighborhood, allocation " + std::to_string(n));
-    }
-    for (long n = 0;; ++n, ++places) {
-      if (anew) evaluator = make();
-      evaluator->set_neighborhood(images.neighborhood);
-      if (!fails_without(n, [&] { numbers.evaluate(*evaluator, images); })) break;
-      check(*evaluator, "in evaluate, allocation " + std::to_string(n));
-    }
+  evaluator = make();
+  evaluator->set_neighborhood(images.neighborhood);
+  step = step_of([&] { numbers.evaluate(*evaluator, images); });
+  for (long n = 0;; n += step, ++places) {
+    evaluator = make();
+    evaluator->set_neighborhood(images.neighborhood);
+    if (!fails_without(n, [&] { numbers.evaluate(*evaluator, images); })) break;
+    check(*evaluator, "in evaluate, allocation " + std::to_string(n));
   }
   return places;
 }
