@@ -125,6 +125,18 @@ def record(required, optional=None):
     return check
 
 
+def only_keys(keys):
+    """No other keys than these: a misspelt option would change the model."""
+
+    def check(value, where):
+        for key in value:
+            if key not in keys:
+                prefix = f"{where}: " if where else ""
+                raise EquiError(f"{prefix}expected only the fields {', '.join(keys)}, found '{printable(key, 60)}'")
+
+    return check
+
+
 def kinds(key, rules):
     """An object whose `key` says which of the rules holds."""
 
@@ -198,8 +210,13 @@ DOCUMENT = record(
 )
 
 
+HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
+                  "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+
+
 def check(document, tensors):
     """Raises EquiError with the place where `document` is not as described."""
+    HEAD(document, "")
     DOCUMENT(document, "", tensors)
     for n, layer in enumerate(document["layers"]):
         if layer["type"] == "convolution":

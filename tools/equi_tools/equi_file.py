@@ -29,7 +29,8 @@ MAX_HEADER_BYTES = 1 << 24
 MAX_NESTING = 32
 MAX_DIMENSIONS = 8
 SHOWN = 60  # characters of a name in a message
-STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[{]|[\]}]', re.DOTALL)
+# A string without an end goes to the end of the text: otherwise each quote in it would be tried as a beginning.
+STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
 
 
 def data_hash(blobs):
@@ -177,11 +178,13 @@ TENSOR = document_rules.record(
         "data_offsets": document_rules.list_of(document_rules.whole(0, 2**63 - 1), 2, 2),
     }
 )
+TENSOR_KEYS = document_rules.only_keys(("dtype", "shape", "data_offsets"))
 
 
 def _tensor(entry, body):
     """The array of an entry of the header; EquiError says what is wrong with the entry."""
     TENSOR(entry, "", None)
+    TENSOR_KEYS(entry, "")
     (begin, end), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
     if end > len(body):
         raise EquiError(f"truncated: it ends at byte {end} of {len(body)}")
