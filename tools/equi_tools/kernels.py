@@ -75,7 +75,7 @@ def _make(compiler, target, key, file, folder):
     """Compiles the library and puts it in its place; a run that starts meanwhile finds either nothing or the whole."""
     source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
     _generate("library", target, key, file, source)
-    command = [*compiler, *_generate("flags", target).split()]
+    command = [*compiler, *_generate("flags", target, source).split()]
     done = _run([*command, "-I", _build_dir() / "include" / "equi", source, "-o", library])
     if done.returncode != 0:
         raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")
