@@ -1,6 +1,7 @@
 // The libraries of kernels that a user has made, as the plugin sees them.
 //
-//   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library
+//   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a
+//                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
 //   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
 //
@@ -61,6 +62,8 @@ void run(const std::vector<std::string> &words) {
   const auto word = [&](size_t k) { return k < words.size() ? words[k] : ""; };
   if (verb == "place" && words.size() == 3) {
     std::printf("%s\n", place_of(words[1], words[2]).c_str());
+    const std::string note = kernel_cache().note;
+    if (!note.empty()) std::printf("%s\n", note.c_str());
   } else if (verb == "check" && (words.size() == 3 || words.size() == 4)) {
     const std::string fault = found_for(words[1], words[2], word(3)).fault;
     if (!fault.empty())
