@@ -34,13 +34,13 @@ class Differences:
         return [name for name, bar in vars(bars).items() if not getattr(self, name) <= bar]
 
 
-# The promise is 1e-6 Angstrom; lower bars see weights that are wrong in the seventh digit. Found are at most 1e-13 Angstrom
-# and 5e-12 eV/Angstrom with exact radial functions, where both sides compute the same function in float64, 8e-10 and 6e-9
-# with the default tables of `double`, and 5e-6 and 8e-5 with the float32 of `mixed`.
+# The promise is 1e-6 Angstrom; lower bars see weights that are wrong in the seventh digit. Found are at most 2e-13
+# Angstrom and 5e-12 eV/Angstrom with exact radial functions, where both sides compute the same function in float64, 8e-10
+# and 6e-9 with the default tables of `double`, and 5e-6 and 8e-5 with the float32 of `mixed`.
 EXACT = Differences(position=1e-10, velocity=1e-8, force=1e-9, energy=1e-9, stress=1e-10)
 DOUBLE = Differences(position=1e-8, velocity=1e-6, force=1e-7, energy=2e-8, stress=5e-10)
 MIXED = Differences(position=5e-5, velocity=5e-3, force=1e-3, energy=3e-4, stress=1e-5)
-# Names by the length of a run with exact radial functions: minutes with SevenNet-0, seconds with the narrow random models.
+# With exact radial functions a run takes minutes with SevenNet-0, seconds with the narrow random models.
 SEVENNET = [name for name in NAMES if reference_trajectory.load(name).made["model"] == "7net-0"]
 RANDOM = [name for name in NAMES if name not in SEVENNET]
 

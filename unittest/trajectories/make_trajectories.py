@@ -59,7 +59,7 @@ def melt():
 
 
 def quartz():
-    """Hot quartz with one silicon in twelve exchanged for aluminum and sodium beside it: four elements, a hexagonal cell."""
+    """Hot quartz, one silicon of twelve exchanged for aluminum and sodium beside it: four elements, a hexagonal cell."""
     atoms = crystal(
         ["Si", "O"], [(0.4697, 0, 2 / 3), (0.4135, 0.2669, 0.7857)], spacegroup=154,
         cellpar=[4.913, 4.913, 5.405, 90, 90, 120],
@@ -155,7 +155,7 @@ def run(atoms, calculator, temperature, rng, steps):
 
 
 def difference_in_float32(atoms, expected, framework, source):
-    """Largest force difference of the framework's calculator as its users run it: the modules in float64 are the same."""
+    """Largest force difference from the framework's calculator as its users run it; shows that the modules are the same."""
     atoms = atoms.copy()
     atoms.calc = framework.framework_calculator(source)
     return float(np.abs(atoms.get_forces() - expected).max())
@@ -163,7 +163,7 @@ def difference_in_float32(atoms, expected, framework, source):
 
 def make(name):
     recipe = RECIPES[name]
-    # SevenNet-0 is float32, so its modules are taken in float64; the random models are float64 and run as users run them.
+    # SevenNet-0 is float32: its modules are taken in float64. The random models are float64 and run as users run them.
     own = recipe.model != SEVENNET
     with ExitStack() as stack:
         source = stack.enter_context(random_models.unpacked(recipe.model)) if own else recipe.model
