@@ -9,11 +9,12 @@ Each needs the environment of its framework.
 import argparse
 import datetime
 import platform
-from contextlib import nullcontext
+from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.metadata import version
 
 import numpy as np
+import torch
 from ase import Atoms, units
 from ase.build import add_adsorbate, bulk, fcc111, molecule
 from ase.calculators.singlepoint import SinglePointCalculator
@@ -21,6 +22,7 @@ from ase.geometry import get_distances
 from ase.md.verlet import VelocityVerlet
 from ase.spacegroup import crystal
 from equi_tools import frameworks
+from equi_tools.frameworks.mace_checkpoint import default_dtype
 from equi_tools.lammps_runner import lammps_box
 
 import random_models
@@ -57,7 +59,7 @@ def melt():
 
 
 def quartz():
-    """Hot quartz with one silicon in twelve exchanged for aluminum and sodium beside it: four elements, a hexagonal cell."""
+    """Hot quartz, one silicon of twelve exchanged for aluminum and sodium beside it: four elements, a hexagonal cell."""
     atoms = crystal(
         ["Si", "O"], [(0.4697, 0, 2 / 3), (0.4135, 0.2669, 0.7857)], spacegroup=154,
         cellpar=[4.913, 4.913, 5.405, 90, 90, 120],
@@ -120,9 +122,9 @@ RECIPES = {
     "ethanol": Recipe(SEVENNET, ethanol, 400, 13),
     "alloy": Recipe(SEVENNET, alloy, 1500, 14),
     "surface": Recipe(SEVENNET, surface, 600, 15),
-    "mace_salt": Recipe("mace.model", salt, 1200, 16),
-    "mace_nonlinear_salt": Recipe("mace_nonlinear.model", lambda: salt(7, 9), 1200, 17),
-    "mace_small_cell": Recipe("mace.model", small_cell, 900, 18),
+    "mace_salt": Recipe("mace.model", salt, 600, 16),
+    "mace_nonlinear_salt": Recipe("mace_nonlinear.model", lambda: salt(7, 9), 600, 17),
+    "mace_small_cell": Recipe("mace.model", small_cell, 600, 18),
     "nequip_salt": Recipe("nequip.ckpt", salt, 1200, 19),
     "nequip_cutoffs_salt": Recipe("nequip_cutoffs.ckpt", lambda: salt(7, 9), 1200, 20),
     "nequip_small_cell": Recipe("nequip.ckpt", small_cell, 900, 21),
@@ -153,7 +155,7 @@ def run(atoms, calculator, temperature, rng, steps):
 
 
 def difference_in_float32(atoms, expected, framework, source):
-    """Largest force difference of the framework's calculator as its users run it: the modules in float64 are the same."""
+    """Largest force difference from the framework's calculator as its users run it; shows that the modules are the same."""
     atoms = atoms.copy()
     atoms.calc = framework.framework_calculator(source)
     return float(np.abs(atoms.get_forces() - expected).max())
@@ -161,12 +163,16 @@ def difference_in_float32(atoms, expected, framework, source):
 
 def make(name):
     recipe = RECIPES[name]
-    # SevenNet-0 is float32, so its modules are taken in float64; the random models are float64 and run as users run them.
+    # SevenNet-0 is float32: its modules are taken in float64. The random models are float64 and run as users run them.
     own = recipe.model != SEVENNET
-    with random_models.unpacked(recipe.model) if own else nullcontext(recipe.model) as source:
+    with ExitStack() as stack:
+        source = stack.enter_context(random_models.unpacked(recipe.model)) if own else recipe.model
         framework = frameworks.require(source)
         checkpoint = framework.load(source)
         calculator = framework.framework_calculator(source) if own else framework.float64_calculator(checkpoint)
+        if own:
+            # Constants of mace's pair repulsion take this dtype, whatever the model's.
+            stack.enter_context(default_dtype(torch.float64))
         atoms = in_frame_of_lammps(recipe.structure())
         rng = np.random.default_rng(recipe.seed)
         if recipe.before:

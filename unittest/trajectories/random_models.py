@@ -25,12 +25,12 @@ NONLINEAR = "RealAgnosticResidualNonLinearInteractionBlock"
 # order eV/Angstrom.
 MODELS = {
     "mace.model": dict(
-        elements=[8, 11, 17], hidden="8x0e+8x1o", max_ell=2, correlation=3, r_max=5.0, zbl=True, neighbors=1.0, scale=8,
+        elements=[8, 11, 17], hidden="8x0e+8x1o", max_ell=2, correlation=3, r_max=5.0, zbl=True, neighbors=1.0, scale=2,
     ),
     "mace_nonlinear.model": dict(
         elements=[8, 11, 17], hidden="8x0e+8x1o", max_ell=2, correlation=2, r_max=4.6, zbl=True, apply_cutoff=False,
         blocks=NONLINEAR, first=NONLINEAR, distance_transform="Agnesi", readout="NonLinearBiasReadoutBlock",
-        scale=60,
+        scale=12,
     ),
     "nequip.ckpt": dict(
         kind="checkpoint", type_names=["Na", "Cl", "O"], num_layers=3, l_max=2, parity=True, num_features=[8, 6, 4],
