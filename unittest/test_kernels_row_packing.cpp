@@ -1,7 +1,5 @@
-// Rows of features into messages and back by threads, against loops over atoms in order.
+// Rows of features into messages and back by threads of the default execution space, against loops over atoms in order.
 #include "row_packing.h"
-
-#include "host_exec.h"
 
 #include <gtest/gtest.h>
 
@@ -11,6 +9,7 @@
 namespace {
 
 using namespace equi;
+using Exec = Kokkos::DefaultExecutionSpace;
 
 // A feature of odd pieces, rows 0..4 owned, 5..11 remote; images of owned atoms and copies of remote ones among the
 // atoms, and atoms without a row.
@@ -34,13 +33,27 @@ class Problem {
   }
   int stride() const { return row_size_ + 1; }    // as where floats fill whole doubles
   T *buffer() { return buffer_.data(); }
-  PackedRows<T> rows() {
+  // f(rows, buffer, rows of atoms) with all of it in the memory of the execution space.
+  template <class F>
+  void on_device(const F &f) {
+    const Exec exec;
+    std::vector<DeviceBuffer<Exec, T>> data(width.size());
+    DeviceBuffer<Exec, T> buffer;
+    DeviceBuffer<Exec, int> row;
     PackedRows<T> rows;
-    for (size_t p = 0; p < width.size(); p++) rows.add({data_[p].data(), width[p]});
+    for (size_t p = 0; p < width.size(); p++) {
+      assign(exec, data[p], data_[p]);
+      rows.add({data[p].data(), width[p]});
+    }
+    assign(exec, buffer, buffer_);
+    assign(exec, row, row_of_atom);
     rows.num_owned = OWNED;
     rows.stride = stride();
-    rows.row_of_atom = row_of_atom.data();
-    return rows;
+    rows.row_of_atom = row.data();
+    f(rows, buffer.data(), row.data());
+    for (size_t p = 0; p < width.size(); p++)
+      copy_to_host(exec, data_[p].data(), data[p].data(), static_cast<int64_t>(data_[p].size()));
+    copy_to_host(exec, buffer_.data(), buffer.data(), static_cast<int64_t>(buffer_.size()));
   }
   // f(row or -1, number of the row, number of the buffer) for the columns of the k-th of some atoms.
   template <class F>
@@ -61,29 +74,31 @@ class Problem {
 };
 
 template <class T>
-RowGroups<HostExec> groups(size_t n, const int *atoms, int first, const Problem<T> &of) {
-  return RowGroups<HostExec>(HostExec(), static_cast<int>(n), atoms, first, of.row_of_atom.data());
-}
-
-template <class T>
 class RowPacking : public testing::Test {};
 using Types = testing::Types<float, double>;
 TYPED_TEST_SUITE(RowPacking, Types);
 
 const std::vector<int> LIST = {16, 0, 2, 8, 5, 6, 0, 14};    // an atom twice, one without a row, images
 const std::vector<int> RANGE = {5, 6, 7, 8, 9, 10, 11, 12, 13};
+constexpr int NUM_LISTED = 8, NUM_IN_RANGE = 9;
 
 TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
   using T = TypeParam;
+  DeviceBuffer<Exec, int> list;
+  assign(Exec(), list, LIST);
   Problem<T> a(1), b(1);
-  pack_forward_rows(HostExec(), static_cast<int>(LIST.size()), LIST.data(), a.rows(), a.buffer());
+  a.on_device([&](const auto &rows, T *buffer, const int *) {
+    pack_forward_rows(Exec(), NUM_LISTED, list.data(), rows, buffer);
+  });
   b.for_each(LIST, [](int row, T *x, T *buffer) { *buffer = row < 0 ? T(0) : *x; });
   EXPECT_TRUE(a == b);
   // Copies of an atom receive the same numbers.
   Problem<T> c(2), d(2);
   for (Problem<T> *p : {&c, &d})
     p->for_each(RANGE, [&](int row, T *x, T *buffer) { *buffer = row < 0 ? T(0) : 2 * *x; });
-  unpack_forward_rows(HostExec(), static_cast<int>(RANGE.size()), RANGE[0], c.rows(), c.buffer());
+  c.on_device([&](const auto &rows, T *buffer, const int *) {
+    unpack_forward_rows(Exec(), NUM_IN_RANGE, RANGE[0], rows, buffer);
+  });
   const Problem<T> before = d;
   d.for_each(RANGE, [](int row, T *x, T *buffer) {
     if (row >= Problem<T>::OWNED) *x = *buffer;
@@ -94,16 +109,25 @@ TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
 
 TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
   using T = TypeParam;
+  DeviceBuffer<Exec, int> list;
+  assign(Exec(), list, LIST);
   Problem<T> a(3), b(3);
-  pack_reverse_rows(HostExec(), static_cast<int>(RANGE.size()), RANGE[0], groups(RANGE.size(), nullptr, RANGE[0], a),
-                    a.rows(), a.buffer());
+  a.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
+    const RowGroups<Exec> groups(Exec(), NUM_IN_RANGE, nullptr, RANGE[0], row_of_atom);
+    pack_reverse_rows(Exec(), NUM_IN_RANGE, RANGE[0], groups, rows, buffer);
+    Exec().fence("test: messages are packed");
+  });
   b.for_each(RANGE, [](int row, T *x, T *buffer) {
     *buffer = row >= Problem<T>::OWNED ? *x : T(0);
     if (row >= Problem<T>::OWNED) *x = T(0);
   });
   EXPECT_TRUE(a == b);
   Problem<T> c(4), d(4);
-  unpack_reverse_rows(HostExec(), LIST.data(), groups(LIST.size(), LIST.data(), 0, c), c.rows(), c.buffer());
+  c.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
+    const RowGroups<Exec> groups(Exec(), NUM_LISTED, list.data(), 0, row_of_atom);
+    unpack_reverse_rows(Exec(), list.data(), groups, rows, buffer);
+    Exec().fence("test: messages are unpacked");
+  });
   d.for_each(LIST, [](int row, T *x, T *buffer) {
     if (row >= 0) *x += *buffer;
   });
@@ -111,12 +135,16 @@ TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
 }
 
 TYPED_TEST(RowPacking, an_empty_message_changes_nothing) {
-  Problem<TypeParam> a(5), b(5);
-  const HostExec exec;
-  pack_forward_rows(exec, 0, LIST.data(), a.rows(), a.buffer());
-  unpack_forward_rows(exec, 0, 5, a.rows(), a.buffer());
-  pack_reverse_rows(exec, 0, 5, groups(0, nullptr, 5, a), a.rows(), a.buffer());
-  unpack_reverse_rows(exec, LIST.data(), groups(0, LIST.data(), 0, a), a.rows(), a.buffer());
+  using T = TypeParam;
+  Problem<T> a(5), b(5);
+  const Exec exec;
+  a.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
+    const RowGroups<Exec> groups(exec, 0, nullptr, 5, row_of_atom), of_list(exec, 0, row_of_atom, 0, row_of_atom);
+    pack_forward_rows(exec, 0, row_of_atom, rows, buffer);
+    unpack_forward_rows(exec, 0, 5, rows, buffer);
+    pack_reverse_rows(exec, 0, 5, groups, rows, buffer);
+    unpack_reverse_rows(exec, row_of_atom, of_list, rows, buffer);
+  });
   EXPECT_TRUE(a == b);
 }
 

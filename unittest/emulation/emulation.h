@@ -120,26 +120,29 @@ class Call {
   template <class F>
   Call(const std::string &label, const F &functor, bool is_argument) {
     if constexpr (std::is_trivially_copyable_v<F>) {
-      F copy(functor);
+      // Bytes that are not 0 belong to its numbers.
+      alignas(F) unsigned char is_used[sizeof(F)];
+      __builtin_memset(is_used, 0xff, sizeof(F));
 #if defined(__has_builtin)
 #if __has_builtin(__builtin_clear_padding)
-      __builtin_clear_padding(&copy);    // what it holds is no pointer
+      __builtin_clear_padding(reinterpret_cast<F *>(is_used));
 #endif
 #endif
-      take_bytes(label, &copy, sizeof(F), is_argument);
+      take_bytes(label, &functor, is_used, sizeof(F), is_argument);
     } else {
       is_tracking() = false;
       const std::shared_ptr<const F> copy = std::make_shared<F>(functor);
       is_tracking() = true;
-      take(label, copy, copy.get(), sizeof(F), is_argument);
+      take(label, copy, copy.get(), nullptr, sizeof(F), is_argument);
     }
   }
   const void *functor() const { return functor_; }
 
  private:
-  void take(const std::string &label, std::shared_ptr<const void> owner, const void *functor, std::size_t bytes,
-            bool is_argument);
-  void take_bytes(const std::string &label, const void *functor, std::size_t bytes, bool is_argument);
+  void take(const std::string &label, std::shared_ptr<const void> owner, const void *functor,
+            const unsigned char *is_used, std::size_t bytes, bool is_argument);
+  void take_bytes(const std::string &label, const void *functor, const unsigned char *is_used, std::size_t bytes,
+                  bool is_argument);
 
   std::shared_ptr<const void> owner_;
   const void *functor_;

@@ -32,6 +32,8 @@ void run_all_queues();
 
 // Runs one node as a kernel. Whatever goes wrong is reported and ends this kernel alone.
 void run_kernel(const Node &node);
+// Accesses that go wrong from here on are told in words; those of kernels end these alone. For each thread.
+void catch_signals();
 [[noreturn]] void abandon_launch(const std::string &text);
 
 }    // namespace emulation

@@ -113,6 +113,7 @@ void *allocate(Space space, std::size_t bytes, const std::string &label) {
     return data;
   }
   if (is_capturing()) report("'%s' is allocated while a stream is captured", label.c_str());
+  catch_signals();
   if (!next_address) next_address = begin_of_addresses() + PAGE;
   const std::size_t rounded = (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT,
                     num_page_bytes = std::max(PAGE, (rounded + PAGE - 1) / PAGE * PAGE);

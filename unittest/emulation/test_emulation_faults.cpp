@@ -35,7 +35,9 @@ void expect_report(const std::string &text, const F &f) {
     Kokkos::fence("test: all faults have shown");
   });
   ASSERT_EQ(reports.size(), text.empty() ? 0u : 1u) << joined(reports);
-  if (!text.empty()) EXPECT_NE(reports[0].find(text), std::string::npos) << reports[0];
+  if (!text.empty()) {
+    EXPECT_NE(reports[0].find(text), std::string::npos) << reports[0];
+  }
 }
 
 template <class F>
@@ -93,7 +95,7 @@ TEST(EmulatedMemory, kernels_stay_within_it) {
                   [&, offset] { launch([=, p = b.data(), q = to.data()](int64_t k) {
                       if (k + offset == 1000 || offset == 0) q[k] = p[k + offset];
                     }, 1000); });
-  expect_report("it touches byte", [&] { launch([p = to.data()](int64_t) { p[-512] = 1.0; }); });
+  expect_report("it touches", [&] { launch([p = to.data()](int64_t) { p[-512] = 1.0; }); });
   expect_report("it touches address 0x10", [&] { launch([](int64_t) { *reinterpret_cast<volatile int *>(16) = 1; }); });
 }
 
@@ -102,7 +104,7 @@ TEST(EmulatedMemory, writes_next_to_it_are_found) {
   for (const int place : {1, -1}) {
     DeviceBuffer<Exec, float> b;
     expect_report("", [&] { assign(Exec(), b, std::vector<float>{1.0f}); });
-    expect_report(place > 0 ? "a write 4 bytes behind the end of 'equi:buffer' (4 bytes)"
+    expect_report(place > 0 ? "a write 0 bytes behind the end of 'equi:buffer' (4 bytes)"
                             : "a write before the begin of 'equi:buffer' (4 bytes)",
                   [&] {
                     launch([=, p = b.data()](int64_t) { p[place] = 1.0f; });
@@ -186,7 +188,11 @@ TEST(EmulatedCalls, pointers_to_host_memory_are_found) {
         if (k > 0) *p = 1.0;
       });
     });
-  expect_report("a pointer to host memory", [&] { launch([on_heap](int64_t) { (void)on_heap.size(); }); });
+  const std::string of_vector = joined(emulation::reports_of([&] {
+    launch([on_heap](int64_t) { (void)on_heap.size(); });
+    Exec().fence();
+  }));
+  EXPECT_NE(of_vector.find("a pointer to host memory"), std::string::npos) << of_vector;
   const Kokkos::View<double *, Kokkos::HostSpace> view("host", 3);
   const std::vector<std::string> reports = emulation::reports_of([&] {
     launch([view](int64_t k) { view(k) = 1.0; });
@@ -396,11 +402,9 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   expect_in_capture("the fence 'here' of a stream that is captured", [&] { exec.fence("here"); });
   expect_in_capture("the fence 'everywhere' of all streams while a stream is captured",
                     [&] { Kokkos::fence("everywhere"); });
-  expect_in_capture("'memory' is allocated while a stream is captured", [&] {
-    static void *p;
-    p = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("memory", 8);
-  });
-  void *memory = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("memory", 8);
+  void *memory = nullptr;
+  expect_in_capture("'memory' is allocated while a stream is captured",
+                    [&] { memory = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("memory", 8); });
   expect_in_capture("'memory' is freed while a stream is captured",
                     [&] { Kokkos::kokkos_free<Kokkos::CudaSpace>(memory); });
   expect_in_capture("a call of 1000 bytes does not fit", [&] {
@@ -471,7 +475,7 @@ TEST(EmulatedTeams, exchanges_match) {
     });
   };
   expect_report("", [=] { exchange(0x55555555, 0xaaaaaaaa); });
-  expect_report("different exchanges", [=] { exchange(0x55555555, 0xffffffff); });
+  expect_report("at an exchange of the lanes 0xffffffff, of which others go on", [=] { exchange(0x55555555, 0xffffffff); });
   expect_report("different exchanges", [=] { exchange(0xffffffff, 0xffffffff, 4); });
   expect_report("is at an exchange of the lanes 0x55555555", [=] { exchange(0x55555555, 0x55555555); });
   expect_report("takes no part in the exchange", [=] { exchange(0x55555555, 0xaaaaaaaa, 1); });
@@ -526,8 +530,12 @@ double sum_by_shared_memory(bool has_barrier, int asked, int used) {
 }
 
 TEST(EmulatedTeams, shared_memory_is_nan_until_written) {
-  EXPECT_EQ(sum_by_shared_memory(true, 80, 80), 63 * 32);
-  EXPECT_TRUE(std::isnan(sum_by_shared_memory(false, 80, 80))) << "without the barrier";
+  int without_barrier = 0;
+  for (int n = 0; n < 30; n++) {
+    EXPECT_EQ(sum_by_shared_memory(true, 80, 80), 63 * 32);
+    without_barrier += std::isnan(sum_by_shared_memory(false, 80, 80));
+  }
+  EXPECT_GT(without_barrier, 5) << "some orders are right by chance";
 }
 
 TEST(EmulatedTeams, shared_memory_ends_where_it_was_asked_for) {
@@ -647,6 +655,20 @@ TEST(EmulatedInstructions, vector_loads_are_aligned) {
   };
   expect_report("", [=] { load_at(4); });
   expect_report("not aligned", [=] { load_at(3); });
+}
+
+TEST(EmulatedInstructions, indices_stay_within_arrays) {
+  DeviceBuffer<Exec, int> place;
+  const auto write_at = [&](int k) {
+    assign(Exec(), place, std::vector<int>{k, 0});
+    launch([p = place.data()](int64_t) {
+      int local[4] = {0, 1, 2, 3};
+      local[p[0]] = 7;
+      p[1] = local[p[0]] + local[2];
+    });
+  };
+  expect_report("", [=] { write_at(3); });
+  expect_report("an index outside of an array", [=] { write_at(4); });
 }
 
 TEST(EmulatedInstructions, faults_end_a_kernel_and_leave_the_rest) {

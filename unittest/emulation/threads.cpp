@@ -263,7 +263,7 @@ std::string describe_signal() {
   const auto address = reinterpret_cast<std::uintptr_t>(caught.address);
   const char *end = end_of_shared_memory();
   char text[200];
-  if (caught.number == SIGILL) return "an address that is not aligned, or a call that cannot be made";
+  if (caught.number == SIGILL) return "an address that is not aligned, or an index outside of an array";
   if (caught.number == SIGFPE) return "a division of integers by zero";
   if (caught.number == SIGSEGV && caught.code == SI_KERNEL) return "a vector load from an address that is not aligned";
   const std::string memory = describe_memory(caught.address);
@@ -299,26 +299,6 @@ void handle_signal(int number, siginfo_t *information, void *context) {
   static char *const stack = map_memory(STACK, PROT_READ | PROT_WRITE) + STACK;
   registers[REG_RSP] = reinterpret_cast<greg_t>(stack - 8);
   registers[REG_RIP] = reinterpret_cast<greg_t>(&abandon_after_signal);
-}
-
-// Each thread that runs kernels needs a stack for signals of its own.
-void catch_signals() {
-  static const bool is_installed = [] {
-    struct sigaction action {};
-    action.sa_sigaction = handle_signal;
-    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
-    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigaction(number, &action, nullptr);
-    return true;
-  }();
-  (void)is_installed;
-  thread_local bool has_stack = false;
-  if (has_stack) return;
-  constexpr std::size_t SIZE = 64 << 10;
-  stack_t stack{};
-  stack.ss_sp = map_memory(SIZE, PROT_READ | PROT_WRITE);
-  stack.ss_size = SIZE;
-  sigaltstack(&stack, nullptr);
-  has_stack = true;
 }
 
 }    // namespace
@@ -376,6 +356,25 @@ void run_blocks(std::int64_t num_blocks, int num_threads, std::size_t shared_byt
     run_block();
   }
   kernel.body = nullptr;
+}
+
+void catch_signals() {
+  static const bool is_installed = [] {
+    struct sigaction action {};
+    action.sa_sigaction = handle_signal;
+    action.sa_flags = SA_SIGINFO | SA_ONSTACK | SA_NODEFER;
+    for (const int number : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigaction(number, &action, nullptr);
+    return true;
+  }();
+  (void)is_installed;
+  thread_local bool has_stack = false;
+  if (has_stack) return;
+  constexpr std::size_t SIZE = 64 << 10;
+  stack_t stack{};
+  stack.ss_sp = map_memory(SIZE, PROT_READ | PROT_WRITE);
+  stack.ss_size = SIZE;
+  sigaltstack(&stack, nullptr);
+  has_stack = true;
 }
 
 void run_kernel(const Node &node) {
