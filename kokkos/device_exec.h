@@ -92,11 +92,11 @@ class DeviceBuffer {
   }
   void mark_unwritten([[maybe_unused]] int64_t n) {
 #ifdef EQUI_DEBUG
-    if (RecordingLaunches::is_active()) return;
+    const bool keep = RecordingLaunches::is_active();
     if constexpr (DeviceTraits<Exec>::ON_HOST) {
-      Kokkos::fence("equi: memory is handed out again");
-      equi::mark_unwritten(view_.data(), n * sizeof(T), bytes());
-    } else {
+      if (!keep) Kokkos::fence("equi: memory is handed out again");
+      equi::mark_unwritten(view_.data(), n * sizeof(T), bytes(), keep);
+    } else if (!keep) {
       using Bytes = Kokkos::View<unsigned char *, typename Exec::memory_space, Kokkos::MemoryUnmanaged>;
       Kokkos::deep_copy(Bytes(reinterpret_cast<unsigned char *>(view_.data()), bytes()), UNWRITTEN);
     }

@@ -67,6 +67,16 @@ TYPED_TEST(BufferTest, spares_nothing_that_may_be_touched) {
   }
 }
 
+TEST(DeviceBuffer, hands_out_what_it_has_to_spare_while_launches_are_recorded) {
+  HostBuffer buffer;
+  buffer.reserve(100);
+  buffer.reserve(10);
+  const RecordingLaunches recording;
+  const double *numbers = buffer.reserve(20);
+  EXPECT_FALSE(__asan_address_is_poisoned(numbers + 19));
+  EXPECT_TRUE(__asan_address_is_poisoned(numbers + 20));
+}
+
 #endif
 
 }    // namespace
