@@ -20,11 +20,13 @@ set(EQUI_LAMMPS_SHA256 3671165bd52fad36734e0a9136c5bc5ecb225e03988f8c89aa13366a8
 # Oldest versions that are accepted where the machine has its own.
 set(EQUI_KOKKOS_MINIMUM 4.6)
 set(EQUI_JSON_MINIMUM 3.11)
+set(EQUI_XXHASH_MINIMUM 0.8)
 set(EQUI_GTEST_MINIMUM 1.12)
 set(EQUI_BENCHMARK_MINIMUM 1.7)
 set(EQUI_PYTHON_MINIMUM 3.11) # what numpy of tools/requirements.txt asks for
 
 set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
+set(EQUI_XXHASH_DEBIAN_PACKAGE libxxhash-dev)
 set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
 set(EQUI_BENCHMARK_DEBIAN_PACKAGE libbenchmark-dev)
 set(EQUI_BENCHMARK_DEBIAN_LIBRARY libbenchmark1debian)

@@ -56,7 +56,7 @@ ConvolutionPlan<T>::ConvolutionPlan(const TensorProduct &product, const FeatureL
       const PathSchedule &p = schedule.paths[k];
       const TensorProductPath &path = product.paths[order[k]];
       // Constants of the path, the largest coupling among them, go into the radial weights.
-      const int first = product.weight_offset(order[k]);
+      const int first = static_cast<int>(product.weight_offset(order[k]));    // of a valid product
       const auto place = [&](int64_t slab, int lane) {
         return WeightColumn{columns_ + slab * unit.row, unit.row, lane, path.scale * p.scale};
       };

@@ -346,6 +346,8 @@ void PairEqui::make_evaluator() {
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
                    impl->reference ? "LibTorch reference" : "native", impl->evaluator->describe());
+  for (const std::string &note : model.notes)
+    if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
   if (impl->check) check_stored_structures();
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;

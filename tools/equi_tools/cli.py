@@ -155,7 +155,8 @@ def parser():
     sub.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
-        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth)",
+        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
+        "an .equi file, to bring it to the present version of the format",
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(

@@ -54,6 +54,10 @@ def convert(
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name or file); returns its document."""
     equi_file.check_output(output)
+    if equi_file.is_equi_file(source):
+        options = {"modality": modality, "head": head, "types": types, "elements": elements, "ignore-key": ignore_keys,
+                   "licence": licence, "citation": citation}  # fmt: skip
+        return renew(source, output, [name for name, value in options.items() if value])
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
     check_types(framework, types)
@@ -105,6 +109,16 @@ def notes(document, framework):
             )
             break
     return found
+
+
+def renew(source, output, options):
+    """Writes the model of an .equi file in the present format version, all its numbers as they are."""
+    if options:
+        raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
+    document, tensors = equi_file.read(source)
+    document["format_version"] = equi_file.FORMAT_VERSION
+    equi_file.write(output, document, tensors)
+    return document
 
 
 def _provenance(framework, checkpoint, choice, types, licence, citation):

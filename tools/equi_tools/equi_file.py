@@ -1,6 +1,7 @@
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
-Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy.
+Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy and
+xxhash.
 """
 
 import json
@@ -12,25 +13,33 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
 from . import document as document_rules
 from .errors import EquiError
 from .printable import printable
 
 FORMAT_NAME = "equi"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+FIRST_VERSION_WITH_HASH = 3
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
-MAX_HEADER_BYTES = 100_000_000
-MAX_DIMENSIONS = 8
+# The bounds of the pair style (src/model_limits.h).
+MAX_HEADER_BYTES = 1 << 24
+MAX_NESTING = 32
+SHOWN = 60  # characters of a name in a message
+
+
+def data_hash(blobs):
+    """Of the data section, given in pieces."""
+    hash = xxhash.xxh3_128()
+    for blob in blobs:
+        hash.update(blob)
+    return f"xxh3_128:{hash.hexdigest()}"
 
 
 def write(path, document, tensors):
     """Writes a document (dict) and its tensors (name -> float32 or float64 array); replaces the file in one step."""
-    try:
-        header = {"__metadata__": {FORMAT_NAME: json.dumps(document, allow_nan=False)}}
-    except ValueError as error:
-        raise EquiError("the document holds numbers that are not finite") from error
-    blobs, offset = [], 0
+    header, blobs, offset = {}, [], 0
     for name, tensor in tensors.items():
         code = {"float32": "F32", "float64": "F64"}[str(tensor.dtype)]
         if not np.all(np.isfinite(tensor)):
@@ -43,8 +52,16 @@ def write(path, document, tensors):
         }
         blobs.append(blob)
         offset += len(blob)
+    if document["format_version"] >= FIRST_VERSION_WITH_HASH:
+        document = document | {"data_hash": data_hash(blobs)}
+    try:
+        header = {"__metadata__": {FORMAT_NAME: json.dumps(document, allow_nan=False)}} | header
+    except ValueError as error:
+        raise EquiError("the document holds numbers that are not finite") from error
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8 bytes
+    if len(text) > MAX_HEADER_BYTES:
+        raise EquiError(f"{path}: the model's description takes {len(text)} bytes, at most {MAX_HEADER_BYTES} can be read")
     _replace(path, [struct.pack("<Q", len(text)), text, *blobs])
 
 
@@ -91,84 +108,150 @@ def _replace(path, pieces):
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
 
 
-def _header_and_body(path):
-    """The text of the header and the bytes behind it."""
+def is_equi_file(path):
+    """Whether a file begins like one of ours, or of another writer of the same container."""
+    if not os.path.isfile(path):
+        return False
     try:
-        if not stat.S_ISREG(os.stat(path).st_mode):
-            raise EquiError(f"cannot read {path}: not a regular file")
         with open(path, "rb") as f:
-            size = os.fstat(f.fileno()).st_size
-            start = f.read(8)
-            if len(start) < 8:
-                raise EquiError(f"{path}: not an .equi file: {size} bytes")
-            (length,) = struct.unpack("<Q", start)
-            if not 2 <= length <= MAX_HEADER_BYTES:
-                raise EquiError(f"{path}: not an .equi file: no safetensors header")
-            if size < 8 + length:
-                raise EquiError(f"{path}: truncated: header of {length} bytes expected, {size - 8} found")
-            return f.read(length), f.read()
-    except (OSError, ValueError) as error:
-        raise EquiError(f"cannot read {path}: {reason(error)}") from error
-    except MemoryError as error:
-        raise EquiError(f"cannot read {path}: not enough memory for {size} bytes") from error
+            start = f.read(9)
+    except OSError:
+        return False
+    return len(start) == 9 and start[8:] == b"{" and struct.unpack("<Q", start[:8])[0] <= MAX_HEADER_BYTES
 
 
-def _refuse_constant(name):
+def _once(pairs):
+    """An object of a JSON document; json itself keeps the last of two equal keys."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for key in keys if keys.count(key) > 1)
+        raise EquiError(f"expected each key of an object once, found {printable(again, SHOWN)} again")
+    return result
+
+
+def _no_constant(name):
     raise ValueError(f"{name} is no JSON")
 
 
-def _json(text):
-    """The object that a JSON text holds; ValueError where it is anything else."""
-    try:
-        value = json.loads(text, parse_constant=_refuse_constant)
-    except RecursionError as error:
-        raise ValueError("lists and objects within each other without end") from error
-    if not isinstance(value, dict):
-        raise ValueError("no object")
+def _parse(text):
+    """JSON as the pair style takes it; EquiError or ValueError."""
+    depth = deepest = 0
+    in_string = escaped = False
+    # The parser recurses: a text that nests more deeply than any document must not reach it.
+    if text.count("[") + text.count("{") > MAX_NESTING:
+        for character in text:
+            if in_string:
+                if escaped:
+                    escaped = False
+                elif character == "\\":
+                    escaped = True
+                elif character == '"':
+                    in_string = False
+            elif character == '"':
+                in_string = True
+            elif character in "[{":
+                depth += 1
+                deepest = max(deepest, depth)
+                if deepest > MAX_NESTING:
+                    raise EquiError(f"expected arrays and objects nested {MAX_NESTING} deep at most, found more")
+            elif character in "]}":
+                depth -= 1
+    return json.loads(text, object_pairs_hook=_once, parse_constant=_no_constant)
+
+
+def _whole(value, what):
+    if type(value) is not int or value < 0:
+        raise EquiError(f"{what}: expected a whole number that is not negative")
     return value
 
 
-def _tensor(entry, body):
-    """The array of an entry of the header; EquiError says what is wrong with the entry."""
-    fields = {
-        "dtype": document_rules.one_of(*DTYPES),
-        "shape": document_rules.list_of(document_rules.whole(), 0, MAX_DIMENSIONS),
-        "data_offsets": document_rules.list_of(document_rules.whole(0, 2**63 - 1), 2, 2),
-    }
-    document_rules.record(fields)(entry, "", None)
-    (begin, end), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
+def _tensor(name, entry, body):
+    """(first byte, end, array) of a tensor of the header."""
+    what = f"tensor {printable(name, SHOWN)}"
+    if not isinstance(entry, dict) or set(entry) != {"dtype", "shape", "data_offsets"}:
+        raise EquiError(f"{what}: expected an object of dtype, shape and data_offsets")
+    dtype, shape, offsets = entry["dtype"], entry["shape"], entry["data_offsets"]
+    if not isinstance(dtype, str) or dtype not in DTYPES:
+        raise EquiError(f"{what}: dtype: expected F32 or F64, found {printable(dtype, SHOWN)}")
+    if not isinstance(shape, list) or len(shape) > 8:
+        raise EquiError(f"{what}: shape: expected an array of at most 8 numbers")
+    if not isinstance(offsets, list) or len(offsets) != 2:
+        raise EquiError(f"{what}: data_offsets: expected two offsets")
+    size = math.prod(_whole(n, f"{what}: shape") for n in shape) * DTYPES[dtype].itemsize
+    begin, end = (_whole(n, f"{what}: data_offsets") for n in offsets)
     if end > len(body):
-        raise EquiError(f"truncated: it ends at byte {end} of {len(body)}")
-    if end - begin != math.prod(entry["shape"]) * dtype.itemsize:
-        raise EquiError(f"shape {entry['shape']} of {entry['dtype']} does not fill the bytes {begin} to {end}")
-    return np.frombuffer(body[begin:end], dtype).reshape(entry["shape"])
+        raise EquiError(f"truncated: {what} ends at byte {end} of {len(body)}")
+    if end - begin != size:
+        raise EquiError(f"{what}: data_offsets: expected {size} bytes, found {end - begin}")
+    return begin, end, np.frombuffer(body[begin:end], DTYPES[dtype]).reshape(shape)
+
+
+def _document(header):
+    metadata = header.get("__metadata__")
+    if not isinstance(metadata, dict) or not isinstance(metadata.get(FORMAT_NAME), str):
+        raise EquiError(f"not an .equi file: no document '{FORMAT_NAME}' in its header")
+    document = _parse(metadata[FORMAT_NAME])
+    if not isinstance(document, dict) or document.get("format") != FORMAT_NAME:
+        found = document.get("format") if isinstance(document, dict) else "no object"
+        raise EquiError(f"format: expected '{FORMAT_NAME}', found '{printable(found, SHOWN)}'")
+    version = document.get("format_version")
+    if type(version) is not int or version < 1:
+        raise EquiError(f"format_version: expected a whole number, found {printable(version, SHOWN)}")
+    if version > FORMAT_VERSION:
+        raise EquiError(f"format_version {version} is newer than this tool knows ({FORMAT_VERSION})")
+    return document
+
+
+def _contents(data):
+    if len(data) < 8:
+        raise EquiError(f"not an .equi file: {len(data)} bytes")
+    (length,) = struct.unpack("<Q", data[:8])
+    if not 2 <= length <= MAX_HEADER_BYTES:
+        raise EquiError("not an .equi file: no safetensors header")
+    if len(data) < 8 + length:
+        raise EquiError(f"truncated: header of {length} bytes expected, {len(data) - 8} found")
+    try:
+        header = _parse(data[8 : 8 + length].decode())
+        if not isinstance(header, dict):
+            raise EquiError("not an .equi file: its header is no object")
+        document = _document(header)
+    except (ValueError, RecursionError) as error:
+        raise EquiError(f"not an .equi file: {printable(error, 200)}") from error
+    body = memoryview(data)[8 + length :]
+    tensors = {name: _tensor(name, entry, body) for name, entry in header.items() if name != "__metadata__"}
+    at = 0
+    for name, (begin, end, _) in sorted(tensors.items(), key=lambda item: item[1][:2]):
+        if begin != at:
+            raise EquiError(f"tensor {printable(name, SHOWN)}: data_offsets: expected data from byte {at} on, found {begin}")
+        at = end
+    if at != len(body):
+        raise EquiError(f"expected {at} bytes of tensor data, found {len(body)}")
+    if document["format_version"] >= FIRST_VERSION_WITH_HASH:
+        found = data_hash([body])
+        if document.get("data_hash") != found:
+            raise EquiError(
+                f"data_hash: expected data with the hash {printable(document.get('data_hash'), SHOWN)}, "
+                f"found data with {found} (a damaged file)"
+            )
+    return document, {name: array for name, (_, _, array) in tensors.items()}
 
 
 def read(path):
-    """(document, tensors) of a file; EquiError for whatever is no sound .equi file or of a newer version."""
-    text, body = _header_and_body(path)
+    """(document, tensors) of a file; EquiError for what is damaged, of another format or newer."""
+    shown = printable(path)
     try:
-        header = _json(text)
-        document = _json(header.pop("__metadata__")[FORMAT_NAME])
-    except (ValueError, KeyError, TypeError) as error:
-        raise EquiError(f"{path}: not an .equi file: no document '{FORMAT_NAME}' in its header") from error
-    if document.get("format") != FORMAT_NAME:
-        found = document_rules.shown(document.get("format"))
-        raise EquiError(f"{path}: format: expected '{FORMAT_NAME}', found {found}")
+        mode = os.stat(path).st_mode
+        if not stat.S_ISREG(mode):
+            raise EquiError(f"cannot read {shown}: " + ("it is a folder" if stat.S_ISDIR(mode) else "not a regular file"))
+        data = Path(path).read_bytes()
+    except (OSError, ValueError) as error:
+        raise EquiError(f"cannot read {shown}: {reason(error)}") from error
+    except MemoryError as error:
+        raise EquiError(f"cannot read {shown}: not enough memory for it") from error
     try:
-        document_rules.record({"format_version": document_rules.whole(1)})(document, "", None)
-        if document["format_version"] > FORMAT_VERSION:
-            raise EquiError(
-                f"format_version {document['format_version']} is newer than this tool knows ({FORMAT_VERSION})"
-            )
-        body = memoryview(body)
-        tensors = {}
-        for name, entry in header.items():
-            try:
-                tensors[name] = _tensor(entry, body)
-            except EquiError as error:
-                raise EquiError(f"tensor {printable(name, 60)}: {error}") from error
+        document, tensors = _contents(data)
         document_rules.check(document, tensors)
     except EquiError as error:
-        raise EquiError(f"{path}: {error}") from error
+        raise EquiError(f"{shown}: {error}") from error
     return document, tensors
