@@ -53,8 +53,8 @@ class RandomOrder {
 // ---- memory
 
 // Device memory is open to kernels alone; pinned memory to both sides; host memory is that of views in the host's
-// memory. New memory of all kinds is filled with bytes 0xff, which are NaN and -1. Pages that nobody may touch lie before
-// and behind device and pinned memory, and no address is used a second time.
+// memory. New memory of all kinds is filled with bytes 0xff, which are NaN and -1. Pages that nobody may touch lie
+// before and behind device and pinned memory, and no address is used a second time.
 enum class Space { host, device, pinned };
 void *allocate(Space space, std::size_t bytes, const std::string &label);
 // Memory begins with one reference and is freed with its last one. Before, all queued work is done, as by cudaFree.
@@ -136,7 +136,9 @@ class Call {
       take(label, copy, copy.get(), nullptr, sizeof(F), is_argument);
     }
   }
-  const void *functor() const { return functor_; }
+  const void *functor() const {
+    return functor_;
+  }
 
  private:
   void take(const std::string &label, std::shared_ptr<const void> owner, const void *functor,

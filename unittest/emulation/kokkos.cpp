@@ -1,8 +1,8 @@
 // What the emulated Kokkos and cuBLAS keep of a process.
 #include "engine.h"
 
-#include <Kokkos_Core.hpp>
 #include <cublas_v2.h>
+#include <Kokkos_Core.hpp>
 
 namespace {
 enum class Process { not_started, running, ended } process = Process::not_started;

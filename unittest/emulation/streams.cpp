@@ -46,15 +46,16 @@ void run_queue(Stream *stream) {
   // Other streams come so far, but not to their last work: the device is slower than the host.
   for (Stream *other : std::vector<Stream *>(streams())) {
     if (other == stream || other->is_legacy || random_below(2)) continue;
-    for (std::int64_t n = random_below(static_cast<std::int64_t>(other->queue.size())); n > 0 && other->queue.size() > 1; n--)
+    for (std::int64_t n = random_below(static_cast<std::int64_t>(other->queue.size()));
+         n > 0 && other->queue.size() > 1; n--)
       run_first(other);
   }
   while (!stream->queue.empty()) run_first(stream);
 }
 
 // A word that is an address of host memory can be nothing else: as a number of floating point it would be denormal.
-// is_used: null, or 0 for bytes of padding, in which anything may be left. Compilers are not to be trusted with those to
-// the byte (GCC 12 takes some numbers for padding), so that a word counts unless nearly all of it is padding.
+// is_used: null, or 0 for bytes of padding, in which anything may be left. Compilers are not to be trusted with those
+// to the byte (GCC 12 takes some numbers for padding), so that a word counts unless nearly all of it is padding.
 void check_words(const std::string &label, const void *data, const unsigned char *is_used, std::size_t bytes) {
   constexpr std::ptrdiff_t WORD = sizeof(std::uintptr_t);
   for (std::size_t at = 0; at + WORD <= bytes; at += WORD) {
@@ -240,8 +241,9 @@ cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
 // The same kernels in the same order; and the driver may refuse at any time.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
   emulation::Nodes &to = nodes_of(exec), &from = nodes_of(graph);
-  const bool is_same = std::equal(to->begin(), to->end(), from->begin(), from->end(),
-                                  [](const emulation::Node &a, const emulation::Node &b) { return *a.type == *b.type; });
+  const bool is_same =
+      std::equal(to->begin(), to->end(), from->begin(), from->end(),
+                 [](const emulation::Node &a, const emulation::Node &b) { return *a.type == *b.type; });
   info->result = is_same && emulation::random_below(8) > 0 ? cudaSuccess : cudaErrorGraphExecUpdateFailure;
   if (info->result != cudaSuccess) return info->result;
   to = from;

@@ -91,10 +91,13 @@ TEST(EmulatedMemory, kernels_stay_within_it) {
   assign(Exec(), b, numbers(1000));
   to.reserve(1000);
   for (const int offset : {0, 1, 500, 1000})    // a stride too much
-    expect_report(offset == 0 ? "" : "it touches 0 bytes behind the end of 'equi:buffer' (8000 bytes)",
-                  [&, offset] { launch([=, p = b.data(), q = to.data()](int64_t k) {
-                      if (k + offset == 1000 || offset == 0) q[k] = p[k + offset];
-                    }, 1000); });
+    expect_report(offset == 0 ? "" : "it touches 0 bytes behind the end of 'equi:buffer' (8000 bytes)", [&, offset] {
+      launch(
+          [=, p = b.data(), q = to.data()](int64_t k) {
+            if (k + offset == 1000 || offset == 0) q[k] = p[k + offset];
+          },
+          1000);
+    });
   expect_report("it touches", [&] { launch([p = to.data()](int64_t) { p[-512] = 1.0; }); });
   expect_report("it touches address 0x10", [&] { launch([](int64_t) { *reinterpret_cast<volatile int *>(16) = 1; }); });
 }
@@ -171,7 +174,8 @@ TEST(EmulatedMemory, copies_know_their_direction_and_length) {
                 [&] { copy_to_device(exec, b.data(), host.data(), 5); });
   expect_report("host memory where device memory is expected",
                 [&] { copy_to_device(exec, host.data() + 4, host.data(), 4); });
-  expect_report("device memory 'equi:buffer' where host memory is expected", [&] { copy_to_host(exec, b.data(), b.data(), 4); });
+  expect_report("device memory 'equi:buffer' where host memory is expected",
+                [&] { copy_to_host(exec, b.data(), b.data(), 4); });
   const std::vector<std::string> both = emulation::reports_of([&] { copy_to_device(exec, host.data(), b.data(), 4); });
   EXPECT_EQ(both.size(), 2u) << joined(both);
 }
@@ -407,9 +411,8 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
                     [&] { memory = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("memory", 8); });
   expect_in_capture("'memory' is freed while a stream is captured",
                     [&] { Kokkos::kokkos_free<Kokkos::CudaSpace>(memory); });
-  expect_in_capture("a call of 1000 bytes does not fit", [&] {
-    Kokkos::parallel_for("test:large", Kokkos::RangePolicy<Exec>(exec, 0, 1), Large<1000>{});
-  });
+  expect_in_capture("a call of 1000 bytes does not fit",
+                    [&] { Kokkos::parallel_for("test:large", Kokkos::RangePolicy<Exec>(exec, 0, 1), Large<1000>{}); });
   double number = 0.0;
   Buffer b;
   b.reserve(1);
@@ -421,7 +424,8 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   expect_in_capture("", [&] { Kokkos::deep_copy(exec, on_device, pinned); });
   expect_in_capture("a reduction to the host while a stream is captured", [&] {
     Kokkos::parallel_reduce(
-        "test:max", DeviceRange<Exec>(exec, 0, 1), [](int64_t, double &max) { max = 1.0; }, Kokkos::Max<double>(number));
+        "test:max", DeviceRange<Exec>(exec, 0, 1), [](int64_t, double &max) { max = 1.0; },
+        Kokkos::Max<double>(number));
   });
   cublasHandle_t handle = nullptr;
   cublasCreate(&handle);
@@ -450,21 +454,24 @@ TEST(EmulatedTeams, lanes_exchange_together) {
   DeviceBuffer<Exec, int> sum;
   sum.reserve(4);
   const auto add_up = [&](auto leaves) {
-    launch_teams([=, to = sum.data()](const Team &team) {
-      const int lane = team.team_rank() % 32;
-      if (leaves(team.team_rank())) return;
-      int value = team.team_rank();
-      for (int offset = 16; offset > 0; offset /= 2) value += from_lane_xor(value, offset);
-      if (lane == 0) to[team.team_rank() / 32] = value;
-    }, 128);
+    launch_teams(
+        [=, to = sum.data()](const Team &team) {
+          const int lane = team.team_rank() % 32;
+          if (leaves(team.team_rank())) return;
+          int value = team.team_rank();
+          for (int offset = 16; offset > 0; offset /= 2) value += from_lane_xor(value, offset);
+          if (lane == 0) to[team.team_rank() / 32] = value;
+        },
+        128);
   };
   expect_report("", [&] { add_up([](int) { return false; }); });
   std::vector<int> sums(4);
   copy_to_host(Exec(), sums.data(), sum.data(), 4);
   for (int w = 0; w < 4; w++) EXPECT_EQ(sums[w], 32 * 32 * w + 31 * 16);
   expect_report("", [&] { add_up([](int thread) { return thread >= 64; }); });
-  expect_report("31 lanes of a warp are at an exchange of the lanes 0xffffffff, of which others have ended, lane 5 first",
-                [&] { add_up([](int thread) { return thread == 37; }); });
+  expect_report(
+      "31 lanes of a warp are at an exchange of the lanes 0xffffffff, of which others have ended, lane 5 first",
+      [&] { add_up([](int thread) { return thread == 37; }); });
 }
 
 TEST(EmulatedTeams, exchanges_match) {
@@ -475,7 +482,8 @@ TEST(EmulatedTeams, exchanges_match) {
     });
   };
   expect_report("", [=] { exchange(0x55555555, 0xaaaaaaaa); });
-  expect_report("at an exchange of the lanes 0xffffffff, of which others go on", [=] { exchange(0x55555555, 0xffffffff); });
+  expect_report("at an exchange of the lanes 0xffffffff, of which others go on",
+                [=] { exchange(0x55555555, 0xffffffff); });
   expect_report("different exchanges", [=] { exchange(0xffffffff, 0xffffffff, 4); });
   expect_report("is at an exchange of the lanes 0x55555555", [=] { exchange(0x55555555, 0x55555555); });
   expect_report("takes no part in the exchange", [=] { exchange(0x55555555, 0xaaaaaaaa, 1); });
@@ -497,14 +505,17 @@ TEST(EmulatedTeams, exchanges_match) {
   });
   expect_report("an exchange between lanes outside of a team", [] { launch([](int64_t) { from_lane_xor(1.0, 1); }); });
   expect_report("an exchange with xor 32", [] { launch_teams([](const Team &) { from_lane_xor(1.0, 32); }); });
-  expect_report("of which others have ended, lane 20 first", [] { launch_teams([](const Team &) { from_lane_xor(1.0, 1); }, 20); });
+  expect_report("of which others have ended, lane 20 first",
+                [] { launch_teams([](const Team &) { from_lane_xor(1.0, 1); }, 20); });
 }
 
 TEST(EmulatedTeams, barriers_are_for_all_threads) {
   const auto wait = [](int leaving) {
-    launch_teams([=](const Team &team) {
-      if (team.team_rank() != leaving) team.team_barrier();
-    }, 96);
+    launch_teams(
+        [=](const Team &team) {
+          if (team.team_rank() != leaving) team.team_barrier();
+        },
+        96);
   };
   expect_report("", [=] { wait(-1); });
   expect_report("95 threads are at a barrier, 1 have ended", [=] { wait(40); });
@@ -514,18 +525,20 @@ TEST(EmulatedTeams, barriers_are_for_all_threads) {
 double sum_by_shared_memory(bool has_barrier, int asked, int used) {
   Buffer result;
   result.reserve(1);
-  launch_teams([=, to = result.data()](const Team &team) {
-    auto *shared = static_cast<double *>(team.team_scratch(0).get_shmem(asked * sizeof(double)));
-    const int rank = team.team_rank();
-    shared[rank] = rank;
-    if (rank == 0)
-      for (int k = team.team_size(); k < used; k++) shared[k] = 0.0;
-    if (has_barrier) team.team_barrier();
-    if (rank != team.team_size() / 2) return;
-    double sum = 0.0;
-    for (int k = 0; k < used; k++) sum += shared[k];
-    *to = sum;
-  }, 64, 1, 80 * sizeof(double));
+  launch_teams(
+      [=, to = result.data()](const Team &team) {
+        auto *shared = static_cast<double *>(team.team_scratch(0).get_shmem(asked * sizeof(double)));
+        const int rank = team.team_rank();
+        shared[rank] = rank;
+        if (rank == 0)
+          for (int k = team.team_size(); k < used; k++) shared[k] = 0.0;
+        if (has_barrier) team.team_barrier();
+        if (rank != team.team_size() / 2) return;
+        double sum = 0.0;
+        for (int k = 0; k < used; k++) sum += shared[k];
+        *to = sum;
+      },
+      64, 1, 80 * sizeof(double));
   return first_of(result);
 }
 
@@ -547,16 +560,19 @@ TEST(EmulatedTeams, sums_and_places_within_a_team) {
   DeviceBuffer<Exec, int> result;
   result.reserve(102);
   expect_report("", [&] {
-    launch_teams([to = result.data()](const Team &team) {
-      int sum = 0;
-      Kokkos::parallel_reduce(Kokkos::TeamThreadRange(team, 100), [&](int k, int &s) { s += k; }, sum);
-      Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, 100), [&](int k, int &place, bool is_final) {
-        if (is_final) to[k] = place;
-        place += k % 3;
-      });
-      Kokkos::single(Kokkos::PerTeam(team), [&] { to[100] = sum; });
-      Kokkos::parallel_for(Kokkos::TeamVectorRange(team, 1), [&](int) { to[101] = team.team_rank(); });
-    }, 64);
+    launch_teams(
+        [to = result.data()](const Team &team) {
+          int sum = 0;
+          Kokkos::parallel_reduce(
+              Kokkos::TeamThreadRange(team, 100), [&](int k, int &s) { s += k; }, sum);
+          Kokkos::parallel_scan(Kokkos::TeamThreadRange(team, 100), [&](int k, int &place, bool is_final) {
+            if (is_final) to[k] = place;
+            place += k % 3;
+          });
+          Kokkos::single(Kokkos::PerTeam(team), [&] { to[100] = sum; });
+          Kokkos::parallel_for(Kokkos::TeamVectorRange(team, 1), [&](int) { to[101] = team.team_rank(); });
+        },
+        64);
   });
   std::vector<int> found(102);
   copy_to_host(Exec(), found.data(), result.data(), 102);
@@ -606,7 +622,8 @@ TEST(EmulatedOrder, of_warps_and_lanes_of_a_team_as_well) {
     last.push_back(0);
     copy_to_host(Exec(), &last.back(), x.data(), 1);
   }
-  for (const int end : {0, 31}) EXPECT_GT(std::count_if(last.begin(), last.end(), [=](int k) { return k % 32 == end; }), 5);
+  for (const int end : {0, 31})
+    EXPECT_GT(std::count_if(last.begin(), last.end(), [=](int k) { return k % 32 == end; }), 5);
   for (int w = 0; w < 4; w++) EXPECT_GT(std::count_if(last.begin(), last.end(), [=](int k) { return k / 32 == w; }), 1);
 }
 
@@ -625,8 +642,8 @@ TEST(EmulatedOrder, sums_of_a_range_are_right_and_scans_too) {
   for (const int n : {1, 5, 64, 1000}) {
     double max = 0.0;
     Kokkos::parallel_reduce(
-        "test:max", DeviceRange<Exec>(Exec(), 0, n), [](int64_t k, double &m) { m = m > k ? m : static_cast<double>(k); },
-        Kokkos::Max<double>(max));
+        "test:max", DeviceRange<Exec>(Exec(), 0, n),
+        [](int64_t k, double &m) { m = m > k ? m : static_cast<double>(k); }, Kokkos::Max<double>(max));
     EXPECT_EQ(max, n - 1);
     DeviceBuffer<Exec, int64_t> before;
     before.reserve(n);
@@ -676,14 +693,17 @@ TEST(EmulatedInstructions, faults_end_a_kernel_and_leave_the_rest) {
   assign(Exec(), zero, std::vector<int>{0, 1});
   expect_report("a division of integers by zero", [&] { launch([p = zero.data()](int64_t) { p[1] = p[1] / p[0]; }); });
   expect_report("kernel 'test:teams', block 2 of 5, thread 33 of 64: it touches address 0x8", [] {
-    launch_teams([](const Team &team) {
-      if (team.league_rank() == 2 && team.team_rank() == 33) *reinterpret_cast<volatile double *>(8) = 1.0;
-    }, 64, 5);
+    launch_teams(
+        [](const Team &team) {
+          if (team.league_rank() == 2 && team.team_rank() == 33) *reinterpret_cast<volatile double *>(8) = 1.0;
+        },
+        64, 5);
   });
   expect_report("the exception 'no'", [] { launch([](int64_t) { throw std::runtime_error("no"); }); });
   expect_report("a kernel asks for the launch of test:kernel", [] { launch([](int64_t) { launch(Large<8>{}); }); });
   expect_report("a kernel asks for the fence", [] { launch([](int64_t) { Exec().fence(); }); });
-  expect_report("a kernel allocates", [] { launch([](int64_t) { emulation::allocate(emulation::Space::device, 8, "x"); }); });
+  expect_report("a kernel allocates",
+                [] { launch([](int64_t) { emulation::allocate(emulation::Space::device, 8, "x"); }); });
   EXPECT_EQ(last_of(1, false), 0) << "the next kernels run";
 }
 

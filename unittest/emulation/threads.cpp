@@ -61,11 +61,11 @@ struct Kernel {
   const Node *node = nullptr;
   const std::function<void(std::int64_t, int)> *body = nullptr;
   std::int64_t block = 0, num_blocks = 0;
-  int count = 0, current = 0;          // threads of the block, and the one that runs
-  bool is_forward = true;              // order of the lanes of a warp
+  int count = 0, current = 0;    // threads of the block, and the one that runs
+  bool is_forward = true;        // order of the lanes of a warp
   std::size_t shared_bytes = 0;
-  std::string fault;                   // ends the kernel
-  void *scheduler = nullptr;           // stack pointers of who waits for the fibers
+  std::string fault;            // ends the kernel
+  void *scheduler = nullptr;    // stack pointers of who waits for the fibers
   void *caller = nullptr;
   Fiber fibers[MAX_THREADS];
   Fiber main;    // runs the node's work
@@ -288,8 +288,7 @@ void abandon_after_signal() {
 void handle_signal(int number, siginfo_t *information, void *context) {
   if (!in_kernel) {
     const std::string memory = describe_memory(information->si_addr);
-    if (!memory.empty())
-      std::fprintf(stderr, "emulated device: the host touches device memory: %s\n", memory.c_str());
+    if (!memory.empty()) std::fprintf(stderr, "emulated device: the host touches device memory: %s\n", memory.c_str());
     signal(number, SIG_DFL);    // comes back at once
     return;
   }

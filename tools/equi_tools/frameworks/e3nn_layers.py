@@ -29,16 +29,17 @@ class TensorTable:
         return name
 
 
-# What half precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
-ROUNDED = 8e-3
+# What a precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
+ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 def sign_of_coupling(stored, l1, l2, l3, where):
     """+1 or -1: the sign of a framework's coupling buffer against ours; e3nn changed it in 0.5."""
     exact = coupling(l1, l2, l3)
+    tolerance = ROUNDED.get(str(stored.dtype).removeprefix("torch."), 0.0)
     stored = stored.double().cpu().numpy()
     for sign in (1, -1):
-        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < ROUNDED:
+        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
             return sign
     raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
 

@@ -23,10 +23,10 @@
 #define KOKKOS_ENABLE_CUDA
 #define KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
 #define KOKKOS_FUNCTION
-#define KOKKOS_INLINE_FUNCTION inline
+#define KOKKOS_INLINE_FUNCTION      inline
 #define KOKKOS_FORCEINLINE_FUNCTION inline
-#define KOKKOS_LAMBDA [=]
-#define KOKKOS_EMULATED_STRIP(...) __VA_ARGS__
+#define KOKKOS_LAMBDA               [=]
+#define KOKKOS_EMULATED_STRIP(...)  __VA_ARGS__
 #define KOKKOS_IF_ON_DEVICE(CODE) \
   { KOKKOS_EMULATED_STRIP CODE }
 #define KOKKOS_IF_ON_HOST(CODE)
@@ -336,7 +336,8 @@ void emulated_fill(const E &exec, const To &to, const typename To::value_type &v
 }
 // Waits for everything, as Kokkos does for copies that name no instance.
 template <class Data, class... Properties>
-void deep_copy(const View<Data, Properties...> &to, const typename View<Data, Properties...>::non_const_value_type &value) {
+void deep_copy(const View<Data, Properties...> &to,
+               const typename View<Data, Properties...>::non_const_value_type &value) {
   fence("Kokkos::deep_copy: before");
   emulated_fill(Cuda(), to, value);
 }
@@ -525,7 +526,6 @@ void launch_teams(const std::string &label, emulation::Stream *stream, std::int6
                   void (*run)(const void *functor, const EmulatedTeamMember &member));
 }    // namespace Impl
 
-
 template <class F, class Exec, class... Properties>
 void parallel_for(const std::string &label, const RangePolicy<Exec, Properties...> &policy, const F &functor) {
   using Policy = RangePolicy<Exec, Properties...>;
@@ -536,8 +536,9 @@ void parallel_for(const std::string &label, const RangePolicy<Exec, Properties..
     for (std::int64_t k = 0; k < n; k++) functor(static_cast<Index>(begin + k));
   } else {
     if (n == 0) return;
-    Impl::launch_range(label, policy.space().stream(), n, {label, functor, Policy::traits::IS_LIGHT}, typeid(F),
-                       [](const void *f, std::int64_t k) { (*static_cast<const F *>(f))(static_cast<Index>(k)); }, begin);
+    Impl::launch_range(
+        label, policy.space().stream(), n, {label, functor, Policy::traits::IS_LIGHT}, typeid(F),
+        [](const void *f, std::int64_t k) { (*static_cast<const F *>(f))(static_cast<Index>(k)); }, begin);
   }
 }
 
