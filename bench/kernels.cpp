@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
 // products of common models and for single paths. A Google Benchmark program with options of its own:
 //   --equi_list         prints the problems as lines of JSON and ends

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every version and hash of what the build fetches, in one place. The Python packages are in
 # tools/requirements.txt and tools/constraints.txt.
 

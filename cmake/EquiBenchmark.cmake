@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # benchmark::benchmark: an installed Google Benchmark (benchmark_DIR names it), else Debian's package, unpacked.
 
 find_package(benchmark ${EQUI_BENCHMARK_MINIMUM} QUIET)

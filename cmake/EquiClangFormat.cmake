@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # EQUI_CLANG_FORMAT: clang-format of the version that the sources are formatted with, for other versions break lines
 # elsewhere. The machine's own if it is of that major version, else fetched into the cache as a Python package.
 

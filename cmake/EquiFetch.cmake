@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
 # a second configure needs no network.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # equi_generate and equi_kernels, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units
 # for both and for devices.
 

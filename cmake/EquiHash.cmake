@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # equi_xxhash: the headers of xxHash, installed ones (EQUI_XXHASH_INCLUDE_DIR names their folder), else Debian's
 # package, unpacked. Its functions are compiled into the file that calls them, so that nothing is linked.
 find_path(EQUI_XXHASH_INCLUDE_DIR xxhash.h)

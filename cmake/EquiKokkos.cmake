@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos inside
 # a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
 # Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and

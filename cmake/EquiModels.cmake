@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
 # nequip the small random ones that the tests use. The target `demo` runs the demonstration.
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt.
 # EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
 # EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that framework, or empty.

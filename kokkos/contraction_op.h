@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H

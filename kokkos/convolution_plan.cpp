@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "convolution_plan.h"
 
 #include "kernel_library.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
 #include "device_convolution.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The edges of a step on a device: what edges.h does on the host, with the same contracts.
 #ifndef EQUI_DEVICE_EDGES_H
 #define EQUI_DEVICE_EDGES_H

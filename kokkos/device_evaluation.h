@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
 // layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
 // hosts without device memory, copies positions in and forces out around the same evaluation.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the device kernels need to know of an execution space, and memory on it.
 //
 // The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per

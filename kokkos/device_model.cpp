@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_model.h"
 
 #include "device_dense.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A step's work on a device, recorded once and replayed: small systems would wait for the host, to which each launch
 // costs some microseconds. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and hosts, do the work
 // again, under the same rules.

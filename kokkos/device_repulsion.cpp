@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_repulsion.h"
 
 #include "repulsion_function.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "edges.h"
 
 #include "harmonics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "evaluation_plan.h"
 
 #include "model_limits.h"

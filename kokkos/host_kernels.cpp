@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Choice of the host kernels' instruction set.
 #include "host_kernels.h"
 

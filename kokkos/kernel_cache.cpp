@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernel_cache.h"
 
 #include "fnv_hash.h"

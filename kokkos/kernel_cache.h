@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The libraries of kernels in the user's cache folder: where they lie, who may have written them, and whether they are
 // whole.
 //

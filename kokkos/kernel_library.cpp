@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernel_library.h"
 
 #include "kernel_cache.h"

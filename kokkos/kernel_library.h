@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
 // compile` (kernel_cache.h).
 #ifndef EQUI_KERNEL_LIBRARY_H

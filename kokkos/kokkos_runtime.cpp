@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The process-wide Kokkos of a host program that has none of its own.
 #include "evaluator.h"
 #include "host_exec.h"

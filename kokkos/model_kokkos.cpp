@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "model_kokkos.h"
 
 #include "dense.h"

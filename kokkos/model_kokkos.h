@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model: the stages of an EvaluationPlan, tile by tile and thread by thread, with the exchange of
 // remote rows between stages.
 //

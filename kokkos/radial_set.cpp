@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "radial_set.h"
 
 #include "host_exec.h"

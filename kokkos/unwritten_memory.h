@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What debug builds do to memory that is handed out and holds nothing yet, so that faults show which releases hide.
 #ifndef EQUI_UNWRITTEN_MEMORY_H
 #define EQUI_UNWRITTEN_MEMORY_H

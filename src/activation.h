@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Activation functions with their first derivative, for host and device. Of duals, derivatives of both. What is not a
 // number stays so in the value and, unless that is a constant, in the derivative: a broken number must show at the end.
 #ifndef EQUI_ACTIVATION_H

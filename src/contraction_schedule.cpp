@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "contraction_schedule.h"
 
 #include "fnv_hash.h"

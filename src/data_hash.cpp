@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "data_hash.h"
 
 #define XXH_INLINE_ALL    // its functions in this file alone: other plugins of a process may bring their own

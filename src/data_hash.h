@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hash of the numbers of a model file, by which damage on the way to its reader is found. It is no signature.
 #ifndef EQUI_DATA_HASH_H
 #define EQUI_DATA_HASH_H

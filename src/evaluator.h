@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The interface between the pair style and an evaluation of the model (ModelKokkos, or TorchModel as the reference).
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The hash FNV-1a in 64 bits: tells texts apart and finds damage, keeps nobody from forging.
 #ifndef EQUI_FNV_HASH_H
 #define EQUI_FNV_HASH_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Text of generated sources, made line by line.
 #ifndef EQUI_GENERATED_TEXT_H
 #define EQUI_GENERATED_TEXT_H

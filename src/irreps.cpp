@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "irreps.h"
 
 #include "model_limits.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "json_field.h"
 
 #include "model_file.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A JSON value that knows where it stands, so that every refusal names file, field, what was expected and what was
 // found. Private to the readers of model files.
 #ifndef EQUI_JSON_FIELD_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
 // and by the generator, which writes the same steps out as code.
 //

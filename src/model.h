@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A potential as an ordered list of layers: what is to be computed, independent of how and where. Filled by the reader
 // (model_file.h) with all normalisation constants folded in, in float64. The meaning of every layer is stated in
 // doc/model_file.rst.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // From the container's document to a Model. Every number is checked before it is used as an index or a size.
 #include "model_file.h"
 

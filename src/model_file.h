@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reader of .equi files (doc/model_file.rst).
 #ifndef EQUI_MODEL_FILE_H
 #define EQUI_MODEL_FILE_H

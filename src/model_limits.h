@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a model may ask for, several times what the largest published ones need. A small file could otherwise make its
 // reader compute for hours or take all memory: its numbers are sizes, and tensors may be named many times.
 // doc/model_file.rst ("Limits") lists them for authors of files.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "neighbor_graph.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who sees whom: the atoms, candidate neighbours and feature rows that an evaluation works on.
 //
 // Edge direction, stated here once: an edge belongs to its receiver i, which this rank owns; its sender j is any atom

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pair_repulsion.h"
 
 #include "repulsion_function.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "radial_function.h"
 
 #include "cutoff_function.h"

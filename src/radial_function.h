@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Radial functions of a trained convolution, exact and tabulated.
 #ifndef EQUI_RADIAL_FUNCTION_H
 #define EQUI_RADIAL_FUNCTION_H

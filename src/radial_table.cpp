@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tabulated radial functions. The builder measures the error of a first, coarse table and predicts from the order of
 // convergence (value h^(d+1), derivative h^d, d the degree) how many bins each piece needs; two or three rounds
 // suffice.

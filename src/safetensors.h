@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The safetensors container: named tensors and a few metadata strings. Little-endian data; reading executes nothing.
 #ifndef EQUI_SAFETENSORS_H
 #define EQUI_SAFETENSORS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "symmetric_contraction.h"
 
 #include <cmath>

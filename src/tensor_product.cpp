@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "tensor_product.h"
 
 #include "coupling.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tensor product of node features with edge harmonics, as one value. The reference here, the generic kernels and
 // generated kernels are routes to it and are tested against each other.
 #ifndef EQUI_TENSOR_PRODUCT_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "torch_model.h"
 
 #include "torch_layers.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes convolution kernels as C++, and tells what they consist of.
 //
 //   equi_generate list                          keys of the units that every build has

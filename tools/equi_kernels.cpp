@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The libraries of kernels that a user has made, as the plugin sees them.
 //
 //   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // In a file of its own: a compiler that sees operator delete call free() warns wherever it inlines one of the two only.
 #include "allocation_counter.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Counts what the whole executable allocates by operator new, and lets it fail; linking allocation_counter.cpp replaces
 // the operators.
 #ifndef EQUI_TEST_ALLOCATION_COUNTER_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The laws of an Evaluator on tiny random models: against plain loops, finite differences, symmetries and splits among
 // ranks.
 #include "evaluator_laws.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // That the reader refuses a file, and says why.
 #ifndef EQUI_TEST_EXPECT_REFUSAL_H
 #define EQUI_TEST_EXPECT_REFUSAL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiny random models, made on the spot: a document and tensors as `equi convert` would write them, open to change
 // before they become the bytes of an .equi file. Header-only, for all levels of tests.
 //

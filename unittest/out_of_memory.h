@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What an evaluator does when there is no memory, told for every place at which it may be missing.
 #ifndef EQUI_TEST_OUT_OF_MEMORY_H
 #define EQUI_TEST_OUT_OF_MEMORY_H

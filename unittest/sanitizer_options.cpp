@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How sanitizers run, and what they do not report: part of each test program, so that it needs no environment.
 
 // Sizes that no memory has are refused with an exception, as without sanitizers.

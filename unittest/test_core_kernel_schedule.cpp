@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
 #include "coupling.h"
 #include "device_generator.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reader of .equi files: what it makes of good ones, and how it refuses each kind of bad one.
 #include "expect_refusal.h"
 #include "model_builder.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a small file can ask of its reader: sizes that overflow, work without end, hidden text, damage to the numbers.
 #include "expect_refusal.h"
 #include "model_builder.h"

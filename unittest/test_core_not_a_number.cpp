@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What is not a number stays so through everything that a distance goes through: a broken position must show in the
 // energy.
 #include "network.h"

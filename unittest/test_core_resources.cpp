@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a process may use of its machine, told by the files of an operating system that the test makes up.
 #include "host_resources.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Evaluations by the device kernels for which there is not enough memory, at any place.
 #include "device_model.h"
 #include "out_of_memory.h"

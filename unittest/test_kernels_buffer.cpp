@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory that grows and never shrinks and, in debug builds, shows who reads it before it is written.
 #include "buffer.h"
 #include "device_exec.h"

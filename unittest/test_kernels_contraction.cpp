@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
 #include "contraction_op.h"
 #include "contraction_problem.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
 // edges, as adjoints of each other, and against finite differences.
 #include "kernel_generator.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Libraries of kernels in a user's cache folder: which files are taken, and which kernels.
 #include "contraction_generator.h"
 #include "kernel_cache.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the host's threads promise: their number, that no fault is lost in a parallel region, and that no broken number
 // is mended by a kernel.
 #include "activation.h"

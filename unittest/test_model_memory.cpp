@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Evaluations for which there is not enough memory, at any place, with several numbers of threads. Each number of
 // threads is a process of its own: an exception that leaves a parallel region ends it.
 #include "buffer.h"

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Differences between the native evaluation and reference values: `equi check` and `equi compare`."""
 
 from dataclasses import dataclass

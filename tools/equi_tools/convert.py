@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi convert`: a trainer's file -> one .equi file."""
 
 import datetime

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi demo`: checks the model, then runs NVT of rock salt through the LAMMPS of a build folder."""
 
 import re

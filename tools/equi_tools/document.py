@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the model tool relies on in the document of an .equi file (doc/model_file.rst): kinds of values, their ranges, and
 that the tensors which are named exist. Whether the layers fit each other is judged by the pair style, which evaluates them.
 

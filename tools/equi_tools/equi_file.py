@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
 Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy and

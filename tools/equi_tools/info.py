@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi info`: what is inside an .equi file."""
 
 from collections import Counter

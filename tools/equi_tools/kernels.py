@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernels for a model: their schedule, and those that the build does not have.
 
 The programs equi_generate and equi_kernels of the build folder know them; here their output is shown, compiled and put

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evaluates ASE structures through LAMMPS: energy, forces, stress and per-atom energies of one configuration.
 
 `evaluate` runs LAMMPS inside this process (its Python module), `evaluate_with_ranks` runs `mpirun lmp` on any number of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Text of files, made fit for a terminal and a log. src/printable.cpp does the same for the pair style."""
 
 # Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners and

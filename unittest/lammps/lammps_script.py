@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs LAMMPS input scripts in a folder of their own and reads what they print; small systems for them.
 
 Every run has a time limit, so that a rank that waits for ever fails a test instead of stopping it.

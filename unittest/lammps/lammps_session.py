@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """LAMMPS as a library of Python, where an error is an exception and the program goes on.
 
 A session is a process of its own: a child that runs a script with this build's plugin and prints what it found.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bad input: one clear error, a status other than zero, on 1 and on 2 ranks, and never a wait without end."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Kernels that a user compiles for a model: the pair style says when they are missing, finds them, and gets the same
 results from them."""
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A fault of one rank ends the job: with one error, soon, and without a rank that waits for one that has left."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """100 steps at constant energy against trajectories that the frameworks made (unittest/trajectories)."""
 
 import sys

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A program that uses LAMMPS as a library survives errors. After a refused command, or a setup that failed, pair style
 equi computes nothing until it is set up again, and then what it computes in a fresh LAMMPS."""
 

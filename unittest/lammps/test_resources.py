@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What a rank may use of its machine: threads, memory, and what happens when there is not enough of them."""
 
 import re

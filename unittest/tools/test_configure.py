@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the configure step fetches and how: its modules, run by CMake in a project of a few lines that builds nothing."""
 
 import hashlib

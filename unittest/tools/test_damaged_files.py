@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Damaged .equi files and odd places: one line on standard error, a status other than 0, no half-written file.
 
 Mutants of small sound files are read in this process, where nothing but EquiError may be raised, and some through the

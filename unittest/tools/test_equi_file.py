@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The container of .equi files: what is written can be read, damage is found, and old files are brought up to date."""
 
 import json

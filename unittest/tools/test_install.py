@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`pip install ./tools`: the package installs, is complete, and its command runs."""
 
 import os

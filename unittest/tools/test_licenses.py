@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Each source says its license in its first line, and LICENSE lists those under the GNU license."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi convert` of MACE models: the file against mace itself, through a second reader of the file (equi_evaluator).
 
 Runs in the Python environment of MACE (tools/requirements-mace.txt).

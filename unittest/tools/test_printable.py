@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Text of a file reaches a terminal as visible characters of one line, the same ones in Python and C++."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Makes the reference trajectories with the frameworks' own modules in float64 and ASE's velocity-Verlet.
 
     PYTHONPATH=tools .cache/venv/bin/python unittest/trajectories/make_trajectories.py nacl_melt quartz ...

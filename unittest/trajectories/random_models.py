@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The random models of MACE and NequIP that reference trajectories were made with.
 
     python random_models.py convert mace FOLDER    # FOLDER/NAME.equi of each model of this framework

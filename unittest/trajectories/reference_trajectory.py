@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The files of the reference trajectories: what they hold, in which units, and how they are read and written."""
 
 import json

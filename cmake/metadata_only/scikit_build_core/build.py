@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The hook of PEP 517 that pip calls in the unpacked archive."""
 
 import shutil

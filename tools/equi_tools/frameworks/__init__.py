@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
 
 A source is recognised by what is inside the file, without running it; the modules of a framework are imported only when

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the converters of all frameworks built on e3nn share: irreps as text, pieces of e3nn's modules as layers.
 
 Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's are.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
 
 Both are trees of modules with the same attributes, so that one converter serves them.  `load` refuses what it does not
