@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "host_resources.h"
 
+#include "printable.h"
+
 #include <sched.h>
 #include <unistd.h>
 
@@ -20,6 +22,7 @@ namespace {
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
 // Plans are numbers of type int; nobody has so many cores.
 constexpr int MOST_THREADS = 1000000;
+constexpr size_t SHOWN = 40;    // characters of what a user has set, in a line of the log
 
 // The only number of a file, or NO_LIMIT for "max", for a file that is not there and for one that says anything else.
 double read_limit(const std::string &path) {
@@ -118,14 +121,6 @@ double resource_limit(const std::string &root, const std::string &name) {
   return NO_LIMIT;
 }
 
-// Text from outside, short and in one line.
-std::string printable(const std::string &text) {
-  constexpr size_t LENGTH = 40;
-  std::string shown;
-  for (const char c : text.substr(0, LENGTH)) shown += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
-  return text.size() > LENGTH ? shown + "..." : shown;
-}
-
 }    // namespace
 
 std::vector<unsigned char> affinity_mask() {
@@ -217,7 +212,7 @@ std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;
   if (!plan.ignored.empty())
-    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored) + "\", which is no number of threads; ";
+    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is no number of threads; ";
   if (running != plan.number)
     return text + (plan.is_asked ? "OMP_NUM_THREADS asks for " : "planned were ") + threads(plan.number) +
            (plan.number >= MOST_THREADS ? " or more" : "") + ", " + std::to_string(running) +
