@@ -2,6 +2,7 @@
 // Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
 #include "coupling.h"
 #include "device_generator.h"
+#include "generated_text.h"
 #include "kernel_generator.h"
 
 #include <gtest/gtest.h>
@@ -224,6 +225,42 @@ TEST(DeviceGenerator, writes_the_text_of_a_small_unit) {
   expected << file.rdbuf();
   EXPECT_EQ(generate_device_units({make_unit_schedule(UnitShape{1, {{1, 0}}}, WARP32_TARGET)}, WARP32_TARGET),
             expected.str());
+}
+
+// Sums over the harmonics to l = 8 make lines of more than 400 characters.
+TEST(KernelGenerator, no_line_is_cut) {
+  const UnitShape shape = complete_unit(0, 8, 8);
+  for (const KernelTarget *target : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET}) {
+    const UnitSchedule unit = make_unit_schedule(shape, *target);
+    std::istringstream lines(target->is_device() ? generate_device_units({unit}, *target)
+                                                 : generate_unit(unit, *target));
+    size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      longest = std::max(longest, line.size());
+      // Long lines are statements.
+      EXPECT_TRUE(line.size() < 300 || line.back() == ';') << target->name << ": " << line;
+    }
+    if (!target->is_device()) {
+      EXPECT_GT(longest, 400u);
+    }
+  }
+  GeneratedText text;
+  const std::string words(100000, 'x');
+  text.line("%s %d;", words.c_str(), 7);
+  EXPECT_EQ(text.str(), words + " 7;\n");
+}
+
+TEST(KernelSchedule, a_key_names_its_unit) {
+  for (const auto &units : {common_units(), common_uvw_paths()})
+    for (const UnitShape &u : units) {
+      const UnitShape found = UnitShape::of_key(u.key());
+      EXPECT_EQ(found.key(), u.key());
+      EXPECT_EQ(found.paths, u.paths);
+      EXPECT_EQ(found.l1, u.l1);
+      EXPECT_EQ(found.is_uvw(), u.is_uvw());
+    }
+  for (const char *wrong : {"", "1", "1_", "1_1", "1_101", "x_10", "1_1x", "10_10", "uvw_1_10_11", "uvw_", "-1_10"})
+    EXPECT_THROW(UnitShape::of_key(wrong), std::invalid_argument) << wrong;
 }
 
 }    // namespace
