@@ -11,6 +11,7 @@
 
 #include "lammps_device_evaluation.h"
 #include "lammps_exchange_kokkos.h"
+#include "lammps_faults.h"
 #include "lammps_neighborhood.h"
 #include "pair_equi_impl.h"
 
