@@ -12,7 +12,7 @@ extern const HostKernels<double> DOUBLE_KERNELS;
 extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
 extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_generic
-#if defined(__x86_64__)
+#ifdef EQUI_HAS_UNIT_KERNELS
 namespace isa_avx2 {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
@@ -28,7 +28,7 @@ extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 #endif
 
 bool instruction_set_available(InstructionSet set) {
-#if defined(__x86_64__)
+#ifdef EQUI_HAS_UNIT_KERNELS
   __builtin_cpu_init();
   if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   if (set == InstructionSet::avx512)
@@ -73,7 +73,7 @@ template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set) {
   if (!instruction_set_available(set)) throw std::invalid_argument("this CPU lacks the requested instruction set");
   const auto of = [](const auto &...kernels) -> const HostKernels<T> & { return pick<HostKernels<T>>(kernels...); };
-#if defined(__x86_64__)
+#ifdef EQUI_HAS_UNIT_KERNELS
   if (set == InstructionSet::avx512)
     return of(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS, isa_avx512::DUAL_FLOAT_KERNELS,
               isa_avx512::DUAL_DOUBLE_KERNELS);
