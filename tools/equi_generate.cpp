@@ -193,8 +193,8 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     if (n != number) {
       end_layer();
       number = n;
-      std::printf("convolution %d: %s, harmonics to %d, %d weights\n", n, c.product.irreps_in.to_string().c_str(),
-                  c.product.lmax_edge, c.product.num_weights());
+      std::printf("convolution %d: %s, harmonics to %d, %lld weights\n", n, c.product.irreps_in.to_string().c_str(),
+                  c.product.lmax_edge, static_cast<long long>(c.product.num_weights()));
     }
     const UnitSchedule u = make_unit_schedule(shape, target);
     const IrrepBlock &in = c.product.irreps_in[unit.block],
