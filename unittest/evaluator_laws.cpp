@@ -467,7 +467,9 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
       ASSERT_GE(e.atom_i, 0);
       const int atom = is_split ? parts[0].real_atom[e.atom_i] : images.owner[e.atom_i];
       // In float32 the factor alone is too large a number, and all atoms have broken forces.
-      if (GetParam().is_double) EXPECT_TRUE(atom == 2 || atom == 5) << atom;
+      if (GetParam().is_double) {
+        EXPECT_TRUE(atom == 2 || atom == 5) << atom;
+      }
     }
   }
 }

@@ -24,7 +24,9 @@ TEST(NotANumber, stays_none_through_derivatives_of_activations) {
     double d[4];
     activation_derivatives(a, NONE, 3, d);
     EXPECT_TRUE(std::isnan(d[0])) << activation_name(a);
-    if (a != Activation::identity) EXPECT_TRUE(std::isnan(d[1])) << activation_name(a);
+    if (a != Activation::identity) {
+      EXPECT_TRUE(std::isnan(d[1])) << activation_name(a);
+    }
     activation_derivatives(a, 0.0, 3, d);
     for (const double v : d) EXPECT_TRUE(std::isfinite(v)) << activation_name(a);
   }
