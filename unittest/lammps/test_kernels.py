@@ -2,6 +2,7 @@
 """Kernels that a user compiles for a model: the pair style says when they are missing, finds them, and gets the same
 results from them."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -67,11 +68,6 @@ def test_compiled_kernels_are_found_and_give_the_same_results(
     assert equi("compile", model_file(build_dir, case[0]), "-q").count("is there already") == NUM_LIBRARIES
 
 
-def kernel_file(build_dir, key, target="avx512"):
-    words = [build_dir / "bin" / "equi_kernels", "place", target, key]
-    return Path(subprocess.run(words, capture_output=True, text=True, check=True).stdout.splitlines()[0])
-
-
 def best_target():
     """The instruction set that the plugin takes on this machine, or None."""
     flags = Path("/proc/cpuinfo").read_text()
@@ -81,6 +77,24 @@ def best_target():
 
 
 needs_kernels = pytest.mark.skipif(best_target() is None, reason="this CPU takes no generated kernels")
+
+
+@pytest.fixture(scope="module")
+def libraries(build_dir, tmp_path_factory):
+    """A cache folder with the libraries of CONVOLUTIONS for this machine, made once; tests take a copy."""
+    cache = tmp_path_factory.mktemp("compiled")
+    words = ["compile", model_file(build_dir, CONVOLUTIONS[0]), "--target", best_target(), "-q"]
+    subprocess.run([build_dir / "bin" / "equi", *words], env={**os.environ, "XDG_CACHE_HOME": str(cache)}, check=True)
+    return cache
+
+
+@pytest.fixture
+def compiled(libraries, equi, tmp_path):
+    """A copy of them where `equi` and the pair style of the test look: the files, sorted by name."""
+    shutil.copytree(libraries, tmp_path / "cache")
+    files = sorted((tmp_path / "cache" / "equi" / "kernels").iterdir())
+    assert len(files) == NUM_LIBRARIES // 2
+    return files
 
 
 # What befalls a library that `equi compile` has made, and what is said of it.
@@ -105,13 +119,10 @@ DAMAGE = {
 
 @needs_kernels
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_a_broken_library_is_named_and_made_anew(lammps, build_dir, equi, damage):
-    model = model_file(build_dir, CONVOLUTIONS[0])
+def test_a_broken_library_is_named_and_made_anew(lammps, build_dir, equi, compiled, damage):
+    files, target, model = compiled, best_target(), model_file(build_dir, CONVOLUTIONS[0])
     expected = evaluate(lammps, "precision double")
-    target = best_target()
-    equi("compile", model, "--target", target, "-q")
-    files = sorted(kernel_file(build_dir, "1_12").parent.iterdir())
-    assert len(files) == NUM_LIBRARIES // 2
+    assert NOTICE not in expected[2]
     breaks, reason = DAMAGE[damage]
     breaks(files[0])
     energy, forces, output = evaluate(lammps, "precision double")
@@ -126,12 +137,11 @@ def test_a_broken_library_is_named_and_made_anew(lammps, build_dir, equi, damage
 
 
 @needs_kernels
-def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir, equi, tmp_path):
+def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir, equi, compiled, tmp_path):
     """They are made by hand, as a compiler that errs would make them, and put in place in the proper way."""
     model, target = model_file(build_dir, CONVOLUTIONS[0]), best_target()
     expected = evaluate(lammps, "precision double")
-    equi("compile", model, "--target", target, "-q")
-    file = sorted(kernel_file(build_dir, "1_12").parent.iterdir())[0]
+    file = compiled[0]
     key = file.stem.split("-", 3)[3]
     source, library = tmp_path / "wrong.cpp", tmp_path / "wrong.so"
 
@@ -167,23 +177,21 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
 
 @needs_kernels
 @pytest.mark.parametrize("place", ["relative", "open folder", "link"])
-def test_code_of_others_is_not_executed(lammps, build_dir, equi, tmp_path, monkeypatch, place):
+def test_code_of_others_is_not_executed(lammps, build_dir, equi, compiled, tmp_path, monkeypatch, place):
     """A library that leaves a mark when it is loaded, sealed as the user's own are."""
     model, target = model_file(build_dir, CONVOLUTIONS[0]), best_target()
-    equi("compile", model, "--target", target, "-q")
     mark, source, library = tmp_path / "mark", tmp_path / "mark.cpp", tmp_path / "mark.so"
     source.write_text(
         "#include <fstream>\n"
         f'__attribute__((constructor)) static void leave() {{ std::ofstream("{mark}") << 1; }}\n'
     )
     subprocess.run([shutil.which("c++"), "-shared", "-fPIC", source, "-o", library], check=True)
-    folder = kernel_file(build_dir, "1_12").parent
-    for file in folder.iterdir():
+    folder = compiled[0].parent
+    for file in compiled:
         key = file.stem.split("-", 3)[3]
         words = [build_dir / "bin" / "equi_kernels", "store", target, key, library, model]
         subprocess.run(words, capture_output=True, check=False)
     assert mark.exists()  # the mark works where the library is the user's own
-    evaluate(lammps, "")
     mark.unlink()
     evaluate(lammps, "")
     assert mark.exists()
@@ -200,7 +208,7 @@ def test_code_of_others_is_not_executed(lammps, build_dir, equi, tmp_path, monke
         reason = f"{folder} can be written by others"
         assert reason in equi("compile", model, "--target", target, "-q", status=1)
     else:
-        for file in list(folder.iterdir()):
+        for file in compiled:
             file.rename(tmp_path / file.name)
             file.symlink_to(tmp_path / file.name)
         reason = "it is a symbolic link"
@@ -223,7 +231,7 @@ def test_kernels_of_order_8_give_the_same_results(lammps, build_dir, equi, tmp_p
 
     model = tmp_path / "high.equi"
     convert(make_checkpoint(tmp_path / "high.pth", **HIGH_ORDERS), model, quiet=True)
-    case = (str(model), ("Na", "Cl"))
+    case = (str(model.with_suffix("")), ("Na", "Cl"))
     generic = evaluate(lammps, "precision double", case)
     assert NOTICE in generic[2]
     made = equi("compile", model, "--target", best_target(), "-q")
