@@ -15,14 +15,10 @@ std::recursive_mutex &device_mutex();
 
 void note_report(const std::string &text);
 
-// Opens device memory for as long as it is there.
-class OpenMemory {
- public:
-  OpenMemory();
-  ~OpenMemory();
-  OpenMemory(const OpenMemory &) = delete;
-  OpenMemory &operator=(const OpenMemory &) = delete;
-};
+// Opens the allocation of device memory around an address, if there is one, for a kernel that touches it.
+bool open_memory_at(const void *address);
+// Closes all that is open, when kernels have ended.
+void close_memory();
 // What lies at an address, in words; empty if it is not memory of the device.
 std::string describe_memory(const void *address);
 // Whether a word could be an address of host memory that is in use.

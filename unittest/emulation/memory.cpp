@@ -42,7 +42,11 @@ char *begin_of_addresses() {
   return begin;
 }
 char *next_address = nullptr;
-int num_open = 0;
+// First bytes of what kernels have touched since close_memory(): most of the memory is not touched by most kernels.
+std::vector<std::uintptr_t> &opened() {
+  static auto &all = *new std::vector<std::uintptr_t>;
+  return all;
+}
 
 // By address of the first byte. Never destroyed: views may outlive main().
 std::map<std::uintptr_t, Allocation> &live() {
@@ -72,11 +76,6 @@ void protect(const Allocation &a, bool is_open) {
   }
 }
 
-void protect_all(bool is_open) {
-  for (const auto &a : live())
-    if (a.second.space == Space::device) protect(a.second, is_open);
-}
-
 // Bytes around an open allocation that are not as they were.
 void check_surroundings(std::uintptr_t data, const Allocation &a) {
   if (a.space == Space::host) return;
@@ -96,11 +95,27 @@ std::recursive_mutex &device_mutex() {
   return mutex;
 }
 
-OpenMemory::OpenMemory() {
-  if (num_open++ == 0) protect_all(true);
+bool open_memory_at(const void *address) {
+  const std::uintptr_t at = number(address), first = number(begin_of_addresses());
+  if (at < first || at >= first + ADDRESSES) return false;
+  // The first byte may lie behind the address, on the same page.
+  for (auto a : {before(live(), at), live().upper_bound(at)}) {
+    if (a == live().end() || a->second.space != Space::device) continue;
+    const std::uintptr_t pages = number(a->second.pages);
+    if (at < pages || at >= pages + a->second.num_page_bytes) continue;
+    protect(a->second, true);
+    opened().push_back(a->first);
+    return true;
+  }
+  return false;
 }
-OpenMemory::~OpenMemory() {
-  if (--num_open == 0) protect_all(false);
+
+void close_memory() {
+  for (const std::uintptr_t data : opened()) {
+    const auto a = live().find(data);
+    if (a != live().end()) protect(a->second, false);
+  }
+  opened().clear();
 }
 
 void *allocate(Space space, std::size_t bytes, const std::string &label) {
@@ -126,7 +141,7 @@ void *allocate(Space space, std::size_t bytes, const std::string &label) {
   }
   protect(a, true);
   std::memset(a.pages, POISON, num_page_bytes);
-  if (space == Space::device && num_open == 0) protect(a, false);
+  if (space == Space::device) protect(a, false);
   char *const data = a.pages + num_page_bytes - rounded;
   live().emplace(number(data), std::move(a));
   return data;
@@ -230,8 +245,11 @@ bool check_range(const char *label, const void *data, std::size_t bytes, bool is
 
 void check_memory() {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
-  const OpenMemory open;
-  for (const auto &a : live()) check_surroundings(a.first, a.second);
+  for (const auto &a : live()) {
+    if (a.second.space == Space::device) protect(a.second, true);
+    check_surroundings(a.first, a.second);
+    if (a.second.space == Space::device) protect(a.second, false);
+  }
 }
 
 std::size_t num_allocations() {

@@ -43,7 +43,6 @@ void run_first(Stream *stream) {
 
 void run_queue(Stream *stream) {
   if (stream->queue.empty()) return;
-  const OpenMemory open;
   // Other streams come so far, but not to their last work: the device is slower than the host.
   for (Stream *other : std::vector<Stream *>(streams())) {
     if (other == stream || other->is_legacy || random_below(2)) continue;
@@ -52,6 +51,7 @@ void run_queue(Stream *stream) {
       run_first(other);
   }
   while (!stream->queue.empty()) run_first(stream);
+  close_memory();
 }
 
 // A word that is an address of host memory can be nothing else: as a number of floating point it would be denormal.

@@ -293,6 +293,7 @@ void handle_signal(int number, siginfo_t *information, void *context) {
     signal(number, SIG_DFL);    // comes back at once
     return;
   }
+  if (number == SIGSEGV && information->si_code != SI_KERNEL && open_memory_at(information->si_addr)) return;
   caught = {number, information->si_code, information->si_addr};
   // The fiber goes on in abandon_after_signal(), on a stack that has room: the one at hand may be full.
   auto &registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
