@@ -138,7 +138,9 @@ TYPED_TEST(NotANumber, stays_none_through_activations) {
   for (const Activation a : ALL_ACTIVATIONS) {
     const auto of_nan = activate(a, make_number<T>(NAN, 1));
     EXPECT_TRUE(std::isnan(value_of(of_nan.value))) << activation_name(a);
-    if (a != Activation::identity) EXPECT_TRUE(std::isnan(value_of(of_nan.derivative))) << activation_name(a);
+    if (a != Activation::identity) {
+      EXPECT_TRUE(std::isnan(value_of(of_nan.derivative))) << activation_name(a);
+    }
     if (IS_DUAL<T>) {
       // A tangent that is none stays so where the derivative is not zero.
       const auto broken = activate(a, make_number<T>(Real<T>(0.5), NAN));
