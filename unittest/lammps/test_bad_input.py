@@ -128,8 +128,8 @@ def test_other_format(script, ranks, kind):
 
 @RANKS
 def test_newer_format_version(script, ranks):
-    script.file = damaged(script.lammps, lambda document: document.update(format_version=3))
-    script.refused(ranks, r"damaged\.equi", "format_version", "at most 2", "found 3|3")
+    script.file = damaged(script.lammps, lambda document: document.update(format_version=4))
+    script.refused(ranks, r"damaged\.equi", "format_version", "at most 3", "found 4|4")
 
 
 @RANKS
@@ -153,6 +153,9 @@ def test_weights_that_are_not_finite(script, ranks, bad):
     size = {"F32": 4, "F64": 8}[entry["dtype"]]
     end = entry["data_offsets"][1]
     weights[end - size : end] = struct.pack("<f" if size == 4 else "<d", bad)
+    document = json.loads(header["__metadata__"]["equi"])
+    document["data_hash"] = equi_file.data_hash([bytes(weights)])
+    header["__metadata__"]["equi"] = json.dumps(document)
     write_file(script.lammps.folder / "bad.equi", header, bytes(weights))
     script.file = "bad.equi"
     script.refused(ranks, r"bad\.equi", re.escape(name), "finite", str(bad))
@@ -295,10 +298,12 @@ def test_lost_coordinates_end_the_run(script, ranks, change):
 @pytest.mark.parametrize("precision", ["mixed", "single"])
 @pytest.mark.parametrize("newton", ["on", "off"])
 def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, precision, newton):
-    """The energies are finite, their derivatives are beyond the numbers of float32."""
+    """The energies are finite, their derivatives are beyond the numbers of float32, those of the file are not."""
     document, tensors = equi_file.read(script.lammps.model("nequip"))
     (scale,) = (layer["scale"] for layer in document["layers"] if layer["type"] == "scale_shift")
-    tensors[scale] = 1e39 * tensors[scale].astype(np.float64)
+    (readout,) = (layer["network"]["weights"][-1] for layer in document["layers"] if layer["type"] == "readout")
+    tensors[scale] = 1e29 * tensors[scale].astype(np.float64)
+    tensors[readout] = 1e10 * tensors[readout]
     equi_file.write(script.lammps.folder / "huge.equi", document, tensors)
     script.file = "huge.equi"
     script.before, script.after = [f"newton {newton}"], ["reset_timestep 7"]
