@@ -177,7 +177,10 @@ struct Counts {
   std::int64_t launches = 0, blocks = 0, shuffles = 0, barriers = 0, fences = 0, allocations = 0, captures = 0,
                updates = 0, replays = 0;
 };
-Counts &counts();
+inline Counts all_counts;
+inline Counts &counts() {
+  return all_counts;
+}
 
 }    // namespace emulation
 

@@ -13,6 +13,8 @@ namespace emulation {
 // Held by the thread that asks something of the device or runs its kernels: ranks that are threads take turns.
 std::recursive_mutex &device_mutex();
 
+bool random_bit();    // as random_below(2), for what is decided millions of times
+
 void note_report(const std::string &text);
 
 // Opens the allocation of device memory around an address, if there is one, for a kernel that touches it.

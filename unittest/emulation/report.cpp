@@ -19,6 +19,7 @@ std::uint64_t first_seed() {
 
 ReportHandler handler = nullptr;
 std::vector<std::string> *collected = nullptr;    // of reports_of()
+int num_bits = 0;                                 // of random_bit() that are left
 std::mt19937_64 &random_numbers() {
   static std::mt19937_64 numbers(first_seed());
   return numbers;
@@ -65,6 +66,7 @@ std::vector<std::string> reports_of(const std::function<void()> &f) {
 void set_seed(std::uint64_t seed) {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   random_numbers().seed(seed);
+  num_bits = 0;
 }
 
 std::uint64_t environment_seed() {
@@ -76,16 +78,20 @@ std::int64_t random_below(std::int64_t n) {
   return n < 2 ? 0 : static_cast<std::int64_t>(random_numbers()() % static_cast<std::uint64_t>(n));
 }
 
+bool random_bit() {
+  static std::uint64_t bits;
+  if (num_bits == 0) {
+    bits = random_numbers()();
+    num_bits = 64;
+  }
+  return bits >> --num_bits & 1;
+}
+
 RandomOrder::RandomOrder(std::int64_t n) : n_(n) {
   if (n < 2) return;
   do factor_ = 1 + random_below(n - 1);
   while (std::gcd(factor_, n) != 1);
   shift_ = random_below(n);
-}
-
-Counts &counts() {
-  static Counts all;
-  return all;
 }
 
 }    // namespace emulation

@@ -116,23 +116,7 @@ void begin_fiber(Fiber &fiber, char *stack, void (*function)()) {
   fiber.state = State::ready;
 }
 
-void run_thread() {
-  (*kernel.body)(kernel.block, kernel.current);
-  kernel.fibers[kernel.current].state = State::ended;
-  for (;;) {
-    // The next thread of the warp that can run, or the scheduler.
-    Fiber &mine = kernel.fibers[kernel.current];
-    const int first = kernel.current / WARP * WARP, end = std::min(kernel.count, first + WARP);
-    const int step = kernel.is_forward ? 1 : -1;
-    for (int k = kernel.current + step; k >= first && k < end; k += step)
-      if (kernel.fibers[k].state == State::ready) {
-        kernel.current = k;
-        emulation_switch(&mine.stack_pointer, kernel.fibers[k].stack_pointer);
-      }
-    emulation_switch(&mine.stack_pointer, kernel.scheduler);
-  }
-}
-
+// Lets the next thread of the warp that can run take over, or the scheduler, until this one can go on.
 void wait(State state) {
   Fiber &mine = kernel.fibers[kernel.current];
   mine.state = state;
@@ -144,6 +128,11 @@ void wait(State state) {
       return emulation_switch(&mine.stack_pointer, kernel.fibers[k].stack_pointer);
     }
   emulation_switch(&mine.stack_pointer, kernel.scheduler);
+}
+
+void run_thread() {
+  (*kernel.body)(kernel.block, kernel.current);
+  wait(State::ended);
 }
 
 const char *words_for(State state) {
@@ -160,93 +149,81 @@ const char *words_for(State state) {
   return "";
 }
 
-// Ends the exchange of the lanes that one lane of the warp [first, end) names, or tells why it cannot end.
-std::string end_exchange(int first, int end, int of) {
+// Ends the exchange of the lanes that thread `of` of the warp [first, end) names.
+void end_exchange(int first, int end, int of) {
   Fiber *const warp = kernel.fibers + first;
-  const Fiber &one = kernel.fibers[of];
+  const unsigned lanes = kernel.fibers[of].lanes;
+  const int lane_mask = kernel.fibers[of].lane_mask;
   char text[300];
+  std::uint64_t bits[WARP];
   for (int lane = 0; lane < WARP; lane++) {
-    if (!(one.lanes >> lane & 1)) continue;
+    if (!(lanes >> lane & 1)) continue;
     const State state = first + lane < end ? warp[lane].state : State::ended;
     if (state != State::at_exchange) {
-      int others = 0;
-      for (int k = 0; k < WARP; k++) others += first + k < end && warp[k].state == State::at_exchange;
+      const auto waiting =
+          std::count_if(warp, kernel.fibers + end, [](const Fiber &f) { return f.state == State::at_exchange; });
       std::snprintf(text, sizeof text,
-                    "%d lanes of a warp are at an exchange of the lanes 0x%08x, of which others %s, lane %d first",
-                    others, one.lanes, words_for(state), lane);
-      return text;
+                    "%td lanes of a warp are at an exchange of the lanes 0x%08x, of which others %s, lane %d first",
+                    waiting, lanes, words_for(state), lane);
+      abandon_launch(text);
     }
-    const Fiber &other = warp[lane];
-    if (other.lanes != one.lanes || other.lane_mask != one.lane_mask || other.width != one.width ||
-        *other.type != *one.type) {
+    const Fiber &one = kernel.fibers[of], &other = warp[lane];
+    if (other.lanes != lanes || other.lane_mask != lane_mask || other.width != one.width || *other.type != *one.type) {
       std::snprintf(text, sizeof text,
-                    "the lanes of a warp are at different exchanges: 0x%08x, xor %d and 0x%08x, xor %d", one.lanes,
-                    one.lane_mask, other.lanes, other.lane_mask);
-      return text;
+                    "the lanes of a warp are at different exchanges: 0x%08x, xor %d and 0x%08x, xor %d", lanes,
+                    lane_mask, other.lanes, other.lane_mask);
+      abandon_launch(text);
     }
+    bits[lane] = other.bits;
   }
-  std::uint64_t bits[WARP];
-  for (int lane = 0; lane < WARP && first + lane < end; lane++) bits[lane] = warp[lane].bits;
-  const unsigned lanes = one.lanes;
-  const int lane_mask = one.lane_mask;
   for (int lane = 0; lane < WARP; lane++) {
     if (!(lanes >> lane & 1)) continue;
     const int from = lane ^ lane_mask;
     if (!(lanes >> from & 1)) {
       std::snprintf(text, sizeof text, "lane %d reads lane %d, which takes no part in the exchange of 0x%08x", lane,
                     from, lanes);
-      return text;
+      abandon_launch(text);
     }
     warp[lane].bits = bits[from];
     warp[lane].state = State::ready;
   }
-  return "";
 }
 
-// Lets those threads go on that wait for nothing more; an empty text, or why none can.
-std::string end_waits() {
-  const int count = kernel.count;
-  int num_ended = 0, num_at_barrier = 0;
-  bool is_going_on = false;
-  for (int first = 0; first < count; first += WARP) {
-    const int end = std::min(count, first + WARP);
-    for (int k = first; k < end; k++)
-      if (kernel.fibers[k].state == State::at_exchange) {
-        const std::string fault = end_exchange(first, end, k);
-        if (!fault.empty()) return fault;
-        is_going_on = true;
-      }
-    for (int k = first; k < end; k++) {
-      num_ended += kernel.fibers[k].state == State::ended;
-      num_at_barrier += kernel.fibers[k].state == State::at_barrier;
+// Runs the threads [first, end) of a warp until each is at a barrier or has ended.
+void run_warp(int first, int end) {
+  for (;;) {
+    kernel.is_forward = random_bit();
+    for (int n = first; n < end; n++) {
+      const int k = kernel.is_forward ? n : end - 1 - (n - first);
+      if (kernel.fibers[k].state != State::ready) continue;
+      kernel.current = k;
+      emulation_switch(&kernel.scheduler, kernel.fibers[k].stack_pointer);
     }
+    bool is_going_on = false;
+    for (int k = first; k < end; k++) {
+      if (kernel.fibers[k].state == State::at_exchange) end_exchange(first, end, k);
+      is_going_on = is_going_on || kernel.fibers[k].state == State::ready;
+    }
+    if (!is_going_on) return;
   }
-  if (is_going_on || num_ended == count) return "";
-  if (num_ended > 0)
-    return std::to_string(num_at_barrier) + " threads are at a barrier, " + std::to_string(num_ended) + " have ended";
-  for (int k = 0; k < count; k++) kernel.fibers[k].state = State::ready;
-  return "";
 }
 
 // On the stack of the node's work.
 void run_block() {
-  const RandomOrder warps((kernel.count + WARP - 1) / WARP);
+  const int count = kernel.count;
+  const RandomOrder warps((count + WARP - 1) / WARP);
   for (;;) {
-    bool is_done = true;
-    for (int w = 0; w < kernel.count; w += WARP) {
-      const int first = static_cast<int>(warps[w / WARP]) * WARP, end = std::min(kernel.count, first + WARP);
-      kernel.is_forward = random_below(2);
-      for (int n = first; n < end; n++) {
-        const int k = kernel.is_forward ? n : end - 1 - (n - first);
-        if (kernel.fibers[k].state != State::ready) continue;
-        kernel.current = k;
-        emulation_switch(&kernel.scheduler, kernel.fibers[k].stack_pointer);
-      }
+    for (int w = 0; w * WARP < count; w++) {
+      const int first = static_cast<int>(warps[w]) * WARP;
+      run_warp(first, std::min(count, first + WARP));
     }
-    const std::string fault = end_waits();
-    if (!fault.empty()) abandon_launch(fault);
-    for (int k = 0; k < kernel.count; k++) is_done = is_done && kernel.fibers[k].state == State::ended;
-    if (is_done) return;
+    const auto num_ended =
+        std::count_if(kernel.fibers, kernel.fibers + count, [](const Fiber &f) { return f.state == State::ended; });
+    if (num_ended == count) return;
+    if (num_ended > 0)
+      abandon_launch(std::to_string(count - num_ended) + " threads are at a barrier, " + std::to_string(num_ended) +
+                     " have ended");
+    for (int k = 0; k < count; k++) kernel.fibers[k].state = State::ready;
   }
 }
 
