@@ -57,14 +57,14 @@ foreach(framework mace nequip)
     set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
     file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
     add_custom_command(
-      OUTPUT ${models}/trajectories/${framework}.stamp
+      OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
       COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
-              ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${framework} ${models}/trajectories
-      COMMAND ${CMAKE_COMMAND} -E touch ${models}/trajectories/${framework}.stamp
+              ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${framework} ${PROJECT_BINARY_DIR}/trajectories
+      COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
       COMMENT "Converting the ${framework} models of the reference trajectories"
       VERBATIM)
-    list(APPEND random_models ${models}/${framework}.stamp ${models}/trajectories/${framework}.stamp)
+    list(APPEND random_models ${models}/${framework}.stamp ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
   endif()
 endforeach()
 

@@ -52,7 +52,7 @@ def model_of(lammps, trajectory):
     """The converted file of the model that the trajectory was made with."""
     made = trajectory.made
     sevennet = made["model"] == "7net-0"
-    file = lammps.model("sevennet-0" if sevennet else f"trajectories/{Path(made['model']).stem}")
+    file = lammps.model("sevennet-0" if sevennet else f"../trajectories/{Path(made['model']).stem}")
     found = equi_file.read(file)[0]["provenance"]["sha256"]
     assert found == made["sha256"], f"{file} was converted from another file than the {made['model']} of the trajectory"
     return file
