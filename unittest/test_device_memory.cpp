@@ -27,7 +27,7 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
         options.directional = directional;
         options.radial_tolerance = 0.05;    // tables that are quickly built
         places += expect_exceptions_without_memory([&] { return make_device_evaluator(model, options); }, images,
-                                                   directional, false, 20, LARGER_THAN_NAMES);
+                                                   directional, false, 80, LARGER_THAN_NAMES);
       }
   }
   EXPECT_GE(places, 300);
