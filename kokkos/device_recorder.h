@@ -58,6 +58,7 @@ class DeviceRecorder {
     step_ = &kinds_[kind];
     next_ = 0;
     const bool fits = std::equal(extents.begin(), extents.end(), step_->met.begin(), std::less_equal<>());
+    is_growing_ = !fits;
     if (step_->is_recorded && step_->arguments == arguments) {
       action_ = Action::replay;
     } else if (fits) {
@@ -73,15 +74,15 @@ class DeviceRecorder {
   }
   // One whose work is neither.
   void begin_plain_step() {
-    if (!has_ended_) kinds_.clear();    // an error has ended the last one, perhaps where memory was to grow
-    has_ended_ = false;
+    if (is_growing_) kinds_.clear();    // an error has ended the last step where memory was to grow
+    is_growing_ = true;
     action_ = Action::run;
   }
   // Not after an error: what was recorded of a step is of use if all of it was.
   void end_step() {
     if (action_ == Action::record) step_->is_recorded = true;
     action_ = Action::run;
-    has_ended_ = true;
+    is_growing_ = false;
   }
 
   // Within another run() the work is a part of it.
@@ -115,7 +116,7 @@ class DeviceRecorder {
   std::map<int, Kind> kinds_;
   Kind *step_ = nullptr;
   std::size_t next_ = 0;
-  bool has_ended_ = true;    // the last step
+  bool is_growing_ = false;    // within a step whose memory may grow
   Action action_ = Action::run;
 };
 

@@ -86,11 +86,21 @@ TEST_F(RecorderTest, plain_steps_and_inner_work_are_not_recorded) {
 TEST_F(RecorderTest, copies_are_refused) {
   double number = 0.0;
   recorder.begin_step(0, {}, {});
+  recorder.end_step();
   recorder.begin_step(0, {}, {});
   EXPECT_THROW(recorder.run(exec, [&] { copy_to_host(exec, &number, &number, 1); }), std::logic_error);
   recorder.begin_step(0, {}, {});
   EXPECT_THROW(recorder.run(exec, [&] { copy_to_device(exec, &number, &number, 1); }), std::logic_error)
       << "a step that was not ended is recorded again";
+}
+
+TEST_F(RecorderTest, sizes_of_a_step_that_was_not_ended_were_not_met) {
+  EXPECT_FALSE(is_recorded(0, {}, {10}));
+  EXPECT_TRUE(is_recorded(0, {}, {10}));
+  recorder.begin_step(1, {}, {20});
+  EXPECT_FALSE(is_recorded(1, {}, {20})) << "its memory may be missing";
+  EXPECT_FALSE(is_recorded(0, {}, {10})) << "so may that of another kind";
+  EXPECT_TRUE(is_recorded(1, {}, {20}));
 }
 
 Evaluation evaluate_at(Evaluator &evaluator, const ImageStructure &s, double scale) {
