@@ -71,7 +71,7 @@ void refuse_in_kernel(const std::string &what) {
 }
 
 void append(Stream *stream, Nodes nodes) {
-  stream->queue.push_back({++last_number, std::move(nodes)});
+  stream->queue.push_back({++last_number, std::this_thread::get_id(), std::move(nodes)});
 }
 
 }    // namespace
@@ -141,11 +141,14 @@ void fence_all(const std::string &reason) {
   refuse_in_capture("the fence '" + reason + "' of all streams");
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   counts().fences++;
-  run_all_queues();
+  for (Stream *stream : std::vector<Stream *>(streams())) run_queue(stream);
 }
 
-void run_all_queues() {
-  for (Stream *stream : std::vector<Stream *>(streams())) run_queue(stream);
+void run_queues_of_thread() {
+  for (Stream *stream : std::vector<Stream *>(streams()))
+    if (std::any_of(stream->queue.begin(), stream->queue.end(),
+                    [](const Stream::Item &item) { return item.thread == std::this_thread::get_id(); }))
+      run_queue(stream);
 }
 
 bool begin_capture(Stream *stream) {
