@@ -8,6 +8,7 @@
 #ifndef EQUI_EMULATION_H
 #define EQUI_EMULATION_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -15,7 +16,6 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <type_traits>
 #include <typeinfo>
 #include <utility>
@@ -85,8 +85,8 @@ using Nodes = std::shared_ptr<const std::vector<Node>>;
 // A queue of work. The legacy stream, which CUDA names by a null pointer, waits for all others and they for it.
 struct Stream {
   struct Item {
-    std::uint64_t number;      // in the order of all streams
-    std::thread::id thread;    // that queued it
+    std::uint64_t number;                                 // in the order of all streams
+    std::shared_ptr<const std::atomic<bool>> is_there;    // of the thread that queued it
     Nodes nodes;
   };
   bool is_legacy = false;

@@ -25,7 +25,7 @@ std::string describe_memory(const void *address);
 // Whether a word could be an address of host memory that is in use.
 bool is_host_address(std::uintptr_t word);
 
-// The queued work of all streams on which this thread has some; not that of captures.
+// The queued work of all streams, but for those on which only other threads that are still there have some.
 void run_queues_of_thread();
 
 // Runs one node as a kernel. Whatever goes wrong is reported and ends this kernel alone.

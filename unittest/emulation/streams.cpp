@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace emulation {
 
@@ -27,6 +26,17 @@ Stream *legacy_stream() {
   return stream;
 }
 std::uint64_t last_number = 0;
+
+// Whether this thread is there; the copies of others outlive it.
+const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
+  struct Thread {
+    const std::shared_ptr<std::atomic<bool>> is_there = std::make_shared<std::atomic<bool>>(true);
+    const std::shared_ptr<const std::atomic<bool>> is_there_to_read = is_there;
+    ~Thread() { *is_there = false; }
+  };
+  thread_local const Thread thread;
+  return thread.is_there_to_read;
+}
 
 // Runs the first item of a queue, after what it has to wait for: a legacy stream's is between all that was queued
 // before and all that was queued later.
@@ -71,7 +81,7 @@ void refuse_in_kernel(const std::string &what) {
 }
 
 void append(Stream *stream, Nodes nodes) {
-  stream->queue.push_back({++last_number, std::this_thread::get_id(), std::move(nodes)});
+  stream->queue.push_back({++last_number, this_thread_is_there(), std::move(nodes)});
 }
 
 }    // namespace
@@ -145,10 +155,11 @@ void fence_all(const std::string &reason) {
 }
 
 void run_queues_of_thread() {
+  const auto counts = [](const Stream::Item &item) {
+    return item.is_there == this_thread_is_there() || !*item.is_there;
+  };
   for (Stream *stream : std::vector<Stream *>(streams()))
-    if (std::any_of(stream->queue.begin(), stream->queue.end(),
-                    [](const Stream::Item &item) { return item.thread == std::this_thread::get_id(); }))
-      run_queue(stream);
+    if (std::any_of(stream->queue.begin(), stream->queue.end(), counts)) run_queue(stream);
 }
 
 bool begin_capture(Stream *stream) {

@@ -61,6 +61,7 @@ struct Kernel {
   const Node *node = nullptr;
   const std::function<void(std::int64_t, int)> *body = nullptr;
   std::int64_t block = 0, num_blocks = 0;
+  int first = 0, end = 0;        // of the warp that runs
   int count = 0, current = 0;    // threads of the block, and the one that runs
   bool is_forward = true;        // order of the lanes of a warp
   std::size_t shared_bytes = 0;
@@ -124,9 +125,8 @@ void begin_fiber(Fiber &fiber, char *end_of_stack, void (*function)()) {
 void wait(State state) {
   Fiber &mine = kernel.fibers[kernel.current];
   mine.state = state;
-  const int first = kernel.current / WARP * WARP, end = std::min(kernel.count, first + WARP);
   const int step = kernel.is_forward ? 1 : -1;
-  for (int k = kernel.current + step; k >= first && k < end; k += step)
+  for (int k = kernel.current + step; k >= kernel.first && k < kernel.end; k += step)
     if (kernel.fibers[k].state == State::ready) {
       kernel.current = k;
       return emulation_switch(&mine.stack_pointer, kernel.fibers[k].stack_pointer);
@@ -195,6 +195,8 @@ void end_exchange(int first, int end, int of) {
 
 // Runs the threads [first, end) of a warp until each is at a barrier or has ended.
 void run_warp(int first, int end) {
+  kernel.first = first;
+  kernel.end = end;
   for (;;) {
     kernel.is_forward = random_bit();
     for (int n = first; n < end; n++) {
