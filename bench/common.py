@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the drivers of this folder share: the build folder, the systems, runs of LAMMPS."""
 
 import argparse

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation on a device without LAMMPS: what it differs by from the evaluation on the host, what its layers cost,
 // and what whole evaluations of energy, forces and virial cost, on a jittered rock salt crystal. Prints tables as CSV
 // (bench/gpu.py writes them to files).

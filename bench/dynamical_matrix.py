@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Time of a row of the dynamical matrix by equi_dynamical_matrix, against LAMMPS's dynamical_matrix.
 
 Both commands take turns with the same pair style. Atoms are off their places, so that no translation helps. The rows of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The process of bench/kernels.py that runs e3nn's convolution.
 
 Each line on standard input is a request in JSON: a problem as `bench_kernels --equi_list` prints it, "type",

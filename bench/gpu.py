@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
 `pack` puts what the presets cuda-sm90 or cuda-sm80 have built, with the libraries it needs and some models, into one

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Graphs for kernels.py, of the kind and size of those in the public benchmark of convolutions (README.md)."""
 
 CUTOFFS = {"protein": 6.0, "spike": 3.0, "carbon": 6.0}  # Angstrom

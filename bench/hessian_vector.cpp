@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What second derivatives cost, in evaluations of energy and forces: all in turn on a jittered rock salt crystal, the
 // shortest time of each. A Hessian-vector product along a random direction; and a row of the dynamical matrix, a third
 // of the products with the three vectors of one atom, where values are kept from atom to atom.

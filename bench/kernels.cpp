@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
 // products of common models and for single paths. A Google Benchmark program with options of its own:
 //   --equi_list         prints the problems as lines of JSON and ends
@@ -447,9 +448,8 @@ void add_convolutions(const Problem &problem, const std::vector<int> &thread_cou
   const TensorProduct product = make_convolution(problem).product;
   bool has_generated = false;
   for (const ProductUnit &unit : units_of(product)) {
-    const std::string key = unit.shape.key();
-    if (key.empty()) continue;
-    has_generated |= find_unit_kernel<T>(settings().set, key) || find_uvw_kernel<T>(settings().set, key);
+    has_generated |= unit.shape.is_uvw() ? find_uvw_kernel<T>(settings().set, unit.shape) != nullptr
+                                         : find_unit_kernel<T>(settings().set, unit.shape) != nullptr;
   }
   for (const bool is_generated : {true, false})
     for (const bool is_backward : {false, true})

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """The convolution kernels on this CPU, against e3nn's tensor product with its radial network and sum over neighbors.
 
 For each problem the two take turns on the same cores, first on one, then on all. The table has nanoseconds per edge;

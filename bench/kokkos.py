@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Time of a step of molecular dynamics with pair_style equi/kk, against plain equi in the same LAMMPS.
 
 The two take turns on the same cores, so that a change of the machine's speed meets both.

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Memory per atom of a run with pair_style equi: growth of the peak resident size between two sizes of a system.
 
 The difference leaves out what does not depend on the number of atoms: LAMMPS itself, the plugin, the model. Loading a

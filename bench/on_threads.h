@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Work on a number of threads of the host's execution space, one part for each.
 #ifndef EQUI_BENCH_ON_THREADS_H
 #define EQUI_BENCH_ON_THREADS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the machine can do at most: multiply-adds in registers, and memory traffic. The measured bounds of a roofline.
 #ifndef EQUI_BENCH_PEAK_H
 #define EQUI_BENCH_PEAK_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The process of bench/step.py and bench/sweep.py that runs the own calculator of a model's framework.
 
 For each line on standard input, a number of evaluations and perhaps of threads, it answers with one line of as many

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Registers and spills of the generated device kernels, from what nvcc printed while it compiled them.
 
     registers.py LOG... [--out FILE.csv]

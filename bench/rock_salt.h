@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The system of the programs that measure evaluations without LAMMPS: rock salt, each atom moved a little.
 #ifndef EQUI_BENCH_ROCK_SALT_H
 #define EQUI_BENCH_ROCK_SALT_H

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Scaling over ranks: a model of the time of a step, checked here and used to predict other machines.
 
 A rank computes its own atoms' edges and sends the rows of border atoms: those within the cutoff and the skin of LAMMPS

@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Time of a step of molecular dynamics with pair_style equi, against an evaluation by the framework's own calculator.
 
 The two take turns (A B A B ...) on the same cores, so that a change of the machine's speed meets both. Neither works

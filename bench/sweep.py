@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Steps of molecular dynamics with pair_style equi over sizes and threads, against the framework's own calculator.
 
 Ends with the bars that a release has to clear: the same cost per atom at all sizes, two threads at nearly twice the

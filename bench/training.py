@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Time of a training step of SevenNet with torch.ops.equi, against the same step with e3nn's convolution.
 
 A step is that of a loss of energies, forces and stresses: the model's evaluation, the gradients by its parameters and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Every version and hash of what the build fetches, in one place. The Python packages are in
 # tools/requirements.txt and tools/constraints.txt.
 
@@ -20,14 +21,23 @@ set(EQUI_LAMMPS_SHA256 3671165bd52fad36734e0a9136c5bc5ecb225e03988f8c89aa13366a8
 # Oldest versions that are accepted where the machine has its own.
 set(EQUI_KOKKOS_MINIMUM 4.6)
 set(EQUI_JSON_MINIMUM 3.11)
+set(EQUI_XXHASH_MINIMUM 0.8)
 set(EQUI_GTEST_MINIMUM 1.12)
 set(EQUI_BENCHMARK_MINIMUM 1.7)
 set(EQUI_PYTHON_MINIMUM 3.11) # what numpy of tools/requirements.txt asks for
 
 set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
+set(EQUI_XXHASH_DEBIAN_PACKAGE libxxhash-dev)
 set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
 set(EQUI_BENCHMARK_DEBIAN_PACKAGE libbenchmark-dev)
 set(EQUI_BENCHMARK_DEBIAN_LIBRARY libbenchmark1debian)
+
+# What formats the sources: this major version, found or fetched (for x86_64 and aarch64) as the Python package.
+set(EQUI_CLANG_FORMAT_MAJOR 14)
+set(EQUI_CLANG_FORMAT_VERSION 14.0.6)
+set(EQUI_CLANG_FORMAT_SHA256
+    d7c1c5e404c58e55f0170f01b3c5611dce6c119e62b5d1020347e0ad97d5a047
+    dbfd60528eb3bb7d7cfe8576faa70845fbf93601f815ef75163d36606e87f388)
 
 # Kokkos's names of the GPUs that EQUI_CUDA may be built for.
 set(EQUI_KOKKOS_ARCH_80 AMPERE80)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # benchmark::benchmark: an installed Google Benchmark (benchmark_DIR names it), else Debian's package, unpacked.
 
 find_package(benchmark ${EQUI_BENCHMARK_MINIMUM} QUIET)
@@ -18,12 +19,10 @@ else()
   equi_say("Google Benchmark: Debian's ${EQUI_BENCHMARK_DEBIAN_PACKAGE} in ${folder}")
 endif()
 
-# equi_bench_units(KEYS...): makes kernels of units beyond those of the build, in the folder in which the plugin would
-# look for them if the user's cache folder (XDG_CACHE_HOME) were EQUI_BENCH_KERNELS.
+# equi_bench_units(KEYS...): makes kernels of units beyond those of the build, and puts them where the plugin would look
+# for them if the user's cache folder (XDG_CACHE_HOME) were EQUI_BENCH_KERNELS.
 set(EQUI_BENCH_KERNELS ${PROJECT_BINARY_DIR}/bench)
 function(equi_bench_units)
-  file(STRINGS ${PROJECT_SOURCE_DIR}/kokkos/unit_kernel.h abi REGEX "^constexpr int UNIT_KERNEL_ABI")
-  string(REGEX MATCH "[0-9]+" abi "${abi}")
   foreach(target avx2 avx512)
     foreach(key ${ARGN})
       set(file ${PROJECT_BINARY_DIR}/generated/bench_${target}_${key}.cpp)
@@ -36,9 +35,12 @@ function(equi_bench_units)
       add_library(${library} MODULE ${file})
       target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR}/kokkos ${PROJECT_SOURCE_DIR}/src)
       target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}})
-      set_target_properties(
-        ${library} PROPERTIES PREFIX "" OUTPUT_NAME kernel-${abi}-${target}-${key}
-                              LIBRARY_OUTPUT_DIRECTORY ${EQUI_BENCH_KERNELS}/equi/kernels)
+      add_dependencies(${library} equi_kernels)
+      add_custom_command(
+        TARGET ${library} POST_BUILD
+        COMMAND ${CMAKE_COMMAND} -E env XDG_CACHE_HOME=${EQUI_BENCH_KERNELS} $<TARGET_FILE:equi_kernels> store
+                ${target} ${key} $<TARGET_FILE:${library}>
+        VERBATIM)
       add_dependencies(bench_kernels ${library})
     endforeach()
   endforeach()

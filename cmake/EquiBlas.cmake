@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # equi_blas: OpenBLAS of the Python package scipy-openblas32, whose symbols carry a prefix and so never meet another
 # BLAS in the process. The library is copied next to the plugin, which finds it there.
 # -DEQUI_BLAS=system takes the machine's OpenBLAS instead, -DEQUI_BLAS_LIBRARY=... one of the user's. EQUI_BLAS_RPATH:

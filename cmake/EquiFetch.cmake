@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
 # a second configure needs no network.
 
@@ -100,6 +101,27 @@ function(equi_check_archive file sha256)
   if(NOT found STREQUAL sha256)
     message(FATAL_ERROR "${file}: expected SHA256 ${sha256}, found ${found}")
   endif()
+endfunction()
+
+# equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
+# pip compares the hash before it opens the archive. It would then ask the package's build backend for the name and the
+# version, and fetch that backend with whatever it needs: cmake/metadata_only stands in for it, so that nothing is run.
+function(equi_fetch_archive package version archive sha256)
+  set(folder ${EQUI_CACHE_DIR}/archives)
+  set(file ${folder}/${archive})
+  equi_find_archive(is_there ${file} ${sha256})
+  if(is_there)
+    return()
+  endif()
+  equi_say("fetching ${archive}")
+  set(list ${folder}/${archive}.requirement.txt)
+  file(WRITE ${list} "${package}==${version} --hash=sha256:${sha256}\n")
+  equi_run(
+    "fetching ${archive}" ${CMAKE_COMMAND} -E env PYTHONPATH=${CMAKE_CURRENT_FUNCTION_LIST_DIR}/metadata_only
+    ${EQUI_PYTHON_EXECUTABLE} -m pip download --disable-pip-version-check --progress-bar off --no-deps --require-hashes
+    --no-build-isolation --no-binary ${package} --dest ${folder} -r ${list})
+  file(REMOVE ${list})
+  equi_check_archive(${file} ${sha256})
 endfunction()
 
 # equi_debian_source(PACKAGE SUITE ARCHIVE SHA256): the original source archive of a Debian package, in

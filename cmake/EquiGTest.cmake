@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # GTest::gtest_main: an installed GoogleTest (GTest_DIR names it), else Debian's sources, installed or unpacked.
 
 find_package(GTest ${EQUI_GTEST_MINIMUM} QUIET)

@@ -1,5 +1,6 @@
-# equi_generate, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units for both and for
-# devices.
+# SPDX-License-Identifier: MIT
+# equi_generate and equi_kernels, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units
+# for both and for devices.
 
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
@@ -49,29 +50,81 @@ set(equi_uvw_units
 set(equi_contractions 3_0_3 3_01_3 3_012_3 2_0_3 2_01_3)
 
 add_executable(equi_generate tools/equi_generate.cpp)
-target_include_directories(equi_generate PRIVATE kokkos)
 target_link_libraries(equi_generate PRIVATE equi_core)
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
-foreach(target avx2 avx512)
-  string(TOUPPER ${target} name)
-  list(JOIN equi_kernel_options " " options)
-  list(JOIN equi_flags_${target} " " flags)
-  target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"-std=c++17 ${options} ${flags}\"")
-endforeach()
 # What the text of a kernel includes, for `equi compile`.
-foreach(header kokkos/contraction_kernel.h kokkos/host_simd.h kokkos/unit_kernel.h src/dual.h src/host_device.h)
+set(equi_kernel_headers kokkos/contraction_kernel.h kokkos/host_simd.h kokkos/unit_kernel.h src/dual.h src/host_device.h)
+foreach(header ${equi_kernel_headers})
   get_filename_component(name ${header} NAME)
   configure_file(${header} ${PROJECT_BINARY_DIR}/include/equi/${name} COPYONLY)
 endforeach()
+# How `equi compile` calls the compiler; and the stamp in the names of its libraries, a hash of all that the text of a
+# kernel, its interface and its machine code depend on: the plugin takes no library of another version. What SIMD code
+# the text wants it says itself, and to search it for more takes a quarter of the time that the compiler needs.
+set(kernel_sources
+    ${equi_kernel_headers}
+    src/contraction_generator.cpp
+    src/contraction_schedule.cpp
+    src/contraction_schedule.h
+    src/coupling.cpp
+    src/generated_text.h
+    src/kernel_generator.cpp
+    src/kernel_schedule.cpp
+    src/kernel_schedule.h
+    src/uvw_generator.cpp)
+list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_sources})
+set(hashes "")
+foreach(source ${kernel_sources})
+  file(SHA256 ${source} hash)
+  string(APPEND hashes ${hash})
+endforeach()
+# For long texts, instead of -O3, whose time grows faster than they do: the text is SIMD code already, but without the
+# second option its products and sums are not contracted.
+set(flags_large -O1 -fexpensive-optimizations -fschedule-insns2)
+list(JOIN flags_large " " flags_large)
+target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_LARGE=\"${flags_large}\"")
+set(stamps "")
+foreach(target avx2 avx512)
+  string(TOUPPER ${target} name)
+  set(flags -std=c++17 ${equi_kernel_options} ${equi_flags_${target}} -fno-tree-slp-vectorize -fPIC -shared
+            -fvisibility=hidden)
+  list(JOIN flags " " flags)
+  target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"${flags}\"")
+  string(SHA256 stamp "${hashes} ${flags} ${flags_large}")
+  string(SUBSTRING ${stamp} 0 16 stamp)
+  list(APPEND stamps "EQUI_KERNEL_STAMP_${name}=\"${stamp}\"")
+endforeach()
+set_source_files_properties(kokkos/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
+# The libraries that a user has, made or checked: what `equi compile` asks and tells.
+add_executable(equi_kernels tools/equi_kernels.cpp)
+target_link_libraries(equi_kernels PRIVATE equi_kokkos)
+target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
+# Of generated text only addresses are checked, and by calls: a unit with all checks in line compiles five times as long.
+set(generated_options "")
+if(EQUI_SANITIZE)
+  set(generated_options -fno-sanitize=undefined)
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
+    list(APPEND generated_options --param=asan-instrumentation-with-call-threshold=0)
+  endif()
+endif()
+
+# Beside the generic kernels, which any CPU runs, one source compiled for each; host_kernels.cpp chooses at run time.
+set(EQUI_INSTRUCTION_SETS "avx2;avx512" CACHE STRING "Instruction sets of x86-64 that kernels are compiled for (each some minutes)")
 set(equi_host_targets "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  # One source compiled for three instruction sets; host_kernels.cpp chooses at run time.
-  set(equi_host_targets avx2 avx512)
-  target_compile_definitions(equi_kokkos PRIVATE EQUI_HAS_UNIT_KERNELS)
+  set(equi_host_targets ${EQUI_INSTRUCTION_SETS})
 endif()
+foreach(target ${equi_host_targets})
+  if(NOT target MATCHES "^avx(2|512)$")
+    message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected avx2 and avx512, separated by semicolons, found ${target}")
+  endif()
+  string(TOUPPER ${target} name)
+  set_property(SOURCE kokkos/host_kernels.cpp kokkos/kernel_library.cpp APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
+endforeach()
 foreach(target ${equi_host_targets})
   set(sources "")
   foreach(kind unit contraction)
@@ -89,10 +142,12 @@ foreach(target ${equi_host_targets})
       list(APPEND sources ${file})
     endforeach()
   endforeach()
+  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}};${generated_options}")
+  target_sources(equi_kokkos PRIVATE ${sources})
   set(index ${folder}/kernels_${target}.cpp)
   add_custom_command(OUTPUT ${index} COMMAND equi_generate index ${target} ${index} DEPENDS equi_generate
                      COMMENT "Listing kernels for ${target}")
-  list(APPEND sources ${index} kokkos/host_kernels_${target}.cpp)
+  set(sources ${index} kokkos/host_kernels_${target}.cpp)
   target_sources(equi_kokkos PRIVATE ${sources})
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
 endforeach()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # nlohmann_json::nlohmann_json: an installed one (nlohmann_json_DIR names it), else Debian's package, unpacked.
 
 find_package(nlohmann_json ${EQUI_JSON_MINIMUM} QUIET)

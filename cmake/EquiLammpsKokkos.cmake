@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # EQUI_LAMMPS_KOKKOS: a LAMMPS with its KOKKOS package, built once into the cache with the Kokkos of EquiKokkos.cmake and
 # the MPI of the Python environment. Sets lammps_source, its source tree (LAMMPS_SOURCE_DIR, else Debian's archive), and
 # lammps_build, the folder with its program.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
 # nequip the small random ones that the tests use. The target `demo` runs the demonstration.
 
@@ -52,7 +53,18 @@ foreach(framework mace nequip)
       DEPENDS ${sources}
       COMMENT "Making small ${framework} models for the tests"
       VERBATIM)
-    list(APPEND random_models ${models}/${framework}.stamp)
+    # The stored random models of the reference trajectories.
+    set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
+    file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
+    add_custom_command(
+      OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
+      COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
+              ${EQUI_PYTHON_${name}_EXECUTABLE} ${stored}/random_models.py convert ${framework} ${PROJECT_BINARY_DIR}/trajectories
+      COMMAND ${CMAKE_COMMAND} -E touch ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
+      DEPENDS ${sources} ${packed} ${stored}/random_models.py
+      COMMENT "Converting the ${framework} models of the reference trajectories"
+      VERBATIM)
+    list(APPEND random_models ${models}/${framework}.stamp ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
   endif()
 endforeach()
 

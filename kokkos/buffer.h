@@ -1,9 +1,11 @@
+// SPDX-License-Identifier: MIT
 // Aligned memory, and the buffers of an evaluation, which grow and never shrink, so that a warm step allocates nothing.
 #ifndef EQUI_BUFFER_H
 #define EQUI_BUFFER_H
 
+#include "unwritten_memory.h"
+
 #include <cstddef>
-#include <cstring>
 #include <memory>
 #include <new>
 #include <vector>
@@ -33,33 +35,26 @@ struct AlignedAllocator {
 template <class T>
 using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 
-// Numbers in host memory, aligned. Growing discards the content. Not a Kokkos View: threads grow their own
-// buffers within parallel regions, where a View's allocation would wait for a fence. A debug build fills new memory
-// with NaN bytes, so that a read before a write shows.
+// Numbers in host memory, aligned. Not a Kokkos View: threads grow their own buffers within parallel regions, where a
+// View's allocation would wait for a fence.
 template <class T>
 class Buffer {
  public:
+  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it.
   T *reserve(std::size_t n) {
     if (n > size_) {
       data_.reset();    // give the old memory back first
+      size_ = 0;        // what is left if there is no memory
+      data_.reset(static_cast<T *>(::operator new(room(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
       size_ = room(n);
-      data_.reset(static_cast<T *>(::operator new(size_ * sizeof(T), std::align_val_t(ALIGNMENT))));
-#ifdef EQUI_DEBUG
-      std::memset(data_.get(), 0xff, size_ * sizeof(T));
-#endif
     }
+    mark_unwritten(data_.get(), n * sizeof(T), bytes());
     return data_.get();
   }
-  T *data() const {
-    return data_.get();
-  }
-  std::size_t bytes() const {
-    return size_ * sizeof(T);
-  }
+  T *data() const { return data_.get(); }
+  std::size_t bytes() const { return size_ * sizeof(T); }
   // Bytes that reserve(n) would add.
-  std::size_t growth(std::size_t n) const {
-    return n > size_ ? (room(n) - size_) * sizeof(T) : 0;
-  }
+  std::size_t growth(std::size_t n) const { return n > size_ ? (room(n) - size_) * sizeof(T) : 0; }
 
  private:
   // An eighth to spare, so that fluctuating counts do not reallocate at every maximum.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a kernel of a symmetric contraction is called with: the atoms of one species, one chunk of channels. Plain data,
 // like unit_kernel.h.
 #ifndef EQUI_CONTRACTION_KERNEL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "contraction_op.h"
 
 #include <cstdio>
@@ -46,8 +47,9 @@ ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const F
 }
 
 template <class T>
-void ContractionOp<T>::select_kernel(const std::function<const ContractionKernel<T> *(const std::string &key)> &find) {
-  kernel_ = find(schedule_.key());
+void ContractionOp<T>::select_kernel(
+    const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find) {
+  kernel_ = find(schedule_);
 }
 
 template <class T>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H
@@ -23,8 +24,8 @@ class ContractionOp {
   ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
                 int num_species);
 
-  // Takes what find(key) gives, a kernel or null for the generic one. Until then it is generic.
-  void select_kernel(const std::function<const ContractionKernel<T> *(const std::string &key)> &find);
+  // Takes what find(schedule) gives, a kernel or null for the generic one. Until then it is generic.
+  void select_kernel(const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find);
 
   const ContractionSchedule &schedule() const { return schedule_; }
   bool is_generic() const { return kernel_ == nullptr; }

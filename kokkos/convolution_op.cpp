@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "convolution_op.h"
 
 #include <algorithm>

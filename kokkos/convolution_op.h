@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // One convolution of a model, ready for the host kernels: couplings, memory layout and radial rows.
 #ifndef EQUI_CONVOLUTION_OP_H
 #define EQUI_CONVOLUTION_OP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "convolution_plan.h"
 
 #include "kernel_library.h"
@@ -56,7 +57,7 @@ ConvolutionPlan<T>::ConvolutionPlan(const TensorProduct &product, const FeatureL
       const PathSchedule &p = schedule.paths[k];
       const TensorProductPath &path = product.paths[order[k]];
       // Constants of the path, the largest coupling among them, go into the radial weights.
-      const int first = product.weight_offset(order[k]);
+      const int first = static_cast<int>(product.weight_offset(order[k]));    // of a valid product
       const auto place = [&](int64_t slab, int lane) {
         return WeightColumn{columns_ + slab * unit.row, unit.row, lane, path.scale * p.scale};
       };
@@ -108,9 +109,9 @@ template <class T>
 void ConvolutionPlan<T>::select_kernels(InstructionSet set, bool is_generated) {
   for (size_t u = 0; u < units_.size(); u++) {
     ConvUnit<T> &unit = units_[u];
-    const std::string key = is_generated ? schedules_[u].shape.key() : "";
-    unit.kernel = key.empty() || unit.is_uvw() ? nullptr : find_unit_kernel<T>(set, key);
-    unit.uvw_kernel = key.empty() || !unit.is_uvw() ? nullptr : find_uvw_kernel<T>(set, key);
+    const UnitShape &shape = schedules_[u].shape;
+    unit.kernel = is_generated && !unit.is_uvw() ? find_unit_kernel<T>(set, shape) : nullptr;
+    unit.uvw_kernel = is_generated && unit.is_uvw() ? find_uvw_kernel<T>(set, shape) : nullptr;
   }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tensor product of a convolution as the host kernels take it: its units, paths and couplings in plain arrays, and
 // where its weights lie.
 #ifndef EQUI_CONVOLUTION_PLAN_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "dense.h"
 
 #include <cblas.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dense products on node features: one small interface to the host's BLAS. Calls come from inside threads, one product
 // per thread, so the library is kept at a single thread of its own.
 #ifndef EQUI_DENSE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "density_op.h"
 
 namespace equi {

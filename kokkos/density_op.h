@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A density normalisation of a model: rows divided by a function of what a density of distances sums up to.
 #ifndef EQUI_DENSITY_OP_H
 #define EQUI_DENSITY_OP_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_contraction.h"
 
 #include "device_contraction_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the text of a generated device kernel of a symmetric contraction is made of, and the launches around it. A
 // *body* holds the products of one tree: forward and backward for one atom and one channel.
 #ifndef EQUI_DEVICE_CONTRACTION_IMPL_H

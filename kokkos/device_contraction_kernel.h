@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a device's kernel of a symmetric contraction is called with: a chunk of atoms, one lane per atom and channel.
 // Generated kernels and the generic one (device_contraction.cpp) take the same call.
 #ifndef EQUI_DEVICE_CONTRACTION_KERNEL_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution on a device for features in float, and for duals of them.
 #include "device_convolution_impl.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
 #include "device_convolution.h"
 
@@ -213,7 +214,7 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     scratch.host_bins.resize(n);
     scratch.host_table_row.resize(n);
     constexpr int64_t BLOCK = 64;
-    Kokkos::parallel_for("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
+    parallel_with_faults("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
                          [&](int64_t block) {
                            const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
                            op_.radial(scratch.edges.distance.data() + c, scratch.edges.function.data() + c, count, c, n,

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dense products where the device is the host.
 #include "device_dense.h"
 

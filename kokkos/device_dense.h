@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dense products on node features on a device: one small interface, implemented per execution space in a file of its
 // own.
 #ifndef EQUI_DEVICE_DENSE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Dense products on CUDA: cuBLAS on the stream of the kernels.
 #include "device_dense.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_density.h"
 
 #include <utility>

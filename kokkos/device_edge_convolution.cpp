@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_edge_convolution.h"
 
 #include "device_convolution_impl.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution of edge_convolution.h on a device, by the kernels of DeviceUnits. This header needs neither Kokkos
 // nor CUDA, so that the side of Torch can include it.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_edges.h"
 
 #include "harmonics.h"
@@ -112,9 +113,19 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
   force_.reserve(3 * room_);
   const int num_y = num_y_, lmax = lmax_;
   const HarmonicsNorms norms;
+  // Candidates, then receivers.
   Kokkos::parallel_reduce(
-      "equi:fill_edges", DeviceRange<Exec>(exec, 0, num_candidates),
+      "equi:fill_edges", DeviceRange<Exec>(exec, 0, num_candidates + n.num_receivers),
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
+        if (c >= num_candidates) {
+          const double *xi = x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates]);
+          const double zero = (xi[0] - xi[0]) + (xi[1] - xi[1]) + (xi[2] - xi[2]);    // if all are finite
+          if (!(zero == 0.0)) {
+            best.val = BROKEN_DISTANCE;
+            best.loc = c;
+          }
+          return;
+        }
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
         using std::sqrt;
@@ -123,8 +134,9 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
         D d[3];
         for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j + k] - x[i + k], v ? v[j + k] - v[i + k] : 0.0);
         const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-        if (value_of(r) < best.val) {
-          best.val = value_of(r);
+        const double length = value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
+        if (length < best.val) {
+          best.val = length;
           best.loc = c;
         }
         // Coinciding atoms are reported, not propagated as NaN.
@@ -177,6 +189,10 @@ DeviceEdgeChunk DeviceEdges<Exec, T, G>::senders(int cut, int64_t first_place, i
 template <class Exec, class T, class G>
 Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec, int64_t candidate, double distance) const {
   int receiver_row, receiver, sender;
+  if (candidate >= neighborhood_->num_candidates) {
+    copy_to_host(exec, &receiver, neighborhood_->receiver.data() + (candidate - neighborhood_->num_candidates), 1);
+    return {receiver, -1, distance};
+  }
   copy_to_host(exec, &receiver_row, neighborhood_->candidate_receiver.data() + candidate, 1);
   copy_to_host(exec, &receiver, neighborhood_->receiver.data() + receiver_row, 1);
   copy_to_host(exec, &sender, neighborhood_->sender_atom.data() + candidate, 1);
@@ -255,12 +271,19 @@ void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double *virial) {
 }
 
 template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::sum_forces(const Exec &exec, double *forces, double *tangents) {
+  force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
+  if (IS_DUAL<G>) tangent_sum_.add_up(exec, neighborhood_->num_rows, 3, row_tangents_.data(), tangents);
+}
+
+template <class Exec, class T, class G>
 std::size_t DeviceEdges<Exec, T, G>::bytes() const {
   return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
-         row_virial_.bytes() + sum_.bytes() + edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() +
-         sender_begin_.bytes() + sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() +
-         sender_receiver_.bytes() + pair_.bytes() + square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() +
-         adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
+         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
+         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         harmonics_.bytes();
 }
 
 template <class Exec, class T, class G>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The edges of a step on a device: what edges.h does on the host, with the same contracts.
 #ifndef EQUI_DEVICE_EDGES_H
 #define EQUI_DEVICE_EDGES_H
@@ -54,7 +55,11 @@ class DeviceEdges {
   double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // The virial of this rank, all its nine components, where the device can write.
   void sum_virial(const Exec &exec, double *virial);
-  // Distance of the closest pair and its candidate, in device memory.
+  // The sums of the forces and, with duals, of their tangents over all rows, [3] each, likewise: not finite if one of
+  // them is not.
+  void sum_forces(const Exec &exec, double *forces, double *tangents);
+  // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
+  // candidates; in device memory.
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
   Collision collision(const Exec &exec, int64_t candidate, double distance) const;
 
@@ -97,7 +102,7 @@ class DeviceEdges {
   // Of a step. Edges in the order of receivers, [E], and the same in the order of slices and senders: sender_begin
   // [slices*A+1] of slices at rows, sender_edge [E] which edge, sender_receiver [E] its receiver, counted in its slice.
   DeviceBuffer<Exec, double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
-  DeviceSum<Exec> sum_;
+  DeviceSum<Exec> sum_, force_sum_, tangent_sum_;
   DeviceBuffer<Exec, int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_, pair_;
   DeviceBuffer<Exec, G> distance_, direction_, adjoint_, force_;

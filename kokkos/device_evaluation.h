@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
 // layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
 // hosts without device memory, copies positions in and forces out around the same evaluation.
@@ -37,7 +38,8 @@ namespace equi {
 struct StepSummary {
   double energy[2];    // and its tangent
   double virial[9];
-  double distance;    // of the closest pair
+  double forces[3], tangents[3];    // sums over rows: whether all are finite
+  double distance;                  // of the closest pair
   int64_t closest, num_edges;
 };
 
@@ -91,7 +93,8 @@ class ModelDevice : public DeviceEvaluator<Exec> {
 
   void evaluate_fixed_features();
   void begin_step(const DeviceRequest &request);
-  EvaluationResult end_step(bool with_virial);
+  EvaluationResult end_step(bool with_forces, bool with_virial);
+  int find_not_finite(bool with_forces) const;
   void sort_chunks_by_species();
   // f(buffer, numbers) for what an evaluation keeps of the rows.
   template <class Self, class F>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model whose positions, neighbours and results stay in device memory: what equi/kk calls.
 #ifndef EQUI_DEVICE_EVALUATOR_H
 #define EQUI_DEVICE_EVALUATOR_H

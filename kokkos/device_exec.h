@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the device kernels need to know of an execution space, and memory on it.
 //
 // The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
@@ -6,6 +7,7 @@
 #define EQUI_DEVICE_EXEC_H
 
 #include "dual.h"
+#include "unwritten_memory.h"
 
 #include <Kokkos_Core.hpp>
 
@@ -48,33 +50,29 @@ class RecordingLaunches {
   static void refuse(const char *what) {
     if (is_active_) throw std::logic_error(std::string(what) + " while launches are recorded");
   }
+  static bool is_active() { return is_active_; }
 
  private:
   inline static thread_local bool is_active_ = false;
 };
 
-// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing. Growing discards the
-// content.
+// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing.
 template <class Exec, class T>
 class DeviceBuffer {
  public:
+  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, but for launches that
+  // are recorded, as a replay would not.
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       RecordingLaunches::refuse("memory grows");
       view_ = {};    // give the old memory back first
       view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), room(n));
-#ifdef EQUI_DEBUG
-      if constexpr (std::is_floating_point_v<T>) Kokkos::deep_copy(view_, static_cast<T>(NAN));
-#endif
     }
+    mark_unwritten(n);
     return view_.data();
   }
-  T *data() const {
-    return view_.data();
-  }
-  std::size_t bytes() const {
-    return view_.extent(0) * sizeof(T);
-  }
+  T *data() const { return view_.data(); }
+  std::size_t bytes() const { return view_.extent(0) * sizeof(T); }
   // Bytes that reserve(n) would add.
   std::size_t growth(int64_t n) const {
     const int64_t size = static_cast<int64_t>(view_.extent(0));
@@ -92,6 +90,18 @@ class DeviceBuffer {
 #endif
   static int64_t room(int64_t n) {
     return n + (n / 8 < MOST_SPARE ? n / 8 : MOST_SPARE);
+  }
+  void mark_unwritten([[maybe_unused]] int64_t n) {
+#ifdef EQUI_DEBUG
+    const bool keep = RecordingLaunches::is_active();
+    if constexpr (DeviceTraits<Exec>::ON_HOST) {
+      if (!keep) Kokkos::fence("equi: memory is handed out again");
+      equi::mark_unwritten(view_.data(), n * sizeof(T), bytes(), keep);
+    } else if (!keep) {
+      using Bytes = Kokkos::View<unsigned char *, typename Exec::memory_space, Kokkos::MemoryUnmanaged>;
+      Kokkos::deep_copy(Bytes(reinterpret_cast<unsigned char *>(view_.data()), bytes()), UNWRITTEN);
+    }
+#endif
   }
   using View = Kokkos::View<T *, typename Exec::memory_space>;
   View view_;

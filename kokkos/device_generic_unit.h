@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The device kernel of a unit that has no generated one: a body (device_unit_impl.h) that walks the entries of the
 // unit's schedule as a table. Any order up to LMAX_ANY and any set of paths, several times slower.
 // GenericUvwBody does so for a uvw path.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Recordings as CUDA graphs. Included by device_recorder.h only.
 #ifndef EQUI_DEVICE_GRAPH_CUDA_H
 #define EQUI_DEVICE_GRAPH_CUDA_H

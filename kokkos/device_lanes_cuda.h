@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exchange of numbers between the lanes of a warp.
 #ifndef EQUI_DEVICE_LANES_CUDA_H
 #define EQUI_DEVICE_LANES_CUDA_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Exchange of numbers between 32 lanes of a wave.
 #ifndef EQUI_DEVICE_LANES_HIP_H
 #define EQUI_DEVICE_LANES_HIP_H

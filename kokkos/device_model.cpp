@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_model.h"
 
 #include "device_dense.h"
@@ -534,7 +535,7 @@ EvaluationResult ModelDevice<Exec, T, G>::evaluate(const DeviceRequest &request,
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);
-  return end_step(request.forces && request.virial);
+  return end_step(request.forces, request.forces && request.virial);
 }
 
 // Which instance the step runs on, and whether its launches are recorded.
@@ -572,6 +573,7 @@ void ModelDevice<Exec, T, G>::launch_results(const DeviceRequest &request) {
   if (request.forces) {
     edges_.finish(exec_, request.virial, request.atom_virial);
     if (request.virial) edges_.sum_virial(exec_, summary->virial);
+    edges_.sum_forces(exec_, summary->forces, summary->tangents);
   }
   sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
   const auto *closest = edges_.closest();
@@ -585,7 +587,7 @@ void ModelDevice<Exec, T, G>::launch_results(const DeviceRequest &request) {
 }
 
 template <class Exec, class T, class G>
-EvaluationResult ModelDevice<Exec, T, G>::end_step(bool with_virial) {
+EvaluationResult ModelDevice<Exec, T, G>::end_step(bool with_forces, bool with_virial) {
   recorder_.end_step();
   exec_.fence("equi: results of a step");
   const StepSummary &summary = *summary_.data();
@@ -599,8 +601,29 @@ EvaluationResult ModelDevice<Exec, T, G>::end_step(bool with_virial) {
   }
   Collision collision;
   if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);
-  check_evaluation(collision, result);
+  double sum = result.energy + result.energy_tangent;
+  for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
+  check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
   return result;
+}
+
+// After a step whose sums are not finite: an atom with an energy or a force that is not, -1 if there is none.
+template <class Exec, class T, class G>
+int ModelDevice<Exec, T, G>::find_not_finite(bool with_forces) const {
+  const int num_rows = neighborhood_->num_rows;
+  std::vector<int> row_atom(num_rows);
+  copy_to_host(exec_, row_atom.data(), neighborhood_->row_atom.data(), num_rows);
+  int atom = -1;
+  const auto search = [&](const double *from, int count, int width) {
+    std::vector<double> numbers(static_cast<size_t>(count) * width);
+    copy_to_host(exec_, numbers.data(), from, static_cast<int64_t>(numbers.size()));
+    for (size_t k = 0; atom < 0 && k < numbers.size(); k++)
+      if (!std::isfinite(numbers[k])) atom = row_atom[k / width];
+  };
+  search(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>);
+  if (with_forces) search(edges_.row_forces(), num_rows, 3);
+  if (with_forces && IS_DUAL<T>) search(edges_.row_tangents(), num_rows, 3);
+  return atom;
 }
 
 template <class Exec, class T, class G>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model on Kokkos's default execution space, a GPU where Kokkos has one.
 #ifndef EQUI_DEVICE_MODEL_H
 #define EQUI_DEVICE_MODEL_H

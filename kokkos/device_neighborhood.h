@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A Neighborhood in device memory, with the transposed order of its candidates.
 #ifndef EQUI_DEVICE_NEIGHBORHOOD_H
 #define EQUI_DEVICE_NEIGHBORHOOD_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_node_ops.h"
 
 #include "activation.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Layers that act on each atom alone, on a device: what node_ops.h does on the host, from the same constants.
 #ifndef EQUI_DEVICE_NODE_OPS_H
 #define EQUI_DEVICE_NODE_OPS_H

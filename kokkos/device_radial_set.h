@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The radial functions of a layer on a device: which rows of its tables an edge reads (radial_set.h).
 #ifndef EQUI_DEVICE_RADIAL_SET_H
 #define EQUI_DEVICE_RADIAL_SET_H
@@ -59,8 +60,8 @@ class DeviceRadialSet {
       int p = 0;
       while (p + 1 < table.num_pieces && r >= piece[p].r_end) p++;
       const double bins = (r - piece[p].r_begin) / piece[p].spacing;
-      int bin = static_cast<int>(bins);
-      bin = bin < 0 ? 0 : bin < piece[p].num_bins ? bin : piece[p].num_bins - 1;
+      // Compared before it is converted, as RadialTable::place does.
+      const int last = piece[p].num_bins - 1, bin = bins >= last ? last : bins > 0.0 ? static_cast<int>(bins) : 0;
       // Each piece has a knot more than bins.
       return {table.first_bin + piece[p].first_knot - p + bin, bins - bin, piece[p].spacing};
     }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A step's work on a device, recorded once and replayed: small systems would wait for the host, to which each launch
 // costs some microseconds. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and hosts, do the work
 // again, under the same rules.
@@ -53,6 +54,7 @@ class DeviceRecorder {
   // the sizes of all memory grow with. They have to have been met once by work that was not recorded: so the first
   // step of a kind, and any that is larger, goes without, and memory that it moves is in no recording.
   void begin_step(int kind, const Arguments &arguments, const Extents &extents) {
+    begin_plain_step();
     step_ = &kinds_[kind];
     next_ = 0;
     const bool fits = std::equal(extents.begin(), extents.end(), step_->met.begin(), std::less_equal<>());
@@ -70,11 +72,16 @@ class DeviceRecorder {
     }
   }
   // One whose work is neither.
-  void begin_plain_step() { action_ = Action::run; }
+  void begin_plain_step() {
+    if (!has_ended_) kinds_.clear();    // an error has ended the last one, perhaps where memory was to grow
+    has_ended_ = false;
+    action_ = Action::run;
+  }
   // Not after an error: what was recorded of a step is of use if all of it was.
   void end_step() {
     if (action_ == Action::record) step_->is_recorded = true;
     action_ = Action::run;
+    has_ended_ = true;
   }
 
   // Within another run() the work is a part of it.
@@ -108,6 +115,7 @@ class DeviceRecorder {
   std::map<int, Kind> kinds_;
   Kind *step_ = nullptr;
   std::size_t next_ = 0;
+  bool has_ended_ = true;    // the last step
   Action action_ = Action::run;
 };
 

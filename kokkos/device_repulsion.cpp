@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_repulsion.h"
 
 #include "repulsion_function.h"
@@ -33,7 +34,7 @@ void DeviceRepulsion<Exec>::add(const Exec &exec, int num_receivers, const int64
           const int k = pair[e];
           const D r = static_cast<D>(distance[e]);
           const double factor = scale ? scale[k / num_species] : 1.0, along = tangent_of(r);
-          if (!(value_of(r) < cutoff[k])) continue;
+          if (value_of(r) >= cutoff[k]) continue;    // what is not a number goes on
           const Jet of_pair = repulsion_function(Jet::variable(value_of(r)), prefactor[k], length[k], cutoff[k], p,
                                                  num_terms, coefficients, exponents);
           sum += factor * make_number<D>(of_pair.value(), of_pair.d[1] * along);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Pair repulsion (pair_repulsion.h) on a device.
 #ifndef EQUI_DEVICE_REPULSION_H
 #define EQUI_DEVICE_REPULSION_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The instance of Kokkos for a stream of somebody else's.
 #ifndef EQUI_DEVICE_STREAM_CUDA_H
 #define EQUI_DEVICE_STREAM_CUDA_H

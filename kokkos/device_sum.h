@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Sums over many rows, in an order that is the same on every device and with any number of threads.
 #ifndef EQUI_DEVICE_SUM_H
 #define EQUI_DEVICE_SUM_H

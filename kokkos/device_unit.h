@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
 //
 // A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane; forward

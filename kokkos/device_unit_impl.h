@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the text of a generated device kernel is made of, and the launches around it. A *body* holds the mathematics of
 // one unit: for one atom and one channel, forward, backward and gather of one group of its paths; forward over a uvw
 // path takes all channels of the sender.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution whose weights are given for each edge, as training needs it: e3nn's uvu tensor product of the
 // senders' features with the harmonics of the edges, summed over the edges of each receiver; its backward and double
 // backward.

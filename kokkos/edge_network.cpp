@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "edge_network.h"
 
 #include "dense.h"

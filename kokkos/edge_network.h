@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The radial weights of a convolution whose network reads features of the edge's atoms. No table holds such weights:
 // the network is evaluated for a run of edges at a time, by products of matrices, and backward from the adjoints of the
 // weights. Of duals the same with tangents: the second derivatives along a direction.

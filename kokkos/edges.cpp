@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "edges.h"
 
 #include "harmonics.h"
@@ -101,11 +102,13 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   G *distance = distance_.reserve(num_directions * size), *unit = unit_vector_.reserve(3 * num_directions * size);
   T *y = harmonics_.reserve(num_y * num_directions * size);
   G *adjoint = adjoint_.reserve(num_y * num_directions * size);
+  // The candidate of the closest pair, or -1 - i for a receiver whose position is not finite.
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
       "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
       [&](int64_t i, Kokkos::ValLocScalar<double, int64_t> &best) {
         const double *xi = x[n.receiver[i]];
+        if (!std::isfinite(xi[0] + xi[1] + xi[2])) best = {BROKEN_DISTANCE, -1 - i};
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           if (candidate_edge[c] < 0) continue;
           const int64_t e = begin[i] + candidate_edge[c];
@@ -119,7 +122,8 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
             D d[3];
             for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j][k] - xi[k], v ? v[j][k] - v[n.receiver[i]][k] : 0.0);
             const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-            if (value_of(r) < best.val) best = {value_of(r), c};
+            const double length = value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
+            if (length < best.val) best = {length, c};
             const D inverse = r > 0.0 ? 1.0 / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
             std::fill_n(adjoint + num_y * at, num_y, G(0));
             distance[at] = static_cast<G>(r);
@@ -130,7 +134,9 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
       },
       Kokkos::MinLoc<double, int64_t>(closest));
   collision_ = {};
-  if (size_ > 0 && closest.val < MIN_DISTANCE) {
+  if (closest.val < MIN_DISTANCE && closest.loc < 0) {
+    collision_ = {n.receiver[-1 - closest.loc], -1, closest.val};
+  } else if (closest.val < MIN_DISTANCE) {
     const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
     collision_ = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The edges of a step: from candidates within the skin to pairs within the cutoff, with distances, directions and
 // harmonics, and back from derivatives by them to forces and virials.
 #ifndef EQUI_EDGES_H

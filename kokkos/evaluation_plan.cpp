@@ -1,9 +1,15 @@
+// SPDX-License-Identifier: MIT
 #include "evaluation_plan.h"
+
+#include "model_limits.h"
 
 #include <algorithm>
 #include <stdexcept>
 
 namespace equi {
+
+// The reader bounds what features and matrices take in this layout.
+static_assert(CHANNEL_PAD <= PADDED_CHANNELS);
 
 namespace {
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a model's layers are scheduled: which layers form a stage, where every feature lives, and in which order adjoints
 // are written.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a feature lies in memory during an evaluation.
 //
 // Adjacent blocks of one irrep form a *group*. A group of R rows is an array [R][2l+1][planes][channels], channel

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Spherical harmonics of the edges, in the conventions of irreps.h, by recurrences that serve any order.
 //
 // With n = (x,y,z): (z + ix)^a = C_a + i S_a and Pi_l^a = d^a P_l(y)/dy^a, Y_l,m = N_l,a Pi_l^a(y) (m >= 0 ? C_a :

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h: it walks the
 // tree (contraction_schedule.h) for a few atoms at once, so that reading the tree does not cost more than the products.
 namespace equi {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The gates of one instruction set, included by host_kernels_impl.h.
 //
 // Channels are taken in blocks that the compiler vectorises. The exponential is glibc's vector version where there is

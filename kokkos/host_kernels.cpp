@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Choice of the host kernels' instruction set.
 #include "host_kernels.h"
 
@@ -12,13 +13,15 @@ extern const HostKernels<double> DOUBLE_KERNELS;
 extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
 extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_generic
-#ifdef EQUI_HAS_UNIT_KERNELS
+#ifdef EQUI_HAS_AVX2
 namespace isa_avx2 {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
 extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
 extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_avx2
+#endif
+#ifdef EQUI_HAS_AVX512
 namespace isa_avx512 {
 extern const HostKernels<float> FLOAT_KERNELS;
 extern const HostKernels<double> DOUBLE_KERNELS;
@@ -28,9 +31,12 @@ extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 #endif
 
 bool instruction_set_available(InstructionSet set) {
-#ifdef EQUI_HAS_UNIT_KERNELS
+#ifdef EQUI_HAS_AVX2
   __builtin_cpu_init();
   if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+#ifdef EQUI_HAS_AVX512
+  __builtin_cpu_init();
   if (set == InstructionSet::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
@@ -71,12 +77,15 @@ const R &pick(const First &first, const Rest &...rest) {
 
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set) {
-  if (!instruction_set_available(set)) throw std::invalid_argument("this CPU lacks the requested instruction set");
+  if (!instruction_set_available(set))
+    throw std::invalid_argument("this CPU or this build lacks the requested instruction set");
   const auto of = [](const auto &...kernels) -> const HostKernels<T> & { return pick<HostKernels<T>>(kernels...); };
-#ifdef EQUI_HAS_UNIT_KERNELS
+#ifdef EQUI_HAS_AVX512
   if (set == InstructionSet::avx512)
     return of(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS, isa_avx512::DUAL_FLOAT_KERNELS,
               isa_avx512::DUAL_DOUBLE_KERNELS);
+#endif
+#ifdef EQUI_HAS_AVX2
   if (set == InstructionSet::avx2)
     return of(isa_avx2::FLOAT_KERNELS, isa_avx2::DOUBLE_KERNELS, isa_avx2::DUAL_FLOAT_KERNELS,
               isa_avx2::DUAL_DOUBLE_KERNELS);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution on a CPU: plain functions over plain data, compiled once per instruction set and chosen at load.
 //
 // Each unit of a convolution (kernel_schedule.h) has either a generated kernel or none; then the generic kernel walks

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Body of the host kernels for one instruction set. The including file defines EQUI_ISA (a namespace name),
 // EQUI_ISA_NAME and EQUI_SIMD_BYTES (the width of a register).
 #include "host_kernels.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // SIMD registers and what the host's kernels do with them. The including file defines EQUI_ISA (a namespace name) and
 // EQUI_SIMD_BYTES (the width of a register).
 #ifndef EQUI_HOST_SIMD_H

@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 #include "model_kokkos.h"
 
 #include "dense.h"
+#include "kernel_cache.h"
 #include "kernel_library.h"
 
 #include "host_exec.h"
@@ -8,7 +10,9 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <set>
 #include <stdexcept>
+#include <utility>
 
 namespace equi {
 
@@ -56,7 +60,7 @@ ModelKokkos<T, G>::ModelKokkos(const Model &model, const EvaluatorOptions &optio
     else if (const auto *s = std::get_if<SymmetricContraction>(&layer)) {
       auto contraction =
           std::make_unique<ContractionOp<T>>(*s, layout(s->input), layout(s->output), model.num_species());
-      contraction->select_kernel([set](const std::string &key) { return find_contraction_kernel<T>(set, key); });
+      contraction->select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
       op = std::move(contraction);
     } else if (const auto *p = std::get_if<PairRepulsion>(&layer))
       repulsions_.push_back({*p, is_scaled});
@@ -84,7 +88,8 @@ template <class T, class G>
 template <class F>
 void ModelKokkos<T, G>::on_threads(const char *label, const F &f) {
   const int num_threads = static_cast<int>(threads_.size());
-  Kokkos::parallel_for(
+  // Threads enlarge their own buffers, for which there may be no memory.
+  parallel_with_faults(
       label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
 }
 
@@ -140,16 +145,22 @@ std::string ModelKokkos<T, G>::describe() const {
                 kokkos_backend().c_str(), kernels_->name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text;
   int layer = 0, generic = 0, generic_contractions = 0;
+  std::set<std::string> faults;    // of libraries that the user has
+  const auto add_fault = [&](const std::string &key) {
+    if (std::string fault = kernel_library_fault(set_, key); !fault.empty()) faults.insert(std::move(fault));
+  };
   for (const Op &op : ops_)
     if (const auto *c = std::get_if<std::unique_ptr<ConvolutionOp<T>>>(&op)) {
       std::snprintf(text, sizeof text, "  convolution %d: %d paths, ", layer++, (*c)->plan().num_paths);
       lines += text + (*c)->describe() + "\n";
       generic += (*c)->num_generic_units();
+      for (const UnitSchedule &unit : (*c)->product().schedules()) add_fault(unit.shape.key());
     } else if (const auto *n = std::get_if<std::unique_ptr<NormalizationOp>>(&op)) {
       lines += "  density normalisation: " + (*n)->density.radial_set().describe() + "\n";
     } else if (const auto *s = std::get_if<std::unique_ptr<ContractionOp<T>>>(&op)) {
       lines += "  symmetric contraction: " + (*s)->describe() + "\n";
       generic_contractions += (*s)->is_generic();
+      add_fault((*s)->schedule().key());
     }
   if (options_.radial_exact) generic = 0;
   if (IS_DUAL<T>) generic_contractions = 0;    // there are no others
@@ -160,6 +171,8 @@ std::string ModelKokkos<T, G>::describe() const {
         "makes them\n",
         generic, generic_contractions);
     lines += text;
+    for (const std::string &fault : faults) lines += "  kernel library " + fault + "\n";
+    if (const std::string note = kernel_cache().note; !note.empty()) lines += "  kernel cache: " + note + "\n";
   }
   return lines;
 }
@@ -952,6 +965,32 @@ void ModelKokkos<T, G>::add_repulsion() {
 // ---- a step
 // -----------------------------------------------------------------------------------------------------------------
 
+// An atom with a result that is not finite, -1 if there is none: a receiver by its energy, else the first by what the
+// request's arrays hold.
+template <class T, class G>
+int ModelKokkos<T, G>::find_not_finite(const EvaluationRequest &request) const {
+  const auto is_finite = [](const double *numbers, int count) {
+    return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
+  };
+  for (int i = 0; i < num_owned(); i++) {
+    const D e = energy_.data()[i];
+    if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
+  }
+  const int num_atoms = neighborhood_->num_atoms;
+  int first = num_atoms;
+  Kokkos::parallel_reduce(
+      "equi:not_finite", Kokkos::RangePolicy<HostExec>(0, num_atoms),
+      [&](int a, int &lowest) {
+        bool passes = !request.forces || is_finite(request.forces[a], 3);
+        passes = passes && (!request.atom_virial || is_finite(request.atom_virial[a], 9));
+        for (int d = 0; passes && request.force_tangents && d < request.num_directions; d++)
+          passes = is_finite(request.along(d).force_tangents[a], 3);
+        if (!passes && a < lowest) lowest = a;
+      },
+      Kokkos::Min<int>(first));
+  return first < num_atoms ? first : -1;
+}
+
 template <class T, class G>
 EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
@@ -965,7 +1004,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
   edges_.build(request);
   result.num_edges = edges_.size();
   check_memory(memory_estimate(edges_.size()), options_);
-  reserve();
+  if (!tangents_alone) reserve();
   if (!options_.deterministic) find_slab_rows();
   std::fill_n(energy_.data(), num_owned(), D(0.0));
   add_repulsion();
@@ -1004,7 +1043,7 @@ EvaluationResult ModelKokkos<T, G>::evaluate(const EvaluationRequest &request, G
     edges_.finish(request, result);
   }
 
-  check_evaluation(edges_.collision(), result);
+  check_evaluation(edges_.collision(), result, find_not_finite(request));
   values_are_kept_ = plan_.keeps_values && backward;
   return result;
 }

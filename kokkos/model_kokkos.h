@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The evaluation of a model: the stages of an EvaluationPlan, tile by tile and thread by thread, with the exchange of
 // remote rows between stages.
 //
@@ -97,6 +98,7 @@ class ModelKokkos : public Evaluator {
   template <class F>
   void for_runs(const ConvolutionOp<T> &op, const Tile &tile, const F &f);
   void find_moving_senders(const Stage &stage);
+  int find_not_finite(const EvaluationRequest &request) const;
   ConvEdges<T> rigid_edges(Thread &thread, const Tile &tile, const ConvEdges<T> &edges);
   ConvEdges<T> rigid_edges_of_moving_senders(Thread &thread, const Step &step, const Tile &tile,
                                              const ConvEdges<T> &edges);

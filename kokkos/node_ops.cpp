@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "node_ops.h"
 
 #include "activation.h"
@@ -5,7 +6,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <map>
 #include <stdexcept>
+#include <utility>
 
 namespace equi {
 
@@ -16,18 +19,16 @@ LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const Featu
       per_species_(linear.per_species),
       accumulate_(linear.accumulate),
       num_species_(linear.per_species ? num_species : 1) {
+  std::map<std::pair<int, int>, size_t> product_of;    // groups of input and output
+  std::vector<bool> is_read(in.num_groups(), false), is_written(out.num_groups(), false);
   for (const LinearBlock &block : linear.blocks) {
     const FeatureBlock &bin = in.block(block.in), &bout = out.block(block.out);
     const FeatureGroup &gin = in.group(bin.group), &gout = out.group(bout.group);
-    auto product = std::find_if(products_.begin(), products_.end(),
-                                [&](const Product &p) { return p.in == bin.group && p.out == bout.group; });
-    if (product == products_.end()) {
-      auto first = [&](int Product::*side, int group) {
-        return std::none_of(products_.begin(), products_.end(), [&](const Product &p) { return p.*side == group; });
-      };
-      products_.push_back(
-          {bin.group, bout.group, first(&Product::in, bin.group), first(&Product::out, bout.group), {}, {}});
-      product = products_.end() - 1;
+    const auto [place, is_new] = product_of.try_emplace({bin.group, bout.group}, products_.size());
+    if (is_new) products_.push_back({bin.group, bout.group, !is_read[bin.group], !is_written[bout.group], {}, {}});
+    Product *product = &products_[place->second];
+    if (is_new) {
+      is_read[bin.group] = is_written[bout.group] = true;
       product->weight.assign(num_species_, AlignedVector<T>(static_cast<size_t>(gin.channels) * gout.channels, T(0)));
       product->transposed = product->weight;
       scratch_row_ = std::max<int64_t>(scratch_row_, gin.width() + gout.width());
@@ -43,11 +44,9 @@ LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const Featu
     }
   }
   for (int g = 0; g < in.num_groups(); g++)
-    if (std::none_of(products_.begin(), products_.end(), [g](const Product &p) { return p.in == g; }))
-      unread_.push_back(g);
+    if (!is_read[g]) unread_.push_back(g);
   for (int g = 0; g < out.num_groups(); g++)
-    if (std::none_of(products_.begin(), products_.end(), [g](const Product &p) { return p.out == g; }))
-      unwritten_.push_back(g);
+    if (!is_written[g]) unwritten_.push_back(g);
   bias_.resize(out.num_groups());
   for (size_t b = 0; b < linear.bias.size(); b++) {
     if (linear.bias[b].empty()) continue;

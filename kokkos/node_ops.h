@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Layers that act on each atom alone: linear and gate, forward and backward, on the rows of a tile.
 #ifndef EQUI_NODE_OPS_H
 #define EQUI_NODE_OPS_H

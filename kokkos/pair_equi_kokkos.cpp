@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -10,6 +11,7 @@
 
 #include "lammps_device_evaluation.h"
 #include "lammps_exchange_kokkos.h"
+#include "lammps_faults.h"
 #include "lammps_neighborhood.h"
 #include "pair_equi_impl.h"
 
@@ -75,6 +77,7 @@ PairEquiKokkos<DeviceType>::~PairEquiKokkos() {
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::init_style() {
   PairEqui::init_style();
+  impl->is_set_up = false;    // what follows may fail
   auto request = neighbor->find_request(this);
   request->set_kokkos_host(std::is_same_v<DeviceType, LMPHostType> && !std::is_same_v<DeviceType, LMPDeviceType>);
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
@@ -85,12 +88,13 @@ void PairEquiKokkos<DeviceType>::init_style() {
   if (!evaluator)
     on_device.reset();
   else if (!on_device || &on_device->evaluator() != evaluator)
-    on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator);
+    all_ranks_or_none([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
   if (!on_device && is_for_gpus())
     error->all(FLERR, "Pair style equi/kk on a GPU needs kernels device and reference no: use suffix kk/host else");
   if (impl->exchange_mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
     error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");
   exchange->set_mode(impl->exchange_mode, lmp->kokkos->gpu_aware_flag);
+  impl->is_set_up = true;
 }
 
 template <class DeviceType>
@@ -184,7 +188,7 @@ template <class DeviceType>
 void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   ev_init(eflag_in, vflag_in, 0);
   atomKK->sync(execution_space, datamask_read);
-  atomKK->sync(Host, TAG_MASK | TYPE_MASK);
+  atomKK->sync(Host, TAG_MASK | TYPE_MASK | (atom->molecular == Atom::ATOMIC ? 0 : SPECIAL_MASK));
   evaluate();
 
   // Forces and virials of rows or of all atoms, energies of receivers or of owned atoms.

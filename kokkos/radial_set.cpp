@@ -1,10 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "radial_set.h"
 
 #include "host_exec.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <exception>
 
 namespace equi {
 
@@ -48,22 +48,12 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
                                                                      : 1e-6;
   const auto build = [&](int degree, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
-    std::vector<std::exception_ptr> failure(functions_.size());
-    Kokkos::parallel_for(
+    parallel_with_faults(
         "equi:radial_tables",
         Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, num_functions(), Kokkos::ChunkSize(1)),
-        [&](int k) {
-          try {
-            tables[k] = RadialTable::build(functions_[k], degree, tolerance);
-          } catch (...) {
-            failure[k] = std::current_exception();
-          }
-        });
+        [&](int64_t k) { tables[k] = RadialTable::build(functions_[k], degree, tolerance); });
     int64_t num_coefficients = 0;
-    for (int k = 0; k < num_functions(); k++) {
-      if (failure[k]) std::rethrow_exception(failure[k]);
-      num_coefficients += static_cast<int64_t>(degree + 1) * tables[k].num_bins();
-    }
+    for (const RadialTable &table : tables) num_coefficients += static_cast<int64_t>(degree + 1) * table.num_bins();
     return num_coefficients;
   };
   const int64_t quintic = build(5, tables_);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The radial functions of a layer, one for each pair of species that has its own, with their tables.
 #ifndef EQUI_RADIAL_SET_H
 #define EQUI_RADIAL_SET_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of features into buffers of messages and back, on an execution space: what LammpsExchange does on the host, with
 // the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1 for atoms without a row.
 //

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // torch.ops.equi: the convolution with weights of edges (edge_convolution.h) as operators of Torch, for training.
 //
 // convolution, its backward and its double backward are registered with the dispatcher: for the CPU, for shapes alone

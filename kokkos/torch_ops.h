@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the operators of torch.ops.equi share on all devices: checks of their inputs, and the operators themselves over
 // the convolution of a device.
 #ifndef EQUI_TORCH_OPS_H

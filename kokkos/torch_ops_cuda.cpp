@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // torch.ops.equi for CUDA: Torch's memory, its stream and its stable sort of the edges, and the convolution of
 // device_edge_convolution.h.
 #include "device_edge_convolution.h"

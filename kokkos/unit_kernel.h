@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit; for
 // a uvw path, whose table is large, a run of atoms. Kernels of symmetric contractions (contraction_kernel.h) travel in
 // the same libraries.

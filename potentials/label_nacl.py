@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Structures of rock salt with energies, forces and stresses of SevenNet-0: the data of train_nacl.py.
 
     python label_nacl.py nacl            # writes nacl-train.xyz and nacl-test.xyz; needs sevenn

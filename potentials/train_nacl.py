@@ -1,4 +1,5 @@
 #!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
 """Trains the small example models for rock salt on the structures of label_nacl.py.
 
     python train_nacl.py mace nacl nacl-mace.model             # needs mace

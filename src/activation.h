@@ -1,4 +1,6 @@
-// Activation functions with their first derivative, for host and device. Of duals, derivatives of both.
+// SPDX-License-Identifier: MIT
+// Activation functions with their first derivative, for host and device. Of duals, derivatives of both. What is not a
+// number stays so in the value and, unless that is a constant, in the derivative: a broken number must show at the end.
 #ifndef EQUI_ACTIVATION_H
 #define EQUI_ACTIVATION_H
 
@@ -31,9 +33,10 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       return {s, s * (T(1) - s)};
     }
     case Activation::relu:
-      return {x > T(0) ? x : T(0), x > T(0) ? T(1) : T(0)};
+      // x - x is zero at zero, and of what is not a number not a number.
+      return {x > T(0) ? x : (x < T(0) ? T(0) : x - x), x > T(0) ? T(1) : (x < T(0) ? T(0) : x - x)};
     case Activation::abs:
-      return {abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : T(0))};
+      return {abs(x), x > T(0) ? T(1) : (x < T(0) ? T(-1) : x - x)};
     case Activation::ssp: {
       const T softplus = x > T(0) ? x + log1p(exp(-x)) : log1p(exp(x));
       return {softplus - T(0.69314718055994530942), T(1) / (T(1) + exp(-x))};

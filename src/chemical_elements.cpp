@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "chemical_elements.h"
 
 #include <utility>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Masses of the chemical elements.
 #ifndef EQUI_CHEMICAL_ELEMENTS_H
 #define EQUI_CHEMICAL_ELEMENTS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -8,6 +9,7 @@
 
 #include "compute_equi_hvp.h"
 
+#include "lammps_faults.h"
 #include "pair_equi.h"
 
 #include "atom.h"
@@ -52,9 +54,14 @@ ComputeEquiHVP::~ComputeEquiHVP() {
 }
 
 void ComputeEquiHVP::init() {
-  pair_ = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair_) error->all(FLERR, "Compute equi/hvp needs pair style equi, alone");
-  pair_->init_hessian();
+  pair()->init_hessian();
+}
+
+// Asked for each time: pair_style may have replaced it since the last setup.
+PairEqui *ComputeEquiHVP::pair() const {
+  auto *pair = dynamic_cast<PairEqui *>(force->pair);
+  if (!pair) error->all(FLERR, "Compute equi/hvp needs pair style equi, alone");
+  return pair;
 }
 
 /* ---------------------------------------------------------------------- */
@@ -96,7 +103,11 @@ void ComputeEquiHVP::read_component(int k) {
 }
 
 void ComputeEquiHVP::compute_peratom() {
+  equi::this_rank_or_none(error, "Compute equi/hvp", [&] { multiply(); });
   invoked_peratom = update->ntimestep;
+}
+
+void ComputeEquiHVP::multiply() {
   const int nlocal = atom->nlocal;
   if (nlocal > capacity_ || !array_atom) {
     memory->destroy(array_atom);
@@ -111,7 +122,7 @@ void ComputeEquiHVP::compute_peratom() {
   }
   const auto *v = reinterpret_cast<const double(*)[3]>(vector_.data());
   auto *hv = reinterpret_cast<double(*)[3]>(product_.data());
-  pair_->hessian_vectors(1, &v, &hv);
+  pair()->hessian_vectors(1, &v, &hv);
   for (int i = 0; i < nlocal; i++)
     for (int k = 0; k < 3; k++) array_atom[i][k] = (atom->mask[i] & groupbit) ? product_[i][k] : 0.0;
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -36,12 +37,13 @@ class ComputeEquiHVP : public Compute {
     int column;    // 0: a per-atom vector
   };
   Source sources_[3];
-  class PairEqui *pair_ = nullptr;
   std::vector<std::array<double, 3>> vector_, product_;
   std::vector<double> component_;
   int capacity_ = 0;
 
+  class PairEqui *pair() const;
   void read_component(int);
+  void multiply();
 };
 
 }    // namespace LAMMPS_NS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "contraction_generator.h"
 
 #include "coupling.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes the kernels of a symmetric contraction as straight-line C++: one statement per product of its tree. What
 // kernel_generator.h says of units holds for them too.
 #ifndef EQUI_CONTRACTION_GENERATOR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A product in the tree of a symmetric contraction (contraction_schedule.h). Plain data, for kernels too.
 #ifndef EQUI_CONTRACTION_NODE_H
 #define EQUI_CONTRACTION_NODE_H

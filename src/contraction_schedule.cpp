@@ -1,8 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "contraction_schedule.h"
+
+#include "fnv_hash.h"
 
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
 #include <map>
 #include <utility>
 
@@ -83,17 +85,15 @@ std::string ContractionSchedule::key() const {
   text += '_';
   for (int l : out_l) text += std::to_string(l);
   text += '_' + std::to_string(degree) + '_';
-  uint64_t hash = 1469598103934665603u;    // FNV-1a
-  const auto add = [&](int value) { hash = (hash ^ static_cast<uint64_t>(value)) * 1099511628211u; };
+  FnvHash hash;
+  const auto add = [&](int value) { hash.add(static_cast<uint64_t>(value)); };
   size_t entry = 0;
   for (const ContractionNode &node : nodes) {
     add(node.depth);
     add(node.factor);
     for (int k = 0; k < node.num_entries; ++k) add(100 + outputs[entry++]);
   }
-  char hex[20];
-  std::snprintf(hex, sizeof hex, "%016llx", static_cast<unsigned long long>(hash));
-  return text + hex;
+  return text + hash.hex();
 }
 
 ContractionSchedule make_contraction_schedule(const ContractionProduct &product) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The products of a symmetric contraction as a tree, which its kernels walk or have unrolled.
 //
 // A node of depth d is a product A_i1 ... A_id with ascending factors; its children append a factor. Terms that differ

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coupling tensors from the Condon-Shortley coefficients, whose alternating sum is an exact integer here, transformed
 // to the real basis in extended precision.
 #include "coupling.h"

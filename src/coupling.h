@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Real Clebsch-Gordan coupling tensors between irreps of SO(3).
 #ifndef EQUI_COUPLING_H
 #define EQUI_COUPLING_H

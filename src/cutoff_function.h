@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The cutoff functions of doc/model_file.rst, one below and zero at the cutoff. Private to the radial functions.
 #ifndef EQUI_CUTOFF_FUNCTION_H
 #define EQUI_CUTOFF_FUNCTION_H

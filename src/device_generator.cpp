@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "device_generator.h"
 
 #include "contraction_generator.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes the device kernels of a unit: a struct Body with functions for one atom and one channel of a lane, callable by
 // Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
 // kokkos/device_unit_impl.h and nothing else, and is generic in the type, the rows per bin and the number of channels.

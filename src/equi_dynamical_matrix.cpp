@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -8,6 +9,7 @@
 
 #include "equi_dynamical_matrix.h"
 
+#include "lammps_faults.h"
 #include "lammps_hessian.h"
 #include "lattice_translations.h"
 
@@ -21,10 +23,13 @@
 #include <cmath>
 #include <cstdio>
 #include <map>
+#include <stdexcept>
 
 using namespace LAMMPS_NS;
 
 namespace {
+
+constexpr char NAME[] = "equi_dynamical_matrix";
 
 // Atoms this close to each other's translated places, in Angstrom, are taken as equal: second derivatives differ by
 // about a hundred times as much in eV/Angstrom^2.
@@ -38,9 +43,9 @@ struct Options {
 // The file of the matrix, on rank 0.
 class MatrixFile {
  public:
-  MatrixFile(const Options &o, Error *error) : binary_(o.binary && !o.gzip), gzip_(o.gzip), error_(error) {
+  explicit MatrixFile(const Options &o) : name_(o.file), binary_(o.binary && !o.gzip), gzip_(o.gzip) {
     file_ = gzip_ ? platform::compressed_write(o.file + ".gz") : std::fopen(o.file.c_str(), binary_ ? "wb" : "w");
-    if (!file_) error->one(FLERR, "Cannot open file {}: {}", o.file, utils::getsyserror());
+    if (!file_) throw std::runtime_error("cannot open file " + name_ + ": " + utils::getsyserror());
   }
   ~MatrixFile() {
     if (gzip_)
@@ -53,12 +58,12 @@ class MatrixFile {
       std::fwrite(row.data(), sizeof(double), row.size(), file_);
     else
       for (size_t k = 0; k < row.size(); k++) std::fprintf(file_, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
-    if (std::ferror(file_)) error_->one(FLERR, "Cannot write the dynamical matrix: {}", utils::getsyserror());
+    if (std::ferror(file_)) throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
   }
 
  private:
+  std::string name_;
   bool binary_, gzip_;
-  Error *error_;
   FILE *file_;
 };
 
@@ -66,7 +71,7 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   Options o;
   for (int k = 0; k < narg; k += 2) {
     const std::string keyword = arg[k];
-    if (k + 1 == narg) lmp->error->all(FLERR, "equi_dynamical_matrix: keyword {} needs a value", keyword);
+    if (k + 1 == narg) lmp->error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
     const std::string value = arg[k + 1];
     if (keyword == "file") {
       o.file = value;
@@ -78,8 +83,7 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
     } else if (keyword == "translations") {
       o.translations = utils::logical(FLERR, value, false, lmp);
     } else {
-      lmp->error->all(FLERR, "equi_dynamical_matrix: unknown keyword {}; known are file, binary, fold, translations",
-                      keyword);
+      lmp->error->all(FLERR, "{}: unknown keyword {}; known are file, binary, fold, translations", NAME, keyword);
     }
   }
   return o;
@@ -92,17 +96,20 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
 ------------------------------------------------------------------------- */
 
 void EquiDynamicalMatrix::command(int narg, char **arg) {
-  const std::string name = "equi_dynamical_matrix";
-  if (narg < 3) error->all(FLERR, "{}: expected a group, regular or eskm, and a displacement", name);
+  equi::this_rank_or_none(error, NAME, [&] { calculate(narg, arg); });
+}
+
+void EquiDynamicalMatrix::calculate(int narg, char **arg) {
+  if (narg < 3) error->all(FLERR, "{}: expected a group, regular or eskm, and a displacement", NAME);
   const std::string style = arg[1];
   if (style != "regular" && style != "eskm")
-    error->all(FLERR, "{}: style must be regular or eskm, not {}", name, style);
+    error->all(FLERR, "{}: style must be regular or eskm, not {}", NAME, style);
   // Read for the sake of input written for finite differences; derivatives need no displacement.
   utils::numeric(FLERR, arg[2], false, lmp);
   const Options options = parse(narg - 3, arg + 3, lmp);
 
   const double start = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name, 3);
+  equi::LammpsHessian hessian(lmp, NAME, 3);
   const int igroup = hessian.find_group(arg[0]), me = comm->me;
   const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
 
@@ -150,7 +157,9 @@ void EquiDynamicalMatrix::command(int narg, char **arg) {
         num_atoms, rows.size(), translations.count(), 9 * rows.size() * columns.size(), 3 * first_row_of_orbit.size());
 
   std::unique_ptr<MatrixFile> file;
-  if (me == 0) file = std::make_unique<MatrixFile>(options, error);
+  equi::all_ranks_or_none(error, world, NAME, [&] {
+    if (me == 0) file = std::make_unique<MatrixFile>(options);
+  });
   struct Orbit {
     int atom = -1;
     std::vector<double> rows[3];    // [natoms][3], on rank 0

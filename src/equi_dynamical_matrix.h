@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -20,6 +21,9 @@ class EquiDynamicalMatrix : public Command {
  public:
   explicit EquiDynamicalMatrix(class LAMMPS *lmp) : Command(lmp) {}
   void command(int, char **) override;
+
+ private:
+  void calculate(int, char **);
 };
 
 }    // namespace LAMMPS_NS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -8,6 +9,7 @@
 
 #include "equi_modes.h"
 
+#include "lammps_faults.h"
 #include "lammps_hessian.h"
 #include "lowest_eigenpairs.h"
 
@@ -20,10 +22,14 @@
 
 #include <cmath>
 #include <cstdio>
+#include <memory>
+#include <stdexcept>
 
 using namespace LAMMPS_NS;
 
 namespace {
+
+constexpr char NAME[] = "equi_modes";
 
 // A number in [-1, 1) for an atom, the same on every number of ranks.
 double random_component(uint64_t seed, uint64_t id, uint64_t component) {
@@ -43,8 +49,11 @@ double random_component(uint64_t seed, uint64_t id, uint64_t component) {
 ------------------------------------------------------------------------- */
 
 void EquiModes::command(int narg, char **arg) {
-  const std::string name = "equi_modes";
-  if (narg < 2) error->all(FLERR, "{}: expected a group and the number of modes", name);
+  equi::this_rank_or_none(error, NAME, [&] { calculate(narg, arg); });
+}
+
+void EquiModes::calculate(int narg, char **arg) {
+  if (narg < 2) error->all(FLERR, "{}: expected a group and the number of modes", NAME);
   equi::EigenOptions options;
   options.count = utils::inumeric(FLERR, arg[1], false, lmp);
   options.tolerance = 1e-6;
@@ -52,7 +61,7 @@ void EquiModes::command(int narg, char **arg) {
   int seed = 1;
   for (int k = 2; k < narg; k += 2) {
     const std::string keyword = arg[k];
-    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", name, keyword);
+    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
     if (keyword == "file")
       file = arg[k + 1];
     else if (keyword == "tolerance")
@@ -62,13 +71,13 @@ void EquiModes::command(int narg, char **arg) {
     else if (keyword == "seed")
       seed = utils::inumeric(FLERR, arg[k + 1], false, lmp);
     else
-      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products, seed", name, keyword);
+      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products, seed", NAME, keyword);
   }
   if (options.count < 1 || !(options.tolerance > 0.0) || options.max_products < 1 || seed < 1)
-    error->all(FLERR, "{}: the number of modes, tolerance, products and seed must be positive", name);
+    error->all(FLERR, "{}: the number of modes, tolerance, products and seed must be positive", NAME);
 
   const double start_time = platform::walltime();
-  equi::LammpsHessian hessian(lmp, name);
+  equi::LammpsHessian hessian(lmp, NAME);
   const int igroup = hessian.find_group(arg[0]), nlocal = atom->nlocal, me = comm->me;
   std::vector<int> mine;    // atoms of the group
   std::vector<double> root_mass;
@@ -79,7 +88,16 @@ void EquiModes::command(int narg, char **arg) {
     }
   bigint my_count = static_cast<bigint>(mine.size()), count = 0;
   MPI_Allreduce(&my_count, &count, 1, MPI_LMP_BIGINT, MPI_SUM, world);
-  if (options.count > 3 * count) error->all(FLERR, "{}: {} modes of a group of {} atoms", name, options.count, count);
+  if (options.count > 3 * count) error->all(FLERR, "{}: {} modes of a group of {} atoms", NAME, options.count, count);
+
+  // Opened before the work, which may take hours.
+  std::unique_ptr<FILE, int (*)(FILE *)> opened(nullptr, std::fclose);
+  equi::all_ranks_or_none(error, world, NAME, [&] {
+    if (me != 0) return;
+    opened.reset(std::fopen(file.c_str(), "w"));
+    if (!opened) throw std::runtime_error("cannot open file " + file + ": " + utils::getsyserror());
+  });
+  FILE *fp = opened.get();
 
   // D = M^-1/2 H M^-1/2
   equi::SymmetricOperator dynamical;
@@ -111,7 +129,7 @@ void EquiModes::command(int narg, char **arg) {
       equi::lowest_eigenpairs(dynamical, std::move(start), options, [&](int products, int converged) {
         if (me != 0 || !screen || products < printed + 20) return;
         printed = products;
-        utils::print(screen, "equi_modes: {} products, {} of {} modes converged\n", products, converged, options.count);
+        utils::print(screen, "{}: {} products, {} of {} modes converged\n", NAME, products, converged, options.count);
         std::fflush(screen);
       });
 
@@ -126,12 +144,10 @@ void EquiModes::command(int narg, char **arg) {
   if (me == 0) {
     utils::logmesg(lmp, "{} modes of {} atoms by {} Hessian-vector products in {:.3f} seconds\n{}", modes.values.size(),
                    count, modes.products, platform::walltime() - start_time, table);
-    if (!modes.converged) error->warning(FLERR, "{}: not all modes reached the tolerance {}", name, options.tolerance);
+    if (!modes.converged) error->warning(FLERR, "{}: not all modes reached the tolerance {}", NAME, options.tolerance);
   }
 
   // A frame per mode: displacements u = M^-1/2 x, scaled to length one.
-  FILE *fp = me == 0 ? std::fopen(file.c_str(), "w") : nullptr;
-  if (me == 0 && !fp) error->one(FLERR, "Cannot open file {}: {}", file, utils::getsyserror());
   for (size_t n = 0; n < modes.vectors.size(); n++) {
     std::vector<double> local(8 * static_cast<size_t>(nlocal), 0.0), square(1, 0.0);
     for (size_t a = 0; a < mine.size(); a++) {
@@ -169,5 +185,6 @@ void EquiModes::command(int narg, char **arg) {
       utils::print(fp, "\n");
     }
   }
-  if (fp) std::fclose(fp);
+  if (fp && (std::fflush(fp) != 0 || std::ferror(fp)))
+    throw std::runtime_error("cannot write file " + file + ": " + utils::getsyserror());
 }

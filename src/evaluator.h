@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The interface between the pair style and an evaluation of the model (ModelKokkos, or TorchModel as the reference).
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H
@@ -73,7 +74,7 @@ struct EvaluationResult {
   int64_t num_edges = 0;
 };
 
-// Two atoms closer than MIN_DISTANCE, or a result that is not finite. Atom indices (-1: not known).
+// Two atoms closer than MIN_DISTANCE, a position or a result that is not finite. Atom indices (-1: not known).
 class EvaluationError : public std::runtime_error {
  public:
   EvaluationError(const std::string &what, int atom_i, int atom_j, double distance)
@@ -83,18 +84,26 @@ class EvaluationError : public std::runtime_error {
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
 
-// The closest pair found below MIN_DISTANCE, atom_i = -1 if none.
+// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number,
+// or an atom alone whose position is not finite. atom_i = -1 if nothing is.
 struct Collision {
   int atom_i = -1, atom_j = -1;
   double distance = 0.0;
 };
+// What the search for the closest pair takes for the distance of the last two, to find them before any other.
+constexpr double BROKEN_DISTANCE = -1.0;
 
-// Throws if there is a collision or the result is not finite.
-inline void check_evaluation(const Collision &collision, const EvaluationResult &result) {
+// Throws if there is a collision or the result is not finite. bad_atom: one whose energy, forces or virial are not
+// finite, -1 if there is none.
+inline void check_evaluation(const Collision &collision, const EvaluationResult &result, int bad_atom) {
+  if (collision.atom_i >= 0 && !(collision.distance >= 0.0))
+    throw EvaluationError("a position is not finite", collision.atom_i, collision.atom_j, NAN);
   if (collision.atom_i >= 0)
     throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
-  if (!std::isfinite(result.energy) || !std::isfinite(result.virial[0] + result.virial[1] + result.virial[2]))
-    throw EvaluationError("the energy or the virial is not finite", -1, -1, 0.0);
+  double sum = result.energy + result.energy_tangent;
+  for (double component : result.virial) sum += component;
+  if (bad_atom >= 0 || !std::isfinite(sum))
+    throw EvaluationError("an energy, a force or a virial is not finite", bad_atom, -1, 0.0);
 }
 
 // An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is
@@ -130,14 +139,16 @@ class Evaluator {
 // Model already restricted to the elements of the run. Defined in kokkos/model_kokkos.cpp.
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default. number:
-// of this process among those that share the GPUs of a machine, which it takes in turn.
-void start_kokkos(int num_threads, int number);
+// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default; never
+// more than Kokkos holds and OpenMP gives. number: of this process among those that share the GPUs of a machine, which
+// it takes in turn. Returns the number of threads; 0 where Kokkos runs already, with threads that others chose.
+int start_kokkos(int num_threads, int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
 int num_devices();               // GPUs that Kokkos sees, 0 without any
 int kokkos_device();             // the number of the GPU that Kokkos uses, -1 without any
-// Bytes: of this process's GPU what is free, without a GPU what the machine has. Kokkos has been started.
-double memory_available();
+// Bytes that one of `sharing` processes may take, more than 0: of its GPU's free memory, without a GPU of the host's
+// (host_resources.h). Kokkos has been started.
+double memory_available(int sharing);
 
 }    // namespace equi
 

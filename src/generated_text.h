@@ -1,25 +1,39 @@
+// SPDX-License-Identifier: MIT
 // Text of generated sources, made line by line.
 #ifndef EQUI_GENERATED_TEXT_H
 #define EQUI_GENERATED_TEXT_H
 
 #include <cmath>
 #include <cstdarg>
+#include <cstddef>
 #include <cstdio>
+#include <stdexcept>
 #include <string>
 #include <utility>
 
 namespace equi {
 
+// What printf would print, of any length: the sums over the harmonics of high orders are long.
+__attribute__((format(printf, 1, 0))) inline std::string formatted(const char *format, va_list arguments) {
+  va_list again;
+  va_copy(again, arguments);
+  const int length = std::vsnprintf(nullptr, 0, format, again);
+  va_end(again);
+  if (length < 0) throw std::runtime_error(std::string("cannot format '") + format + "'");
+  std::string text(static_cast<size_t>(length) + 1, '\0');    // the terminating zero needs a place
+  std::vsnprintf(text.data(), text.size(), format, arguments);
+  text.resize(static_cast<size_t>(length));
+  return text;
+}
+
 // Text with lines added in the manner of printf.
 class GeneratedText {
  public:
   __attribute__((format(printf, 2, 3))) void line(const char *format, ...) {
-    char buffer[400];
     va_list arguments;
     va_start(arguments, format);
-    std::vsnprintf(buffer, sizeof buffer, format, arguments);
+    text_ += formatted(format, arguments);
     va_end(arguments);
-    text_ += buffer;
     text_ += '\n';
   }
   void add(const std::string &more) { text_ += more; }
@@ -29,10 +43,17 @@ class GeneratedText {
   std::string text_;
 };
 
+__attribute__((format(printf, 1, 2))) inline std::string text_from(const char *format, ...) {
+  va_list arguments;
+  va_start(arguments, format);
+  std::string text = formatted(format, arguments);
+  va_end(arguments);
+  return text;
+}
+
+// With one or two numbers.
 inline std::string text_of(const char *format, int a, int b = 0) {
-  char buffer[100];
-  std::snprintf(buffer, sizeof buffer, format, a, b);
-  return buffer;
+  return text_from(format, a, b);
 }
 
 // coefficient * name, as a summand
@@ -40,9 +61,7 @@ inline std::string summand(double coefficient, const std::string &name, bool fir
   const char *sign = coefficient < 0.0 ? (first ? "-" : " - ") : (first ? "" : " + ");
   const double size = std::fabs(coefficient);
   if (size == 1.0) return sign + name;
-  char constant[60];
-  std::snprintf(constant, sizeof constant, "T(%a) * ", size);
-  return sign + (constant + name);
+  return sign + text_from("T(%a) * ", size) + name;
 }
 
 // A sum that the first of several summands starts and the others add to.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The one place where ranks appear in an evaluation: features of remote atoms.
 #ifndef EQUI_GHOST_EXCHANGE_H
 #define EQUI_GHOST_EXCHANGE_H

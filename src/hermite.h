@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Hermite interpolation within a bin.
 #ifndef EQUI_HERMITE_H
 #define EQUI_HERMITE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // EQUI_FUNCTION before a function that kernels call, on hosts and devices.
 #ifndef EQUI_HOST_DEVICE_H
 #define EQUI_HOST_DEVICE_H

@@ -1,5 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "irreps.h"
 
+#include "model_limits.h"
+#include "printable.h"
+
+#include <algorithm>
 #include <cctype>
 #include <cstdint>
 #include <stdexcept>
@@ -8,21 +13,21 @@ namespace equi {
 
 namespace {
 
-// Larger features than this are a damaged text rather than a model; the bound keeps all offsets inside int.
-constexpr int64_t MAX_DIM = int64_t(1) << 24;
+// Texts come from files: messages show the beginning of a long one.
+constexpr size_t SHOWN = 60;
 
 [[noreturn]] void bad_part(const std::string &text, const std::string &part, const std::string &why) {
-  throw std::invalid_argument("irreps \"" + text + "\": part \"" + part + "\" " + why);
+  throw std::invalid_argument("irreps \"" + printable(text, SHOWN) + "\": part \"" + printable(part, SHOWN) + "\" " +
+                              why);
 }
 
-// Digits of part from pos on; -1 if there is none or the number is out of range.
+// Digits of part from pos on; -1 if there is none. What is larger than any bound comes back as one more than the
+// largest.
 int64_t parse_digits(const std::string &part, size_t &pos) {
   if (pos >= part.size() || !std::isdigit(static_cast<unsigned char>(part[pos]))) return -1;
   int64_t value = 0;
-  for (; pos < part.size() && std::isdigit(static_cast<unsigned char>(part[pos])); ++pos) {
-    value = 10 * value + (part[pos] - '0');
-    if (value > MAX_DIM) return -1;
-  }
+  for (; pos < part.size() && std::isdigit(static_cast<unsigned char>(part[pos])); ++pos)
+    value = std::min(10 * value + (part[pos] - '0'), MAX_COMPONENTS + 1);
   return value;
 }
 
@@ -64,7 +69,11 @@ Irreps Irreps::parse(const std::string &text) {
     block.irrep.p = part[pos] == 'e' ? 1 : -1;
 
     dim += int64_t(block.mul) * block.irrep.dim();
-    if (dim > MAX_DIM) bad_part(text, part, "makes the feature too large");
+    if (block.mul > MAX_CHANNELS) bad_part(text, part, "has more than " + std::to_string(MAX_CHANNELS) + " channels");
+    if (dim > MAX_COMPONENTS)
+      bad_part(text, part, "makes the feature larger than " + std::to_string(MAX_COMPONENTS) + " components");
+    if (blocks.size() == MAX_BLOCKS)
+      bad_part(text, part, "is one of more than " + std::to_string(MAX_BLOCKS) + " blocks");
     blocks.push_back(block);
   }
   return Irreps(std::move(blocks));

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Irreducible representations of O(3) and lists of them.
 //
 // The conventions of the whole project, those of e3nn >= 0.5, are stated here once:

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A number with its derivatives along one variable, up to the third: formulas written once give value and derivatives.
 // Private to functions of distances, which are sums, products and compositions of few elementary ones.
 #ifndef EQUI_JET_H

@@ -1,11 +1,106 @@
+// SPDX-License-Identifier: MIT
 #include "json_field.h"
 
 #include "model_file.h"
+#include "model_limits.h"
+#include "printable.h"
 
 #include <cmath>
-#include <cstring>
+#include <utility>
+#include <vector>
 
 namespace equi {
+
+namespace {
+
+constexpr size_t SHOWN = 40;    // characters of a text in a message
+
+std::string text_of(double v) {
+  return nlohmann::json(v).dump();
+}
+
+// Builds a document from the parser's events. The library's own builder keeps the last of two equal keys, nests as
+// deeply as memory goes, and with a callback takes a time quadratic in the length of a list.
+class DocumentBuilder : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  using Json = nlohmann::json;
+
+  DocumentBuilder(const std::string &path, const std::string &where) : file_(path + ": " + where) {}
+  Json take() { return std::move(document_); }
+
+  bool null() override { return add(nullptr); }
+  bool boolean(bool v) override { return add(v); }
+  bool number_integer(number_integer_t v) override { return add(v); }
+  bool number_unsigned(number_unsigned_t v) override { return add(v); }
+  bool number_float(number_float_t v, const string_t &) override { return add(v); }
+  bool string(string_t &v) override { return add(std::move(v)); }
+  bool binary(binary_t &) override { return false; }    // not in texts
+  bool start_object(std::size_t) override { return start(Json::object()); }
+  bool start_array(std::size_t) override { return start(Json::array()); }
+  bool key(string_t &key) override {
+    levels_.back().key = key;
+    if (levels_.back().value->contains(key)) refuse("each key of an object once, found " + place() + " again");
+    return true;
+  }
+  bool end_object() override { return end(); }
+  bool end_array() override { return end(); }
+  bool parse_error(std::size_t, const std::string &, const nlohmann::detail::exception &e) override {
+    refuse("valid JSON, found: " + printable(e.what(), 200));
+  }
+
+ private:
+  // An array or object that is not complete, and the key of its last value.
+  struct Level {
+    Json *value;
+    std::string key;
+  };
+  std::string file_;
+  Json document_;
+  std::vector<Level> levels_;
+
+  Json &put(Json &&value) {
+    if (levels_.empty()) return document_ = std::move(value);
+    Json &parent = *levels_.back().value;
+    if (parent.is_object()) return parent[levels_.back().key] = std::move(value);
+    parent.push_back(std::move(value));
+    return parent.back();
+  }
+  bool add(Json &&value) {
+    put(std::move(value));
+    return true;
+  }
+  bool start(Json &&value) {
+    if (levels_.size() == MAX_NESTING)
+      refuse("arrays and objects nested " + std::to_string(MAX_NESTING) + " deep at most, found more at " + place());
+    Json &added = put(std::move(value));    // stays where it is until it is complete
+    levels_.push_back({&added, ""});
+    return true;
+  }
+  bool end() {
+    levels_.pop_back();
+    return true;
+  }
+
+  // "layers[3].radial": where the last value stands.
+  std::string place() const {
+    std::string place;
+    for (const Level &level : levels_)
+      place += level.value->is_array() ? "[" + std::to_string(level.value->size() - !level.value->empty()) + "]"
+                                       : (place.empty() ? "" : ".") + printable(level.key, SHOWN);
+    return place;
+  }
+  [[noreturn]] void refuse(const std::string &expected) const {
+    throw ModelFileError(file_ + ": expected " + expected);
+  }
+};
+
+}    // namespace
+
+nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where) {
+  DocumentBuilder builder(path, where);
+  nlohmann::json::sax_parse(text, text + length, &builder);
+  return builder.take();
+}
 
 void JsonField::fail(const std::string &expected, const std::string &found) const {
   refuse("expected " + expected + ", found " + found);
@@ -44,6 +139,13 @@ size_t JsonField::size(size_t expected, const char *of_what) const {
   return expected;
 }
 
+size_t JsonField::size_between(size_t least, size_t most, const char *of_what) const {
+  if (size() < least || size() > most)
+    fail("an array of " + std::to_string(least) + " to " + std::to_string(most) + " " + of_what,
+         std::to_string(value_->size()));
+  return value_->size();
+}
+
 const std::string &JsonField::text() const {
   if (!value_->is_string()) fail("a string");
   return value_->get_ref<const std::string &>();
@@ -52,7 +154,13 @@ const std::string &JsonField::text() const {
 double JsonField::number() const {
   if (!value_->is_number()) fail("a number");
   const double v = value_->get<double>();
-  if (!std::isfinite(v)) fail("a finite number", "one that is not");
+  if (!(std::fabs(v) <= MAX_MAGNITUDE)) fail("a number of a magnitude up to " + text_of(MAX_MAGNITUDE));
+  return v;
+}
+
+double JsonField::number(double lowest, double highest) const {
+  const double v = number();
+  if (!(v >= lowest && v <= highest)) fail("a number from " + text_of(lowest) + " to " + text_of(highest));
   return v;
 }
 
@@ -75,7 +183,7 @@ void JsonField::object() const {
   if (!value_->is_object()) fail("an object");
 }
 
-void JsonField::only_keys(std::initializer_list<const char *> keys) const {
+void JsonField::only_keys(const std::vector<const char *> &keys) const {
   object();
   for (const auto &item : value_->items()) {
     bool is_known = false;
@@ -84,7 +192,7 @@ void JsonField::only_keys(std::initializer_list<const char *> keys) const {
       is_known = is_known || item.key() == key;
       known += (known.empty() ? "" : ", ") + std::string(key);
     }
-    if (!is_known) fail("only the fields " + known, "\"" + item.key().substr(0, 40) + "\"");
+    if (!is_known) fail("only the fields " + known, "\"" + printable(item.key(), SHOWN) + "\"");
   }
 }
 
@@ -93,8 +201,7 @@ std::string JsonField::describe() const {
   if (value_->is_array()) return "an array of " + std::to_string(value_->size());
   if (value_->is_object()) return "an object";
   if (value_->is_string()) {
-    const std::string &s = value_->get_ref<const std::string &>();
-    return "\"" + s.substr(0, 40) + (s.size() > 40 ? "..." : "") + "\"";
+    return "\"" + printable(value_->get_ref<const std::string &>(), SHOWN) + "\"";
   }
   return value_->dump();
 }

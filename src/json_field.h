@@ -1,13 +1,18 @@
+// SPDX-License-Identifier: MIT
 // A JSON value that knows where it stands, so that every refusal names file, field, what was expected and what was
 // found. Private to the readers of model files.
 #ifndef EQUI_JSON_FIELD_H
 #define EQUI_JSON_FIELD_H
 
-#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 namespace equi {
+
+// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for what is no JSON, for a key
+// that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
+nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where);
 
 class JsonField {
  public:
@@ -34,14 +39,16 @@ class JsonField {
   JsonField operator[](size_t i) const;
   size_t size() const;    // refuses what is not an array
   size_t size(size_t expected, const char *of_what) const;
+  size_t size_between(size_t least, size_t most, const char *of_what) const;
 
   const std::string &text() const;
-  double number() const;    // finite
+  double number() const;    // of a magnitude that float32 holds
+  double number(double lowest, double highest) const;
   int integer(int lowest, int highest) const;
   bool boolean() const;
   // Refuses other types, and keys that are not in the list: a misspelt option would change the model silently.
   void object() const;
-  void only_keys(std::initializer_list<const char *> keys) const;
+  void only_keys(const std::vector<const char *> &keys) const;
 
   std::string describe() const;    // short, for messages
 

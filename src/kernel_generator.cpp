@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "kernel_generator.h"
 
 #include "contraction_generator.h"

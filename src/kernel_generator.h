@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes the convolution kernels of a unit as straight-line C++: what a UnitSchedule lists, one statement per product,
 // with the couplings as constants. The text includes kokkos/host_simd.h and nothing else, and is generic in the type,
 // the number of channels and the instruction set (EQUI_ISA, EQUI_SIMD_BYTES).

@@ -1,9 +1,12 @@
+// SPDX-License-Identifier: MIT
 #include "kernel_schedule.h"
 
 #include "coupling.h"
 
 #include <algorithm>
+#include <cctype>
 #include <cmath>
+#include <sstream>
 #include <stdexcept>
 
 namespace equi {
@@ -84,23 +87,47 @@ std::string UnitShape::key() const {
   return key;
 }
 
+UnitShape UnitShape::of_key(const std::string &key) {
+  const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
+  UnitShape shape;
+  const bool is_uvw = key.rfind("uvw_", 0) == 0;
+  if (is_uvw) shape.connection = Connection::uvw;
+  std::istringstream parts(is_uvw ? key.substr(4) : key);
+  std::string part;
+  for (int n = 0; std::getline(parts, part, '_'); ++n) {
+    for (char c : part)
+      if (!std::isdigit(static_cast<unsigned char>(c))) fail();
+    if (part.size() != (n == 0 ? 1u : 2u)) fail();
+    if (n == 0)
+      shape.l1 = part[0] - '0';
+    else
+      shape.paths.push_back({part[0] - '0', part[1] - '0'});
+  }
+  if (shape.key() != key || shape.paths.empty() || (is_uvw && shape.paths.size() > 1)) fail();
+  return shape;
+}
+
 std::vector<ProductUnit> units_of(const TensorProduct &product) {
   std::vector<ProductUnit> units;
   const auto orders = [&](int q) {
     return UnitShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
   };
+  const auto add = [&](int block, Connection connection, const std::vector<int> &paths) {
+    ProductUnit &unit = units.emplace_back();
+    unit.block = block;
+    unit.shape.l1 = product.irreps_in[block].irrep.l;
+    unit.shape.connection = connection;
+    for (int q : paths) unit.shape.paths.push_back(orders(q));
+    unit.paths = paths;
+  };
   for (int block = 0; block < product.irreps_in.size(); ++block) {
-    const int l1 = product.irreps_in[block].irrep.l;
     std::vector<int> uvu, uvw;
     for (size_t q = 0; q < product.paths.size(); ++q)
       if (product.paths[q].in == block)
         (product.paths[q].connection == Connection::uvw ? uvw : uvu).push_back(static_cast<int>(q));
     std::stable_sort(uvu.begin(), uvu.end(), [&](int a, int b) { return orders(a) < orders(b); });
-    if (!uvu.empty()) {
-      units.push_back({block, {l1, {}}, uvu});
-      for (int q : uvu) units.back().shape.paths.push_back(orders(q));
-    }
-    for (int q : uvw) units.push_back({block, {l1, {orders(q)}, Connection::uvw}, {q}});
+    if (!uvu.empty()) add(block, Connection::uvu, uvu);
+    for (int q : uvw) add(block, Connection::uvw, {q});
   }
   return units;
 }

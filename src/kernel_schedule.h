@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
 // and by the generator, which writes the same steps out as code.
 //
@@ -36,6 +37,8 @@ struct UnitShape {
 
   // "1_01_10_11": l1, then l2 and l3 of each path; "uvw_1_11". Empty if an order above 9 has no digit.
   std::string key() const;
+  // The shape with this key. Throws std::invalid_argument for another text.
+  static UnitShape of_key(const std::string &key);
 };
 
 // A unit of a tensor product and the order in which its paths (indices into product.paths) stand in it.

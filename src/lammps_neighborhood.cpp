@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -9,8 +10,6 @@
 #include "lammps_neighborhood.h"
 
 #include "atom.h"
-
-#include <sched.h>
 
 #include <algorithm>
 #include <cstdlib>
@@ -119,18 +118,20 @@ class NodeComm {
 
 }    // namespace
 
-int threads_per_rank(MPI_Comm world, int partitions) {
+ThreadPlan threads_per_rank(MPI_Comm world, int partitions) {
   NodeComm node(world);
   // A launcher may have bound each rank to cores of its own, so the node's cores are those that any of its ranks may
-  // use.
-  cpu_set_t mine, all;
-  CPU_ZERO(&mine);
-  sched_getaffinity(0, sizeof mine, &mine);
-  MPI_Allreduce(&mine, &all, sizeof mine, MPI_BYTE, MPI_BOR, node.comm());
-  const char *wish = std::getenv("OMP_NUM_THREADS");
-  if (wish && std::atoi(wish) > 0) return std::atoi(wish);
-  const int share = CPU_COUNT(&all) / (node.size() * std::max(1, partitions));
-  return std::clamp(share, 1, std::max(1, CPU_COUNT(&mine)));
+  // use. Masks are of one length on a node, unless a rank could not read its own.
+  std::vector<unsigned char> mine = affinity_mask();
+  const int own_cores = count_cores(mine);
+  int length = static_cast<int>(mine.size());
+  MPI_Allreduce(MPI_IN_PLACE, &length, 1, MPI_INT, MPI_MAX, node.comm());
+  mine.resize(length, 0);
+  std::vector<unsigned char> all(length, 0);
+  MPI_Allreduce(mine.data(), all.data(), length, MPI_BYTE, MPI_BOR, node.comm());
+  const double cores = std::min<double>(count_cores(all), core_quota());
+  return plan_threads(std::getenv("OMP_NUM_THREADS"), static_cast<int>(cores), own_cores,
+                      node.size() * std::max(1, partitions));
 }
 
 NodePlace node_place(MPI_Comm world) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -11,6 +12,7 @@
 #ifndef EQUI_LAMMPS_NEIGHBORHOOD_H
 #define EQUI_LAMMPS_NEIGHBORHOOD_H
 
+#include "host_resources.h"
 #include "neighbor_graph.h"
 
 #include <mpi.h>
@@ -43,7 +45,7 @@ void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const
 
 // Threads for this rank: OMP_NUM_THREADS if set, else the cores that the ranks of this node may use, divided by their
 // number. partitions: how many worlds share the node. Collective over world.
-int threads_per_rank(MPI_Comm world, int partitions);
+ThreadPlan threads_per_rank(MPI_Comm world, int partitions);
 
 // Which of the ranks of its node this one is. Collective over world.
 struct NodePlace {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The plugin interface of LAMMPS (its package PLUGIN). Binary distributions of LAMMPS do not always install
 // lammpsplugin.h, so the few types that a plugin shares with its host are declared here. They have been stable since
 // LAMMPS 10Mar2021.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "lattice_translations.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Translations of a crystal that map its atoms onto themselves.
 #ifndef EQUI_LATTICE_TRANSLATIONS_H
 #define EQUI_LATTICE_TRANSLATIONS_H

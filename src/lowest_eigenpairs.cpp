@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Block Lanczos with full orthogonalisation and thick restarts: the basis grows by the residuals of the wanted Ritz
 // vectors, and shrinks to the lowest of these when it is full. Blocks find equal eigenvalues.
 #include "lowest_eigenpairs.h"

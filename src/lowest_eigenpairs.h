@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The lowest eigenvalues of a symmetric matrix that is known by its products with vectors, split among ranks.
 #ifndef EQUI_LOWEST_EIGENPAIRS_H
 #define EQUI_LOWEST_EIGENPAIRS_H

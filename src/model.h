@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // A potential as an ordered list of layers: what is to be computed, independent of how and where. Filled by the reader
 // (model_file.h) with all normalisation constants folded in, in float64. The meaning of every layer is stated in
 // doc/model_file.rst.
@@ -95,6 +96,7 @@ struct ReferenceStructure {
 };
 
 struct Model {
+  // Texts of the file are printable (printable.h).
   std::string file;    // where it was read from, for messages
   std::string framework, framework_version, architecture;
   std::vector<std::string> elements;    // index = species
@@ -106,6 +108,7 @@ struct Model {
   std::vector<Layer> layers;
   std::map<std::string, std::string> provenance;
   std::vector<ReferenceStructure> self_check;
+  std::vector<std::string> notes;    // of the reader, for the user: lines without indentation
 
   int num_species() const { return static_cast<int>(elements.size()); }
   int species(const std::string &symbol) const;    // -1 if the model does not know it

@@ -1,15 +1,22 @@
+// SPDX-License-Identifier: MIT
 // From the container's document to a Model. Every number is checked before it is used as an index or a size.
 #include "model_file.h"
 
+#include "data_hash.h"
 #include "json_field.h"
+#include "model_limits.h"
+#include "neighbor_graph.h"
 #include "safetensors.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
+#include <map>
+#include <new>
 #include <set>
-#include <sstream>
 #include <utility>
 
 namespace equi {
@@ -21,8 +28,9 @@ constexpr int MAX_POWER = 16;
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
 constexpr int MAX_EXPONENTIALS = 64;
 constexpr double MAX_TRANSFORM_POWER = 32.0;
-// Bounds of what a small file can make the reader allocate, through tensors used many times or products of matrices.
-constexpr size_t MAX_NUMBERS = size_t(1) << 28;
+constexpr int64_t ANY = -1;      // in the expected shape of a tensor: any positive length
+constexpr size_t SHOWN = 40;     // characters of a name in a message
+constexpr size_t KEPT = 1000;    // of a text that describes the model
 
 const char *const SYMBOLS =
     " H He Li Be B C N O F Ne Na Mg Al Si P S Cl Ar K Ca Sc Ti V Cr Mn Fe Co Ni Cu Zn Ga Ge As Se Br Kr Rb Sr Y Zr Nb "
@@ -41,14 +49,40 @@ bool has_parity(Activation a) {
   return a == Activation::identity || a == Activation::tanh || a == Activation::abs;
 }
 
+// Channels of a run of blocks of one irrep, which lie side by side in memory (kokkos/feature_layout.h).
+struct BlockRun {
+  Irrep irrep;
+  int64_t channels = 0;
+};
+
+int64_t padded_channels(const IrrepBlock &block) {
+  return (int64_t(block.mul) + PADDED_CHANNELS - 1) / PADDED_CHANNELS * PADDED_CHANNELS;
+}
+
+// The runs, and for each block the number of its run.
+std::vector<BlockRun> block_runs(const Irreps &irreps, std::vector<int> &run_of_block) {
+  std::vector<BlockRun> runs;
+  for (const IrrepBlock &block : irreps) {
+    if (runs.empty() || runs.back().irrep != block.irrep) runs.push_back({block.irrep, 0});
+    runs.back().channels += padded_channels(block);
+    run_of_block.push_back(static_cast<int>(runs.size()) - 1);
+  }
+  return runs;
+}
+
 class Reader {
  public:
-  Reader(const SafetensorsFile &container, const std::string &path) : container_(container) { model_.file = path; }
+  Reader(const SafetensorsFile &container, const std::string &path)
+      : container_(container),
+        most_read_(TENSOR_BASE + TENSOR_MULTIPLE * static_cast<int64_t>(container.data_bytes / sizeof(float))),
+        most_laid_out_(LAYOUT_BASE + LAYOUT_MULTIPLE * static_cast<int64_t>(container.data_bytes / sizeof(float))) {
+    model_.file = printable(path, KEPT);
+  }
 
   Model read(const JsonField &document) {
     read_head(document);
     const JsonField layers = document["layers"];
-    if (layers.size() == 0) layers.fail("at least one layer");
+    layers.size_between(1, MAX_LAYERS, "layers");
     for (size_t i = 0; i < layers.size(); ++i) {
       if (has_scale_shift_ && layers[i]["type"].text() != "pair_repulsion")
         layers[i].fail("no layer but pair_repulsion after scale_shift", layers[i]["type"].describe());
@@ -57,7 +91,7 @@ class Reader {
     if (!has_readout_) layers.fail("a readout layer", "none");
     for (const auto &[name, tensor] : container_.tensors)
       if (!used_.count(name))
-        throw ModelFileError(model_.file + ": tensor " + name +
+        throw ModelFileError(model_.file + ": tensor " + printable(name, SHOWN) +
                              ": expected only tensors that a layer uses, found this one");
     if (document.has("self_check")) read_self_check(document["self_check"]);
     return std::move(model_);
@@ -68,9 +102,14 @@ class Reader {
   Model model_;
   RadialBasis basis_;
   bool edge_parity_ = false, has_readout_ = false, has_scale_shift_ = false;
-  std::set<std::string> used_;         // tensors
-  size_t num_numbers_ = 0;             // read so far, with repetition
-  std::vector<bool> has_been_read_;    // per feature
+  std::set<std::string> used_;            // tensors
+  std::map<std::string, int> feature_;    // by name
+  std::vector<bool> has_been_read_;       // per feature
+  // What has been taken so far of what is bounded, with repetition.
+  int64_t num_read_ = 0, num_laid_out_ = 0;    // numbers of tensors; of matrices in the layout of kernels
+  const int64_t most_read_, most_laid_out_;
+  int64_t num_components_ = 0, num_weights_ = 0;    // of all features, of all convolutions
+  double num_structure_pairs_ = 0.0;
 
   // ---- head ----
 
@@ -81,12 +120,25 @@ class Reader {
     if (version.integer(1, INT32_MAX) > MODEL_FORMAT_VERSION)
       version.fail("at most " + std::to_string(MODEL_FORMAT_VERSION),
                    version.describe() + ": the file is newer than this program");
-    model_.framework = d["framework"]["name"].text();
-    model_.framework_version = d["framework"]["version"].text();
-    model_.architecture = d["architecture"].text();
+    const bool has_hash = version.integer(1, MODEL_FORMAT_VERSION) >= FIRST_VERSION_WITH_HASH;
+    std::vector<const char *> keys = {"format",     "format_version", "framework",   "architecture", "elements",
+                                      "cutoff",     "lmax_edge",      "edge_parity", "radial_basis", "layers",
+                                      "provenance", "units",          "self_check"};
+    if (has_hash) keys.push_back("data_hash");
+    d.only_keys(keys);
+    if (has_hash)
+      check_hash(d["data_hash"]);
+    else
+      model_.notes.push_back("the model file is of format version " + version.describe() +
+                             ", without a hash of its data: a damaged number would not be noticed");
+    const JsonField framework = d["framework"];
+    framework.only_keys({"name", "version"});
+    model_.framework = shown_text(framework["name"]);
+    model_.framework_version = shown_text(framework["version"]);
+    model_.architecture = shown_text(d["architecture"]);
 
     const JsonField elements = d["elements"];
-    if (elements.size() == 0) elements.fail("at least one chemical symbol");
+    elements.size_between(1, MAX_ELEMENTS, "chemical symbols");
     for (size_t i = 0; i < elements.size(); ++i) {
       const std::string &symbol = elements[i].text();
       if (!is_chemical_symbol(symbol)) elements[i].fail("a chemical symbol");
@@ -94,28 +146,43 @@ class Reader {
       model_.elements.push_back(symbol);
     }
 
-    model_.cutoff = d["cutoff"].number();
-    if (!(model_.cutoff > 0.0)) d["cutoff"].fail("a positive length");
+    model_.cutoff = d["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
     model_.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
     edge_parity_ = d["edge_parity"].boolean();
 
     const JsonField units = d["units"];
+    units.only_keys({"energy", "length"});
     if (units["energy"].text() != "eV") units["energy"].fail("\"eV\"");
     if (units["length"].text() != "Angstrom") units["length"].fail("\"Angstrom\"");
 
     const JsonField provenance = d["provenance"];
     provenance.object();
-    for (const auto &item : provenance.json().items())
-      model_.provenance[item.key()] = JsonField(item.value(), model_.file, "provenance." + item.key()).text();
+    if (provenance.json().size() > MAX_PROVENANCE)
+      provenance.fail("at most " + std::to_string(MAX_PROVENANCE) + " entries",
+                      std::to_string(provenance.json().size()));
+    for (const auto &item : provenance.json().items()) {
+      const std::string key = printable(item.key(), SHOWN);
+      model_.provenance[key] = shown_text(JsonField(item.value(), model_.file, "provenance." + key));
+    }
 
     read_radial_basis(d["radial_basis"]);
   }
 
+  void check_hash(const JsonField &field) {
+    const std::string found = data_hash(container_.data, container_.data_bytes);
+    if (field.text() != found)
+      field.fail("data with the hash that the file states, " + field.describe(),
+                 "data with \"" + found + "\" (a damaged file)");
+  }
+
+  static std::string shown_text(const JsonField &field) { return printable(field.text(), KEPT); }
+
   void read_radial_basis(const JsonField &b) {
     const std::string &kind = b["kind"].text();
     const auto several = [&](const char *key, std::vector<double> &values) {
-      values = tensor(b[key], {-1}, 1.0);
-      if (values.empty()) b[key].fail("at least one number", "none");
+      values = tensor(b[key], {ANY}, 1.0);
+      if (values.size() > MAX_FUNCTIONS)
+        b[key].fail("at most " + std::to_string(MAX_FUNCTIONS) + " numbers", std::to_string(values.size()));
     };
     if (kind == "bessel") {
       b.only_keys({"kind", "wave_numbers", "prefactor", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
@@ -126,7 +193,7 @@ class Reader {
       b.only_keys({"kind", "centres", "width", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
       basis_.kind = RadialBasis::Kind::gaussian;
       several("centres", basis_.centres);
-      basis_.width = positive(b["width"]);
+      basis_.width = b["width"].number(MIN_LENGTH, MAX_LENGTH);
     } else if (kind == "chebyshev") {
       b.only_keys({"kind", "size", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
       basis_.kind = RadialBasis::Kind::chebyshev;
@@ -138,14 +205,17 @@ class Reader {
     basis_.apply_cutoff = !b.has("apply_cutoff") || b["apply_cutoff"].boolean();
     read_cutoff_function(b["cutoff_function"]);
     if (b.has("transform")) read_transform(b["transform"]);
+    // The distance is mapped to numbers from 0 to 1 by the transform "agnesi", else to about itself.
+    const double largest = basis_.transform == RadialBasis::Transform::agnesi ? 1.0 : model_.cutoff;
+    for (double k : basis_.wave_numbers)
+      if (!(std::fabs(k) * largest <= MAX_PHASE))
+        b["wave_numbers"].fail("magnitudes of at most " + text_of(MAX_PHASE / largest), text_of(k));
     if (!b.has("cutoffs")) return;
     const JsonField cutoffs = b["cutoffs"];
     if (b.has("transform")) cutoffs.fail("no cutoffs of pairs together with a transform", "both");
     if (basis_.cutoff_kind == RadialBasis::Cutoff::xplor)
       cutoffs.fail("no cutoffs of pairs together with xplor", "both");
-    basis_.pair_cutoff = positive_pairs(cutoffs);
-    for (double c : basis_.pair_cutoff.data)
-      if (c > model_.cutoff) cutoffs.fail("cutoffs of at most " + std::to_string(model_.cutoff), std::to_string(c));
+    basis_.pair_cutoff = pairs_between(cutoffs, MIN_CUTOFF, model_.cutoff);
     model_.pair_cutoff = basis_.pair_cutoff;
   }
 
@@ -176,11 +246,11 @@ class Reader {
     } else if (kind == "soft") {
       t.only_keys({"kind", "r0", "alpha"});
       basis_.transform = RadialBasis::Transform::soft;
-      basis_.soft_alpha = t["alpha"].number();
+      basis_.soft_alpha = t["alpha"].number(-MAX_STEEPNESS, MAX_STEEPNESS);
     } else {
       t["kind"].fail("\"agnesi\" or \"soft\"");
     }
-    basis_.pair_r0 = positive_pairs(t["r0"]);
+    basis_.pair_r0 = pairs_between(t["r0"], MIN_LENGTH, MAX_LENGTH);
   }
 
   // ---- numbers ----
@@ -205,8 +275,7 @@ class Reader {
   }
 
   static std::vector<double> numbers(const JsonField &field) {
-    const size_t num = field.size();
-    if (num < 1 || num > MAX_EXPONENTIALS) field.fail("an array of 1 to " + std::to_string(MAX_EXPONENTIALS));
+    const size_t num = field.size_between(1, MAX_EXPONENTIALS, "numbers");
     std::vector<double> values;
     for (size_t k = 0; k < num; ++k) values.push_back(field[k].number());
     return values;
@@ -214,8 +283,8 @@ class Reader {
 
   // ---- tensors ----
 
-  // Values of the tensor that `field` names, times scale. -1 in shape: any length.
-  std::vector<double> tensor(const JsonField &field, const std::vector<int> &shape, double scale) {
+  // Values of the tensor that `field` names, times scale.
+  std::vector<double> tensor(const JsonField &field, const std::vector<int64_t> &shape, double scale) {
     const std::string &name = field.text();
     const auto it = container_.tensors.find(name);
     if (it == container_.tensors.end()) field.fail("the name of a tensor in the file", field.describe());
@@ -223,21 +292,42 @@ class Reader {
     bool fits = t.shape.size() == shape.size();
     std::string expected;
     for (size_t d = 0; d < shape.size(); ++d) {
-      expected += (d ? ", " : "") + (shape[d] < 0 ? std::string("n") : std::to_string(shape[d]));
-      fits = fits && (shape[d] < 0 || t.shape[d] == shape[d]);
+      expected += (d ? ", " : "") + (shape[d] == ANY ? std::string("n") : std::to_string(shape[d]));
+      fits = fits && (shape[d] == ANY ? t.shape[d] > 0 : t.shape[d] == shape[d]);
     }
-    if (!fits) field.fail("tensor " + name + " of shape [" + expected + "]", t.shape_text());
-    num_numbers_ += static_cast<size_t>(t.size());
-    if (num_numbers_ > MAX_NUMBERS)
-      field.fail("a model of at most " + std::to_string(MAX_NUMBERS) + " numbers", "more");
+    if (!fits) field.fail("tensor " + printable(name, SHOWN) + " of shape [" + expected + "]", t.shape_text());
+    num_read_ += t.size();
+    if (num_read_ > most_read_)
+      field.fail("tensors that the model reads a few times at most, " + std::to_string(most_read_) + " numbers in all",
+                 "more");
     used_.insert(name);
     std::vector<double> values = t.values();
     for (size_t i = 0; i < values.size(); ++i) {
       values[i] *= scale;
-      if (!std::isfinite(values[i]))
-        field.fail("finite numbers in tensor " + name, std::to_string(values[i]) + " at index " + std::to_string(i));
+      if (!(std::fabs(values[i]) <= MAX_MAGNITUDE))
+        field.fail(
+            "finite numbers of magnitudes up to " + text_of(MAX_MAGNITUDE) + " in tensor " + printable(name, SHOWN),
+            text_of(values[i]) + " at index " + std::to_string(i));
     }
     return values;
+  }
+  int64_t length(const JsonField &field, size_t dimension) const {
+    return container_.tensors.at(field.text()).shape[dimension];
+  }
+
+  // Counts numbers that an evaluation will hold for a field beside those that are read.
+  void lay_out(const JsonField &field, int64_t numbers) {
+    num_laid_out_ += numbers;
+    if (num_laid_out_ > most_laid_out_)
+      field.fail("a model whose matrices have at most " + std::to_string(most_laid_out_) +
+                     " numbers in the layout of the kernels",
+                 "more");
+  }
+
+  static std::string text_of(double v) {
+    char text[32];
+    std::snprintf(text, sizeof text, "%.10g", v);
+    return text;
   }
 
   Matrix matrix(const JsonField &field, int rows, int cols, double scale) {
@@ -247,10 +337,13 @@ class Reader {
   // [species of the receiver, species of the sender].
   Matrix pairs(const JsonField &field) { return matrix(field, model_.num_species(), model_.num_species(), 1.0); }
 
-  Matrix positive_pairs(const JsonField &field) {
+  Matrix pairs_between(const JsonField &field, double lowest, double highest) {
     Matrix m = pairs(field);
     for (double v : m.data)
-      if (!(v > 0.0)) field.fail("positive numbers in tensor " + field.text(), std::to_string(v));
+      if (!(v >= lowest && v <= highest))
+        field.fail("numbers from " + text_of(lowest) + " to " + text_of(highest) + " in tensor " +
+                       printable(field.text(), SHOWN),
+                   text_of(v));
     return m;
   }
 
@@ -268,9 +361,8 @@ class Reader {
   }
 
   int find_feature(const std::string &name) const {
-    for (size_t i = 0; i < model_.feature_names.size(); ++i)
-      if (model_.feature_names[i] == name) return static_cast<int>(i);
-    return -1;
+    const auto found = feature_.find(name);
+    return found == feature_.end() ? -1 : found->second;
   }
 
   int input_feature(const JsonField &layer) {
@@ -294,10 +386,17 @@ class Reader {
     const JsonField name = layer["output"];
     if (name.text().empty()) name.fail("the name of a feature");
     if (find_feature(name.text()) >= 0) name.fail("a feature that no earlier layer writes");
-    model_.feature_names.push_back(name.text());
-    model_.features.push_back(irreps(layer[irreps_key]));
+    const JsonField text = layer[irreps_key];
+    model_.features.push_back(irreps(text));
+    for (const IrrepBlock &block : model_.features.back())
+      num_components_ += padded_channels(block) * block.irrep.dim();
+    if (num_components_ > MAX_ALL_COMPONENTS)
+      text.fail("features of at most " + std::to_string(MAX_ALL_COMPONENTS) + " components in all", "more");
+    const int number = static_cast<int>(feature_.size());
+    feature_[name.text()] = number;
+    model_.feature_names.push_back(printable(name.text(), SHOWN));
     has_been_read_.push_back(false);
-    return static_cast<int>(model_.features.size()) - 1;
+    return number;
   }
 
   int accumulated_feature(const JsonField &layer) {
@@ -358,7 +457,9 @@ class Reader {
     const Irreps in = model_.features[linear.input], out = model_.features[linear.output];
 
     const JsonField blocks = layer["blocks"];
-    std::set<std::pair<int, int>> pairs;
+    std::set<std::pair<int, int>> pairs, run_pairs;
+    std::vector<int> run_in, run_out;
+    const std::vector<BlockRun> runs_in = block_runs(in, run_in), runs_out = block_runs(out, run_out);
     for (size_t k = 0; k < blocks.size(); ++k) {
       const JsonField b = blocks[k];
       b.only_keys({"in", "out", "weight", "scale"});
@@ -369,6 +470,11 @@ class Reader {
       if (bi.irrep != bo.irrep)
         b.fail("equal irreps in and out", Irreps({bi}).to_string() + " and " + Irreps({bo}).to_string());
       if (!pairs.emplace(block.in, block.out).second) b.fail("one entry per pair of blocks", "a second one");
+      // A matrix and its transpose connect two runs, however few of their blocks are connected.
+      const int from = run_in[block.in], to = run_out[block.out];
+      if (run_pairs.emplace(from, to).second)
+        lay_out(b,
+                2 * (linear.per_species ? model_.num_species() : 1) * runs_in[from].channels * runs_out[to].channels);
       const double scale = b["scale"].number();
       if (linear.per_species) {
         const std::vector<double> all = tensor(b["weight"], {model_.num_species(), bi.mul, bo.mul}, scale);
@@ -407,6 +513,7 @@ class Reader {
     tp.lmax_edge = model_.lmax_edge;
 
     const JsonField paths = layer["paths"];
+    paths.size_between(1, MAX_PATHS, "paths");
     std::vector<int> powers;
     bool has_power = false;
     for (size_t q = 0; q < paths.size(); ++q) {
@@ -432,6 +539,10 @@ class Reader {
       paths.refuse(e.what());
     }
 
+    num_weights_ += tp.num_weights();
+    if (num_weights_ > MAX_ALL_WEIGHTS)
+      paths.fail("convolutions with at most " + std::to_string(MAX_ALL_WEIGHTS) + " weights in all",
+                 std::to_string(num_weights_) + " up to this one");
     c.radial = radial_function(layer["radial"], tp.num_weights(), &tp.irreps_in);
     if (has_power && c.radial.reads_features())
       paths.fail("no r_power where the radial network reads a block of the input", "one");
@@ -535,6 +646,7 @@ class Reader {
       if (is_written[out]) blocks[k]["out"].fail("one entry per output block", "a second one");
       is_written[out] = true;
       const JsonField terms = blocks[k]["terms"];
+      terms.size_between(0, MAX_CONTRACTION_DEGREE, "terms");
       for (size_t t = 0; t < terms.size(); ++t) product.terms.push_back(contraction_term(terms[t], product, out));
     }
     try {
@@ -554,10 +666,9 @@ class Reader {
 
     const int num_species = model_.num_species(), mul = product.mul();
     const std::vector<double> all =
-        product.per_species ? tensor(weight, {num_species, -1, mul}, 1.0) : tensor(weight, {-1, mul}, 1.0);
+        product.per_species ? tensor(weight, {num_species, ANY, mul}, 1.0) : tensor(weight, {ANY, mul}, 1.0);
     const int num_matrices = product.per_species ? num_species : 1;
-    term.num_paths = static_cast<int>(container_.tensors.at(weight.text()).shape[product.per_species ? 1 : 0]);
-    if (term.num_paths == 0) weight.fail("at least one path", "none");
+    term.num_paths = static_cast<int>(length(weight, product.per_species ? 1 : 0));
     const size_t size = static_cast<size_t>(term.num_paths) * mul;
     for (int s = 0; s < num_matrices; ++s)
       term.weight.push_back(Matrix{term.num_paths, mul, {all.begin() + s * size, all.begin() + (s + 1) * size}});
@@ -566,14 +677,17 @@ class Reader {
     for (const IrrepBlock &b : product.irreps_in) parity.insert(parity.end(), b.irrep.dim(), b.irrep.p);
     const IrrepBlock &block = product.irreps_out[out];
     const int columns = term.degree + 3;
-    const std::vector<double> rows = tensor(coupling, {-1, columns}, 1.0);
+    const std::vector<double> rows = tensor(coupling, {ANY, columns}, 1.0);
+    // Coefficients of all channels of one species.
+    lay_out(coupling, static_cast<int64_t>(rows.size() / columns) * padded_channels(product.irreps_in[0]));
     for (size_t first = 0; first < rows.size(); first += columns) {
-      const std::string where = "in row " + std::to_string(first / columns) + " of tensor " + coupling.text();
+      const std::string where =
+          "in row " + std::to_string(first / columns) + " of tensor " + printable(coupling.text(), SHOWN);
       const auto index = [&](int column, const char *what, int num) {
         const double v = rows[first + column];
         if (!(v >= 0.0 && v < num && v == std::floor(v)))
           coupling.fail(std::string(what) + ", a whole number from 0 to " + std::to_string(num - 1) + ", " + where,
-                        std::to_string(v));
+                        text_of(v));
         return static_cast<int>(v);
       };
       ContractionEntry e;
@@ -611,14 +725,13 @@ class Reader {
     layer.only_keys({"type", "prefactor", "length", "cutoff", "p", "coefficients", "exponents"});
     PairRepulsion r;
     r.prefactor = pairs(layer["prefactor"]);
-    r.length = positive_pairs(layer["length"]);
-    r.cutoff = positive_pairs(layer["cutoff"]);
+    r.length = pairs_between(layer["length"], MIN_LENGTH, MAX_LENGTH);
+    r.cutoff = pairs_between(layer["cutoff"], MIN_LENGTH, MAX_CUTOFF);
     r.p = cutoff_power(layer["p"]);
     r.coefficients = numbers(layer["coefficients"]);
     r.exponents = numbers(layer["exponents"]);
     layer["exponents"].size(r.coefficients.size(), "exponents, one per coefficient");
-    for (size_t k = 0; k < r.exponents.size(); ++k)
-      if (r.exponents[k] < 0.0) layer["exponents"][k].fail("a number that is not negative");
+    for (size_t k = 0; k < r.exponents.size(); ++k) layer["exponents"][k].number(0.0, MAX_STEEPNESS);
     model_.layers.emplace_back(std::move(r));
   }
 
@@ -643,13 +756,13 @@ class Reader {
 
   static Connection connection(const JsonField &field) {
     const std::string name = field.text();
-    if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + name + "'");
+    if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + printable(name, SHOWN) + "'");
     return name == "uvw" ? Connection::uvw : Connection::uvu;
   }
 
   // A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
   // it at either atom.
-  RadialFunction radial_function(const JsonField &n, int num_outputs, const Irreps *input = nullptr) {
+  RadialFunction radial_function(const JsonField &n, int64_t num_outputs, const Irreps *input = nullptr) {
     n.only_keys({"weights", "scales", "biases", "activation", "activation_scale", "sender", "receiver", "norms",
                  "times_cutoff"});
     RadialFunction f;
@@ -666,10 +779,9 @@ class Reader {
         num_inputs += found.mul;
         return;
       }
-      rows.data = tensor(n[key], {model_.num_species(), -1}, 1.0);
-      if (rows.data.empty()) n[key].fail("at least one number per species", "none");
+      rows.data = tensor(n[key], {model_.num_species(), ANY}, 1.0);
       rows.rows = model_.num_species();
-      rows.cols = static_cast<int>(rows.data.size()) / rows.rows;
+      rows.cols = width_of(n[key], 1);
       num_inputs += rows.cols;
     };
     read_inputs("sender", f.sender, f.sender_block);
@@ -684,12 +796,22 @@ class Reader {
     return network(n, num_inputs, 1);
   }
 
+  // A length of a tensor that is the width of a layer of a network.
+  int width_of(const JsonField &field, size_t dimension) const {
+    const int64_t width = length(field, dimension);
+    if (width > MAX_WIDTH)
+      field.fail("a tensor with at most " + std::to_string(MAX_WIDTH) + " columns", std::to_string(width));
+    return static_cast<int>(width);
+  }
+
   // The keys that both kinds of networks have, and norms.
-  Network network(const JsonField &n, int num_inputs, int num_outputs) {
+  Network network(const JsonField &n, int num_inputs, int64_t num_outputs) {
+    if (num_inputs > MAX_WIDTH)
+      n.fail("a network with at most " + std::to_string(MAX_WIDTH) + " inputs", std::to_string(num_inputs));
     Network net;
+    net.activation = activation(n["activation"]);
     const JsonField weights = n["weights"], scales = n["scales"];
-    const size_t num = weights.size();
-    if (num == 0) weights.fail("at least one weight");
+    const size_t num = weights.size_between(1, MAX_MATRICES, "weights");
     scales.size(num, "scales, one per weight");
     if (n.has("biases")) n["biases"].size(num, "biases, one per weight");
     if (n.has("norms")) n["norms"].size(num, "norms, one per weight");
@@ -697,11 +819,11 @@ class Reader {
     int width = num_inputs;
     for (size_t k = 0; k < num; ++k) {
       const bool is_last = k + 1 == num;
-      const std::vector<double> values = tensor(weights[k], {width, is_last ? num_outputs : -1}, scales[k].number());
-      const int cols = static_cast<int>(container_.tensors.at(weights[k].text()).shape[1]);
-      if (cols == 0) weights[k].fail("a matrix with columns", "none");
-      if (size_t(num_inputs) * cols > MAX_NUMBERS) weights[k].fail("a network of moderate width", std::to_string(cols));
-      net.weights.push_back(Matrix{width, cols, values});
+      std::vector<double> values = tensor(weights[k], {width, is_last ? num_outputs : ANY}, scales[k].number());
+      const int cols = is_last ? static_cast<int>(num_outputs) : width_of(weights[k], 1);
+      // Matrices without an activation between them are multiplied into one.
+      if (net.activation == Activation::identity) lay_out(weights[k], int64_t(num_inputs) * cols);
+      net.weights.push_back(Matrix{width, cols, std::move(values)});
       width = cols;
       if (n.has("biases") && !n["biases"][k].is_null()) {
         const JsonField bias = n["biases"][k];
@@ -717,37 +839,49 @@ class Reader {
                         positive(norm["epsilon"])};
       }
     }
-    net.activation = activation(n["activation"]);
     net.activation_scale = n["activation_scale"].number();
     net.simplify();
     for (const Matrix &m : net.weights)
       for (double v : m.data)
-        if (!std::isfinite(v)) n.fail("finite products of its matrices", "one that is not");
+        if (!(std::fabs(v) <= MAX_MAGNITUDE))
+          n.fail("products of its matrices with magnitudes up to " + text_of(MAX_MAGNITUDE), text_of(v));
     return net;
   }
 
   // ---- self-check ----
 
-  static void vectors(const JsonField &field, size_t num, const char *of_what,
+  static void vectors(const JsonField &field, size_t num, const char *of_what, double largest,
                       std::vector<std::array<double, 3>> &out) {
     field.size(num, of_what);
     for (size_t i = 0; i < num; ++i) {
       field[i].size(3, "numbers");
-      out.push_back({field[i][size_t(0)].number(), field[i][1].number(), field[i][2].number()});
+      out.push_back({});
+      for (size_t d = 0; d < 3; ++d) out.back()[d] = field[i][d].number(-largest, largest);
     }
   }
 
   void read_self_check(const JsonField &list) {
+    list.size_between(0, MAX_STRUCTURES, "structures");
     for (size_t k = 0; k < list.size(); ++k) {
       const JsonField f = list[k];
+      f.only_keys({"name", "symbols", "cell", "pbc", "positions", "energy", "forces", "stress"});
       ReferenceStructure r;
-      r.name = f["name"].text();
+      r.name = printable(f["name"].text(), SHOWN);
       const JsonField symbols = f["symbols"];
-      if (symbols.size() == 0) symbols.fail("at least one atom");
+      symbols.size_between(1, MAX_STRUCTURE_ATOMS, "chemical symbols");
+      std::set<std::string> elements;
       for (size_t i = 0; i < symbols.size(); ++i) {
         if (model_.species(symbols[i].text()) < 0) symbols[i].fail("an element of the model");
         r.symbols.push_back(symbols[i].text());
+        elements.insert(r.symbols.back());
       }
+      if (elements.size() > MAX_STRUCTURE_ELEMENTS)
+        symbols.fail("at most " + std::to_string(MAX_STRUCTURE_ELEMENTS) + " elements",
+                     std::to_string(elements.size()));
+      if (static_cast<int64_t>(symbols.size()) * num_components_ > MAX_STRUCTURE_COMPONENTS)
+        symbols.fail("at most " + std::to_string(MAX_STRUCTURE_COMPONENTS / num_components_) +
+                         " atoms for a model with features of so many components",
+                     std::to_string(symbols.size()));
       const JsonField pbc = f["pbc"];
       pbc.size(3, "values");
       for (size_t d = 0; d < 3; ++d) r.periodic[d] = pbc[d].boolean();
@@ -756,13 +890,14 @@ class Reader {
       if (is_periodic && !has_cell) f.fail("a cell for a periodic structure", "none");
       if (has_cell) {
         std::vector<std::array<double, 3>> rows;
-        vectors(f["cell"], 3, "lattice vectors", rows);
+        vectors(f["cell"], 3, "lattice vectors", MAX_POSITION, rows);
         for (int a = 0; a < 3; ++a)
           for (int b = 0; b < 3; ++b) r.cell[a][b] = rows[a][b];
         check_cell(f["cell"], r);
       }
-      vectors(f["positions"], r.symbols.size(), "positions, one per atom", r.positions);
-      vectors(f["forces"], r.symbols.size(), "forces, one per atom", r.forces);
+      vectors(f["positions"], r.symbols.size(), "positions, one per atom", MAX_POSITION, r.positions);
+      check_images(f, r);
+      vectors(f["forces"], r.symbols.size(), "forces, one per atom", MAX_MAGNITUDE, r.forces);
       r.energy = f["energy"].number();
       if (f.has("stress") && !f["stress"].is_null()) {
         if (!has_cell) f["stress"].fail("no stress without a cell");
@@ -772,6 +907,18 @@ class Reader {
       }
       model_.self_check.push_back(std::move(r));
     }
+  }
+
+  void check_images(const JsonField &field, const ReferenceStructure &r) {
+    try {
+      num_structure_pairs_ += num_image_candidates(r.positions, r.cell, r.periodic, model_.cutoff);
+    } catch (const std::invalid_argument &e) {
+      field.refuse(e.what());
+    }
+    if (num_structure_pairs_ > MAX_STRUCTURE_PAIRS)
+      field.fail("structures with at most " + text_of(MAX_STRUCTURE_PAIRS) +
+                     " pairs of atoms within the cutoff, periodic images included",
+                 text_of(num_structure_pairs_) + " up to this one");
   }
 
   static void check_cell(const JsonField &field, const ReferenceStructure &r) {
@@ -788,29 +935,38 @@ class Reader {
 }    // namespace
 
 std::string read_file_bytes(const std::string &path) {
+  // Not from a folder, a pipe or a device, which have no length.
+  std::error_code status;
+  const auto size = std::filesystem::file_size(path, status);
   std::ifstream file(path, std::ios::binary);
-  if (!file)
-    throw ModelFileError(path + ": expected a model file, found none that can be opened: " + std::strerror(errno));
-  std::ostringstream bytes;
-  bytes << file.rdbuf();
-  if (file.bad() || bytes.bad())
-    throw ModelFileError(path + ": expected a readable file, found an error while reading");
-  return std::move(bytes).str();
+  if (status || !std::filesystem::is_regular_file(path, status) || !file)
+    throw ModelFileError(path + ": expected a model file, found none that can be opened: " +
+                         (status ? status.message() : std::strerror(errno)));
+  std::string bytes;
+  try {
+    bytes.resize(size);
+  } catch (const std::exception &) {
+    throw ModelFileError(path + ": expected a file that fits into memory, found " + std::to_string(size) + " bytes");
+  }
+  file.read(&bytes[0], static_cast<std::streamsize>(size));
+  if (static_cast<std::uintmax_t>(file.gcount()) != size)
+    throw ModelFileError(path + ": expected a readable file of " + std::to_string(size) +
+                         " bytes, found an error after " + std::to_string(file.gcount()));
+  return bytes;
 }
 
 Model parse_model(const std::string &bytes, const std::string &path) {
-  const SafetensorsFile container = parse_safetensors(bytes, path);
-  const auto it = container.metadata.find("equi");
-  if (it == container.metadata.end())
-    throw ModelFileError(path +
-                         ": __metadata__.equi: expected the model's description, found none (not an .equi file?)");
-  nlohmann::json document;
   try {
-    document = nlohmann::json::parse(it->second);
-  } catch (const nlohmann::json::exception &e) {
-    throw ModelFileError(path + ": __metadata__.equi: expected valid JSON, found: " + e.what());
+    const SafetensorsFile container = parse_safetensors(bytes, path);
+    const auto it = container.metadata.find("equi");
+    if (it == container.metadata.end())
+      throw ModelFileError(path +
+                           ": __metadata__.equi: expected the model's description, found none (not an .equi file?)");
+    const nlohmann::json document = parse_json(it->second.data(), it->second.size(), path, "__metadata__.equi");
+    return Reader(container, path).read(JsonField(document, path, ""));
+  } catch (const std::bad_alloc &) {
+    throw ModelFileError(path + ": expected a model that fits into memory, found a larger one");
   }
-  return Reader(container, path).read(JsonField(document, path, ""));
 }
 
 }    // namespace equi

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Who sees whom: the atoms, candidate neighbours and feature rows that an evaluation works on.
 //
 // Edge direction, stated here once: an edge belongs to its receiver i, which this rank owns; its sender j is any atom
@@ -38,8 +39,14 @@ struct ImageStructure {
   Neighborhood neighborhood;
 };
 
+// Pairs of an atom and an image that build_image_structure looks at, which can be many more than there are neighbors.
+// Throws as it does.
+double num_image_candidates(const std::vector<std::array<double, 3>> &positions, const double cell[3][3],
+                            const bool periodic[3], double cutoff);
+
 // All images within the cutoff, also for cells smaller than it. species[i] per owned atom; cell rows are lattice
-// vectors.
+// vectors. Throws std::invalid_argument if the periodic ones are not independent, or positions lie billions of cells
+// apart.
 ImageStructure build_image_structure(const std::vector<std::array<double, 3>> &positions,
                                      const std::vector<int> &species, const double cell[3][3], const bool periodic[3],
                                      double cutoff);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "network.h"
 
 #include "jet.h"
@@ -131,12 +132,13 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
       f[1] = 1.0;
       break;
     case Activation::relu:
-      f[0] = x > 0.0 ? x : 0.0;
-      f[1] = x > 0.0 ? 1.0 : 0.0;
+      // x - x is zero at zero, and of what is not a number not a number, as in activation.h.
+      f[0] = x > 0.0 ? x : (x < 0.0 ? 0.0 : x - x);
+      f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? 0.0 : x - x);
       break;
     case Activation::abs:
       f[0] = std::fabs(x);
-      f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : 0.0);
+      f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x - x);
       break;
     case Activation::tanh: {
       const double t = std::tanh(x), t1 = 1.0 - t * t;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Small dense networks on scalars: the radial network of a convolution and the readout.
 #ifndef EQUI_NETWORK_H
 #define EQUI_NETWORK_H

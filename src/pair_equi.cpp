@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -9,6 +10,7 @@
 #include "pair_equi_impl.h"
 
 #include "chemical_elements.h"
+#include "lammps_faults.h"
 #include "lammps_neighborhood.h"
 #include "model_file.h"
 #include "reference_library.h"
@@ -32,6 +34,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <stdexcept>
 
 using namespace LAMMPS_NS;
 
@@ -84,11 +87,9 @@ void PairEqui::allocate() {
 ------------------------------------------------------------------------- */
 
 void PairEqui::settings(int narg, char **arg) {
-  impl->options = {};
-  impl->reference = impl->check = false;
-  impl->kernels = Impl::Kernels::automatic;
-  impl->exchange_mode = equi::ExchangeMode::automatic;
-  impl->memory_limit = -1.0;
+  impl->unset();
+  impl->pair_style = EquiCommand::refused;
+  EquiSettings fresh;
   const std::string keywords =
       "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap";
 
@@ -113,11 +114,11 @@ void PairEqui::settings(int narg, char **arg) {
     if (keyword == "precision") {
       const std::string choices = "single, mixed or double", v = value(keyword, choices);
       if (v == "single")
-        impl->options.precision = equi::Precision::single;
+        fresh.options.precision = equi::Precision::single;
       else if (v == "mixed")
-        impl->options.precision = equi::Precision::mixed;
+        fresh.options.precision = equi::Precision::mixed;
       else if (v == "double")
-        impl->options.precision = equi::Precision::double_;
+        fresh.options.precision = equi::Precision::double_;
       else
         error->all(FLERR, "Pair style equi: precision must be {}, not {}", choices, v);
     } else if (keyword == "radial") {
@@ -125,50 +126,50 @@ void PairEqui::settings(int narg, char **arg) {
       // as well.
       const std::string choices = "table TOLERANCE, TOLERANCE or exact", v = value(keyword, choices);
       if (v == "exact") {
-        impl->options.radial_exact = true;
+        fresh.options.radial_exact = true;
       } else if (v == "table" || utils::is_double(v)) {
         const std::string number = v == "table" ? value("radial table", "a tolerance, for example 1e-6") : v;
         const double tolerance = utils::numeric(FLERR, number, false, lmp);
         if (!(tolerance > 0.0 && tolerance < 1.0))
           error->all(FLERR, "Pair style equi: the tolerance of radial tables must lie between 0 and 1, not {}", number);
-        impl->options.radial_exact = false;
-        impl->options.radial_tolerance = tolerance;
+        fresh.options.radial_exact = false;
+        fresh.options.radial_tolerance = tolerance;
       } else {
         error->all(FLERR, "Pair style equi: radial must be {}, not {}", choices, v);
       }
     } else if (keyword == "reference") {
-      impl->reference = yes_no(keyword);
+      fresh.reference = yes_no(keyword);
     } else if (keyword == "check") {
-      impl->check = yes_no(keyword);
+      fresh.check = yes_no(keyword);
     } else if (keyword == "memory") {
       const std::string choices = "GB per rank, auto or unlimited", v = value(keyword, choices);
       if (v == "auto" || v == "unlimited") {
-        impl->memory_limit = v == "auto" ? -1.0 : 0.0;
+        fresh.memory_limit = v == "auto" ? -1.0 : 0.0;
       } else {
         if (!utils::is_double(v) || !(utils::numeric(FLERR, v, false, lmp) > 0.0))
           error->all(FLERR, "Pair style equi: memory must be {}, not {}", choices, v);
-        impl->memory_limit = 1e9 * utils::numeric(FLERR, v, false, lmp);
+        fresh.memory_limit = 1e9 * utils::numeric(FLERR, v, false, lmp);
       }
     } else if (keyword == "deterministic") {
-      impl->options.deterministic = yes_no(keyword);
+      fresh.options.deterministic = yes_no(keyword);
     } else if (keyword == "kernels") {
-      using Kernels = Impl::Kernels;
-      impl->kernels = place(keyword, Kernels::automatic, Kernels::device, Kernels::host);
+      using Kernels = EquiSettings::Kernels;
+      fresh.kernels = place(keyword, Kernels::automatic, Kernels::device, Kernels::host);
     } else if (keyword == "exchange") {
       using Mode = equi::ExchangeMode;
-      impl->exchange_mode = place(keyword, Mode::automatic, Mode::device, Mode::host);
-      if (impl->exchange_mode == Mode::device && !kokkosable)
+      fresh.exchange_mode = place(keyword, Mode::automatic, Mode::device, Mode::host);
+      if (fresh.exchange_mode == Mode::device && !kokkosable)
         error->all(FLERR, "Pair style equi: exchange device needs the style equi/kk");
     } else if (keyword == "graphs") {
-      impl->options.graphs = yes_no(keyword);
+      fresh.options.graphs = yes_no(keyword);
     } else if (keyword == "overlap") {
-      impl->options.overlap = yes_no(keyword);
+      fresh.options.overlap = yes_no(keyword);
     } else {
       error->all(FLERR, "Pair style equi: unknown keyword {}; known are {}", keyword, keywords);
     }
   }
-  impl->evaluator.reset();
-  impl->directional.reset();
+  fresh.pair_style = EquiCommand::accepted;
+  static_cast<EquiSettings &>(*impl) = std::move(fresh);
 }
 
 /* ----------------------------------------------------------------------
@@ -177,6 +178,8 @@ void PairEqui::settings(int narg, char **arg) {
 
 void PairEqui::coeff(int narg, char **arg) {
   if (!allocated) allocate();
+  impl->unset();
+  impl->pair_coeff = EquiCommand::refused;
   const int ntypes = atom->ntypes;
   if (narg < 3)
     error->all(FLERR, "Pair style equi: expected pair_coeff * * FILE and one element or NULL per atom type");
@@ -187,62 +190,73 @@ void PairEqui::coeff(int narg, char **arg) {
                "Pair style equi: pair_coeff names {} elements for {} atom types; one per type is needed, or NULL",
                narg - 3, ntypes);
 
-  // Rank 0 reads, all ranks parse the same bytes, so that all find the same fault.
-  std::string path = utils::get_potential_file_path(arg[2]), bytes, fault;
-  if (comm->me == 0) {
-    try {
-      bytes = equi::read_file_bytes(path.empty() ? arg[2] : path);
-    } catch (const std::exception &e) {
-      fault = e.what();
+  // Rank 0 reads, and all ranks parse the same bytes.
+  EquiCoefficients fresh;
+  std::string bytes;
+  all_ranks_or_none([&] {
+    if (comm->me != 0) return;
+    const std::string path = utils::get_potential_file_path(arg[2]);
+    bytes = equi::read_file_bytes(path.empty() ? arg[2] : path);
+  });
+  bigint length = static_cast<bigint>(bytes.size());
+  MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
+  all_ranks_or_none([&] { bytes.resize(length); });
+  // In pieces: MPI counts are int.
+  for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
+    MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
+  all_ranks_or_none([&] {
+    fresh.model = std::make_unique<equi::Model>(equi::parse_model(bytes, arg[2]));
+    fresh.type_symbol.assign(ntypes + 1, "");
+    fresh.type_species.assign(ntypes + 1, -1);
+    for (int t = 1; t <= ntypes; t++) {
+      const std::string symbol = arg[2 + t];
+      if (symbol == "NULL") continue;
+      if (fresh.model->species(symbol) < 0) {
+        std::string known;
+        for (const std::string &e : fresh.model->elements) known += " " + e;
+        throw std::runtime_error(
+            fmt::format("{} does not know element {} (atom type {}); its elements are:{}", arg[2], symbol, t, known));
+      }
+      auto at = std::find(fresh.symbols.begin(), fresh.symbols.end(), symbol);
+      fresh.type_species[t] = static_cast<int>(at - fresh.symbols.begin());
+      if (at == fresh.symbols.end()) fresh.symbols.push_back(symbol);
+      fresh.type_symbol[t] = symbol;
     }
-  }
-  for (std::string *text : {&fault, &bytes}) {
-    bigint length = static_cast<bigint>(text->size());
-    MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
-    text->resize(length);
-    // In pieces: MPI counts are int.
-    for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
-      MPI_Bcast(&(*text)[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
-  }
-  if (fault.empty()) {
-    try {
-      impl->model = std::make_unique<equi::Model>(equi::parse_model(bytes, arg[2]));
-    } catch (const std::exception &e) {
-      fault = e.what();
-    }
-  }
-  if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+    if (fresh.symbols.empty()) throw std::runtime_error("pair_coeff maps all atom types to NULL");
+  });
 
-  impl->type_symbol.assign(ntypes + 1, "");
-  impl->type_species.assign(ntypes + 1, -1);
-  impl->symbols.clear();
+  fresh.pair_coeff = EquiCommand::accepted;
+  static_cast<EquiCoefficients &>(*impl) = std::move(fresh);
   impl->warnings_are_given = false;
-  for (int t = 1; t <= ntypes; t++) {
-    const std::string symbol = arg[2 + t];
-    if (symbol == "NULL") continue;
-    if (impl->model->species(symbol) < 0) {
-      std::string known;
-      for (const std::string &e : impl->model->elements) known += " " + e;
-      error->all(FLERR, "Pair style equi: {} does not know element {} (atom type {}); its elements are:{}", arg[2],
-                 symbol, t, known);
-    }
-    auto at = std::find(impl->symbols.begin(), impl->symbols.end(), symbol);
-    impl->type_species[t] = static_cast<int>(at - impl->symbols.begin());
-    if (at == impl->symbols.end()) impl->symbols.push_back(symbol);
-    impl->type_symbol[t] = symbol;
-  }
-  if (impl->symbols.empty()) error->all(FLERR, "Pair style equi: pair_coeff maps all atom types to NULL");
-
   for (int i = 1; i <= ntypes; i++)
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
-  impl->evaluator.reset();
-  impl->directional.reset();
+}
+
+// Of a style that a restart file has made the keywords have their defaults.
+void PairEqui::check_commands() {
+  const auto refuse = [&](const char *command) {
+    error->all(FLERR, "Pair style equi: the last {} command was refused: give one that is accepted before a run",
+               command);
+  };
+  if (impl->pair_style == EquiCommand::refused) refuse("pair_style");
+  if (impl->pair_coeff == EquiCommand::refused) refuse("pair_coeff");
+  if (impl->pair_coeff == EquiCommand::missing)
+    error->all(FLERR, "Pair style equi: no pair_coeff command has named a model file");
+}
+
+void PairEqui::check_setup() {
+  check_commands();
+  if (!impl->is_set_up)
+    error->all(FLERR,
+               "Pair style equi is not set up: its last setup failed, or pair_style or pair_coeff came after it; a run "
+               "without the option pre no sets it up");
 }
 
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::init_style() {
-  if (!impl->model) error->all(FLERR, "Pair style equi: no pair_coeff command has named a model file");
+  impl->is_set_up = false;
+  check_commands();
   if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
 
   const std::string units = update->unit_style;
@@ -260,6 +274,7 @@ void PairEqui::init_style() {
   if (impl->wants_hessian) make_directional();
   share_buffer_sizes();
   impl->neighborhood_is_set = false;
+  impl->is_set_up = true;
 }
 
 // Under a hybrid style LAMMPS sizes its buffers for the hybrid, which asked its parts before this one knew.
@@ -275,12 +290,6 @@ double PairEqui::init_one(int i, int j) {
 }
 
 void PairEqui::give_warnings() {
-  if (atom->molecular != Atom::ATOMIC &&
-      std::any_of(&force->special_lj[1], &force->special_lj[4], [](double weight) { return weight != 1.0; }))
-    error->warning(
-        FLERR,
-        "Pair style equi needs all neighbors, also bonded ones, with full weight: use special_bonds lj/coul 1 1 1");
-
   if (!atom->mass) return;
   constexpr double TOLERANCE = 0.01;
   for (int t = 1; t <= atom->ntypes; t++) {
@@ -311,27 +320,32 @@ void PairEqui::make_evaluator() {
   const int partitions = universe->nprocs / comm->nprocs;
   const equi::NodePlace node = equi::node_place(world);
   const int ranks = partitions * node.num_ranks;
-  equi::start_kokkos(equi::threads_per_rank(world, partitions), universe->iworld * node.num_ranks + node.rank);
+  const equi::ThreadPlan threads = equi::threads_per_rank(world, partitions);
+  double share = 0.0;    // of the memory
+  std::string about_threads;
+  all_ranks_or_none([&] {
+    const int running = equi::start_kokkos(threads.number, universe->iworld * node.num_ranks + node.rank);
+    if (running > 0) about_threads = equi::describe_threads(threads, running);
+    share = equi::memory_available(equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks);
+  });
+  if (comm->me == 0 && !about_threads.empty()) utils::logmesg(lmp, "Pair style equi: {}\n", about_threads);
   if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
     error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
                    ranks, equi::num_devices());
   // The same number for all ranks: that of the smallest share.
-  const int sharing = equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks;
-  const double share = equi::memory_available() / sharing;
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
   const equi::Model &model = *impl->model;
-  std::string fault;
-  try {
-    const equi::Model reduced = model.restricted_to(impl->symbols);
-    impl->evaluator = evaluator_maker()(reduced, impl->options);
-  } catch (const std::exception &e) {
-    fault = e.what();
-  }
-  if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
+  // The whole style changes on all ranks or on none: it has no evaluator before it has been checked.
+  std::unique_ptr<equi::Evaluator> evaluator;
+  std::string description;
+  all_ranks_or_none([&] {
+    evaluator = evaluator_maker()(model.restricted_to(impl->symbols), impl->options);
+    description = evaluator->describe();
+  });
 
-  comm_forward = comm_reverse = comm_reverse_off = std::max(
-      equi::LammpsExchange::buffer_size(impl->evaluator->exchange_bytes_per_row()), FORCE_WIDTH + VIRIAL_WIDTH);
+  comm_forward = comm_reverse = comm_reverse_off =
+      std::max(equi::LammpsExchange::buffer_size(evaluator->exchange_bytes_per_row()), FORCE_WIDTH + VIRIAL_WIDTH);
 
   std::string elements;
   for (const std::string &symbol : impl->symbols) elements += " " + symbol;
@@ -345,39 +359,88 @@ void PairEqui::make_evaluator() {
                    "  cutoff {:.6g}, {} convolutions, evaluation: {}\n{}",
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
-                   impl->reference ? "LibTorch reference" : "native", impl->evaluator->describe());
+                   impl->reference ? "LibTorch reference" : "native", description);
+  for (const std::string &note : model.notes)
+    if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
   if (impl->check) check_stored_structures();
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;
-  impl->memory_without_atoms = static_cast<double>(impl->evaluator->memory_bytes());
+  impl->memory_without_atoms = static_cast<double>(evaluator->memory_bytes());
+  impl->evaluator = std::move(evaluator);
 }
 
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::update_neighborhood() {
+  check_setup();
   // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
   const int nall = atom->nlocal + atom->nghost;
   const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&
                          impl->neighborhood.num_atoms == nall;
   // Monte Carlo fixes exchange the types of atoms and keep the list.
   if (same_list && std::equal(impl->atom_type.begin(), impl->atom_type.end(), atom->type)) return;
-  impl->atom_type.assign(atom->type, atom->type + nall);
-  try {
+  impl->neighborhood_is_set = false;
+  const auto read = [&] {
+    impl->atom_type.assign(atom->type, atom->type + nall);
+    check_special_neighbors();
     read_neighbor_list();
-  } catch (const std::exception &e) {
-    error->one(FLERR, "Pair style equi: {}", e.what());
-  }
-  const int mine = impl->neighborhood.num_rows > impl->neighborhood.num_receivers;
+  };
   int any = impl->exchange->active();
-  if (!same_list)
+  const auto has_remote_rows = [&] { return impl->neighborhood.num_rows > impl->neighborhood.num_receivers; };
+  if (same_list) {    // only this rank knows that types have changed, so nothing may be asked of the others
+    run_on_this_rank([&] {
+      read();
+      if (has_remote_rows() && !any)
+        throw std::runtime_error("the type of an atom changed between NULL and an element without a new neighbor list");
+      use_neighborhood(any != 0);
+    });
+  } else {
+    const std::string subject = fmt::format("Pair style equi on step {} with {} atoms on {} ranks", update->ntimestep,
+                                            atom->natoms, comm->nprocs);
+    equi::all_ranks_or_none(error, world, subject, read);
+    const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
-  else if (mine && !any)    // only this rank knows that types have changed, so nothing may be asked of the others
-    error->one(FLERR,
-               "Pair style equi: the type of an atom changed between NULL and an element without a new neighbor list");
-  use_neighborhood(any != 0);
+    equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
+  }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
+}
+
+/* ----------------------------------------------------------------------
+   LAMMPS leaves special neighbors out of its lists, or marks them, where they are to interact with less than full
+   weight. The model knows no bonds: it needs all pairs of the atoms it is used for.
+------------------------------------------------------------------------- */
+
+void PairEqui::check_special_neighbors() {
+  // During a step a hybrid style puts the weights of pair_modify in place of those of special_bonds.
+  const double *weight = force->special_lj;
+  if (atom->molecular == Atom::ATOMIC || std::all_of(weight + 1, weight + 4, [](double w) { return w == 1.0; })) return;
+  const std::vector<int> &species = impl->type_species;
+  const auto refuse = [&](const std::string &pair, const std::string &given) {
+    throw std::runtime_error(
+        pair + ", and the model needs all pairs of its atoms with the weight 1, not " + given +
+        ": use special_bonds lj/coul 1 1 1, or under a hybrid style weights that are neither 0 nor 1 (for example "
+        "special_bonds lj/coul 1e-20 1e-20 1e-20) and pair_modify pair equi special lj/coul 1 1 1");
+  };
+  const std::string all = fmt::format("{:.6g} {:.6g} {:.6g}", weight[1], weight[2], weight[3]);
+  for (int i = 0; i < atom->nlocal; i++) {
+    if (species[atom->type[i]] < 0) continue;
+    if (atom->molecular == Atom::TEMPLATE) {    // whose bonds are not listed by atom
+      if (atom->nbonds > 0 && atom->molindex[i] >= 0 && atom->molatom[i] >= 0)
+        refuse(fmt::format("atom ID {} belongs to a molecule with bonds", atom->tag[i]), all);
+      continue;
+    }
+    // Three kinds, one after another: 1-2, 1-3 and 1-4 neighbors.
+    for (int k = 0, s = 0; k < 3; k++)
+      for (; s < atom->nspecial[i][k]; s++) {
+        const int j = atom->map(atom->special[i][s]);    // -1: beyond all ghosts
+        if (weight[k + 1] != 1.0 && j >= 0 && species[atom->type[j]] >= 0)
+          refuse(fmt::format("atoms with IDs {} and {} are 1-{} neighbors through bonds", atom->tag[i],
+                             atom->special[i][s], k + 2),
+                 all);
+      }
+  }
 }
 
 void PairEqui::read_neighbor_list() {
@@ -398,11 +461,7 @@ void PairEqui::evaluate() {
   update_neighborhood();
   impl->exchange->restart_counting();
   equi::EvaluationResult result;
-  try {
-    result = run_evaluator();
-  } catch (const std::exception &e) {
-    evaluation_error(e);
-  }
+  run_on_this_rank([&] { result = run_evaluator(); });
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
@@ -519,8 +578,8 @@ void PairEqui::finish_first_evaluation() {
                      all[0] * 1e-3 / std::max(1.0, all[1]), limit);
   }
   if (!impl->forces_are_checked) {
-    impl->forces_are_checked = true;
     check_forces();
+    impl->forces_are_checked = true;
   }
 }
 
@@ -544,14 +603,14 @@ void PairEqui::make_directional() {
     equi::EvaluatorOptions options = impl->options;
     options.directional = true;
     options.kept_directions = impl->kept_directions;
-    std::string fault;
-    try {
-      impl->directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
-    } catch (const std::exception &e) {
-      fault = e.what();
-    }
-    if (!fault.empty()) error->all(FLERR, "Pair style equi: {}", fault);
-    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", impl->directional->describe());
+    std::unique_ptr<equi::Evaluator> directional;
+    std::string description;
+    all_ranks_or_none([&] {
+      directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
+      description = directional->describe();
+    });
+    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", description);
+    impl->directional = std::move(directional);
     impl->directional_is_set = false;
   }
   // Sizes only grow: at any time either evaluator may run.
@@ -563,6 +622,12 @@ void PairEqui::make_directional() {
 
 void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
   update_neighborhood();
+  if (!impl->directional)
+    error->all(FLERR, "Pair style equi: second derivatives were not asked for before the last setup");
+  run_on_this_rank([&] { multiply_hessian(count, v, hv, same_positions); });
+}
+
+void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
   if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
   impl->directional_is_set = true;
 
@@ -591,11 +656,7 @@ void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*
     request.same_positions = same_positions;
     request.num_directions = batch;
     request.direction_distance = nall + 1;
-    try {
-      impl->directional->evaluate(request, *impl->exchange);
-    } catch (const std::exception &e) {
-      evaluation_error(e);
-    }
+    impl->directional->evaluate(request, *impl->exchange);
     same_positions = true;
 
     for (int d = 0; d < batch; d++) {
@@ -614,23 +675,37 @@ void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*
 
 /* ---------------------------------------------------------------------- */
 
-void PairEqui::evaluation_error(const std::exception &e) {
-  if (const auto *beyond = dynamic_cast<const equi::MemoryLimitError *>(&e)) {
+// What other ranks may not know of, or what communicates: a fault ends all ranks.
+void PairEqui::run_on_this_rank(equi::Work work) {
+  try {
+    work();
+  } catch (const equi::MemoryLimitError &beyond) {
     const int num_atoms = impl->neighborhood.num_receivers;
     const double limit = impl->options.memory_limit, without = impl->memory_without_atoms;
-    const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond->bytes - without));
+    const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond.bytes - without));
     error->one(
         FLERR,
         "Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword memory): "
         "{} atoms per rank fit, about {} on {} ranks",
-        num_atoms, beyond->bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs,
-        comm->nprocs);
+        num_atoms, beyond.bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs, comm->nprocs);
+  } catch (const equi::EvaluationError &fault) {
+    std::string atoms;
+    if (fault.atom_i >= 0 && fault.atom_j >= 0)
+      atoms = fmt::format(": IDs {} and {} at distance {:.3g}", atom->tag[fault.atom_i], atom->tag[fault.atom_j],
+                          fault.distance);
+    else if (fault.atom_i >= 0)
+      atoms = fmt::format(": ID {}", atom->tag[fault.atom_i]);
+    error->one(FLERR, "Pair style equi: {}{} on step {}", fault.what(), atoms, update->ntimestep);
+  } catch (...) {
+    impl->unset();    // an evaluation that broke off anywhere is not used again
+    equi::this_rank_or_none(
+        error, fmt::format("Pair style equi on step {} with {} atoms on this rank", update->ntimestep, atom->nlocal),
+        [] { throw; });
   }
-  const auto *fault = dynamic_cast<const equi::EvaluationError *>(&e);
-  if (fault && fault->atom_i >= 0 && fault->atom_j >= 0)
-    error->one(FLERR, "Pair style equi: {}: IDs {} and {} at distance {:.3g} on step {}", fault->what(),
-               atom->tag[fault->atom_i], atom->tag[fault->atom_j], fault->distance, update->ntimestep);
-  error->one(FLERR, "Pair style equi: {} on step {}", e.what(), update->ntimestep);
+}
+
+void PairEqui::all_ranks_or_none(equi::Work work) {
+  equi::all_ranks_or_none(error, world, "Pair style equi", work);
 }
 
 /* ----------------------------------------------------------------------
@@ -638,25 +713,21 @@ void PairEqui::evaluation_error(const std::exception &e) {
 ------------------------------------------------------------------------- */
 
 void PairEqui::check_stored_structures() {
-  std::vector<equi::CheckResult> results;
-  std::string fault;
-  try {
-    results = equi::run_self_check(*impl->model, impl->options, evaluator_maker());
-  } catch (const std::exception &e) {
-    fault = e.what();
-  }
-  if (!fault.empty()) error->all(FLERR, "Pair style equi: self-check: {}", fault);
-  bool passed = true;
-  std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n";
-  for (const equi::CheckResult &r : results) {
-    table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
-                         r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
-    passed = passed && r.passed;
-  }
-  if (results.empty()) table = "  self-check: the file stores no structures\n";
+  std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n", failed;
+  all_ranks_or_none([&] {
+    const std::vector<equi::CheckResult> results = equi::run_self_check(*impl->model, impl->options, evaluator_maker());
+    for (const equi::CheckResult &r : results) {
+      table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
+                           r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
+      if (!r.passed) failed += " " + r.name;
+    }
+    if (results.empty()) table = "  self-check: the file stores no structures\n";
+  });
   if (comm->me == 0) utils::logmesg(lmp, table);
-  if (!passed)
-    error->all(FLERR, "Pair style equi: the model's stored energies, forces and stresses are not reproduced");
+  all_ranks_or_none([&] {
+    if (!failed.empty())
+      throw std::runtime_error("the model's stored energies, forces and stresses are not reproduced:" + failed);
+  });
 }
 
 double PairEqui::energy_of_rank() {
@@ -667,11 +738,7 @@ double PairEqui::energy_of_rank() {
 
 double PairEqui::total_energy() {
   double mine = 0.0, all = 0.0;
-  try {
-    mine = energy_of_rank();
-  } catch (const std::exception &e) {
-    evaluation_error(e);
-  }
+  run_on_this_rank([&] { mine = energy_of_rank(); });
   MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, world);
   return all;
 }
@@ -689,8 +756,9 @@ void PairEqui::check_forces() {
   for (int i = 0; i < atom->nlocal; i++) mine = std::max(mine, atom->tag[i]);
   MPI_Allreduce(&mine, &largest, 1, MPI_LMP_TAGINT, MPI_MAX, world);
 
-  double worst = 0.0, allowed = 0.0;
+  double allowed = 0.0;
   int checked = 0;
+  std::string fault;
   std::string table = "  force check: atom ID  component  force         difference\n";
   for (int k = 0; k < MAX_ATOMS; k++) {
     // The receiver with the smallest ID not below an even spread over all IDs.
@@ -733,17 +801,20 @@ void PairEqui::check_forces() {
     // stencil's own error.
     const double rounding = (is_double ? 1e-15 : 1e-7) * 10.0 * std::sqrt(static_cast<double>(atom->natoms)) / step;
     const double tolerance = rounding + (is_double ? 1e-6 : 2e-4) * std::max(1.0, std::fabs(analytic));
+    const bool passed = difference <= tolerance;
+    if (!passed && fault.empty())
+      fault = fmt::format("forces are not minus the gradient of the energy: ID {}, {}: difference {:.3g} eV/Angstrom",
+                          id, "xyz"[component], difference);
     table += fmt::format("               {:7}  {:9}  {:12.6f}  {:.2e}{}\n", id, "xyz"[component], analytic, difference,
-                         difference <= tolerance ? "" : "  FAILED");
-    if (!(difference <= tolerance)) worst = std::max(worst, difference);
+                         passed ? "" : "  FAILED");
     allowed = std::max(allowed, tolerance);
     checked++;
   }
   if (comm->me == 0)
     utils::logmesg(lmp, "{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
-  if (worst > 0.0)
-    error->all(FLERR, "Pair style equi: forces are not minus the gradient of the energy: difference {:.3g} eV/Angstrom",
-               worst);
+  all_ranks_or_none([&] {
+    if (!fault.empty()) throw std::runtime_error(fault);
+  });
 }
 
 /* ---------------------------------------------------------------------- */

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -25,6 +26,7 @@ namespace equi {
 struct EvaluationResult;
 struct EvaluatorOptions;
 class Evaluator;
+class Work;
 struct Model;
 }    // namespace equi
 
@@ -62,6 +64,8 @@ class PairEqui : public Pair {
   // into the arrays of impl; after the first time what the log says then, and the check of forces.
   void evaluate();
   void finish_first_evaluation();
+  // Work of a setup, without communication: an error of any rank stops all.
+  void all_ranks_or_none(equi::Work);
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
   // that read and write them there.
@@ -77,17 +81,21 @@ class PairEqui : public Pair {
  private:
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
   void allocate();
+  void check_commands();
+  void check_setup();
   EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();
   void give_warnings();
   void update_neighborhood();
+  void check_special_neighbors();
+  void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures();
   void check_forces();
   double total_energy();
-  [[noreturn]] void evaluation_error(const std::exception &);
+  void run_on_this_rank(equi::Work);
 };
 
 }    // namespace LAMMPS_NS

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: GPL-2.0-only
 /* ----------------------------------------------------------------------
    LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
    https://www.lammps.org/, Sandia National Laboratories
@@ -24,20 +25,40 @@
 
 namespace LAMMPS_NS {
 
-struct PairEqui::Impl {
-  explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
+// Whether the command that says something has been given, and whether the last one was accepted: after an error, which
+// a program that uses LAMMPS as a library survives, nothing of an earlier command is used.
+enum class EquiCommand { missing, refused, accepted };
 
-  // What the input script said.
+// What pair_style said. Each command replaces all of it at once.
+struct EquiSettings {
+  EquiCommand pair_style = EquiCommand::missing;
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
-  double memory_limit = -1.0;              // bytes per rank; 0: none; -1: what there is, divided by the ranks
-  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
+  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: what there is, divided by the ranks
+};
 
-  std::unique_ptr<equi::Model> model;    // the whole file
-  std::vector<std::string> symbols;      // elements in use, in the order of species of the evaluator
-  std::vector<int> type_species;         // [ntypes+1], -1 for NULL
+// What pair_coeff said, likewise.
+struct EquiCoefficients {
+  EquiCommand pair_coeff = EquiCommand::missing;
+  std::unique_ptr<equi::Model> model;      // the whole file
+  std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
+  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
+  std::vector<int> type_species;           // [ntypes+1], -1 for NULL
+};
+
+struct PairEqui::Impl : EquiSettings, EquiCoefficients {
+  explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
+
+  // Before a command or a setup that may be refused: whatever was set up is gone.
+  void unset() {
+    is_set_up = false;
+    evaluator.reset();
+    directional.reset();
+  }
+
+  bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
   std::unique_ptr<equi::Evaluator> evaluator;
   bool wants_hessian = false;
   int kept_directions = 0;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "pair_repulsion.h"
 
 #include "repulsion_function.h"
@@ -7,7 +8,7 @@ namespace equi {
 double PairRepulsion::energy(int receiver, int sender, double r, double *derivative, double *second) const {
   if (derivative) *derivative = 0.0;
   if (second) *second = 0.0;
-  if (!(r < cutoff(receiver, sender))) return 0.0;
+  if (r >= cutoff(receiver, sender)) return 0.0;    // what is not a number goes on
   const Jet e = repulsion_function(Jet::variable(r), prefactor(receiver, sender), length(receiver, sender),
                                    cutoff(receiver, sender), p, static_cast<int>(coefficients.size()),
                                    coefficients.data(), exponents.data());

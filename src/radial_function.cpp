@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "radial_function.h"
 
 #include "cutoff_function.h"
@@ -69,8 +70,8 @@ Jet transformed(const RadialBasis &b, const Jet &r) {
 Jet cutoff_at(const RadialBasis &b, double r, int side) {
   if (b.cutoff_kind == RadialBasis::Cutoff::polynomial)
     return polynomial_cutoff(1.0 / b.cutoff * Jet::variable(r), b.p);
-  const bool is_beyond = r > b.r_on || (r == b.r_on && side > 0);
-  return is_beyond ? xplor_cutoff(Jet::variable(r), b.r_on, b.cutoff) : Jet(1.0);
+  const bool is_before = r < b.r_on || (r == b.r_on && side <= 0);    // neither if r is not a number
+  return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), b.r_on, b.cutoff);
 }
 
 void require_one_pair(bool depends_on_pair) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Radial functions of a trained convolution, exact and tabulated.
 #ifndef EQUI_RADIAL_FUNCTION_H
 #define EQUI_RADIAL_FUNCTION_H
@@ -110,7 +111,7 @@ struct RadialTable {
   void coefficients(double r, int &row, double *value, double *derivative) const;
 
   // Smallest table of `degree` with value and derivative errors at most tolerance; throws std::runtime_error with the
-  // error reached if 20000 knots do not suffice.
+  // error reached if 20000 knots, or fewer for tens of thousands of columns, do not suffice.
   static RadialTable build(const RadialFunction &f, int degree, double tolerance);
 };
 

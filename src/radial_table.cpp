@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tabulated radial functions. The builder measures the error of a first, coarse table and predicts from the order of
 // convergence (value h^(d+1), derivative h^d, d the degree) how many bins each piece needs; two or three rounds
 // suffice.
@@ -6,6 +7,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <cstdio>
 #include <stdexcept>
 
@@ -14,6 +16,7 @@ namespace equi {
 namespace {
 
 constexpr int MAX_KNOTS = 20000;
+constexpr int64_t MAX_NUMBERS = int64_t(1) << 26;    // of a table, which holds the fewer knots the more columns it has
 constexpr int BATCH = 32;    // points evaluated together: their rows stay in the second-level cache
 constexpr int NUM_SAMPLES = 3;
 
@@ -135,7 +138,8 @@ RadialTable::Place RadialTable::place(double r) const {
   while (p + 1 < static_cast<int>(pieces.size()) && r >= pieces[p].r_end) ++p;
   const Piece &piece = pieces[p];
   const double x = (r - piece.r_begin) / piece.spacing;
-  const int bin = std::min(std::max(static_cast<int>(x), 0), piece.num_bins - 1);
+  // Compared before it is converted: what is not a number has a bin, within which it stays what it is.
+  const int last = piece.num_bins - 1, bin = x >= last ? last : x > 0.0 ? static_cast<int>(x) : 0;
   return {p, piece.first_knot - p + bin, x - bin, piece.spacing};
 }
 
@@ -159,13 +163,17 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   }
   std::sort(ends.begin(), ends.end());
 
+  const int64_t knot_numbers = static_cast<int64_t>(degree + 1) / 2 * f.num_outputs();
+  const int most_knots = static_cast<int>(std::min<int64_t>(MAX_KNOTS, MAX_NUMBERS / knot_numbers));
+  const int most_first_bins = std::max(MIN_BINS, most_knots / (2 * static_cast<int>(ends.size())));
   std::vector<Trial> trials;
   double begin = 0.0;
   for (double end : ends) {
     Trial trial;
     trial.begin = begin;
     trial.end = end;
-    trial.num_bins = std::max(MIN_BINS, static_cast<int>(std::ceil((end - begin) / FIRST_SPACING)));
+    const int first_bins = static_cast<int>(std::ceil((end - begin) / FIRST_SPACING));
+    trial.num_bins = std::clamp(first_bins, MIN_BINS, most_first_bins);
     trials.push_back(trial);
     begin = end;
   }
@@ -207,17 +215,17 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
       }
       num_knots += trial.num_bins + 1;
     }
-    if (num_knots > MAX_KNOTS) {
+    if (num_knots > most_knots) {
       double value = 0.0, derivative = 0.0;
       for (const Trial &trial : trials) {
         value = std::max(value, relative(trial.value_error, largest_for(trial).value));
         derivative = std::max(derivative, relative(trial.derivative_error, largest_for(trial).derivative));
       }
-      char text[200];
+      char text[240];
       std::snprintf(text, sizeof text,
-                    "a radial table of %d knots does not reach the tolerance %g: errors of value and derivative were "
-                    "%.3g and %.3g before the last refinement",
-                    MAX_KNOTS, tolerance, value, derivative);
+                    "a radial table of %d knots for %d weights does not reach the tolerance %g: errors of value and "
+                    "derivative were %.3g and %.3g before the last refinement",
+                    most_knots, f.num_outputs(), tolerance, value, derivative);
       throw std::runtime_error(text);
     }
   }
@@ -225,10 +233,14 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   RadialTable table;
   table.degree = degree;
   table.num_columns = f.num_outputs();
-  for (const Trial &trial : trials) {
+  size_t size = 0;
+  for (const Trial &trial : trials) size += trial.rows.size();
+  table.rows.reserve(size);
+  for (Trial &trial : trials) {
     table.pieces.push_back({trial.begin, trial.end, trial.spacing(), table.num_knots, trial.num_bins});
     table.num_knots += trial.num_bins + 1;
     table.rows.insert(table.rows.end(), trial.rows.begin(), trial.rows.end());
+    std::vector<double>().swap(trial.rows);
     table.value_error = std::max(table.value_error, relative(trial.value_error, largest_for(trial).value));
     table.derivative_error =
         std::max(table.derivative_error, relative(trial.derivative_error, largest_for(trial).derivative));

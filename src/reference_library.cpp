@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "reference_library.h"
 
 #include <dlfcn.h>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The LibTorch reference, found beside the plugin and loaded only when asked for.
 #ifndef EQUI_REFERENCE_LIBRARY_H
 #define EQUI_REFERENCE_LIBRARY_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The energy of a pair (pair_repulsion.h) as a function of the distance, for hosts and devices.
 #ifndef EQUI_REPULSION_FUNCTION_H
 #define EQUI_REPULSION_FUNCTION_H

@@ -1,7 +1,10 @@
+// SPDX-License-Identifier: MIT
 #include "safetensors.h"
 
 #include "json_field.h"
 #include "model_file.h"
+#include "model_limits.h"
+#include "printable.h"
 
 #include <algorithm>
 #include <cstring>
@@ -10,8 +13,8 @@ namespace equi {
 
 namespace {
 
-constexpr uint64_t MAX_HEADER = uint64_t(100) << 20;    // the limit of the format's own readers
-constexpr int64_t MAX_ELEMENTS = int64_t(1) << 40;      // no product of a shape below overflows
+constexpr int64_t MAX_NUMBERS = int64_t(1) << 40;    // no product of a shape below overflows
+constexpr size_t SHOWN = 60;                         // characters of a name in a message
 
 uint64_t little_endian(const char *bytes, int num) {
   uint64_t value = 0;
@@ -60,22 +63,22 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     refuse("file length: expected at least 8 bytes, found " + std::to_string(bytes.size()) +
            " (truncated, or not an .equi file)");
   const uint64_t header_length = little_endian(bytes.data(), 8);
-  if (header_length < 2 || header_length > MAX_HEADER || bytes[std::min<size_t>(8, bytes.size() - 1)] != '{')
+  if (header_length < 2 || bytes[std::min<size_t>(8, bytes.size() - 1)] != '{')
     refuse("header: expected the JSON header of a safetensors container, found something else (not an .equi file?)");
+  if (header_length > MAX_HEADER_BYTES)
+    refuse("header: expected at most " + std::to_string(MAX_HEADER_BYTES) + " bytes, found a length of " +
+           std::to_string(header_length));
   if (header_length > bytes.size() - 8)
     refuse("file length: expected at least " + std::to_string(header_length + 8) + " bytes for the header, found " +
            std::to_string(bytes.size()) + " (truncated?)");
 
-  nlohmann::json header;
-  try {
-    header = nlohmann::json::parse(bytes.begin() + 8, bytes.begin() + 8 + static_cast<int64_t>(header_length));
-  } catch (const nlohmann::json::exception &e) {
-    refuse(std::string("header: expected valid JSON, found: ") + e.what());
-  }
+  const nlohmann::json header = parse_json(bytes.data() + 8, header_length, path, "header");
   const char *data = bytes.data() + 8 + header_length;
   const int64_t data_length = static_cast<int64_t>(bytes.size() - 8 - header_length);
 
   SafetensorsFile result;
+  result.data = data;
+  result.data_bytes = static_cast<size_t>(data_length);
   std::vector<Range> ranges;
   JsonField(header, path, "header").object();
   for (const auto &item : header.items()) {
@@ -83,10 +86,12 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
       const JsonField metadata(item.value(), path, "__metadata__");
       metadata.object();
       for (const auto &entry : item.value().items())
-        result.metadata[entry.key()] = JsonField(entry.value(), path, "__metadata__." + entry.key()).text();
+        result.metadata[entry.key()] =
+            JsonField(entry.value(), path, "__metadata__." + printable(entry.key(), SHOWN)).text();
       continue;
     }
-    const JsonField field(item.value(), path, "tensor " + item.key());
+    const JsonField field(item.value(), path, "tensor " + printable(item.key(), SHOWN));
+    field.only_keys({"dtype", "shape", "data_offsets"});
     StoredTensor tensor;
     const std::string &dtype = field["dtype"].text();
     if (dtype != "F32" && dtype != "F64") field["dtype"].fail("F32 or F64");
@@ -98,7 +103,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     for (size_t d = 0; d < shape.size(); ++d) {
       tensor.shape.push_back(shape[d].integer(0, INT32_MAX));
       elements *= tensor.shape.back();
-      if (elements > MAX_ELEMENTS) shape.fail("a shape that fits into memory", "one of more than 2^40 numbers");
+      if (elements > MAX_NUMBERS) shape.fail("a shape that fits into memory", "one of more than 2^40 numbers");
     }
 
     const JsonField offsets = field["data_offsets"];
@@ -119,7 +124,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
           std::to_string(elements * (tensor.is_double ? 8 : 4)) + " bytes for " + dtype + " " + tensor.shape_text(),
           std::to_string(at[0]) + " to " + std::to_string(at[1]));
     tensor.data = data + at[0];
-    ranges.push_back({at[0], at[1], item.key()});
+    ranges.push_back({at[0], at[1], printable(item.key(), SHOWN)});
     result.tensors.emplace(item.key(), std::move(tensor));
   }
 

@@ -1,7 +1,9 @@
+// SPDX-License-Identifier: MIT
 // The safetensors container: named tensors and a few metadata strings. Little-endian data; reading executes nothing.
 #ifndef EQUI_SAFETENSORS_H
 #define EQUI_SAFETENSORS_H
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -22,6 +24,9 @@ struct StoredTensor {
 struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
   std::map<std::string, StoredTensor> tensors;
+  // The section that the tensors fill without gaps.
+  const char *data = nullptr;
+  size_t data_bytes = 0;
 };
 
 // The tensors point into bytes, which must outlive the result. Throws ModelFileError (model_file.h), which names `path`

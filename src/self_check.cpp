@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "self_check.h"
 
 #include <algorithm>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Evaluation of the structures stored in a model file, compared with the framework's own answers.
 #ifndef EQUI_SELF_CHECK_H
 #define EQUI_SELF_CHECK_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "spherical_harmonics.h"
 
 #include <cmath>

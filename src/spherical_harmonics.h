@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Real spherical harmonics in the basis of irreps.h, with gradients. Reference route in float64; the kernels have
 // their own vectorised evaluation (kokkos/), tested against this one.
 #ifndef EQUI_SPHERICAL_HARMONICS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "symmetric_contraction.h"
 
 #include <cmath>
@@ -38,6 +39,7 @@ void ContractionProduct::validate() const {
         throw std::invalid_argument("expected " + std::to_string(mul()) + " channels in each block, found " +
                                     Irreps({b}).to_string());
 
+  const int num_factors = num_components();
   std::set<std::pair<int, int>> seen;
   for (size_t t = 0; t < terms.size(); ++t) {
     const ContractionTerm &term = terms[t];
@@ -60,16 +62,16 @@ void ContractionProduct::validate() const {
             std::to_string(w.rows) + ", " + std::to_string(w.cols) + "]");
     for (size_t k = 0; k < term.entries.size(); ++k) {
       const ContractionEntry &e = term.entries[k];
-      const std::string where = "entry " + std::to_string(k) + ": ";
+      const auto where = [k] { return "entry " + std::to_string(k) + ": "; };
       const int last = irreps_out[term.out].irrep.dim() - 1;
-      if (e.component < 0 || e.component > last) bad(where + expected("a component", last, e.component));
-      if (e.path < 0 || e.path >= term.num_paths) bad(where + expected("a path", term.num_paths - 1, e.path));
+      if (e.component < 0 || e.component > last) bad(where() + expected("a component", last, e.component));
+      if (e.path < 0 || e.path >= term.num_paths) bad(where() + expected("a path", term.num_paths - 1, e.path));
       for (int n = 0; n < term.degree; ++n) {
-        if (e.factor[n] < 0 || e.factor[n] >= num_components())
-          bad(where + expected("a factor", num_components() - 1, e.factor[n]));
-        if (n > 0 && e.factor[n] < e.factor[n - 1]) bad(where + "expected its factors in ascending order");
+        if (e.factor[n] < 0 || e.factor[n] >= num_factors)
+          bad(where() + expected("a factor", num_factors - 1, e.factor[n]));
+        if (n > 0 && e.factor[n] < e.factor[n - 1]) bad(where() + "expected its factors in ascending order");
       }
-      if (!std::isfinite(e.coefficient)) bad(where + "expected a finite coefficient");
+      if (!std::isfinite(e.coefficient)) bad(where() + "expected a finite coefficient");
     }
   }
 }

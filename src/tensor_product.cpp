@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 #include "tensor_product.h"
 
 #include "coupling.h"
+#include "model_limits.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -40,25 +42,25 @@ void for_channels(const TensorProduct &product, int q, const F &f) {
 
 }    // namespace
 
-int TensorProduct::num_weights() const {
+int64_t TensorProduct::num_weights() const {
   return weight_offset(static_cast<int>(paths.size()));
 }
 
-int TensorProduct::num_weights(int path) const {
+int64_t TensorProduct::num_weights(int path) const {
   const TensorProductPath &p = paths[path];
-  const int mul = irreps_in[p.in].mul;
+  const int64_t mul = irreps_in[p.in].mul;
   return p.connection == Connection::uvw ? mul * irreps_out[p.out].mul : mul;
 }
 
-int TensorProduct::weight_offset(int path) const {
-  int sum = 0;
+int64_t TensorProduct::weight_offset(int path) const {
+  int64_t sum = 0;
   for (int q = 0; q < path; ++q) sum += num_weights(q);
   return sum;
 }
 
 double TensorProduct::component_scale(int path) const {
   const TensorProductPath &p = paths[path];
-  int products = 1;
+  int64_t products = 1;
   if (p.connection == Connection::uvw) {
     products = 0;
     for (const TensorProductPath &other : paths)
@@ -70,6 +72,9 @@ double TensorProduct::component_scale(int path) const {
 void TensorProduct::validate() const {
   const int num_paths = static_cast<int>(paths.size());
   if (num_paths == 0) throw std::invalid_argument("a tensor product without paths");
+  if (num_paths > MAX_PATHS)
+    throw std::invalid_argument("expected at most " + std::to_string(MAX_PATHS) + " paths, found " +
+                                std::to_string(num_paths));
   std::vector<int> writer(irreps_out.size(), -1);
   for (int q = 0; q < num_paths; ++q) {
     const TensorProductPath &path = paths[q];
@@ -99,6 +104,13 @@ void TensorProduct::validate() const {
   for (int b = 0; b < irreps_out.size(); ++b)
     if (writer[b] < 0)
       throw std::invalid_argument("expected a path for each output block, found none for block " + std::to_string(b));
+  int64_t weights = 0;
+  for (int q = 0; q < num_paths; ++q) {
+    weights += num_weights(q);
+    if (weights > MAX_WEIGHTS)
+      bad_path(q, "expected at most " + std::to_string(MAX_WEIGHTS) + " weights up to this path, found " +
+                      std::to_string(weights));
+  }
 }
 
 void TensorProduct::forward(const double *x, const double *y, const double *w, double *out) const {
@@ -122,7 +134,8 @@ void TensorProduct::backward(const double *x, const double *y, const double *w, 
     const TensorProductPath &path = paths[q];
     const IrrepBlock &in = irreps_in[path.in];
     const int d1 = in.irrep.dim(), l3 = irreps_out[path.out].irrep.l, d3 = 2 * l3 + 1;
-    const int x_offset = irreps_in.offset(path.in), y_offset = path.l2 * path.l2, w_offset = weight_offset(q);
+    const int x_offset = irreps_in.offset(path.in), y_offset = path.l2 * path.l2;
+    const int64_t w_offset = weight_offset(q);
     const double *xq = x + x_offset, *yq = y + y_offset, *wq = w + w_offset;
     const double *gq = out_adj + irreps_out.offset(path.out);
     const auto &entries = cached_entries(in.irrep.l, path.l2, l3);

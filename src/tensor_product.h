@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The tensor product of node features with edge harmonics, as one value. The reference here, the generic kernels and
 // generated kernels are routes to it and are tested against each other.
 #ifndef EQUI_TENSOR_PRODUCT_H
@@ -5,6 +6,7 @@
 
 #include "irreps.h"
 
+#include <cstdint>
 #include <vector>
 
 namespace equi {
@@ -30,15 +32,16 @@ struct TensorProduct {
   int lmax_edge = 0;
   std::vector<TensorProductPath> paths;
 
-  int num_weights() const;    // of all paths, the columns of the radial function
-  int num_weights(int path) const;
-  int weight_offset(int path) const;
+  int64_t num_weights() const;    // of all paths, the columns of the radial function
+  int64_t num_weights(int path) const;
+  int64_t weight_offset(int path) const;
 
   // The scale that e3nn gives to a path ("component" and "element" normalisation): sqrt(2 l3 + 1), divided for uvw by
   // the square root of the number of products that are summed in a channel of the output block.
   double component_scale(int path) const;
 
-  // Throws std::invalid_argument naming the path if blocks, multiplicities or the triangle rule do not fit.
+  // Throws std::invalid_argument naming the path if blocks, multiplicities or the triangle rule do not fit, or if there
+  // are more paths or weights than model_limits.h allows; below, the weights of a valid product fit into an int.
   void validate() const;
 
   // One edge, features in the order of irreps.h: adds to out [irreps_out.dim()].

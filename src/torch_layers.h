@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The layers of doc/model_file.rst as ATen operators on features [rows, dim] in the order of irreps.h. Part of
 // torch_model.cpp alone, its only includer: Torch's headers are slow to compile and stay in one source.
 #ifndef EQUI_TORCH_LAYERS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "torch_model.h"
 
 #include "torch_layers.h"
@@ -482,6 +483,8 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   const double *energy = energies.data_ptr<double>(), *vec = edges.rows.vec.data_ptr<double>(),
                *g = gradient.data_ptr<double>();
   for (int i = 0; i < n.num_receivers; ++i) {
+    const double *x = request.positions[n.receiver[i]];
+    if (!std::isfinite(x[0] + x[1] + x[2])) failure.record("a position is not finite", n.receiver[i], -1, 0.0);
     if (!std::isfinite(energy[i])) failure.record("the energy of an atom is not finite", n.receiver[i], -1, 0.0);
     result.energy += energy[i];
     if (request.atom_energy) request.atom_energy[n.receiver[i]] += energy[i];

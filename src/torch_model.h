@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reference evaluation: the layers of doc/model_file.rst by ATen operators, forces by autograd.
 //
 // It exists to be an independent answer, so it shares with the kernels only the Model and the coupling tensors:

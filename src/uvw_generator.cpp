@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 #include "uvw_generator.h"
 
 #include <string>

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes the kernels of a uvw path, a part of what kernel_generator.h offers.
 #ifndef EQUI_UVW_GENERATOR_H
 #define EQUI_UVW_GENERATOR_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Writes convolution kernels as C++, and tells what they consist of.
 //
 //   equi_generate list                          keys of the units that every build has
@@ -9,8 +10,7 @@
 //   equi_generate missing FILE.equi             keys of the kernels that a model needs beyond those of the build
 //   equi_generate library TARGET KEY FILE.equi FILE  one of them as a library of its own
 //   equi_generate library TARGET KEY FILE       the same for a unit, without a model
-//   equi_generate place TARGET KEY              the file in which the plugin looks for such a library
-//   equi_generate flags TARGET                  compiler options of the target
+//   equi_generate flags TARGET FILE             compiler options for the text of a library
 //   equi_generate schedule TARGET FILE.equi     a table of a model's kernels
 //
 // TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU; for
@@ -19,11 +19,11 @@
 #include "contraction_generator.h"
 #include "device_generator.h"
 #include "kernel_generator.h"
-#include "kernel_library.h"
 #include "model_file.h"
 
-#include <cctype>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -32,6 +32,10 @@
 namespace {
 
 using namespace equi;
+
+// g++ takes more than five minutes at -O3 for the unit of l1 = 0 with all harmonics to l = 8 (175 kB), and 13 seconds
+// with EQUI_FLAGS_LARGE.
+constexpr std::uintmax_t LARGE_TEXT = 150000;
 
 const KernelTarget &target_of(const std::string &name) {
   for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
@@ -51,26 +55,6 @@ const KernelTarget &device_target_of(const std::string &name) {
   return target;
 }
 
-UnitShape shape_of(const std::string &key) {
-  const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
-  UnitShape shape;
-  const bool is_uvw = key.rfind("uvw_", 0) == 0;
-  if (is_uvw) shape.connection = Connection::uvw;
-  std::istringstream parts(is_uvw ? key.substr(4) : key);
-  std::string part;
-  for (int n = 0; std::getline(parts, part, '_'); ++n) {
-    for (char c : part)
-      if (!std::isdigit(static_cast<unsigned char>(c))) fail();
-    if (part.size() != (n == 0 ? 1u : 2u)) fail();
-    if (n == 0)
-      shape.l1 = part[0] - '0';
-    else
-      shape.paths.push_back({part[0] - '0', part[1] - '0'});
-  }
-  if (shape.key() != key || shape.paths.empty() || (is_uvw && shape.paths.size() > 1)) fail();
-  return shape;
-}
-
 // The parts of a list with commas.
 std::vector<std::string> parts_of(const std::string &list) {
   std::vector<std::string> parts;
@@ -82,13 +66,13 @@ std::vector<std::string> parts_of(const std::string &list) {
 
 std::string device_units_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
   std::vector<UnitSchedule> units;
-  for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(shape_of(key), target));
+  for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(UnitShape::of_key(key), target));
   return generate_device_units(units, target, of_edges);
 }
 
 std::string units_of(const std::string &keys, const KernelTarget &target) {
   if (target.is_device()) return device_units_of(keys, target, false);
-  return generate_unit(make_unit_schedule(shape_of(keys), target), target);
+  return generate_unit(make_unit_schedule(UnitShape::of_key(keys), target), target);
 }
 
 std::string contractions_of(const std::string &names, const KernelTarget &target) {
@@ -209,8 +193,8 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     if (n != number) {
       end_layer();
       number = n;
-      std::printf("convolution %d: %s, harmonics to %d, %d weights\n", n, c.product.irreps_in.to_string().c_str(),
-                  c.product.lmax_edge, c.product.num_weights());
+      std::printf("convolution %d: %s, harmonics to %d, %lld weights\n", n, c.product.irreps_in.to_string().c_str(),
+                  c.product.lmax_edge, static_cast<long long>(c.product.num_weights()));
     }
     const UnitSchedule u = make_unit_schedule(shape, target);
     const IrrepBlock &in = c.product.irreps_in[unit.block],
@@ -298,20 +282,19 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "library" && words.size() == 5) {
     write(words[4], library_of(words[2], read_model(words[3]), host_target_of(words[1])));
   } else if (verb == "library" && words.size() == 4) {
-    write(words[3], library_of(shape_of(words[2]), host_target_of(words[1])));
+    write(words[3], library_of(UnitShape::of_key(words[2]), host_target_of(words[1])));
   } else if (verb == "missing" && words.size() == 2) {
     print_missing(read_model(words[1]));
-  } else if (verb == "place" && words.size() == 3) {
-    std::printf("%s\n", kernel_library_file(host_target_of(words[1]).name, words[2]).c_str());
-  } else if (verb == "flags" && words.size() == 2) {
-    std::printf("%s\n", host_target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
+  } else if (verb == "flags" && words.size() == 3) {
+    std::printf("%s%s\n", host_target_of(words[1]).lanes == AVX2_TARGET.lanes ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512,
+                std::filesystem::file_size(words[2]) > LARGE_TEXT ? " " EQUI_FLAGS_LARGE : "");
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_model(words[2]), target_of(words[1]));
   } else {
     throw std::invalid_argument(
         "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | "
         "edge_unit TARGET KEY FILE | edge_index TARGET FILE | missing FILE.equi | library TARGET KEY [FILE.equi] FILE "
-        "| place TARGET KEY | flags TARGET | schedule TARGET "
+        "| flags TARGET FILE | schedule TARGET "
         "FILE.equi");
   }
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tasks that a test runs in a second process of its own executable, for what is fixed once per process (Kokkos's
 // threads).
 #ifndef EQUI_TEST_CHILD_PROCESS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Random symmetric contractions that are equivariant, made by repeated coupling of irreps.
 #ifndef EQUI_TEST_CONTRACTION_BUILDER_H
 #define EQUI_TEST_CONTRACTION_BUILDER_H

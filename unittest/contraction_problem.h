@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Symmetric contractions with random numbers, for tests of their kernels: the answers by ContractionProduct.
 #ifndef EQUI_TEST_CONTRACTION_PROBLEM_H
 #define EQUI_TEST_CONTRACTION_PROBLEM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The laws of an Evaluator on tiny random models: against plain loops, finite differences, symmetries and splits among
 // ranks.
 #include "evaluator_laws.h"
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cmath>
 #include <initializer_list>
+#include <limits>
 #include <numeric>
 #include <random>
 #include <tuple>
@@ -124,6 +126,9 @@ class EvaluatorLaws : public ::testing::TestWithParam<std::tuple<EvaluatorKind, 
   const Model model;
   const Structure structure;
 };
+
+// What one model shows.
+class EvaluatorKindLaws : public ::testing::TestWithParam<EvaluatorKind> {};
 
 // The best of central differences with several steps. Richardson's combination of two steps removes the h^2 term.
 template <class EnergyAt>
@@ -386,10 +391,87 @@ TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
   }
 }
 
-TEST_P(EvaluatorLaws, positions_that_are_not_a_number_are_an_error) {
-  ImageStructure images = structure.images(model.cutoff);
-  images.positions[3][1] = NAN;
-  EXPECT_THROW(evaluate_whole(*make(), images), EvaluationError);
+// Of an atom with neighbors and of one without any, with and without forces.
+TEST_P(EvaluatorLaws, positions_that_are_not_finite_are_an_error) {
+  const auto evaluator = make();
+  const auto expect_error = [&](const ImageStructure &images, int atom, int component, double value) {
+    ImageStructure broken = images;
+    broken.positions[atom][component] = value;
+    const std::string what = "atom " + std::to_string(atom) + ", " + std::to_string(value);
+    EXPECT_THROW(evaluate_whole(*evaluator, broken), EvaluationError) << what;
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(broken.positions.data());
+    NoExchange none;
+    try {
+      const double energy = evaluator->evaluate(request, none).energy;
+      ADD_FAILURE() << what << " has the energy " << energy;
+    } catch (const EvaluationError &e) {
+      EXPECT_TRUE(e.atom_i == atom || e.atom_j == atom) << what << " is said to be " << e.atom_i << ", " << e.atom_j;
+    }
+  };
+  const ImageStructure images = structure.images(model.cutoff), alone = isolated_atoms(3).images(model.cutoff);
+  for (int component = 0; component < 3; component++) {
+    expect_error(images, 3, component, NAN);
+    expect_error(alone, 1, component, NAN);
+  }
+  expect_error(images, structure.size() - 1, 0, INFINITY);
+  expect_error(alone, 0, 2, -INFINITY);
+  const Evaluation e = evaluate_whole(*evaluator, images);
+  EXPECT_TRUE(std::isfinite(e.energy));
+}
+
+// Of two atoms almost on top of each other that repel: the derivative of their energy by the distance is a hundred
+// times as large as the energy, which is half of the largest number.
+TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_atom) {
+  TinyModelOptions options;
+  options.repulsion_inside = true;
+  Model model = make_tiny_model(options).model();
+  Structure structure = random_structure(model.num_species(), 7);
+  structure.positions[5] = structure.positions[2];
+  structure.positions[5][0] += 0.01;
+  const ImageStructure images = structure.images(model.cutoff);
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
+  NoExchange none;
+  std::vector<double> atom_energy(images.positions.size());
+  request.atom_energy = atom_energy.data();
+  const auto energy = [&] {
+    const auto evaluator = GetParam().make(model);
+    evaluator->set_neighborhood(images.neighborhood);
+    return evaluator->evaluate(request, none).energy;
+  };
+  energy();
+  double sum = 0.0;    // of sizes: energies of atoms have both signs
+  for (const double e : atom_energy) sum += std::fabs(e);
+  for (Layer &layer : model.layers)
+    if (auto *s = std::get_if<ScaleShift>(&layer))
+      for (double &scale : s->scale) scale *= 0.5 * std::numeric_limits<double>::max() / sum;
+  ASSERT_TRUE(std::isfinite(energy()));
+
+  for (const bool is_split : {false, true}) {
+    const std::vector<RankPart> parts = split_structure(images, {1, 1, 0, 1, 1, 0, 1, 1}, 2);
+    RankGroup group(parts);
+    try {
+      if (is_split) {
+        std::vector<std::unique_ptr<Evaluator>> ranks;
+        for (int r = 0; r < 2; ++r) ranks.push_back(GetParam().make(model));
+        const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+        EXPECT_EQ(group.calls(0), group.calls(1));
+        ASSERT_TRUE(e.errors[0]);
+        std::rethrow_exception(e.errors[0]);
+      }
+      evaluate_whole(*GetParam().make(model), images);
+      FAIL() << "no error";
+    } catch (const EvaluationError &e) {
+      EXPECT_NE(std::string(e.what()).find("not finite"), std::string::npos) << e.what();
+      ASSERT_GE(e.atom_i, 0);
+      const int atom = is_split ? parts[0].real_atom[e.atom_i] : images.owner[e.atom_i];
+      // In float32 the factor alone is too large a number, and all atoms have broken forces.
+      if (GetParam().is_double) {
+        EXPECT_TRUE(atom == 2 || atom == 5) << atom;
+      }
+    }
+  }
 }
 
 std::vector<EvaluatorKind> kinds_in_float64() {
@@ -407,6 +489,8 @@ INSTANTIATE_TEST_SUITE_P(, EvaluatorLaws,
                          ::testing::Combine(::testing::ValuesIn(evaluator_kinds()),
                                             ::testing::ValuesIn(evaluator_law_cases())),
                          name_of);
+INSTANTIATE_TEST_SUITE_P(, EvaluatorKindLaws, ::testing::ValuesIn(evaluator_kinds()),
+                         [](const auto &info) { return info.param.name; });
 INSTANTIATE_TEST_SUITE_P(, EvaluatorLawsInFloat64,
                          ::testing::Combine(::testing::ValuesIn(kinds_in_float64()),
                                             ::testing::ValuesIn(evaluator_law_cases())),

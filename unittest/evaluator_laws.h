@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The laws that every Evaluator keeps. evaluator_laws.cpp states them; a test program links it and says which
 // evaluators and which tiny models they are to hold for.
 #ifndef EQUI_TEST_EVALUATOR_LAWS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Any Evaluator against the answers of the framework that are stored in converted models (ReferenceStructure).
 #ifndef EQUI_TEST_FRAMEWORK_ANSWERS_H
 #define EQUI_TEST_FRAMEWORK_ANSWERS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Convolutions on random edges, for tests of the kernels: the answer by TensorProduct, edge by edge, and the same
 // problem in the kernels' own memory.
 #ifndef EQUI_TEST_KERNEL_PROBLEM_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ModelKokkos with every choice that a test may want to make.
 #ifndef EQUI_TEST_MAKE_KOKKOS_H
 #define EQUI_TEST_MAKE_KOKKOS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiny random models, made on the spot: a document and tensors as `equi convert` would write them, open to change
 // before they become the bytes of an .equi file. Header-only, for all levels of tests.
 //
@@ -10,6 +11,7 @@
 #define EQUI_TEST_MODEL_BUILDER_H
 
 #include "contraction_builder.h"
+#include "data_hash.h"
 #include "irreps.h"
 #include "model_file.h"
 
@@ -41,10 +43,16 @@ struct ModelDocument {
   Json document;
   std::map<std::string, DocumentTensor> tensors;
 
-  // The safetensors container. Public pieces, so that tests can put together damaged ones.
+  // The safetensors container. Public pieces, so that tests can put together damaged ones. The document gets the hash
+  // of the data unless a test has put one there or taken the version back to one without.
   Json header() const {
-    Json h;
-    h["__metadata__"] = {{"equi", document.dump()}};
+    Json h, stamped = document;
+    const Json version = document.value("format_version", Json());
+    if (!document.contains("data_hash") && version.is_number() && version >= FIRST_VERSION_WITH_HASH) {
+      const std::string bytes = data();
+      stamped["data_hash"] = data_hash(bytes.data(), bytes.size());
+    }
+    h["__metadata__"] = {{"equi", stamped.dump()}};
     int64_t at = 0;
     for (const auto &[name, t] : tensors) {
       const int64_t end = at + static_cast<int64_t>(t.values.size()) * (t.is_double ? 8 : 4);

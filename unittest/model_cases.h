@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Tiny models and structures on which the laws of an evaluation are tested.
 #ifndef EQUI_TEST_MODEL_CASES_H
 #define EQUI_TEST_MODEL_CASES_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of features for tests of layers that act on each atom alone.
 #ifndef EQUI_TEST_NODE_ROWS_H
 #define EQUI_TEST_NODE_ROWS_H

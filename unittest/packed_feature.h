@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Features between the order of irreps.h, in which tests think, and the memory of the kernels
 // (kokkos/feature_layout.h).
 #ifndef EQUI_TEST_PACKED_FEATURE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The energy of a model by plain loops over the core's scalar references (TensorProduct::forward, spherical_harmonics,
 // RadialFunction, ContractionProduct::forward, PairRepulsion::energy, Network): slow, in float64, one rank. A second
 // route for tests of an Evaluator.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Coupling tensors against stored values of e3nn, and the laws that define them.
 #include "coupling.h"
 

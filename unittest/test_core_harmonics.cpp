@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Spherical harmonics against stored values of e3nn, and their laws.
 #include "spherical_harmonics.h"
 

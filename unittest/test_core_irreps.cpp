@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Texts of irreps, and features laid out by them.
 #include "irreps.h"
 

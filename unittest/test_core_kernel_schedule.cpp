@@ -1,6 +1,8 @@
+// SPDX-License-Identifier: MIT
 // Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
 #include "coupling.h"
 #include "device_generator.h"
+#include "generated_text.h"
 #include "kernel_generator.h"
 
 #include <gtest/gtest.h>
@@ -118,10 +120,13 @@ TEST(KernelSchedule, groups_of_a_gpu_fit_its_registers) {
           EXPECT_EQ(g.first, next) << shape.key();
           EXPECT_GT(g.last, g.first) << shape.key();
           // A path is not divided: backward (2 3 3) by itself has one number more than warp32 allots.
-          if (g.last > g.first + 1) EXPECT_LE(numbers(g), target.numbers()) << shape.key();
+          if (g.last > g.first + 1) {
+            EXPECT_LE(numbers(g), target.numbers()) << shape.key();
+          }
           EXPECT_LE(numbers(g), target.numbers() + 1) << shape.key();
-          if (g.last < static_cast<int>(u.paths.size()))    // no shorter than need be
+          if (g.last < static_cast<int>(u.paths.size())) {    // no shorter than need be
             EXPECT_GT(numbers(UnitSchedule::Group{g.first, g.last + 1}), target.numbers()) << shape.key();
+          }
           next = g.last;
         }
         EXPECT_EQ(next, static_cast<int>(u.paths.size())) << shape.key();
@@ -220,6 +225,42 @@ TEST(DeviceGenerator, writes_the_text_of_a_small_unit) {
   expected << file.rdbuf();
   EXPECT_EQ(generate_device_units({make_unit_schedule(UnitShape{1, {{1, 0}}}, WARP32_TARGET)}, WARP32_TARGET),
             expected.str());
+}
+
+// Sums over the harmonics to l = 8 make lines of more than 400 characters.
+TEST(KernelGenerator, no_line_is_cut) {
+  const UnitShape shape = complete_unit(0, 8, 8);
+  for (const KernelTarget *target : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET}) {
+    const UnitSchedule unit = make_unit_schedule(shape, *target);
+    std::istringstream lines(target->is_device() ? generate_device_units({unit}, *target)
+                                                 : generate_unit(unit, *target));
+    size_t longest = 0;
+    for (std::string line; std::getline(lines, line);) {
+      longest = std::max(longest, line.size());
+      // Long lines are statements.
+      EXPECT_TRUE(line.size() < 300 || line.back() == ';') << target->name << ": " << line;
+    }
+    if (!target->is_device()) {
+      EXPECT_GT(longest, 400u);
+    }
+  }
+  GeneratedText text;
+  const std::string words(100000, 'x');
+  text.line("%s %d;", words.c_str(), 7);
+  EXPECT_EQ(text.str(), words + " 7;\n");
+}
+
+TEST(KernelSchedule, a_key_names_its_unit) {
+  for (const auto &units : {common_units(), common_uvw_paths()})
+    for (const UnitShape &u : units) {
+      const UnitShape found = UnitShape::of_key(u.key());
+      EXPECT_EQ(found.key(), u.key());
+      EXPECT_EQ(found.paths, u.paths);
+      EXPECT_EQ(found.l1, u.l1);
+      EXPECT_EQ(found.is_uvw(), u.is_uvw());
+    }
+  for (const char *wrong : {"", "1", "1_", "1_1", "1_101", "x_10", "1_1x", "10_10", "uvw_1_10_11", "uvw_", "-1_10"})
+    EXPECT_THROW(UnitShape::of_key(wrong), std::invalid_argument) << wrong;
 }
 
 }    // namespace

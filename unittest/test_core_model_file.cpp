@@ -1,4 +1,6 @@
+// SPDX-License-Identifier: MIT
 // The reader of .equi files: what it makes of good ones, and how it refuses each kind of bad one.
+#include "expect_refusal.h"
 #include "model_builder.h"
 #include "model_file.h"
 
@@ -72,18 +74,7 @@ const L &first_layer(const Model &m) {
 template <class L>
 const L &first_layer(Model &&) = delete;    // would not outlive the model
 
-// That the bytes are refused by a ModelFileError whose text holds the file and all parts.
-void expect_refusal(const std::string &bytes, const std::vector<std::string> &parts) {
-  try {
-    parse_model(bytes, "broken.equi");
-    ADD_FAILURE() << "accepted; expected a refusal with " << (parts.empty() ? "" : parts[0]);
-  } catch (const ModelFileError &e) {
-    const std::string message = e.what();
-    EXPECT_EQ(message.find("broken.equi: "), 0u) << message;
-    for (const std::string &part : parts)
-      EXPECT_NE(message.find(part), std::string::npos) << part << " in: " << message;
-  }
-}
+using equi::testing::expect_refusal;    // beside those that follow
 
 void expect_refusal(const std::function<void(ModelDocument &)> &damage, const std::vector<std::string> &parts) {
   ModelDocument d = make_tiny_model(rich_options());
@@ -286,7 +277,7 @@ TEST(ModelFile, refuses_damaged_containers) {
   // JSON nested far deeper than a stack.
   expect_refusal(ModelDocument::container("{\"a\":" + std::string(2000000, '['), ""), {"header"});
   expect_refusal(ModelDocument::container("{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}", ""),
-                 {"tensor a"});
+                 {"header", "nested", "a[0][0]"});
 }
 
 // Random damage anywhere: refused or read, never anything else (run under a sanitizer for the full meaning).
@@ -321,7 +312,7 @@ TEST(ModelFile, survives_random_damage) {
 
 TEST(ModelFile, refuses_a_bad_head) {
   expect_refused_value("/format", "other", {"format: expected \"equi\", found \"other\""});
-  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 3"});
+  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 4"});
   expect_refused_value("/format_version", 0, {"format_version"});
   expect_refused_value("/format_version", "1", {"format_version"});
   expect_refused_value("/framework", "sevenn", {"framework", "an object"});
@@ -329,8 +320,8 @@ TEST(ModelFile, refuses_a_bad_head) {
   expect_refused_value("/elements/1", "Xx", {"elements[1]", "a chemical symbol", "Xx"});
   expect_refused_value("/elements/1", "O", {"elements[1]", "each element once"});
   expect_refused_value("/elements/1", 14, {"elements[1]", "a string, found 14"});
-  expect_refused_value("/cutoff", 0.0, {"cutoff", "positive"});
-  expect_refused_value("/cutoff", -4.0, {"cutoff", "positive"});
+  expect_refused_value("/cutoff", 0.0, {"cutoff", "a number from"});
+  expect_refused_value("/cutoff", -4.0, {"cutoff", "a number from"});
   expect_refused_value("/cutoff", nullptr, {"cutoff", "a number, found null"});
   expect_refused_value("/lmax_edge", 9, {"lmax_edge", "0 to 8"});
   expect_refused_value("/lmax_edge", -1, {"lmax_edge"});
@@ -364,7 +355,7 @@ TEST(ModelFile, refuses_a_bad_radial_basis) {
     expect_refusal(
         o, [&](ModelDocument &d) { d.document["radial_basis"][Json::json_pointer(pointer)] = value; }, parts);
   };
-  expect("/width", 0.0, {"radial_basis.width", "positive"});
+  expect("/width", 0.0, {"radial_basis.width", "a number from"});
   expect("/centres", "scale_", {"radial_basis.centres"});
   expect("/prefactor", 1.0, {"radial_basis", "\"prefactor\""});
   o.basis = "chebyshev";
@@ -380,7 +371,7 @@ TEST(ModelFile, refuses_a_bad_radial_basis) {
   expect("/transform/r0", "scale", {"radial_basis.transform.r0", "[2, 2]", "[2]"});
   expect("/cutoffs", "r0", {"radial_basis.cutoffs", "transform"});
   expect_refusal(o, [](ModelDocument &d) { d.tensors["r0"].values[3] = 0.0; },
-                 {"radial_basis.transform.r0", "positive"});
+                 {"radial_basis.transform.r0", "numbers from"});
   o.transform = "soft";
   expect("/transform/alpha", nullptr, {"radial_basis.transform.alpha", "a number"});
   expect("/transform/q", 1.0, {"radial_basis.transform", "\"q\""});
@@ -575,7 +566,7 @@ TEST(ModelFile, refuses_bad_symmetric_contractions) {
         family_options(), [&](ModelDocument &d) { d.tensors["contraction0.1.3.coupling"].values[12 + column] = value; },
         parts);
   };
-  for (double bad : {3.0, -1.0, 0.5, 1e300}) expect(0, bad, {"coupling", "a component", "0 to 2", "row 2"});
+  for (double bad : {3.0, -1.0, 0.5, 1e20}) expect(0, bad, {"coupling", "a component", "0 to 2", "row 2"});
   for (double bad : {3.0, -1.0, 0.5}) expect(1, bad, {"coupling", "a path", "0 to 2", "row 2"});
   for (double bad : {4.0, -1.0, 1.5}) expect(3, bad, {"coupling", "a factor", "0 to 3", "row 2"});
   expect(5, std::nan(""), {"coupling", "finite"});
@@ -601,11 +592,12 @@ TEST(ModelFile, refuses_bad_pair_repulsions) {
   expect_refused_in("pair_repulsion", "/p", 1.0, {".p", "2 to 1000"});
   expect_refused_in("pair_repulsion", "/coefficients", Json::array(), {"coefficients", "1 to 64"});
   expect_refused_in("pair_repulsion", "/coefficients", {1.0}, {"exponents", "1 exponents"});
-  expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "not negative"});
+  expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "a number from 0"});
   expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
   expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
   for (const char *name : {"inside.length", "inside.cutoff"})
-    expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; }, {"positive", name});
+    expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; },
+                   {"numbers from", name});
   // Nothing else follows scale_shift.
   expect_refusal(family_options(),
                  [](ModelDocument &d) {
@@ -702,7 +694,7 @@ TEST(ModelFile, refuses_bad_networks) {
   const std::string net = at(CONVOLUTION) + "/radial";
   expect_refused_value(net + "/activation", "swish", {"layers[3].radial.activation", "swish", "silu"});
   expect_refused_value(net + "/activation_scale", "big", {"layers[3].radial.activation_scale"});
-  expect_refused_value(net + "/weights", Json::array(), {"layers[3].radial.weights", "at least one"});
+  expect_refused_value(net + "/weights", Json::array(), {"layers[3].radial.weights", "1 to"});
   expect_refused_value(net + "/weights/0", "scale", {"layers[3].radial.weights[0]", "[4, n]", "[3]"});
   expect_refused_value(net + "/scales", {1.0}, {"layers[3].radial.scales", "3 scales"});
   expect_refused_value(net + "/biases", {nullptr}, {"layers[3].radial.biases", "3 biases"});

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Images of periodic structures, against a plain sum over many images.
 #include "neighbor_graph.h"
 

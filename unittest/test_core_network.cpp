@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Activations and dense networks: values by a second route, derivatives by finite differences.
 #include "network.h"
 

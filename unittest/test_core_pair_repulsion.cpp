@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The repulsion of pairs against its formula and finite differences.
 #include "pair_repulsion.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Radial basis, radial functions and their tables.
 #include "radial_function.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What commands with second derivatives need of mathematics: duals, networks over them, translations of crystals,
 // eigenvalues.
 #include "activation.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The symmetric contraction: by hand, against a dense route, its derivatives and its behaviour under O(3).
 #include "contraction_builder.h"
 #include "spherical_harmonics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The reference tensor product against stored values of e3nn; its backward pass as the adjoint of forward.
 #include "tensor_product.h"
 

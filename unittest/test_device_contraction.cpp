@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Symmetric contractions on a device, with generated kernels and with the generic one, against the double loops of
 // ContractionProduct.
 #include "contraction_problem.h"

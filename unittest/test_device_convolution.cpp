@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution on a device, with generated kernels and with the generic one: against the tensor product summed over
 // edges, in chunks, and to the last bit when repeated.
 #include "device_convolution.h"

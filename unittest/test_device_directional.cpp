@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Derivatives of forces along a direction, -H v, by ModelDevice over duals: against ModelKokkos over duals, which
 // test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
 #include "device_model.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The convolution with weights of edges on a device, with generated kernels and with the generic one: against the
 // host's, by what linearity says of its derivatives, and to the last bit when repeated.
 #include "device_edge_convolution.h"

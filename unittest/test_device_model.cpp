@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ModelDevice, on whatever Kokkos's default execution space is: which evaluators keep the laws of evaluator_laws.cpp,
 // and against ModelKokkos and the framework.
 #include "device_evaluation.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Steps that are recorded and replayed: the rules of DeviceRecorder, and that ModelDevice keeps them.
 #include "device_evaluation.h"
 #include "device_recorder.h"

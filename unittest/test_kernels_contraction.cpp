@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
 #include "contraction_op.h"
 #include "contraction_problem.h"
@@ -39,7 +40,7 @@ void for_kernels(const ContractionCase &c, const F &f) {
                         NUM_SPECIES);
     const std::string what = c.name + ", " + instruction_set_name(set);
     f(op, host_kernels<T>(set), what + ", generic");
-    op.select_kernel([set](const std::string &key) { return find_contraction_kernel<T>(set, key); });
+    op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
     ASSERT_EQ(op.is_generic(), !c.in_build || set == InstructionSet::generic) << what;
     if (!op.is_generic()) f(op, host_kernels<T>(set), what + ", generated");
   }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
 // edges, as adjoints of each other, and against finite differences.
 #include "kernel_generator.h"
@@ -253,15 +254,15 @@ TEST(UnitLibrary, the_problems_meet_every_generated_unit) {
       EXPECT_EQ(of_double != nullptr, is_expected) << unit.key();
     };
     for (const UnitShape &unit : common_units())
-      expect_kernels(unit, find_unit_kernel<float>(set, unit.key()), find_unit_kernel<double>(set, unit.key()));
+      expect_kernels(unit, find_unit_kernel<float>(set, unit), find_unit_kernel<double>(set, unit));
     for (const UnitShape &unit : common_uvw_paths())
-      expect_kernels(unit, find_uvw_kernel<float>(set, unit.key()), find_uvw_kernel<double>(set, unit.key()));
+      expect_kernels(unit, find_uvw_kernel<float>(set, unit), find_uvw_kernel<double>(set, unit));
   }
 }
 
 TEST(UnitLibrary, an_unknown_unit_has_no_kernel) {
-  EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), "9_99"), nullptr);
-  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), "uvw_9_99"), nullptr);
+  EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), UnitShape::of_key("9_99")), nullptr);
+  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), UnitShape::of_key("uvw_9_99")), nullptr);
 }
 
 TEST(HostKernels, best_instruction_set_is_available) {

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Radial weights by a network on features of an edge's atoms: against the network edge by edge, and against
 // differences; that of duals against differences of that of plain numbers.
 #include "convolution_op.h"

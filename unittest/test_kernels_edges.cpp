@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Harmonics of the kernels against those of src/, and the way of derivatives from edges to forces and virials.
 #include "edges.h"
 #include "harmonics.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Linear layers and gates on rows, against plain loops; backward passes as adjoints and by finite differences.
 #include "node_ops.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Rows of features into messages and back by threads of the default execution space, against loops over atoms in order.
 #include "row_packing.h"
 

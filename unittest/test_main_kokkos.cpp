@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // main() of the tests that need Kokkos: starts it with two threads before the first test.
 //   --child=TASK --threads=N    runs a task of child_process.h instead
 #include "child_process.h"

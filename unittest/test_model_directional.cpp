@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Derivatives of forces along a direction, -H v, by evaluators of duals.
 #include "evaluator_laws.h"
 #include "make_kokkos.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // How a model's layers are scheduled (kokkos/evaluation_plan.h).
 #include "evaluation_plan.h"
 #include "model_builder.h"

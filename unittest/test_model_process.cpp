@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What concerns the process as a whole: memory of a warm step, and results with other numbers of threads.
 #include "allocation_counter.h"
 #include "child_process.h"

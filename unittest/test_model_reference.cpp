@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ModelKokkos against the framework.
 #include "framework_answers.h"
 #include "make_kokkos.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // ModelKokkos against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
 #include "framework_answers.h"
 #include "make_kokkos.h"

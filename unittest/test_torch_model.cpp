@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // TorchModel: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
 #include "evaluator_laws.h"
 #include "torch_model.h"

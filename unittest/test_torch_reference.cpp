@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // TorchModel against the framework.
 #include "framework_answers.h"
 #include "torch_model.h"

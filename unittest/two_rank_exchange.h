@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Ranks without MPI: a structure split among threads that exchange features through memory, for tests of any Evaluator.
 #ifndef EQUI_TEST_TWO_RANK_EXCHANGE_H
 #define EQUI_TEST_TWO_RANK_EXCHANGE_H

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Phonon bands and densities of states of rock salt from the dynamical matrices that in.phonons writes.
 
 Needs numpy and matplotlib. The Coulomb field of long waves, which splits longitudinal from transverse optical modes at

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Trains a small SevenNet model for rock salt with torch.ops.equi, on labels that SevenNet-0 gives.
 
 Structures are displaced and strained cells of 64 atoms; the loss is that of energies, forces and stresses. The last lines

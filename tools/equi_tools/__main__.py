@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`python -m equi_tools` is the command `equi`."""
 
 import sys

@@ -1,13 +1,16 @@
+# SPDX-License-Identifier: MIT
 """The command `equi`."""
 
 import argparse
 import json
+import os
 import sys
 import warnings
 
 from . import __version__
 from .errors import EquiError
 from .frameworks import MissingFramework
+from .printable import printable
 
 
 def _word_list(text):
@@ -50,10 +53,12 @@ def _native(args):
 def _convert(args):
     from .convert import convert
 
-    convert(
+    document = convert(
         args.source, args.output, modality=args.modality, head=args.head, types=args.types, elements=args.elements,
         ignore_keys=args.ignore_key, licence=args.licence, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
+    if "notes" in document["provenance"]:
+        print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
     return 0
 
 
@@ -105,15 +110,17 @@ def _compare(args):
 
 
 def _schedule(args):
-    from . import kernels
+    from . import equi_file, kernels
 
+    equi_file.read(args.file)
     print(kernels.schedule(args.file, args.target), end="")
     return 0
 
 
 def _compile(args):
-    from . import kernels
+    from . import equi_file, kernels
 
+    equi_file.read(args.file)
     for line in kernels.compile_missing(args.file, args.target, args.force, args.quiet):
         print(line)
     return 0
@@ -131,6 +138,7 @@ def parser():
         description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files.",
     )
     top.add_argument("--version", action="version", version=f"equi {__version__}")
+    top.add_argument("--traceback", action="store_true", help="show where in the program an error was found")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name, function, text):
@@ -148,7 +156,8 @@ def parser():
     sub.add_argument(
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
-        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth)",
+        "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
+        "an .equi file, to bring it to the present version of the format",
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(
@@ -230,7 +239,6 @@ def parser():
 
 def _run_elsewhere(missing, argv):
     """The same command in the environment of the framework that this interpreter lacks; None without one."""
-    import os
     import subprocess
     from pathlib import Path
 
@@ -247,24 +255,79 @@ def _run_elsewhere(missing, argv):
         raise EquiError(f"{framework.variable}: cannot run {framework.interpreter}: {error.strerror}") from error
 
 
+def _prepare_streams():
+    """Output that was closed goes nowhere, and what the terminal's encoding lacks is written out."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))
+        if hasattr(getattr(sys, name), "reconfigure"):
+            getattr(sys, name).reconfigure(errors="backslashreplace")
+
+
+def _abandon(stream):
+    """What is left in the buffer of an output cannot be written; Python would try again at its end."""
+    try:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):
+        pass  # an output without a file beneath it
+
+
+def _complain(text):
+    try:
+        print(f"equi: error: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
+    except OSError:
+        _abandon(sys.stderr)  # the exit status tells it
+    return 1
+
+
+def _what_is_wrong(error):
+    """The line of an exception that is no EquiError."""
+    if isinstance(error, MemoryError):
+        return "not enough memory"
+    if isinstance(error, OSError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error)
+    return f"{type(error).__name__}: {error} (equi --traceback ... shows where)"
+
+
+def _command(argv):
+    try:
+        args = parser().parse_args(argv)
+    except SystemExit:
+        sys.stdout.flush()  # the help
+        raise
+    try:
+        status = args.function(args)
+    except MissingFramework as missing:
+        status = _run_elsewhere(missing, argv)
+        if status is None:
+            raise
+    except Exception:
+        if args.traceback:
+            import traceback
+
+            traceback.print_exc()
+        raise
+    # Here, where it can still be told that the disk is full.
+    sys.stdout.flush()
+    return status
+
+
 def main(argv=None):
     argv = sys.argv[1:] if argv is None else list(argv)
     # torch and e3nn announce their own plans in many lines; errors still come through.
     warnings.simplefilter("ignore")
+    _prepare_streams()
     try:
-        args = parser().parse_args(argv)
-        try:
-            return args.function(args)
-        except MissingFramework as missing:
-            status = _run_elsewhere(missing, argv)
-            if status is None:
-                raise
-            return status
+        return _command(argv)
     except EquiError as error:
-        print(f"equi: error: {' '.join(str(error).split())}", file=sys.stderr)
-        return 1
+        return _complain(str(error))
     except KeyboardInterrupt:
         print("equi: interrupted", file=sys.stderr)
         return 130
     except BrokenPipeError:
+        _abandon(sys.stdout)
         return 0
+    except Exception as error:
+        if isinstance(error, OSError):
+            _abandon(sys.stdout)
+        return _complain(_what_is_wrong(error))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Differences between the native evaluation and reference values: `equi check` and `equi compare`."""
 
 from dataclasses import dataclass
@@ -6,6 +7,7 @@ import numpy as np
 
 from . import equi_file, lammps_runner, self_check, structures
 from .errors import EquiError
+from .printable import printable
 from .progress import track
 
 
@@ -66,15 +68,16 @@ def difference(name, result, energy, forces, stress, bars):
 
 def print_table(differences, bars, write=print):
     """Prints one line per structure and the verdict; returns the number of structures that miss a bar."""
-    width = max([len(d.name) for d in differences] + [9])
+    names = [printable(d.name, 60) for d in differences]
+    width = max([len(name) for name in names] + [9])
     write(f"{'structure':<{width}} {'atoms':>6} {'dE eV/atom':>12} {'dF eV/A':>12} {'dS eV/A^3':>12}")
     failed = 0
-    for d in differences:
+    for name, d in zip(names, differences):
         missed = d.missed()
         failed += bool(missed)
         stress = f"{d.stress:12.2e}" if d.stress is not None else f"{'-':>12}"
         verdict = "" if not missed else f"  MISSED: {', '.join(missed)}"
-        write(f"{d.name:<{width}} {d.num_atoms:>6} {d.energy:12.2e} {d.force:12.2e} {stress}{verdict}")
+        write(f"{name:<{width}} {d.num_atoms:>6} {d.energy:12.2e} {d.force:12.2e} {stress}{verdict}")
     write(f"{'allowed':<{width}} {'':>6} {bars.energy:12.2e} {bars.force:12.2e} {bars.stress:12.2e}")
     if failed:
         write(f"{failed} of {len(differences)} structures miss a bar")

@@ -1,6 +1,8 @@
+# SPDX-License-Identifier: MIT
 """`equi convert`: a trainer's file -> one .equi file."""
 
 import datetime
+from contextlib import contextmanager
 from pathlib import Path
 
 from . import __version__, equi_file, frameworks, self_check
@@ -26,6 +28,22 @@ def parse_types(text):
     return dict(pairs)
 
 
+@contextmanager
+def _blaming(source, framework):
+    """Whatever a framework raises over a damaged or foreign file becomes an EquiError that names the file."""
+    try:
+        yield
+    except EquiError as error:
+        if str(source) in str(error):
+            raise
+        raise EquiError(f"{source}: {error}") from error
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise EquiError(f"{source}: not a sound {framework.title} model: {type(error).__name__}: {first}") from error
+
+
 def check_types(framework, types):
     if types is not None and not framework.has_types:
         raise EquiError(f"--types: the atoms of {framework.title} models have no types but elements; leave it out")
@@ -36,22 +54,26 @@ def convert(
     quiet=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name or file); returns its document."""
-    if not Path(output).absolute().parent.is_dir():
-        raise EquiError(f"cannot write {output}: no such folder")
+    equi_file.check_output(output)
+    if equi_file.is_equi_file(source):
+        options = {"modality": modality, "head": head, "types": types, "elements": elements, "ignore-key": ignore_keys,
+                   "licence": licence, "citation": citation}  # fmt: skip
+        return renew(source, output, [name for name, value in options.items() if value])
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
     check_types(framework, types)
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
-        checkpoint = framework.load(source, ignore_keys, types)
+        with _blaming(source, framework):
+            checkpoint = framework.load(source, ignore_keys, types)
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
-        try:
+        with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
-        except EquiError as error:
-            raise EquiError(str(error) if str(source) in str(error) else f"{source}: {error}") from error
+        remarks = notes(body, framework)
         steps.next(f"computing self-check values with {framework.name} in float64")
-        calculator = framework.float64_calculator(checkpoint, choice)
-        checks = self_check.entries(body["elements"], body["cutoff"], calculator)
+        with _blaming(source, framework):
+            calculator = framework.float64_calculator(checkpoint, choice)
+            checks = self_check.entries(body["elements"], body["cutoff"], calculator)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
@@ -59,13 +81,45 @@ def convert(
             **body,
             "provenance": _provenance(
                 framework, checkpoint, framework.chosen(checkpoint, choice), types, licence, citation
-            ),
+            )
+            | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
             "self_check": checks,
         }
         steps.next(f"writing {output}")
         equi_file.write(output, document, tensors)
     return document
+
+
+def renew(source, output, options):
+    """Writes the model of an .equi file in the present format version, all its numbers as they are."""
+    if options:
+        raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
+    document, tensors = equi_file.read(source)
+    document["format_version"] = equi_file.FORMAT_VERSION
+    equi_file.write(output, document, tensors)
+    return document
+
+
+def notes(document, framework):
+    """What the user of a converted model should know about it: lines for a terminal and for the file."""
+    found = list(framework.notes(document))
+    for n, layer in enumerate(document["layers"]):
+        radial = layer.get("radial")
+        if radial is None or radial.get("times_cutoff"):
+            continue
+        # Where the basis is zero the network is, unless something else goes in.
+        causes = [name for name in ("sender", "receiver", "biases", "norms") if any(radial.get(name) or ())]
+        if len(radial["weights"]) > 1 and radial["activation"] == "sigmoid":
+            causes.append("sigmoid")
+        if causes:
+            found.append(
+                f"the energy jumps where a neighbor crosses the cutoff: the radial network of layer {n} does not vanish "
+                f"there (it has {', '.join(causes)}, and the cutoff function is not applied to what comes out of it), in "
+                f"{framework.title} as here; energy is not conserved"
+            )
+            break
+    return found
 
 
 def _provenance(framework, checkpoint, choice, types, licence, citation):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Exact coupling tensors in float64, in the convention of src/irreps.h and src/coupling.h."""
 
 from fractions import Fraction

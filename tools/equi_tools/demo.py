@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi demo`: checks the model, then runs NVT of rock salt through the LAMMPS of a build folder."""
 
 import re
@@ -8,6 +9,7 @@ from pathlib import Path
 
 from . import compare, equi_file, lammps_runner
 from .errors import EquiError
+from .printable import printable
 
 
 def _example_folder(build_dir):
@@ -15,7 +17,7 @@ def _example_folder(build_dir):
     candidates = [Path(__file__).resolve().parents[2]]
     cache = Path(build_dir) / "CMakeCache.txt"
     if cache.is_file():
-        found = re.search(r"^CMAKE_HOME_DIRECTORY:\w+=(.*)$", cache.read_text(), re.M)
+        found = re.search(r"^CMAKE_HOME_DIRECTORY:\w+=(.*)$", cache.read_text(errors="surrogateescape"), re.M)
         if found:
             candidates.insert(0, Path(found.group(1)))
     for tree in candidates:
@@ -35,7 +37,9 @@ def _model(build_dir, model):
 
 def _run(command, folder, stream):
     """The output of a command; each line goes to `stream` as it comes."""
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
+    with subprocess.Popen(
+        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace"
+    ) as process:
         lines = []
         for line in process.stdout:
             lines.append(line)
@@ -72,10 +76,9 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
     model = _model(build_dir, model)
     folder = _example_folder(build_dir)
     document, _ = equi_file.read(model)
-    say(
-        f"[1/2] Comparing LAMMPS with energies, forces and stresses that {document['framework']['name']} computed in float64"
-    )
-    say(f"      model {model}")
+    framework = printable(document["framework"]["name"], 60)
+    say(f"[1/2] Comparing LAMMPS with energies, forces and stresses that {framework} computed in float64")
+    say(f"      model {printable(model)}")
     native = compare.Native(str(model), "double", None, ranks=1, build_dir=build_dir)
     failed = compare.check(native, quiet=quiet, write=lambda line: say(f"      {line}"))
     if failed:
@@ -112,5 +115,5 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
     if not all(value == value for value in row.values()):
         say("the run ended with numbers that are not finite")
         return 1
-    say(f"check passed: {len(document['self_check'])} structures agree with {document['framework']['name']} in float64")
+    say(f"check passed: {len(document['self_check'])} structures agree with {framework} in float64")
     return 0

@@ -1,83 +1,248 @@
+# SPDX-License-Identifier: MIT
 """Container of .equi files (doc/model_file.rst): safetensors with one JSON document under __metadata__.
 
-Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy.
+Written here in full, because the format is small and a user who only inspects files then needs nothing but numpy and
+xxhash. What is read is as strict as in the pair style.
 """
 
 import json
+import math
+import os
+import re
+import secrets
+import stat
 import struct
 from pathlib import Path
 
 import numpy as np
+import xxhash
 
+from . import document as document_rules
 from .errors import EquiError
+from .printable import printable
 
 FORMAT_NAME = "equi"
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+FIRST_VERSION_WITH_HASH = 3
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
-MAX_HEADER_BYTES = 100_000_000
+# The bounds of the pair style (src/model_limits.h).
+MAX_HEADER_BYTES = 1 << 24
+MAX_NESTING = 32
+MAX_DIMENSIONS = 8
+SHOWN = 60  # characters of a name in a message
+# A string without an end goes to the end of the text: otherwise each quote in it would be tried as a beginning.
+STRING_OR_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[\[{]|[\]}]', re.DOTALL)
+
+
+def data_hash(blobs):
+    """Of the data section, given in pieces."""
+    hash = xxhash.xxh3_128()
+    for blob in blobs:
+        hash.update(blob)
+    return f"xxh3_128:{hash.hexdigest()}"
 
 
 def write(path, document, tensors):
     """Writes a document (dict) and its tensors (name -> float32 or float64 array); replaces the file in one step."""
-    header = {"__metadata__": {FORMAT_NAME: json.dumps(document)}}
-    blobs, offset = [], 0
+    entries, blobs, offset = {}, [], 0
     for name, tensor in tensors.items():
         code = {"float32": "F32", "float64": "F64"}[str(tensor.dtype)]
         if not np.all(np.isfinite(tensor)):
-            raise EquiError(f"tensor {name} holds numbers that are not finite")
-        blob = np.ascontiguousarray(tensor, dtype=DTYPES[code]).tobytes()
-        header[name] = {
+            raise EquiError(f"tensor {name} holds values that are not finite")
+        blob = np.ascontiguousarray(tensor, DTYPES[code]).tobytes()
+        entries[name] = {
             "dtype": code,
             "shape": list(tensor.shape),
             "data_offsets": [offset, offset + len(blob)],
         }
         blobs.append(blob)
         offset += len(blob)
+    if document["format_version"] >= FIRST_VERSION_WITH_HASH:
+        document = document | {"data_hash": data_hash(blobs)}
+    try:
+        header = {"__metadata__": {FORMAT_NAME: json.dumps(document, allow_nan=False)}} | entries
+    except ValueError as error:
+        raise EquiError("the document holds numbers that are not finite") from error
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8 bytes
-    path = Path(path)
-    partial = path.with_name(path.name + ".part")
+    if len(text) > MAX_HEADER_BYTES:
+        raise EquiError(f"{path}: the model's description takes {len(text)} bytes, at most {MAX_HEADER_BYTES} can be read")
+    _replace(path, [struct.pack("<Q", len(text)), text, *blobs])
+
+
+def check_output(path):
+    """The regular file that `path` names or would name, links followed; EquiError where none can be written."""
     try:
-        with open(partial, "wb") as f:
-            f.write(struct.pack("<Q", len(text)))
-            f.write(text)
-            f.writelines(blobs)
-        partial.replace(path)
+        target = Path(os.path.realpath(path))
+        if target.is_dir():
+            raise EquiError(f"cannot write {path}: it is a folder")
+        if target.is_symlink():
+            raise EquiError(f"cannot write {path}: it is a link to itself")
+        # Devices and pipes are no places for a model, and must not be replaced by one.
+        if target.exists() and not target.is_file():
+            raise EquiError(f"cannot write {path}: it is not a regular file")
+        if not target.parent.is_dir():
+            raise EquiError(f"cannot write {path}: no such folder")
+        if not os.access(target.parent, os.W_OK | os.X_OK):
+            raise EquiError(f"cannot write {path}: no permission to write into its folder")
+    except (OSError, ValueError) as error:
+        raise EquiError(f"cannot write {path}: {reason(error)}") from error
+    return target
+
+
+def reason(error):
+    """Why the operating system refused, without the name of the file."""
+    return getattr(error, "strerror", None) or str(error)
+
+
+def _replace(path, pieces):
+    """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one."""
+    target = check_output(path)
+    # Its length does not depend on that of the name, which may be as long as the file system allows.
+    partial = target.parent / f".equi-{os.getpid()}-{secrets.token_hex(4)}.part"
+    try:
+        try:
+            with open(partial, "xb") as f:
+                f.writelines(pieces)
+                f.flush()
+                os.fsync(f.fileno())
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
     except OSError as error:
-        raise EquiError(f"cannot write {path}: {error.strerror}") from error
+        raise EquiError(f"cannot write {path}: {reason(error)}") from error
+
+
+def is_equi_file(path):
+    """Whether a file begins like one of ours, or of another writer of the same container."""
+    try:
+        with open(path, "rb") as f:
+            start = f.read(9)
+    except (OSError, ValueError):
+        return False
+    return len(start) == 9 and start[8:] == b"{" and struct.unpack("<Q", start[:8])[0] <= MAX_HEADER_BYTES
+
+
+def _header_and_body(path):
+    """The text of the header and the bytes behind it."""
+    try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise EquiError(f"cannot read {path}: not a regular file")
+        with open(path, "rb") as f:
+            size = os.fstat(f.fileno()).st_size
+            start = f.read(8)
+            if len(start) < 8:
+                raise EquiError(f"{path}: not an .equi file: {size} bytes")
+            (length,) = struct.unpack("<Q", start)
+            if not 2 <= length <= MAX_HEADER_BYTES:
+                raise EquiError(f"{path}: not an .equi file: no safetensors header")
+            if size < 8 + length:
+                raise EquiError(f"{path}: truncated: header of {length} bytes expected, {size - 8} found")
+            return f.read(length), f.read()
+    except (OSError, ValueError) as error:
+        raise EquiError(f"cannot read {path}: {reason(error)}") from error
+    except MemoryError as error:
+        raise EquiError(f"cannot read {path}: not enough memory for {size} bytes") from error
+
+
+def _object_with_keys_once(pairs):
+    """An object of a JSON document; json itself keeps the last of two equal keys."""
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        keys = [key for key, _ in pairs]
+        again = next(key for key in keys if keys.count(key) > 1)
+        raise EquiError(f"expected each key of an object once, found {printable(again, SHOWN)} again")
+    return result
+
+
+def _refuse_constant(name):
+    raise ValueError(f"{name} is no JSON")
+
+
+def _json(text):
+    """The object that a JSON text holds; EquiError or ValueError where it is anything else."""
+    depth = 0
+    for found in STRING_OR_BRACKET.finditer(text):
+        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(found.group(), 0)
+        if depth > MAX_NESTING:
+            raise EquiError(f"expected arrays and objects nested {MAX_NESTING} deep at most, found more")
+    value = json.loads(text, object_pairs_hook=_object_with_keys_once, parse_constant=_refuse_constant)
+    if not isinstance(value, dict):
+        raise ValueError("no object")
+    return value
+
+
+TENSOR = document_rules.record(
+    {
+        "dtype": document_rules.one_of(*DTYPES),
+        "shape": document_rules.list_of(document_rules.whole(), 0, MAX_DIMENSIONS),
+        "data_offsets": document_rules.list_of(document_rules.whole(0, 2**63 - 1), 2, 2),
+    }
+)
+TENSOR_KEYS = document_rules.only_keys(("dtype", "shape", "data_offsets"))
+
+
+def _tensor(entry, body):
+    """The array of an entry of the header; EquiError says what is wrong with the entry."""
+    TENSOR(entry, "", None)
+    TENSOR_KEYS(entry, "")
+    (begin, end), dtype = entry["data_offsets"], DTYPES[entry["dtype"]]
+    if end > len(body):
+        raise EquiError(f"truncated: it ends at byte {end} of {len(body)}")
+    if end - begin != math.prod(entry["shape"]) * dtype.itemsize:
+        raise EquiError(f"shape {entry['shape']} of {entry['dtype']} does not fill the bytes {begin} to {end}")
+    return np.frombuffer(body[begin:end], dtype).reshape(entry["shape"])
+
+
+def _tensors(header, body):
+    """The arrays by name; each byte of the body belongs to exactly one."""
+    tensors = {}
+    for name, entry in header.items():
+        try:
+            tensors[name] = _tensor(entry, body)
+        except EquiError as error:
+            raise EquiError(f"tensor {printable(name, SHOWN)}: {error}") from error
+    end = 0
+    for name in sorted(header, key=lambda name: header[name]["data_offsets"]):
+        begin = header[name]["data_offsets"][0]
+        if begin != end:
+            raise EquiError(f"tensor {printable(name, SHOWN)}: data_offsets: expected data from byte {end} on, found {begin}")
+        end = header[name]["data_offsets"][1]
+    if end != len(body):
+        raise EquiError(f"expected {end} bytes of tensor data, found {len(body)}")
+    return tensors
+
+
+def _check_version(document):
+    if document.get("format") != FORMAT_NAME:
+        raise EquiError(f"format: expected '{FORMAT_NAME}', found {document_rules.shown(document.get('format'))}")
+    document_rules.record({"format_version": document_rules.whole(1)})(document, "", None)
+    if document["format_version"] > FORMAT_VERSION:
+        raise EquiError(f"format_version {document['format_version']} is newer than this tool knows ({FORMAT_VERSION})")
+
+
+def _check_hash(document, body):
+    if document["format_version"] < FIRST_VERSION_WITH_HASH:
+        return
+    expected, found = document.get("data_hash"), data_hash([body])
+    if expected != found:
+        raise EquiError(f"data_hash: expected {document_rules.shown(expected)}, found data with {found} (a damaged file)")
 
 
 def read(path):
-    """(document, tensors) of a file; refuses truncated files, other formats and newer versions."""
+    """(document, tensors) of a file; EquiError for whatever is no sound .equi file or of a newer version."""
+    text, body = _header_and_body(path)
     try:
-        data = Path(path).read_bytes()
-    except OSError as error:
-        raise EquiError(f"cannot read {path}: {error.strerror}") from error
-    if len(data) < 8:
-        raise EquiError(f"{path}: not an .equi file: {len(data)} bytes")
-    (length,) = struct.unpack("<Q", data[:8])
-    if not 2 <= length <= MAX_HEADER_BYTES:
-        raise EquiError(f"{path}: not an .equi file: no safetensors header")
-    if len(data) < 8 + length:
-        raise EquiError(f"{path}: truncated: header of {length} bytes expected, {len(data) - 8} found")
-    try:
-        header = json.loads(data[8 : 8 + length])
-        document = json.loads(header.pop("__metadata__")[FORMAT_NAME])
-    except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise EquiError(f"{path}: not an .equi file: no document '{FORMAT_NAME}' in its header") from error
-    if document.get("format") != FORMAT_NAME:
-        raise EquiError(f"{path}: format: expected '{FORMAT_NAME}', found '{document.get('format')}'")
-    if document.get("format_version", 0) > FORMAT_VERSION:
-        raise EquiError(
-            f"{path}: format_version {document['format_version']} is newer than this tool knows ({FORMAT_VERSION})"
-        )
-    body = memoryview(data)[8 + length :]
-    tensors = {}
-    for name, entry in header.items():
-        begin, end = entry["data_offsets"]
-        if entry["dtype"] not in DTYPES:
-            raise EquiError(f"{path}: tensor {name}: dtype {entry['dtype']}, expected F32 or F64")
-        if end > len(body):
-            raise EquiError(f"{path}: truncated: tensor {name} ends at byte {end} of {len(body)}")
-        tensors[name] = np.frombuffer(body[begin:end], DTYPES[entry["dtype"]]).reshape(entry["shape"])
+        try:
+            header = _json(text.decode())
+            document = _json(header.pop("__metadata__")[FORMAT_NAME])
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
+            raise EquiError(f"not an .equi file: no document '{FORMAT_NAME}' in its header") from error
+        _check_version(document)
+        body = memoryview(body)
+        tensors = _tensors(header, body)
+        _check_hash(document, body)
+        document_rules.check(document, tensors)
+    except EquiError as error:
+        raise EquiError(f"{path}: {error}") from error
     return document, tensors

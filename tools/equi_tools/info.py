@@ -1,6 +1,15 @@
+# SPDX-License-Identifier: MIT
 """`equi info`: what is inside an .equi file."""
 
+from collections import Counter
+
+from . import document as document_rules
 from . import equi_file
+from .printable import printable
+
+
+# Longer lines are cut: no sound model has a table of paths of this length.
+MAX_LINE = 20_000
 
 
 def _layer_line(layer):
@@ -11,9 +20,9 @@ def _layer_line(layer):
         extra = [
             w
             for w, on in (
-                ("per species", layer["per_species"]),
-                ("added", layer["accumulate"]),
-                ("bias", layer["biases"]),
+                ("per species", layer.get("per_species")),
+                ("added", layer.get("accumulate")),
+                ("bias", layer.get("biases")),
             )
             if on
         ]
@@ -42,14 +51,11 @@ def _layer_line(layer):
 
 
 def _paths(layer):
-    def l_of(block):
-        return int(block.split("x")[1][:-1])
-
     def text_of(p):
         connection = "" if p.get("connection", "uvu") == "uvu" else f" ({p['connection']})"
-        return f"{l_of(ins[p['in']])}x{p['l']}->{l_of(outs[p['out']])}{connection}"
+        return f"{ins[p['in']]}x{p['l']}->{outs[p['out']]}{connection}"
 
-    ins, outs = layer["irreps_in"].split("+"), layer["irreps_out"].split("+")
+    ins, outs = document_rules.degrees(layer["irreps_in"]), document_rules.degrees(layer["irreps_out"])
     return " ".join(map(text_of, layer["paths"]))
 
 
@@ -94,7 +100,7 @@ def summary(path):
 
 
 def _formula(symbols):
-    return "".join(f"{e}{symbols.count(e) if symbols.count(e) > 1 else ''}" for e in dict.fromkeys(symbols))
+    return "".join(f"{e}{count if count > 1 else ''}" for e, count in Counter(symbols).items())
 
 
 def text(path):
@@ -125,4 +131,4 @@ def text(path):
             f"  {s['name']:<18} {_formula(s['symbols']):<16} {where:<10} energy {s['energy']:.8f} eV, "
             f"largest force {s['largest_force']:.6f} eV/A"
         )
-    return "\n".join(lines)
+    return "\n".join(printable(line, MAX_LINE) for line in lines)

@@ -1,9 +1,12 @@
+# SPDX-License-Identifier: MIT
 """Kernels for a model: their schedule, and those that the build does not have.
 
-The program equi_generate of the build folder knows both; here its output is shown, compiled and put in its place.
+The programs equi_generate and equi_kernels of the build folder know them; here their output is shown, compiled and put
+in its place.
 """
 
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -19,14 +22,28 @@ def _build_dir():
     return Path(os.environ.get("EQUI_BUILD_DIR", "build"))
 
 
-def _generate(*words):
-    program = _build_dir() / "bin" / "equi_generate"
+def _run(command):
+    try:
+        return subprocess.run(
+            [str(word) for word in command], capture_output=True, text=True, errors="replace", check=False,
+            stdin=subprocess.DEVNULL,
+        )  # fmt: skip
+    except OSError as error:
+        raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
+
+
+def _program(name, *words):
+    program = _build_dir() / "bin" / name
     if not program.is_file():
         raise EquiError(f"{program} is missing: it is found through EQUI_BUILD_DIR")
-    done = subprocess.run([str(program), *map(str, words)], capture_output=True, text=True, check=False)
+    done = _run([program, *words])
     if done.returncode != 0:
         raise EquiError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
     return done.stdout
+
+
+def _generate(*words):
+    return _program("equi_generate", *words)
 
 
 def schedule(file, target):
@@ -35,10 +52,35 @@ def schedule(file, target):
 
 
 def _compiler():
-    for name in (os.environ.get("CXX"), "c++", "g++", "clang++"):
-        if name and shutil.which(name.split()[0]):
-            return name.split()
+    named = os.environ.get("CXX", "")
+    try:
+        command = shlex.split(named)
+    except ValueError as error:
+        raise EquiError(f"the environment variable CXX: expected a command, found '{named}'") from error
+    for candidate in (command, ["c++"], ["g++"], ["clang++"]):
+        if candidate and shutil.which(candidate[0]):
+            return candidate
     raise EquiError("no C++ compiler: name one in the environment variable CXX")
+
+
+def _state(target, key, file):
+    """What lies in the place of a library: "missing", "good" or "broken: " and why."""
+    program = _build_dir() / "bin" / "equi_kernels"
+    done = _run([program, "check", target, key, file]) if program.is_file() else None
+    if done is not None and done.returncode < 0:
+        return f"broken: it ends the process that loads it with signal {-done.returncode}"
+    return _program("equi_kernels", "check", target, key, file).strip()
+
+
+def _make(compiler, target, key, file, folder):
+    """Compiles the library and puts it in its place; a run that starts meanwhile finds either nothing or the whole."""
+    source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
+    _generate("library", target, key, file, source)
+    command = [*compiler, *_generate("flags", target, source).split()]
+    done = _run([*command, "-I", _build_dir() / "include" / "equi", source, "-o", library])
+    if done.returncode != 0:
+        raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")
+    _program("equi_kernels", "store", target, key, library, file)
 
 
 def compile_missing(file, target=None, force=False, quiet=False):
@@ -49,27 +91,18 @@ def compile_missing(file, target=None, force=False, quiet=False):
     work = [(t, key) for t in ([target] if target else TARGETS) for key in keys]
     compiler = _compiler()
     lines = []
-    with Steps(len(work), quiet) as steps, tempfile.TemporaryDirectory() as folder:
-        for t, key in work:
-            steps.next(f"kernels {key} for {t}")
-            place = _generate("place", t, key).strip()
-            if not place:
-                raise EquiError("no cache folder: set HOME or XDG_CACHE_HOME")
-            place = Path(place)
-            if place.is_file() and not force:
-                lines.append(f"{place} is there already")
-                continue
-            source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
-            _generate("library", t, key, file, source)
-            command = [*compiler, *_generate("flags", t).split(), "-fPIC", "-shared", "-fvisibility=hidden"]
-            command += ["-I", str(_build_dir() / "include" / "equi"), str(source), "-o", str(library)]
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
-            if done.returncode != 0:
-                raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")
-            place.parent.mkdir(parents=True, exist_ok=True)
-            # A run that starts meanwhile finds either nothing or the whole file.
-            part = place.with_suffix(f".{os.getpid()}")
-            shutil.copyfile(library, part)
-            part.replace(place)
-            lines.append(f"made {place}")
+    try:
+        with Steps(len(work), quiet) as steps, tempfile.TemporaryDirectory() as folder:
+            for t, key in work:
+                steps.next(f"kernels {key} for {t}")
+                place, *notes = _program("equi_kernels", "place", t, key).splitlines()
+                lines += [note for note in notes if note not in lines]
+                state = _state(t, key, file)
+                if state == "good" and not force:
+                    lines.append(f"{place} is there already")
+                    continue
+                _make(compiler, t, key, file, folder)
+                lines.append(f"made {place}" + (f" anew ({state})" if state.startswith("broken") else ""))
+    except OSError as error:
+        raise EquiError(f"cannot make kernels: {error.filename or ''}: {error.strerror}") from error
     return lines

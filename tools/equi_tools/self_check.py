@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Structures that travel inside an .equi file with the framework's own answers."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Structures to compare on: a built-in set, and whatever ASE can read."""
 
 from pathlib import Path

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Equivariant polynomials of one channel's components: bases of symmetrised couplings with few entries.
 
 A product basis multiplies components of one feature, so only the part of a coupling that is symmetric in its factors

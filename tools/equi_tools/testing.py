@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tiny random models for tests: genuine SevenNet checkpoints, built by sevenn's own model builder.
 
 `python -m equi_tools.testing DIR [NAME ...]` writes DIR/NAME.pth and DIR/NAME.equi for the named variants (all by default).

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torch.ops.equi: the convolution of equivariant models for training, on CPUs and NVIDIA GPUs.
 
 `Convolution` is e3nn's uvu TensorProduct with weights for each edge, followed by the sum over receivers. `enable(model)`

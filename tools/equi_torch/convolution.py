@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The operators' library, and the module over it."""
 
 import os

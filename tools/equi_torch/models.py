@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The convolution in the models of the frameworks.
 
 Parameters stay what they are, and the names in a state_dict too: checkpoints are those of the framework. What is

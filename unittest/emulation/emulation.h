@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // An emulated GPU for tests: what stands behind the Kokkos and CUDA of include/, with which the sources for devices
 // compile unchanged. It computes what a GPU would compute, slowly, and reports what a GPU would punish or, worse, let
 // pass at times (README.md lists both). A report is the failure of the test at hand.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the sources of the emulated device know of each other.
 #ifndef EQUI_EMULATION_ENGINE_H
 #define EQUI_EMULATION_ENGINE_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reports of the emulated device as failures of the test at hand.
 #include "emulation.h"
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What the emulated Kokkos and cuBLAS keep of a process.
 #include "engine.h"
 

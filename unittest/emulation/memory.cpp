@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Memory of the emulated device: allocations in pages of their own, which the host cannot touch.
 #include "engine.h"
 

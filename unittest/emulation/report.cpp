@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Reports of faults, and chance.
 #include "engine.h"
 

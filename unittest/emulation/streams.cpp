@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Streams, captures and graphs of the emulated device, and the part of CUDA's runtime that is about them.
 #include "engine.h"
 

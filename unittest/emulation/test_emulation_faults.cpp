@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // That the emulated device notices what a GPU would punish or let pass by luck: each fault seeded into a small kernel,
 // beside the same without it.
 #include "device_exec.h"

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // Threads of a kernel as fibers, and faults of a kernel. x86-64 with Linux.
 //
 // A fiber runs until it waits for others, at an exchange between lanes or at a barrier, or ends. Then the next one of

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Runs LAMMPS input scripts in a folder of their own and reads what they print; small systems for them.
 
 Every run has a time limit, so that a rank that waits for ever fails a test instead of stopping it.
@@ -89,11 +90,11 @@ class Lammps:
     def pair(self, model, symbols, keywords="precision double"):
         return [" ".join(["pair_style equi", keywords, *KEYWORDS]), f'pair_coeff * * "{self.model(model)}" {" ".join(symbols)}']
 
-    def try_run(self, lines, ranks=1, threads=1, arguments=(), timeout=TIMEOUT):
-        """Run of an input that may fail."""
+    def try_run(self, lines, ranks=1, threads=1, arguments=(), timeout=TIMEOUT, wrapper=()):
+        """Run of an input that may fail; `wrapper` are words before those that start a rank."""
         (self.folder / "in.test").write_text("\n".join(lines) + "\n")
         command = [self.build_dir / "bin" / "mpirun", "-np", str(ranks)] if ranks > 1 else []
-        command += [self.lmp, "-in", "in.test", "-log", "log.lammps", "-nocite", *ARGUMENTS, *arguments]
+        command += [*wrapper, self.lmp, "-in", "in.test", "-log", "log.lammps", "-nocite", *ARGUMENTS, *arguments]
         process = subprocess.Popen(
             [str(word) for word in command], cwd=self.folder, env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Bad input: one clear error, a status other than zero, on 1 and on 2 ranks, and never a wait without end."""
 
 import json
@@ -7,6 +8,7 @@ import zipfile
 
 import numpy as np
 import pytest
+from equi_tools import equi_file
 from lammps_script import rock_salt
 
 # A run that is refused has little to do.
@@ -126,8 +128,8 @@ def test_other_format(script, ranks, kind):
 
 @RANKS
 def test_newer_format_version(script, ranks):
-    script.file = damaged(script.lammps, lambda document: document.update(format_version=3))
-    script.refused(ranks, r"damaged\.equi", "format_version", "at most 2", "found 3|3")
+    script.file = damaged(script.lammps, lambda document: document.update(format_version=4))
+    script.refused(ranks, r"damaged\.equi", "format_version", "at most 3", "found 4|4")
 
 
 @RANKS
@@ -151,6 +153,9 @@ def test_weights_that_are_not_finite(script, ranks, bad):
     size = {"F32": 4, "F64": 8}[entry["dtype"]]
     end = entry["data_offsets"][1]
     weights[end - size : end] = struct.pack("<f" if size == 4 else "<d", bad)
+    document = json.loads(header["__metadata__"]["equi"])
+    document["data_hash"] = equi_file.data_hash([bytes(weights)])
+    header["__metadata__"]["equi"] = json.dumps(document)
     write_file(script.lammps.folder / "bad.equi", header, bytes(weights))
     script.file = "bad.equi"
     script.refused(ranks, r"bad\.equi", re.escape(name), "finite", str(bad))
@@ -290,6 +295,31 @@ def test_lost_coordinates_end_the_run(script, ranks, change):
 
 
 @RANKS
+@pytest.mark.parametrize("precision", ["mixed", "single"])
+@pytest.mark.parametrize("newton", ["on", "off"])
+def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, precision, newton):
+    """The energies are finite, their derivatives are beyond the numbers of float32, those of the file are not."""
+    document, tensors = equi_file.read(script.lammps.model("nequip"))
+    (scale,) = (layer["scale"] for layer in document["layers"] if layer["type"] == "scale_shift")
+    (readout,) = (layer["network"]["weights"][-1] for layer in document["layers"] if layer["type"] == "readout")
+    tensors[scale] = 1e29 * tensors[scale].astype(np.float64)
+    tensors[readout] = 1e10 * tensors[readout]
+    equi_file.write(script.lammps.folder / "huge.equi", document, tensors)
+    script.file = "huge.equi"
+    script.before, script.after = [f"newton {newton}"], ["reset_timestep 7"]
+    script.style = "pair_style equi precision double"
+    run = script.runs(ranks)
+    energies = [float(line.split()[2]) for line in run.output.splitlines() if re.match(r" +7 ", line)]
+    assert len(energies) == 1 and 1e35 < abs(energies[0]) < 1e45
+    script.style = f"pair_style equi precision {precision}"
+    run = script.lammps.try_run(script.lines(), ranks=ranks, timeout=TIMEOUT)
+    assert run.returncode != 0 and "Loop time" not in run.output
+    assert run.errors  # of each rank, before MPI ends it
+    for line in run.errors:
+        assert re.search(r"Pair style equi: .* is not finite: ID [1-8] on step 7", line), line
+
+
+@RANKS
 def test_reference_library_missing(script, ranks):
     """The plugin alone in another folder, and a copy of the program that looks for plugins there."""
     build, folder = script.lammps.build_dir, script.lammps.folder
@@ -326,17 +356,133 @@ def test_wrong_mass_warns(script, ranks):
     assert "Atom type 1 is mapped to Na but has mass 35.45 instead of 22.98" in found[0]
 
 
-@RANKS
-def test_special_bonds_warn(script, ranks):
-    def with_bonds(special):
-        lines = script.lines()
-        lines = [line.replace("atom_style atomic", "atom_style molecular") for line in lines]
-        data = script.lammps.folder / "data.structure"
-        text = data.read_text().replace("Atoms  # atomic", "Atoms  # molecular")
-        data.write_text(re.sub(r"^(\d+) (\d) (\S+ \S+ \S+)$", r"\1 1 \2 \3", text, flags=re.M))
-        at = next(k for k, line in enumerate(lines) if line.startswith("pair_style"))
-        run = script.lammps.run(lines[:at] + special + lines[at:], ranks=ranks, timeout=TIMEOUT)
-        return [line for line in run.warnings if "special_bonds" in line]
+# ---- bonds ----
 
-    assert len(with_bonds([])) == 1
-    assert with_bonds(["special_bonds lj/coul 1 1 1"]) == []
+# The structure is a row of atoms 1-2-3-4 through bonds, and atoms without bonds: LAMMPS makes 1-2, 1-3 and 1-4 pairs.
+BONDS = ["1 1 1 2", "2 1 2 3", "3 1 3 4"]
+MODEL_ALONE = ("pair_style equi precision double", ["pair_coeff * * {} Cl Na"])
+HYBRID = (
+    "pair_style hybrid/overlay equi precision double zero 5.0",
+    ["pair_coeff * * equi {} Cl Na", "pair_coeff * * zero"],
+)
+OF_PAIR = "pair_modify pair equi special lj/coul 1 1 1"
+
+
+class Molecules:
+    """The energy of a structure of which some atoms have bonds."""
+
+    def __init__(self, lammps, ranks):
+        self.lammps, self.ranks = lammps, ranks
+        self.atoms = rock_salt(length=6.4)
+        self.atoms.positions[:4] = [[1.0, 1.0, 1.0], [2.4, 1.1, 1.3], [3.1, 2.4, 1.2], [4.5, 2.5, 1.1]]
+        self.style = "molecular"
+        self.symbols = None  # of the model, by type
+
+    def lines(self, bonds, pair, before=(), after=()):
+        lines = [line.replace("atom_style atomic", f"atom_style {self.style}") for line in self.lammps.write(self.atoms, ["Cl", "Na"])]
+        data = self.lammps.folder / "data.structure"
+        text = data.read_text().replace("Atoms  # atomic", f"Atoms  # {self.style}")
+        if self.style != "atomic":
+            text = re.sub(r"^(\d+) (\d) (\S+ \S+ \S+)$", r"\1 1 \2 \3", text, flags=re.M)
+            sizes = f"2 atom types\n1 bond types\n{len(bonds)} bonds\n2 extra bond per atom\n6 extra special per atom"
+            text = text.replace("2 atom types", sizes if bonds else sizes.replace("0 bonds\n", ""))
+        if bonds:
+            text += "\nBonds\n\n" + "\n".join(bonds) + "\n"
+        data.write_text(text)
+        bond_style = ["bond_style zero", "bond_coeff *"] if self.style != "atomic" else []
+        style, coefficients = pair
+        model = f'"{self.lammps.model("nequip")}"'
+        return [
+            "units metal", *lines, *bond_style, *before, style, *(c.format(model) for c in coefficients), *after,
+            "run 0", 'print "ENERGY $(pe:%.17g)"',
+        ]  # fmt: skip
+
+    def run(self, *args, **options):
+        return self.lammps.run(self.lines(*args, **options), ranks=self.ranks, timeout=TIMEOUT)
+
+    def energy(self, *args, **options):
+        return self.run(*args, **options).values("ENERGY")[0, 0]
+
+    def refused(self, *args, texts=(), **options):
+        run = self.lammps.try_run(self.lines(*args, **options), ranks=self.ranks, timeout=TIMEOUT)
+        assert_refused(run, "Pair style equi", "use special_bonds lj/coul 1 1 1", f"hybrid style .*{OF_PAIR}", *texts)
+
+    def free_energy(self):
+        """That of the same atoms without bonds."""
+        plain = Molecules(self.lammps, 1)
+        plain.style, plain.atoms = "atomic", self.atoms
+        return plain.energy([], MODEL_ALONE)
+
+
+# Of an energy of some ten eV, summed in another order.
+SUM_ORDER = 1e-9
+
+
+@RANKS
+def test_bonds_with_default_special_bonds_are_refused(lammps, ranks):
+    molecules = Molecules(lammps, ranks)
+    molecules.refused(BONDS, MODEL_ALONE, texts=["1-2 neighbors", "0 0 0"])
+    molecules.refused(BONDS, HYBRID, texts=["1-2 neighbors"])
+
+
+@RANKS
+@pytest.mark.parametrize(
+    "weights,kind",
+    [("lj/coul 0 1 1", 2), ("lj/coul 1 0 1", 3), ("lj/coul 1 1 0", 4), ("lj/coul 1 0.5 1", 3), ("lj 1 1 0.5 coul 1 1 1", 4)],
+)
+def test_each_kind_of_special_neighbors_is_found(lammps, ranks, weights, kind):
+    molecules = Molecules(lammps, ranks)
+    molecules.refused(BONDS, MODEL_ALONE, before=["special_bonds " + weights], texts=[f"1-{kind} neighbors"])
+
+
+@RANKS
+@pytest.mark.parametrize("weights", ["lj/coul 1 1 1", "lj 1 1 1 coul 0 0 0.5"])
+def test_special_bonds_of_full_weight_give_the_energy_without_bonds(lammps, ranks, weights):
+    molecules = Molecules(lammps, ranks)
+    energy = molecules.energy(BONDS, MODEL_ALONE, before=["special_bonds " + weights])
+    assert energy == pytest.approx(molecules.free_energy(), abs=SUM_ORDER)
+
+
+@RANKS
+@pytest.mark.parametrize("weights", ["1e-20 1e-20 1e-20", "0.2 0.4 0.6"])
+def test_pair_modify_under_a_hybrid_style_gives_the_energy_without_bonds(lammps, ranks, weights):
+    molecules = Molecules(lammps, ranks)
+    special = [f"special_bonds lj/coul {weights}"]
+    energy = molecules.energy(BONDS, HYBRID, before=special, after=[OF_PAIR])
+    assert energy == pytest.approx(molecules.free_energy(), abs=SUM_ORDER)
+    molecules.refused(BONDS, HYBRID, before=special, texts=["1-2 neighbors"])
+
+
+@RANKS
+@pytest.mark.parametrize("style", ["atomic", "molecular", "bond"])
+def test_nothing_is_said_about_special_bonds_without_bonds(lammps, ranks, style):
+    molecules = Molecules(lammps, ranks)
+    molecules.style = style
+    run = molecules.run([], MODEL_ALONE)
+    assert "special_bonds" not in "".join(run.warnings)
+    assert run.values("ENERGY")[0, 0] == pytest.approx(molecules.free_energy(), abs=SUM_ORDER)
+
+
+@RANKS
+def test_bonds_of_atoms_that_are_not_the_models_do_not_matter(lammps, ranks):
+    """Atoms 1 and 3 are of one type, 2 and 4 of the other."""
+    molecules = Molecules(lammps, ranks)
+    types = molecules.atoms.get_chemical_symbols()
+    one = [k + 1 for k in range(len(types)) if types[k] == "Cl"][:3]
+    other = [k + 1 for k in range(len(types)) if types[k] == "Na"][:2]
+    pair = (HYBRID[0], ["pair_coeff * * equi {} NULL Na", "pair_coeff * * zero"])
+    bonds = [f"1 1 {one[0]} {one[1]}", f"2 1 {one[1]} {one[2]}", f"3 1 {one[2]} {other[0]}"]
+    without = molecules.energy([], pair)
+    assert molecules.energy(bonds, pair) == pytest.approx(without, abs=SUM_ORDER)
+    molecules.refused([*bonds, f"4 1 {other[0]} {other[1]}"], pair, texts=["1-2 neighbors"])
+
+
+@RANKS
+def test_bonds_that_come_later_are_found(lammps, ranks):
+    molecules = Molecules(lammps, ranks)
+    lines = molecules.lines([], MODEL_ALONE)
+    lammps.run(lines, ranks=ranks, timeout=TIMEOUT)
+    later = [*lines[:-2], "run 0", "create_bonds single/bond 1 1 2", "run 1"]
+    # The first of the two runs ends well.
+    run = lammps.try_run(later, ranks=ranks, timeout=TIMEOUT)
+    assert run.returncode != 0 and len(run.errors) == 1 and "IDs 1 and 2 are 1-2 neighbors" in run.errors[0], run.output

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The decomposition into ranks must not show: energy, pressure and forces of 1 rank and of several agree to rounding.
 
 Pressures are compared relative to the largest component of the tensor: the others may vanish by cancellation.

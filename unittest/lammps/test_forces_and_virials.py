@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Forces, virials and per-atom quantities against each other, and independence of units and boxes."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the keywords of pair_style equi promise."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """equi/kk under LAMMPS's package KOKKOS against plain equi of the same plugin."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What an input script and other commands of LAMMPS may do with the pair style, and what must then still hold."""
 
 import re

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Longer inputs: ensembles, hybrid styles, restarts, and everything that happens between two runs."""
 
 import numpy as np

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Commands and computes with second derivatives: against autograd, LAMMPS's finite differences, and among ranks."""
 
 import sys

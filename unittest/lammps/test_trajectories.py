@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Conservation of energy and momentum, and memory, at the sizes that users run."""
 
 import re

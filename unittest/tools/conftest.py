@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 import sys
 import warnings
 from pathlib import Path

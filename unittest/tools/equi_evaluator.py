@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A second, slow route from an .equi file to energies: float64, Torch autograd, written from doc/model_file.rst alone.
 
 It shares no code with equi_tools, so that converter, file format and this text check each other.

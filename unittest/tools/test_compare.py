@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi check`, `equi compare` and `equi demo`: what is compared, and that a difference is noticed.
 
 Where the build under test has the plugin (EQUI_BUILD_DIR or LAMMPS_PLUGIN_PATH), the native evaluation itself is run.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi convert`: the file against the framework, through a second reader of the file (equi_evaluator)."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Geometry of the LAMMPS runner, with a Lennard-Jones pair style against ASE's own calculator.
 
 The model has no part in this: what is tested is the conversion of cells, frames, boundaries and units.

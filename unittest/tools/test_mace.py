@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """`equi convert` of MACE models: the file against mace itself, through a second reader of the file (equi_evaluator).
 
 Runs in the Python environment of MACE (tools/requirements-mace.txt).
@@ -516,3 +517,78 @@ def test_every_variant_is_the_framework_as_its_users_run_it(folder, model):
         with mace_checkpoint.default_dtype(torch.float64):
             worst = differences(folder / "x.equi", users, all_structures(document["elements"], document["cutoff"]))
         assert worst[0] < ENERGY_TOLERANCE and worst[1] < FORCE_TOLERANCE and worst[2] < STRESS_TOLERANCE, name
+
+
+def radial_jump(calculator, symbols, cutoff):
+    """Change of the energy where the second atom crosses the cutoff of the first one."""
+    energies = []
+    for distance in (cutoff - 1e-7, cutoff + 1e-7):
+        atoms = Atoms(symbols, positions=[[0, 0, 0], [distance, 0, 0], [0, 2.1, 0]])
+        atoms.calc = calculator
+        energies.append(atoms.get_potential_energy())
+    return abs(energies[1] - energies[0])
+
+
+@pytest.mark.parametrize("name", ["plain", "attention", "density", "nonlinear", "nonlinear_transform", "chebyshev"])
+def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, capsys):
+    """The warning and the note in the file come where mace's own energy jumps, and nowhere else."""
+    target = folder / "noted.equi"
+    assert main(["convert", model(name), "-o", str(target), "--quiet"]) == 0
+    warning = capsys.readouterr().err
+    document, _ = equi_file.read(target)
+    note = document["provenance"].get("notes", "")
+    symbols = [document["elements"][n % len(document["elements"])] for n in range(3)]
+    jump = radial_jump(mace_oracle.float64_calculator(model(name)), symbols, document["cutoff"])
+    assert ("jumps where a neighbor crosses the cutoff" in note) == (jump > 1e-4)
+    assert jump > 1e-2 or jump < 1e-9
+    assert warning == (f"equi: warning: {note}\n" if note else "")
+    assert main(["info", str(target)]) == 0
+    assert note in capsys.readouterr().out
+
+
+def test_forces_of_mace_with_chebyshev_polynomials_are_no_derivatives_and_that_is_told(folder, model):
+    note = convert(model("chebyshev"), folder / "noted.equi", quiet=True)["provenance"]["notes"]
+    assert "forces and stresses are not the derivatives" in note
+    atoms, step = close_contacts(["Na", "Cl"]), 1e-5
+    misses = []
+    for calculator in (mace_oracle.framework_calculator(model("chebyshev")), mace_oracle.float64_calculator(model("chebyshev"))):
+        energies = []
+        for shift in (-step, step):
+            moved = atoms.copy()
+            moved.positions[1, 0] += shift
+            moved.calc = calculator
+            energies.append(moved.get_potential_energy())
+        atoms.calc = calculator
+        misses.append(abs(atoms.get_forces()[1, 0] + (energies[1] - energies[0]) / (2 * step)))
+    assert misses[0] > 1e-2 and misses[1] < 1e-6
+
+
+# Relative rounding of the numbers of a file, a few of which add up in an energy of order one.
+HALF_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-1}
+
+
+@pytest.mark.parametrize("dtype", HALF_TOLERANCE)
+@pytest.mark.parametrize("name", ["plain", "nonlinear", "so3"])
+def test_half_precision_is_converted_as_the_numbers_in_the_file(name, dtype, folder, model):
+    half = torch.load(model(name), weights_only=False).to(getattr(torch, dtype))
+    torch.save(half, folder / "half.model")
+    convert(folder / "half.model", folder / "half.equi", quiet=True)
+    _, tensors = equi_file.read(folder / "half.equi")
+    assert all(tensor.dtype in (np.float32, np.float64) for tensor in tensors.values())
+    oracle = mace_oracle.float64_calculator(folder / "half.model")
+    assert_same_function(folder / "half.equi", oracle)
+    atoms = self_check.structures(oracle.elements, oracle.cutoff)[1][1]
+    energies = []
+    for calculator in (oracle, mace_oracle.float64_calculator(model(name))):
+        atoms.calc = calculator
+        energies.append(atoms.get_potential_energy())
+    assert abs(energies[0] - energies[1]) < HALF_TOLERANCE[dtype] * len(atoms)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ell", [5, 6])
+def test_higher_harmonics_are_converted_exactly(ell, folder):
+    path = mace_testing.make_model(folder / "high.model", elements=(11, 17), hidden="2x0e+2x1o", max_ell=ell, correlation=1)
+    document = convert(path, folder / "high.equi", quiet=True)
+    assert document["lmax_edge"] == ell
+    assert_same_function(folder / "high.equi", mace_oracle.float64_calculator(path))

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """NequIP files -> .equi: the file against nequip's own modules, through a second reader of the file (equi_evaluator).
 
 Runs in the environment of tools/requirements-nequip.txt.

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torch.ops.equi: values and derivatives against e3nn, finite differences, and what Torch asks of operators."""
 
 import itertools

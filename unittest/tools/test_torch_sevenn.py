@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """torch.ops.equi in models of sevenn: a training step is the one with e3nn's convolution."""
 
 import pytest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """A training step with the framework's own convolution and with torch.ops.equi, for tests of each framework."""
 
 import copy

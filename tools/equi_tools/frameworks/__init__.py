@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
 
 A source is recognised by what is inside the file, without running it; the modules of a framework are imported only when
@@ -63,6 +64,10 @@ class Framework:
         """What the file shall state as chosen, None where there is no choice."""
         return choice
 
+    def notes(self, document):
+        """What the user of a model of this architecture should know about the framework's own results."""
+        return []
+
     def float64_calculator(self, checkpoint, choice=None):
         """ASE calculator of a loaded checkpoint or a source in float64 with exact couplings."""
         raise NotImplementedError
@@ -119,6 +124,13 @@ class Mace(Framework):
         from . import mace_convert
 
         return mace_convert.convert(checkpoint, choice, elements)
+
+    def notes(self, document):
+        if document["radial_basis"]["kind"] == "chebyshev":
+            yield (
+                "mace's own forces and stresses are not the derivatives of its energy: torch does not differentiate the "
+                "Chebyshev polynomials; those of equi are"
+            )
 
     def chosen(self, checkpoint, choice):
         return checkpoint.heads[checkpoint.head_index(choice)] if len(checkpoint.heads) > 1 else None
@@ -222,8 +234,13 @@ def detect(source):
             raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
     if zipfile.is_zipfile(path):
-        with zipfile.ZipFile(path) as archive:
-            return _in_archive(archive) or SEVENN
+        try:
+            with zipfile.ZipFile(path) as archive:
+                return _in_archive(archive) or SEVENN
+        except (OSError, MemoryError):
+            raise
+        except Exception as error:  # zipfile, zlib and others each have their own
+            raise EquiError(f"{source}: damaged archive: {error}") from error
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
     data = path.read_bytes()
     for framework in (MACE, NEQUIP):

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """What the converters of all frameworks built on e3nn share: irreps as text, pieces of e3nn's modules as layers.
 
 Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's are.
@@ -29,12 +30,17 @@ class TensorTable:
         return name
 
 
+# What a precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
+ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
+
+
 def sign_of_coupling(stored, l1, l2, l3, where):
     """+1 or -1: the sign of a framework's coupling buffer against ours; e3nn changed it in 0.5."""
     exact = coupling(l1, l2, l3)
+    tolerance = ROUNDED.get(str(stored.dtype).removeprefix("torch."), 0.0)
     stored = stored.double().cpu().numpy()
     for sign in (1, -1):
-        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < 1e-5:
+        if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
             return sign
     raise EquiError(f"{where}: coupling buffer of ({l1},{l2},{l3}) is neither convention known")
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
 
 Both are trees of modules with the same attributes, so that one converter serves them.  `load` refuses what it does not
@@ -39,9 +40,10 @@ CHILDREN = {
     "readouts", "scale_shift", "pair_repulsion_fn",
 }  # fmt: skip
 
-# A coupling in float64 is exact to this, one in float32 to that; relative to its largest entry.
+# A coupling in float64 is exact to this, one in another dtype to that; relative to its largest entry. A coupling that is
+# not equivariant misses by tenths.
 EXACT = 1e-12
-ROUNDED = 5e-6
+ROUNDED = {"float64": 5e-6, "float32": 5e-6, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 @dataclass
@@ -89,7 +91,7 @@ class Coupling:
     out: tuple
     degree: int
     matrix: np.ndarray
-    rounded: bool  # the file's is in float32
+    rounded: bool  # the file's is not in float64
 
 
 def import_mace():
@@ -253,7 +255,11 @@ def _exact_couplings(model):
                 raise EquiError(f"products.{t}: couplings of the degrees {degrees}")
             for degree in degrees:
                 where = f"products.{t}.{prefix}{degree}"
-                tensor = buffers[f"{prefix}{degree}"].detach().double().cpu().numpy()
+                buffer = buffers[f"{prefix}{degree}"].detach()
+                tolerance = ROUNDED.get(str(buffer.dtype).removeprefix("torch."))
+                if tolerance is None:
+                    raise EquiError(f"{where}: dtype {buffer.dtype} is not supported, only {', '.join(ROUNDED)}")
+                tensor = buffer.double().cpu().numpy()
                 dim = sum(2 * l + 1 for l, _ in irreps)
                 if tensor.shape[-degree - 1 : -1] != (dim,) * degree:
                     raise EquiError(f"{where}: shape {tensor.shape} does not fit {dim} components")
@@ -263,11 +269,11 @@ def _exact_couplings(model):
                 if degree > 4:
                     raise EquiError(f"{where}: correlation {degree} is not supported, at most 4")
                 matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
-                if not error < ROUNDED:
+                if not error < tolerance:
                     raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
                 # Members of the basis that the coupling does not contain, but for rounding.
                 rounded = error >= EXACT
-                matrix[np.abs(matrix).max(axis=1) < (ROUNDED if rounded else EXACT)] = 0.0
+                matrix[np.abs(matrix).max(axis=1) < (tolerance if rounded else EXACT)] = 0.0
                 # Without a part that is symmetric in its factors a coupling adds nothing.
                 if np.any(matrix):
                     found[t, b, degree] = Coupling(irreps, out, degree, matrix, rounded)

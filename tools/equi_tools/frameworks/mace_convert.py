@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MACE model -> document and tensors of an .equi file (doc/model_file.rst).
 
 Irreps, paths and constants are read from the attributes of the modules, whose normalisation constants stay beside the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """MACE's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
 import warnings
@@ -13,7 +14,7 @@ from .e3nn_layers import sign_of_coupling
 
 
 def _make_exact(model, checkpoint):
-    """Replaces couplings that the file holds in float32; those of a float64 file stay as they are."""
+    """Replaces couplings that the file holds rounded; those of a float64 file stay as they are."""
     import re
 
     import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tiny random models for tests: genuine MACE files, built by mace's own classes.
 
 `python -m equi_tools.frameworks.mace_testing DIR [NAME ...]` writes DIR/NAME.model and DIR/NAME.equi for the named

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads NequIP models (package nequip 0.7 and newer) into one canonical form.
 
 A model comes as a package (.nequip.zip), as a Lightning checkpoint (.ckpt) or as TorchScript (.nequip.pth).  All three

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
 
 Irreps, paths and constants are read from the modules that nequip builds from the options found in the file, the numbers

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """NequIP models that were deployed by nequip 0.6 and older (TorchScript, `nequip-deploy build`).
 
 They differ from later ones in a one-hot encoding of the types, e3nn's radial networks, two matrices as readout and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """NequIP's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
 import warnings

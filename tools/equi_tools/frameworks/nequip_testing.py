@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Tiny random models for tests: genuine NequIP files, built and written by nequip's own code.
 
 `python -m equi_tools.frameworks.nequip_testing DIR [NAME ...]` writes DIR/NAME.nequip.zip (or .ckpt, .nequip.pth) and

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """Reads SevenNet checkpoints into one canonical form.
 
 Checkpoints of three years differ in the names of their tensors, in the order of the radial network's columns and in the

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: MIT
 """SevenNet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
 
 The irreps, paths and constants are read from the modules that sevenn builds, the numbers from the canonical state of

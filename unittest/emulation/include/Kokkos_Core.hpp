@@ -586,17 +586,31 @@ class MinLoc {
 };
 
 template <class T>
-class Max {
+class ToHost {
  public:
   using value_type = T;
-  explicit Max(T &result) : result_(&result) {}
+  explicit ToHost(T &result) : result_(&result) {}
   T *result() const { return result_; }
   bool is_waited_for() const { return true; }
-  static T first() { return std::numeric_limits<T>::lowest(); }
-  static void join(T &to, const T &from) { to = std::max(to, from); }
 
  private:
   T *result_;
+};
+
+template <class T>
+class Max : public ToHost<T> {
+ public:
+  using ToHost<T>::ToHost;
+  static T first() { return std::numeric_limits<T>::lowest(); }
+  static void join(T &to, const T &from) { to = std::max(to, from); }
+};
+
+template <class T>
+class Min : public ToHost<T> {
+ public:
+  using ToHost<T>::ToHost;
+  static T first() { return std::numeric_limits<T>::max(); }
+  static void join(T &to, const T &from) { to = std::min(to, from); }
 };
 
 template <class F, class Reducer, class Exec, class... Properties>

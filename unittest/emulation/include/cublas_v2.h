@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The part of cuBLAS that the sources for devices use, on the emulated GPU (emulation.h): plain loops.
 #ifndef EQUI_EMULATED_CUBLAS_H
 #define EQUI_EMULATED_CUBLAS_H

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // The part of CUDA's runtime that the sources for devices use, on the emulated GPU (emulation.h).
 #ifndef EQUI_EMULATED_CUDA_RUNTIME_H
 #define EQUI_EMULATED_CUDA_RUNTIME_H

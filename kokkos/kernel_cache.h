@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: MIT
+// The libraries of kernels in the user's cache folder: where they lie, who may have written them, and whether they are
+// whole.
+//
+// A library is code that runs with the user's rights. So it is taken only from folders and files that nobody but the
+// user and root can write, what is checked is what is loaded (the file stays open in between), and its name holds a
+// hash of all that its text and its calls depend on (cmake/EquiGenerate.cmake), so that what another version made is
+// not found. Its last line, the seal, holds that name and a hash of the bytes before: to load a damaged library may end
+// the process.
+#ifndef EQUI_KERNEL_CACHE_H
+#define EQUI_KERNEL_CACHE_H
+
+#include <string>
+
+namespace equi {
+
+struct KernelCache {
+  std::string folder;    // absolute: equi/kernels in XDG_CACHE_HOME, else in .cache of HOME; empty if there is neither
+  std::string note;      // why a variable was passed over; else empty
+};
+KernelCache kernel_cache();
+
+// The file for the kernel `key` (of a unit or a contraction) in `cache`; empty if that has no folder. Throws
+// std::invalid_argument for an instruction set without generated kernels.
+std::string kernel_library_file(const KernelCache &cache, const std::string &instruction_set, const std::string &key);
+
+struct OpenedFile {
+  int descriptor = -1;    // -1 if it is not there or not to be used; else the caller closes it
+  std::string fault;      // why it is not to be used
+};
+// Opens a library for reading, if it is there and may be used.
+OpenedFile open_kernel_library(const std::string &file);
+
+// Puts a sealed copy of the library `source` in the place `file`, whose folders are made where they are missing. Those
+// who look there meanwhile find what was there before or the whole. Throws std::runtime_error.
+void store_kernel_library(const std::string &source, const std::string &file);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Faults of single ranks. MPI has no way back for ranks that wait for one that has left, so either all ranks of a world
+// learn of a fault and stop together, or the one that has it ends them all.
+
+#ifndef EQUI_LAMMPS_FAULTS_H
+#define EQUI_LAMMPS_FAULTS_H
+
+#include <mpi.h>
+
+#include <string>
+
+namespace LAMMPS_NS {
+class Error;
+}
+
+namespace equi {
+
+// A function object to call, which outlives this. Unlike std::function it needs no memory, of which there may be none.
+class Work {
+ public:
+  template <class F>
+  Work(const F &f) : f_(&f), call_([](const void *f) { (*static_cast<const F *>(f))(); }) {}
+  void operator()() const { call_(f_); }
+
+ private:
+  const void *f_;
+  void (*call_)(const void *);
+};
+
+// Does `work` on each rank of `world`. Where it throws anything, all ranks get the text of the lowest rank on which it
+// did, with that rank's number unless all failed; empty if it threw nowhere. Collective, hence `work` must not
+// communicate: a rank that leaves it early would let the others wait. The text is cut at some thousand characters, so
+// that a rank without memory can pass it on.
+std::string fault_of_ranks(MPI_Comm world, Work work);
+
+// The same, and Error::all() with "SUBJECT: TEXT" on all ranks if there is a fault.
+void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
+
+// For work that communicates, or that other ranks know nothing of: what it throws, other than LAMMPS's own errors, ends
+// all ranks through Error::one() with "SUBJECT: TEXT".
+void this_rank_or_none(LAMMPS_NS::Error *error, const std::string &subject, Work work);
+
+}    // namespace equi
+
+#endif

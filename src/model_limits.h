@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What a model may ask for, several times what the largest published ones need. A small file could otherwise make its
+// reader compute for hours or take all memory: its numbers are sizes, and tensors may be named many times.
+// doc/model_file.rst ("Limits") lists them for authors of files.
+#ifndef EQUI_MODEL_LIMITS_H
+#define EQUI_MODEL_LIMITS_H
+
+#include <cstddef>
+#include <cstdint>
+
+namespace equi {
+
+// The container and its document.
+constexpr uint64_t MAX_HEADER_BYTES = uint64_t(1) << 24;
+constexpr int MAX_NESTING = 32;    // of arrays and objects within each other
+constexpr size_t MAX_ELEMENTS = 118;
+constexpr size_t MAX_PROVENANCE = 64;     // entries
+constexpr double MAX_MAGNITUDE = 1e30;    // of any number: float32 must hold it
+
+// Features and layers.
+constexpr int MAX_LAYERS = 1024;
+constexpr int MAX_BLOCKS = 2048;                        // of a feature
+constexpr int MAX_CHANNELS = 1 << 16;                   // of a block
+constexpr int64_t MAX_COMPONENTS = int64_t(1) << 19;    // of a feature
+// Of all features. Each block takes a multiple of PADDED_CHANNELS channels in memory, whatever it has.
+constexpr int64_t MAX_ALL_COMPONENTS = int64_t(1) << 22;
+constexpr int PADDED_CHANNELS = 16;
+
+// Tensor products: 738 paths lead from both parities of l = 0 to 8 to all others.
+constexpr int MAX_PATHS = 4096;
+constexpr int64_t MAX_WEIGHTS = int64_t(1) << 17;        // columns of a radial function
+constexpr int64_t MAX_ALL_WEIGHTS = int64_t(1) << 18;    // of all convolutions
+
+// Networks.
+constexpr int MAX_MATRICES = 64;
+constexpr int MAX_WIDTH = 4096;    // of inputs and hidden layers
+
+// The radial basis: lengths in Angstrom.
+constexpr double MIN_CUTOFF = 0.1, MAX_CUTOFF = 50.0;
+constexpr double MIN_LENGTH = 1e-3, MAX_LENGTH = 1e3;    // radii of atoms, widths of functions
+constexpr int MAX_FUNCTIONS = 256;
+constexpr double MAX_PHASE = 1000.0;        // of a Bessel function at the cutoff: 300 half waves
+constexpr double MAX_STEEPNESS = 1000.0;    // of a transform
+
+// Structures of the self-check: all are evaluated when a run begins.
+constexpr size_t MAX_STRUCTURES = 64;
+constexpr size_t MAX_STRUCTURE_ATOMS = 1024;
+constexpr size_t MAX_STRUCTURE_ELEMENTS = 16;            // each pair of them may have a radial table
+constexpr double MAX_STRUCTURE_PAIRS = 1 << 20;          // with periodic images, of all structures
+constexpr double MAX_POSITION = 1e5;                     // Angstrom, also of the cell's vectors
+constexpr int64_t MAX_STRUCTURE_COMPONENTS = 1 << 27;    // of all features of all atoms
+
+// Numbers that are read from tensors, and that matrices in the layout of kernels have: a base, and a multiple of the
+// numbers in the file.
+constexpr int64_t TENSOR_BASE = int64_t(1) << 20, TENSOR_MULTIPLE = 4;
+constexpr int64_t LAYOUT_BASE = int64_t(1) << 25, LAYOUT_MULTIPLE = 16;
+
+}    // namespace equi
+
+#endif

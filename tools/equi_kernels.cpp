@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// The libraries of kernels that a user has made, as the plugin sees them.
+//
+//   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a
+//                                                      variable of the environment was passed over, a line that says so
+//   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
+//   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
+//
+// TARGET: avx2 or avx512. KEY: of a unit, as 1_01_10_11, or of a contraction of the model FILE.equi.
+#include "kernel_cache.h"
+#include "kernel_library.h"
+#include "model_file.h"
+
+#include <unistd.h>
+#include <cstdio>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace equi;
+
+InstructionSet set_of(const std::string &target) {
+  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
+    if (target == instruction_set_name(set)) return set;
+  throw std::invalid_argument("expected the target avx2 or avx512, found '" + target + "'");
+}
+
+std::string place_of(const std::string &target, const std::string &key) {
+  const KernelCache cache = kernel_cache();
+  const std::string file = kernel_library_file(cache, instruction_set_name(set_of(target)), key);
+  if (file.empty())
+    throw std::runtime_error("no cache folder: set HOME or XDG_CACHE_HOME" +
+                             (cache.note.empty() ? "" : " (" + cache.note + ")"));
+  return file;
+}
+
+// The library of a kernel of a set that this CPU has is loaded and its kernels are called; of another it is looked at.
+KernelLibraryFound found_for(const std::string &target, const std::string &key, const std::string &model_file) {
+  const InstructionSet set = set_of(target);
+  const std::string file = place_of(target, key);
+  if (!instruction_set_available(set)) {
+    const OpenedFile opened = open_kernel_library(file);
+    if (opened.descriptor >= 0) close(opened.descriptor);
+    return {nullptr, opened.fault.empty() ? "" : file + " is not used: " + opened.fault};
+  }
+  if (!model_file.empty())
+    for (const Layer &layer : read_model(model_file).layers)
+      if (const auto *c = std::get_if<SymmetricContraction>(&layer)) {
+        const ContractionSchedule schedule = make_contraction_schedule(c->product);
+        if (schedule.key() == key) return find_kernel_library(set, schedule);
+      }
+  return find_kernel_library(set, UnitShape::of_key(key));
+}
+
+bool is_there(const std::string &target, const std::string &key) {
+  return access(place_of(target, key).c_str(), F_OK) == 0;
+}
+
+void run(const std::vector<std::string> &words) {
+  const std::string verb = words.empty() ? "" : words[0];
+  const auto word = [&](size_t k) { return k < words.size() ? words[k] : ""; };
+  if (verb == "place" && words.size() == 3) {
+    std::printf("%s\n", place_of(words[1], words[2]).c_str());
+    const std::string note = kernel_cache().note;
+    if (!note.empty()) std::printf("%s\n", note.c_str());
+  } else if (verb == "check" && (words.size() == 3 || words.size() == 4)) {
+    const std::string fault = found_for(words[1], words[2], word(3)).fault;
+    if (!fault.empty())
+      std::printf("broken: %s\n", fault.c_str());
+    else
+      std::printf("%s\n", is_there(words[1], words[2]) ? "good" : "missing");
+  } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
+    store_kernel_library(words[3], place_of(words[1], words[2]));
+    const std::string fault = found_for(words[1], words[2], word(4)).fault;
+    if (!fault.empty()) throw std::runtime_error(fault);
+  } else {
+    throw std::invalid_argument(
+        "usage: equi_kernels place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
+  }
+}
+
+}    // namespace
+
+int main(int argc, char **argv) {
+  try {
+    run({argv + 1, argv + argc});
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "%s\n", e.what());
+    return 1;
+  }
+  return 0;
+}

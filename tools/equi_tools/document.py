@@ -1,0 +1,237 @@
+# SPDX-License-Identifier: MIT
+"""What the model tool relies on in the document of an .equi file (doc/model_file.rst): kinds of values, their ranges, and
+that the tensors which are named exist. Whether the layers fit each other is judged by the pair style, which evaluates them.
+
+A rule is a function of a value, the place where it stands and the tensors of the file; it raises EquiError.
+"""
+
+import json
+import re
+
+from .errors import EquiError
+from .printable import printable
+
+MAX_MAGNITUDE = 1e30  # of any number: float32 must hold it
+MAX_STRUCTURES = 64
+MAX_STRUCTURE_ATOMS = 1024
+
+IRREPS_BLOCK = re.compile(r" *(?:[0-9]{1,9}x)?([0-9]{1,3})[eo] *", re.ASCII)
+
+
+def shown(value):
+    """A value of a document in a few words."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return f"a list of {len(value)}"
+    if isinstance(value, str):
+        return f"'{printable(value, 60)}'"
+    return printable(json.dumps(value), 60)
+
+
+def _fail(where, expected, value):
+    raise EquiError(f"{where}: expected {expected}, found {shown(value)}")
+
+
+def is_number(value):
+    """Whether it is a finite number that arithmetic with floats can hold; JSON knows integers of any size."""
+    return type(value) in (int, float) and -MAX_MAGNITUDE <= value <= MAX_MAGNITUDE
+
+
+def number(value, where, tensors=None):
+    if not is_number(value):
+        _fail(where, "a number", value)
+
+
+def whole(low=0, high=2**31 - 1):
+    def rule(value, where, tensors=None):
+        if type(value) is not int or not low <= value <= high:
+            _fail(where, f"a whole number from {low} to {high}", value)
+
+    return rule
+
+
+def flag(value, where, tensors=None):
+    if not isinstance(value, bool):
+        _fail(where, "true or false", value)
+
+
+def text(value, where, tensors=None):
+    if not isinstance(value, str):
+        _fail(where, "text", value)
+
+
+def one_of(*words):
+    def rule(value, where, tensors=None):
+        if value not in words:
+            _fail(where, " or ".join(f"'{word}'" for word in words), value)
+
+    return rule
+
+
+def symbol(value, where, tensors=None):
+    if not isinstance(value, str) or not re.fullmatch("[A-Z][a-z]?", value):
+        _fail(where, "a chemical symbol", value)
+
+
+def tensor(value, where, tensors):
+    if not isinstance(value, str) or value not in tensors:
+        _fail(where, "the name of a tensor in the file", value)
+
+
+def degrees(irreps):
+    """The l of each block of irreps in text, None where it does not read as such."""
+    found = [IRREPS_BLOCK.fullmatch(block) for block in irreps.split("+")]
+    return [int(block.group(1)) for block in found] if all(found) else None
+
+
+def irreps(value, where, tensors=None):
+    if not isinstance(value, str) or degrees(value) is None:
+        _fail(where, "irreps like 16x0e+8x1o", value)
+
+
+def nothing_or(rule):
+    return lambda value, where, tensors: None if value is None else rule(value, where, tensors)
+
+
+def list_of(rule, least=0, most=None):
+    def check(value, where, tensors):
+        if not isinstance(value, list):
+            _fail(where, "a list", value)
+        if len(value) < least or (most is not None and len(value) > most):
+            count = str(least) if least == most else f"{least} or more" if most is None else f"{least} to {most}"
+            raise EquiError(f"{where}: expected a list of {count}, found {len(value)}")
+        for n, item in enumerate(value):
+            rule(item, f"{where}[{n}]", tensors)
+
+    return check
+
+
+def record(required, optional=None):
+    """An object with these keys, perhaps those, and others that are nobody's business here."""
+    optional = optional or {}
+
+    def check(value, where, tensors):
+        if not isinstance(value, dict):
+            _fail(where, "an object", value)
+        prefix = f"{where}." if where else ""
+        for key, rule in required.items():
+            if key not in value:
+                raise EquiError(f"{prefix}{key} is missing")
+            rule(value[key], prefix + key, tensors)
+        for key, rule in optional.items():
+            if key in value:
+                rule(value[key], prefix + key, tensors)
+
+    return check
+
+
+def only_keys(keys):
+    """No other keys than these: a misspelt option would change the model."""
+
+    def check(value, where):
+        for key in value:
+            if key not in keys:
+                prefix = f"{where}: " if where else ""
+                raise EquiError(f"{prefix}expected only the fields {', '.join(keys)}, found '{printable(key, 60)}'")
+
+    return check
+
+
+def kinds(key, rules):
+    """An object whose `key` says which of the rules holds."""
+
+    def check(value, where, tensors):
+        record({key: one_of(*rules)})(value, where, tensors)
+        rules[value[key]](value, where, tensors)
+
+    return check
+
+
+def text_values(value, where, tensors=None):
+    if not isinstance(value, dict):
+        _fail(where, "an object", value)
+    for key, item in value.items():
+        text(item, f"{where}.{printable(key, 60)}")
+
+
+CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number})})
+BASIS = {"cutoff_function": CUTOFF_FUNCTION}
+BASIS_OPTIONS = {"transform": record({"kind": text})}
+RADIAL_BASIS = kinds(
+    "kind",
+    {
+        "bessel": record(BASIS | {"wave_numbers": tensor}, BASIS_OPTIONS),
+        "gaussian": record(BASIS | {"centres": tensor}, BASIS_OPTIONS),
+        "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
+    },
+)
+NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
+FEATURES = {"input": text, "irreps_in": irreps, "output": text, "irreps_out": irreps}
+PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
+TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
+LAYERS = {
+    "species_embedding": record({"output": text, "irreps": irreps}),
+    "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
+    "convolution": record(FEATURES | {"paths": list_of(PATH), "radial": record({})}),
+    "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
+    "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
+    "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
+    "readout": record({"input": text, "network": NETWORK}),
+    "pair_repulsion": record({"coefficients": list_of(number)}),
+    "scale_shift": record({}),
+}
+VECTOR = list_of(number, 3, 3)
+STRUCTURE = record(
+    {
+        "name": text,
+        "symbols": list_of(symbol, 1, MAX_STRUCTURE_ATOMS),
+        "cell": nothing_or(list_of(VECTOR, 3, 3)),
+        "pbc": list_of(flag, 3, 3),
+        "positions": list_of(VECTOR),
+        "energy": number,
+        "forces": list_of(VECTOR),
+        "stress": nothing_or(list_of(number, 6, 6)),
+    }
+)
+DOCUMENT = record(
+    {
+        "framework": record({"name": text, "version": text}),
+        "architecture": text,
+        "elements": list_of(symbol, 1),
+        "cutoff": number,
+        "lmax_edge": whole(),
+        "edge_parity": flag,
+        "radial_basis": RADIAL_BASIS,
+        "layers": list_of(kinds("type", LAYERS), 1),
+        "provenance": text_values,
+        "units": record({"energy": text, "length": text}),
+    },
+    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES)},
+)
+
+
+HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
+                  "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+
+
+def check(document, tensors):
+    """Raises EquiError with the place where `document` is not as described."""
+    HEAD(document, "")
+    DOCUMENT(document, "", tensors)
+    for n, layer in enumerate(document["layers"]):
+        if layer["type"] == "convolution":
+            for q, path in enumerate(layer["paths"]):
+                for key, feature in (("in", "irreps_in"), ("out", "irreps_out")):
+                    last = layer[feature].count("+")
+                    whole(0, last)(path[key], f"layers[{n}].paths[{q}].{key}")
+    for n, structure in enumerate(document.get("self_check", [])):
+        where, atoms = f"self_check[{n}]", len(structure["symbols"])
+        for key in ("positions", "forces"):
+            if len(structure[key]) != atoms:
+                raise EquiError(f"{where}.{key}: expected a vector for each of {atoms} atoms, found {len(structure[key])}")
+        unknown = sorted(set(structure["symbols"]) - set(document["elements"]))
+        if unknown:
+            raise EquiError(f"{where}.symbols: expected elements of the model, found {', '.join(unknown)}")
+        if structure["cell"] is None and any(structure["pbc"]):
+            raise EquiError(f"{where}.cell: expected three vectors of a periodic structure, found null")

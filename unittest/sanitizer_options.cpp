@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// How sanitizers run, and what they do not report: part of each test program, so that it needs no environment.
+
+// Sizes that no memory has are refused with an exception, as without sanitizers.
+extern "C" const char *__asan_default_options() {
+  return "allocator_may_return_null=1:detect_stack_use_after_return=1:strict_string_checks=1";
+}
+
+extern "C" const char *__ubsan_default_options() {
+  return "print_stacktrace=1";
+}
+
+// LibTorch keeps what it has registered until the process ends.
+extern "C" const char *__lsan_default_suppressions() {
+  return "leak:libtorch_cpu.so\nleak:libc10.so\n";
+}

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: MIT
+"""What the configure step fetches and how: its modules, run by CMake in a project of a few lines that builds nothing."""
+
+import hashlib
+import io
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+CMAKE = os.environ.get("EQUI_CMAKE") or shutil.which("cmake")
+
+
+def configure(folder, body, *definitions, **environment):
+    """Configures a project that consists of `body`; its standard output and error as one text, and the status."""
+    (folder / "project").mkdir(exist_ok=True)
+    (folder / "project" / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.25)\n"
+        "project(configure_test LANGUAGES NONE)\n"
+        f"set(PROJECT_SOURCE_DIR {ROOT})\n"
+        f"set(EQUI_CACHE_DIR {folder}/cache)\n"
+        f"include({ROOT}/cmake/Dependencies.cmake)\n"
+        f"include({ROOT}/cmake/EquiFetch.cmake)\n" + body
+    )
+    command = [CMAKE, "-S", folder / "project", "-B", folder / "build", *definitions]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ, **environment))
+    return done.stdout + done.stderr, done.returncode
+
+
+@pytest.fixture
+def interpreter(tmp_path):
+    """A program that makes environments as Python does, fetches nothing, and notes the arguments of pip."""
+    program = tmp_path / "python"
+    program.write_text(
+        "#!/bin/sh\n"
+        'case "$1 $2" in\n'
+        '  "-m venv") mkdir -p "$4/bin" && cp "$0" "$4/bin/python" ;;\n'
+        f'  "-m pip") echo "$0 $*" >> {tmp_path}/pip ;;\n'
+        f'  "-c import sysconfig, sys"*) echo "{tmp_path}/packages;{tmp_path}" ;;\n'
+        f'  "-c import sysconfig"*) mkdir -p {tmp_path}/own && echo {tmp_path}/own ;;\n'
+        "  *) exit 1 ;;\n"
+        "esac\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def frameworks(folder, interpreter, value):
+    body = f"include({ROOT}/cmake/EquiPython.cmake)\n"
+    body += "message(STATUS \"found [${EQUI_PYTHON_MACE_EXECUTABLE}] [${EQUI_PYTHON_NEQUIP_EXECUTABLE}]\")\n"
+    return configure(folder, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={value}")
+
+
+@pytest.mark.parametrize(
+    "value, made",
+    [
+        ("mace;nequip", ["mace", "nequip"]),
+        ("mace,nequip", ["mace", "nequip"]),
+        ("nequip, mace", ["mace", "nequip"]),
+        ("nequip mace", ["mace", "nequip"]),
+        ("nequip", ["nequip"]),
+        ("mace,", ["mace"]),
+        ("", []),
+    ],
+)
+def test_frameworks_may_be_listed_with_commas(value, made, tmp_path, interpreter):
+    output, status = frameworks(tmp_path, interpreter, value)
+    assert status == 0, output
+    paths = [f"{tmp_path}/cache/venv-{name}/bin/python" if name in made else "" for name in ("mace", "nequip")]
+    assert f"found [{paths[0]}] [{paths[1]}]" in output
+
+
+@pytest.mark.parametrize("value, name", [("mace;allegro", "allegro"), ("MACE", "MACE"), ("mace:nequip", "mace:nequip")])
+def test_other_frameworks_are_refused_by_name(value, name, tmp_path, interpreter):
+    output, status = frameworks(tmp_path, interpreter, value)
+    assert status != 0 and "EQUI_FRAMEWORKS" in output and f"'{name}'" in output
+    assert not (tmp_path / "pip").exists()
+
+
+def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
+    """Every call of pip for a framework demands hashes; what it builds, it builds with what it was given."""
+    assert frameworks(tmp_path, interpreter, "mace,nequip")[1] == 0
+    calls = (tmp_path / "pip").read_text().splitlines()
+    assert len(calls) == 4
+    for call in calls:
+        assert "--require-hashes" in call.split()
+        assert "--no-build-isolation" in call.split() or "--only-binary :all:" in call
+
+
+@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-mace.txt", "requirements-nequip.txt"])
+def test_each_package_of_a_list_has_a_version_and_a_hash(name):
+    text = (ROOT / "tools" / name).read_text().replace("\\\n", " ")
+    lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]
+    assert lines
+    for package, *hashes in lines:
+        assert "==" in package and hashes, package
+        assert all(len(h.removeprefix("--hash=sha256:")) == 64 for h in hashes), package
+
+
+def source_archive(folder, own_backend):
+    """The source archive of a package that notes when anything of it is run; its path and that of the note.
+
+    With a backend of its own inside the archive, which wins over any other.
+    """
+    note = folder / "note"
+    run = f"open({str(note)!r}, 'a').write(__name__)\n"
+    hook = "def prepare_metadata_for_build_wheel(*words):\n    raise RuntimeError\n"
+    build = '[build-system]\nrequires = ["scikit-build-core"]\nbuild-backend = "scikit_build_core.build"\n'
+    files = {
+        "pyproject.toml": build + ('backend-path = ["."]\n' if own_backend else ""),
+        "PKG-INFO": "Metadata-Version: 2.1\nName: equi-example\nVersion: 1.5\n",
+        "setup.py": run,
+        "sitecustomize.py": run,
+        "scikit_build_core/__init__.py": run,
+        "scikit_build_core/build.py": run + hook,
+    }
+    (folder / "index").mkdir()
+    archive = folder / "index" / "equi_example-1.5.tar.gz"
+    with tarfile.open(archive, "w:gz") as tar:
+        for name, text in files.items():
+            entry = tarfile.TarInfo(f"equi_example-1.5/{name}")
+            entry.size = len(text)
+            tar.addfile(entry, io.BytesIO(text.encode()))
+    return archive, note
+
+
+def fetch(folder, archive, sha256):
+    body = f"set(EQUI_PYTHON_EXECUTABLE {sys.executable})\n"
+    body += f"equi_fetch_archive(equi-example 1.5 {archive.name} {sha256})\n"
+    return configure(folder, body, PIP_NO_INDEX="1", PIP_FIND_LINKS=str(archive.parent))
+
+
+def test_a_source_archive_is_fetched_and_nothing_of_it_is_run(tmp_path):
+    archive, note = source_archive(tmp_path, own_backend=False)
+    output, status = fetch(tmp_path, archive, hashlib.sha256(archive.read_bytes()).hexdigest())
+    assert status == 0, output
+    assert (tmp_path / "cache" / "archives" / archive.name).read_bytes() == archive.read_bytes()
+    assert not note.exists()
+
+
+@pytest.mark.parametrize("own_backend", [False, True])
+def test_a_wrong_hash_stops_before_anything_is_run(own_backend, tmp_path):
+    archive, note = source_archive(tmp_path, own_backend)
+    found = hashlib.sha256(archive.read_bytes()).hexdigest()
+    output, status = fetch(tmp_path, archive, hashlib.sha256(b"another").hexdigest())
+    assert status != 0 and found in output
+    assert not note.exists()
+    assert not (tmp_path / "cache" / "archives" / archive.name).exists()
