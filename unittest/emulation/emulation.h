@@ -9,6 +9,7 @@
 #ifndef EQUI_EMULATION_H
 #define EQUI_EMULATION_H
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -58,7 +59,8 @@ class RandomOrder {
 // before and behind device and pinned memory, and no address is used a second time.
 enum class Space { host, device, pinned };
 void *allocate(Space space, std::size_t bytes, const std::string &label);
-// Memory begins with one reference and is freed with its last one. Before, all queued work is done, as by cudaFree.
+// Memory begins with one reference and is freed with its last one. Before, all work that this thread has queued is
+// done, as by cudaFree: a thread stands for a process, if there are several ranks.
 void retain(const void *data);
 void release(const void *data);
 // Whether [data, data + bytes) is host memory or part of one allocation of pinned or device memory, as a copy with
@@ -84,7 +86,8 @@ using Nodes = std::shared_ptr<const std::vector<Node>>;
 // A queue of work. The legacy stream, which CUDA names by a null pointer, waits for all others and they for it.
 struct Stream {
   struct Item {
-    std::uint64_t number;    // in the order of all streams
+    std::uint64_t number;                                 // in the order of all streams
+    std::shared_ptr<const std::atomic<bool>> is_there;    // of the thread that queued it
     Nodes nodes;
   };
   bool is_legacy = false;

@@ -26,8 +26,8 @@ std::string describe_memory(const void *address);
 // Whether a word could be an address of host memory that is in use.
 bool is_host_address(std::uintptr_t word);
 
-// All queued work of all streams; not that of captures.
-void run_all_queues();
+// The queued work of all streams, but for those on which only other threads that are still there have some.
+void run_queues_of_thread();
 
 // Runs one node as a kernel. Whatever goes wrong is reported and ends this kernel alone.
 void run_kernel(const Node &node);

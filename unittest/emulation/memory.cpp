@@ -167,7 +167,7 @@ void release(const void *data) {
     return;
   }
   if (is_capturing()) report("'%s' is freed while a stream is captured", found->second.label.c_str());
-  run_all_queues();
+  run_queues_of_thread();
   Allocation &a = found->second;
   protect(a, true);
   check_surroundings(number(data), a);

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 
 namespace emulation {
 
@@ -28,6 +27,17 @@ Stream *legacy_stream() {
   return stream;
 }
 std::uint64_t last_number = 0;
+
+// Whether this thread is there; the copies of others outlive it.
+const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
+  struct Thread {
+    const std::shared_ptr<std::atomic<bool>> is_there = std::make_shared<std::atomic<bool>>(true);
+    const std::shared_ptr<const std::atomic<bool>> is_there_to_read = is_there;
+    ~Thread() { *is_there = false; }
+  };
+  thread_local const Thread thread;
+  return thread.is_there_to_read;
+}
 
 // Runs the first item of a queue, after what it has to wait for: a legacy stream's is between all that was queued
 // before and all that was queued later.
@@ -72,7 +82,7 @@ void refuse_in_kernel(const std::string &what) {
 }
 
 void append(Stream *stream, Nodes nodes) {
-  stream->queue.push_back({++last_number, std::move(nodes)});
+  stream->queue.push_back({++last_number, this_thread_is_there(), std::move(nodes)});
 }
 
 }    // namespace
@@ -142,11 +152,15 @@ void fence_all(const std::string &reason) {
   refuse_in_capture("the fence '" + reason + "' of all streams");
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   counts().fences++;
-  run_all_queues();
+  for (Stream *stream : std::vector<Stream *>(streams())) run_queue(stream);
 }
 
-void run_all_queues() {
-  for (Stream *stream : std::vector<Stream *>(streams())) run_queue(stream);
+void run_queues_of_thread() {
+  const auto counts = [](const Stream::Item &item) {
+    return item.is_there == this_thread_is_there() || !*item.is_there;
+  };
+  for (Stream *stream : std::vector<Stream *>(streams()))
+    if (std::any_of(stream->queue.begin(), stream->queue.end(), counts)) run_queue(stream);
 }
 
 bool begin_capture(Stream *stream) {

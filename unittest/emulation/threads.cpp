@@ -62,6 +62,7 @@ struct Kernel {
   const Node *node = nullptr;
   const std::function<void(std::int64_t, int)> *body = nullptr;
   std::int64_t block = 0, num_blocks = 0;
+  int first = 0, end = 0;        // of the warp that runs
   int count = 0, current = 0;    // threads of the block, and the one that runs
   bool is_forward = true;        // order of the lanes of a warp
   std::size_t shared_bytes = 0;
@@ -90,13 +91,18 @@ char *map_memory(std::size_t bytes, int protection) {
 }
 
 // Stacks with a page below that nobody may touch. The last one is that of the node's work.
-char *end_of_stack(int k) {
+char *stack(int k) {
   static char *const stacks = [] {
     char *all = map_memory(STACK * (MAX_THREADS + 1), PROT_READ | PROT_WRITE);
     for (int n = 0; n <= MAX_THREADS; n++) mprotect(all + STACK * n, PAGE, PROT_NONE);
     return all;
   }();
-  return stacks + STACK * (k + 1);
+  return stacks + STACK * k;
+}
+// Not at the same place of all of them: the stacks of a warp would then share a few lines of the caches.
+char *end_of_stack(int k) {
+  constexpr int STEP = 5 * 64;
+  return stack(k) + STACK - k % 64 * STEP;
 }
 
 // Shared memory ends at a page that nobody may touch.
@@ -109,8 +115,8 @@ char *end_of_shared_memory() {
   return memory + SHARED_ROOM;
 }
 
-void begin_fiber(Fiber &fiber, char *stack, void (*function)()) {
-  auto **top = reinterpret_cast<void **>(stack) - 2;
+void begin_fiber(Fiber &fiber, char *end_of_stack, void (*function)()) {
+  auto **top = reinterpret_cast<void **>(end_of_stack) - 2;
   *top = reinterpret_cast<void *>(function);
   fiber.stack_pointer = top - 6;    // the registers that emulation_switch takes from there
   fiber.state = State::ready;
@@ -120,9 +126,8 @@ void begin_fiber(Fiber &fiber, char *stack, void (*function)()) {
 void wait(State state) {
   Fiber &mine = kernel.fibers[kernel.current];
   mine.state = state;
-  const int first = kernel.current / WARP * WARP, end = std::min(kernel.count, first + WARP);
   const int step = kernel.is_forward ? 1 : -1;
-  for (int k = kernel.current + step; k >= first && k < end; k += step)
+  for (int k = kernel.current + step; k >= kernel.first && k < kernel.end; k += step)
     if (kernel.fibers[k].state == State::ready) {
       kernel.current = k;
       return emulation_switch(&mine.stack_pointer, kernel.fibers[k].stack_pointer);
@@ -191,6 +196,8 @@ void end_exchange(int first, int end, int of) {
 
 // Runs the threads [first, end) of a warp until each is at a barrier or has ended.
 void run_warp(int first, int end) {
+  kernel.first = first;
+  kernel.end = end;
   for (;;) {
     kernel.is_forward = random_bit();
     for (int n = first; n < end; n++) {
@@ -252,8 +259,7 @@ std::string describe_signal() {
     return text;
   }
   for (int k = 0; k <= MAX_THREADS; k++) {
-    const char *stack = end_of_stack(k) - STACK;
-    if (caught.address >= stack && caught.address < stack + PAGE) return "the stack of a thread is full";
+    if (caught.address >= stack(k) && caught.address < stack(k) + PAGE) return "the stack of a thread is full";
   }
   std::snprintf(text, sizeof text, "it touches address 0x%zx", address);
   return text;
@@ -274,8 +280,8 @@ void handle_signal(int number, siginfo_t *information, void *context) {
   caught = {number, information->si_code, information->si_addr};
   // The fiber goes on in abandon_after_signal(), on a stack that has room: the one at hand may be full.
   auto &registers = static_cast<ucontext_t *>(context)->uc_mcontext.gregs;
-  static char *const stack = map_memory(STACK, PROT_READ | PROT_WRITE) + STACK;
-  registers[REG_RSP] = reinterpret_cast<greg_t>(stack - 8);
+  static char *const end = map_memory(STACK, PROT_READ | PROT_WRITE) + STACK;
+  registers[REG_RSP] = reinterpret_cast<greg_t>(end - 8);
   registers[REG_RIP] = reinterpret_cast<greg_t>(&abandon_after_signal);
 }
 
@@ -348,10 +354,10 @@ void catch_signals() {
   thread_local bool has_stack = false;
   if (has_stack) return;
   constexpr std::size_t SIZE = 64 << 10;
-  stack_t stack{};
-  stack.ss_sp = map_memory(SIZE, PROT_READ | PROT_WRITE);
-  stack.ss_size = SIZE;
-  sigaltstack(&stack, nullptr);
+  stack_t of_signals{};
+  of_signals.ss_sp = map_memory(SIZE, PROT_READ | PROT_WRITE);
+  of_signals.ss_size = SIZE;
+  sigaltstack(&of_signals, nullptr);
   has_stack = true;
 }
 
