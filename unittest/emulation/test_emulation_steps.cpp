@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT
 // What a step of ModelDevice asks of a device: a replayed one launches a graph and waits at its ends, nothing else.
 #include "device_evaluation.h"
 #include "evaluator_laws.h"

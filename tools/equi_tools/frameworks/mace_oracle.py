@@ -13,8 +13,11 @@ from . import mace_checkpoint
 from .e3nn_layers import sign_of_coupling
 
 
-def _make_exact(model, checkpoint):
-    """Replaces couplings that the file holds rounded; those of a float64 file stay as they are."""
+def _make_exact(model, checkpoint, precision):
+    """Replaces couplings that the file holds rounded; those of a float64 file stay as they are.
+
+    precision: the file's dtype of each buffer.
+    """
     import re
 
     import torch
@@ -25,7 +28,7 @@ def _make_exact(model, checkpoint):
         exact = None
         if coupled:
             ls = [int(l) for l in coupled.groups()]
-            exact = sign_of_coupling(buffer, *ls, name) * coupling(*ls)
+            exact = sign_of_coupling(buffer, *ls, name, precision[name]) * coupling(*ls)
             if np.abs(exact - buffer.numpy()).max() < mace_checkpoint.EXACT:
                 exact = None
         elif contracted:
@@ -68,10 +71,12 @@ class Float64Calculator(Calculator):
         self.cutoff = checkpoint.cutoff
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = checkpoint.fresh_model().double().eval()
+            model = checkpoint.fresh_model()
+            precision = {name: buffer.dtype for name, buffer in model.named_buffers()}
+            model = model.double().eval()
         for parameter in model.parameters():
             parameter.requires_grad = False
-        _make_exact(model, checkpoint)
+        _make_exact(model, checkpoint, precision)
         _differentiable_chebyshev(model)
         self.model = model
 
