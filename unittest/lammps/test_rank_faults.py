@@ -14,9 +14,10 @@ TIMEOUT = 90
 LINGERING = 10.0
 
 # Starts a rank. As long as it lives, a file is touched; `for_rank` is done for the rank of that number alone. A process
-# that has ended but that its parent has not asked about has no program any more.
-WRAPPER = """#!/bin/sh
-(while [ -e /proc/$$/exe ]; do touch "alive.$PMI_RANK"; sleep 0.2; done) < /dev/null > /dev/null 2>&1 &
+# that has ended but that its parent has not asked about has no program any more. The loop lets go of the rank's
+# connection to mpirun: as long as anyone holds it, mpirun does not see that the rank has gone.
+WRAPPER = """#!/bin/bash
+(exec {{PMI_FD}}>&-; while [ -e /proc/$$/exe ]; do touch "alive.$PMI_RANK"; sleep 0.2; done) < /dev/null > /dev/null 2>&1 &
 if [ "$PMI_RANK" = "{rank}" ]; then
   {for_rank}
 fi
