@@ -61,7 +61,7 @@ bool equi::testing::FailingAllocation::has_failed() const {
   return before_failure < 0;
 }
 
-// The array forms call these, and so do the nothrow forms but for those of sanitizers, whose memory only they may free.
+// The array forms call these. The nothrow forms do too, but for those of sanitizers, whose memory only they may free.
 void *operator new(std::size_t size) {
   return allocate(size, alignof(std::max_align_t));
 }
@@ -84,5 +84,11 @@ void operator delete(void *p, std::align_val_t) noexcept {
   std::free(p);
 }
 void operator delete(void *p, std::size_t, std::align_val_t) noexcept {
+  std::free(p);
+}
+void operator delete(void *p, const std::nothrow_t &) noexcept {
+  std::free(p);
+}
+void operator delete(void *p, std::align_val_t, const std::nothrow_t &) noexcept {
   std::free(p);
 }
