@@ -7,12 +7,12 @@
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
-#include "device_convolution.h"
-#include "device_edges.h"
-#include "device_model.h"
-#include "evaluation_plan.h"
-#include "model_file.h"
-#include "rock_salt.h"
+#include "bench/rock_salt.h"
+#include "kokkos/evaluation/evaluation_plan.h"
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/layers/convolution/device_convolution.h"
+#include "src/evaluation/native_evaluators.h"
+#include "src/model/model_file.h"
 
 #include <algorithm>
 #include <chrono>

@@ -4,9 +4,9 @@
 // of the products with the three vectors of one atom, where values are kept from atom to atom.
 //
 //   bench_hessian_vector FILE.equi ELEMENT ELEMENT [CELLS per side] [double|mixed] [rounds]
-#include "evaluator.h"
-#include "model_file.h"
-#include "rock_salt.h"
+#include "bench/rock_salt.h"
+#include "src/evaluation/native_evaluators.h"
+#include "src/model/model_file.h"
 
 #include <algorithm>
 #include <chrono>

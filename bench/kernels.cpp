@@ -7,11 +7,12 @@
 //   --equi_graph=FILE   the edges of a file of bench/graphs.py instead of the crystal's
 //   --equi_flush        measures with caches flushed before each evaluation too, the counter "cold_ns/edge"
 // Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
-#include "convolution_op.h"
-#include "kernel_library.h"
-#include "on_threads.h"
-#include "peak.h"
-#include "spherical_harmonics.h"
+#include "bench/on_threads.h"
+#include "bench/peak.h"
+#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/layers/convolution/convolution_op.h"
+#include "src/algebra/spherical_harmonics.h"
+#include "src/evaluation/native_evaluators.h"
 
 #include <benchmark/benchmark.h>
 
@@ -71,7 +72,7 @@ constexpr Problem PROBLEMS[] = {
 };
 
 constexpr double CUTOFF = 5.0;    // Angstrom
-// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/model_kokkos.cpp).
+// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/evaluation/model_kokkos.cpp).
 constexpr int TILE = 64;
 constexpr int COLD_REPEATS = 3;
 

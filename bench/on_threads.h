@@ -3,7 +3,7 @@
 #ifndef EQUI_BENCH_ON_THREADS_H
 #define EQUI_BENCH_ON_THREADS_H
 
-#include "host_exec.h"
+#include "kokkos/runtime/host_exec.h"
 
 namespace equi {
 namespace bench {

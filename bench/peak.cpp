@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-#include "peak.h"
+#include "bench/peak.h"
 
-#include "buffer.h"
-#include "on_threads.h"
+#include "bench/on_threads.h"
+#include "kokkos/runtime/buffer.h"
 
 #include <algorithm>
 #include <chrono>

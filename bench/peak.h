@@ -3,7 +3,7 @@
 #ifndef EQUI_BENCH_PEAK_H
 #define EQUI_BENCH_PEAK_H
 
-#include "host_kernels.h"
+#include "kokkos/host_kernels/host_kernels.h"
 
 namespace equi {
 namespace bench {

@@ -3,7 +3,7 @@
 #ifndef EQUI_BENCH_ROCK_SALT_H
 #define EQUI_BENCH_ROCK_SALT_H
 
-#include "neighbor_graph.h"
+#include "src/geometry/neighbor_graph.h"
 
 #include <cmath>
 #include <random>

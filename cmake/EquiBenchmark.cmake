@@ -33,7 +33,7 @@ function(equi_bench_units)
         COMMENT "Generating kernels ${key} for ${target}")
       set(library bench_unit_${target}_${key})
       add_library(${library} MODULE ${file})
-      target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR}/kokkos ${PROJECT_SOURCE_DIR}/src)
+      target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR})
       target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}})
       add_dependencies(${library} equi_kernels)
       add_custom_command(

@@ -53,25 +53,29 @@ add_executable(equi_generate tools/equi_generate.cpp)
 target_link_libraries(equi_generate PRIVATE equi_core)
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
 # What the text of a kernel includes, for `equi compile`.
-set(equi_kernel_headers kokkos/contraction_kernel.h kokkos/host_simd.h kokkos/unit_kernel.h src/dual.h src/host_device.h)
+set(equi_kernel_headers
+    kokkos/kernel_interface/contraction_kernel.h
+    kokkos/kernel_interface/host_simd.h
+    kokkos/kernel_interface/unit_kernel.h
+    src/numbers/dual.h
+    src/numbers/host_device.h)
 foreach(header ${equi_kernel_headers})
-  get_filename_component(name ${header} NAME)
-  configure_file(${header} ${PROJECT_BINARY_DIR}/include/equi/${name} COPYONLY)
+  configure_file(${header} ${PROJECT_BINARY_DIR}/include/equi/${header} COPYONLY)
 endforeach()
 # How `equi compile` calls the compiler; and the stamp in the names of its libraries, a hash of all that the text of a
 # kernel, its interface and its machine code depend on: the plugin takes no library of another version. What SIMD code
 # the text wants it says itself, and to search it for more takes a quarter of the time that the compiler needs.
 set(kernel_sources
     ${equi_kernel_headers}
-    src/contraction_generator.cpp
-    src/contraction_schedule.cpp
-    src/contraction_schedule.h
-    src/coupling.cpp
-    src/generated_text.h
-    src/kernel_generator.cpp
-    src/kernel_schedule.cpp
-    src/kernel_schedule.h
-    src/uvw_generator.cpp)
+    src/algebra/coupling.cpp
+    src/generator/contraction_generator.cpp
+    src/generator/contraction_schedule.cpp
+    src/generator/contraction_schedule.h
+    src/generator/generated_text.h
+    src/generator/kernel_generator.cpp
+    src/generator/kernel_schedule.cpp
+    src/generator/kernel_schedule.h
+    src/generator/uvw_generator.cpp)
 list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_sources})
 set(hashes "")
@@ -95,7 +99,7 @@ foreach(target avx2 avx512)
   string(SUBSTRING ${stamp} 0 16 stamp)
   list(APPEND stamps "EQUI_KERNEL_STAMP_${name}=\"${stamp}\"")
 endforeach()
-set_source_files_properties(kokkos/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
+set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
 # The libraries that a user has, made or checked: what `equi compile` asks and tells.
 add_executable(equi_kernels tools/equi_kernels.cpp)
 target_link_libraries(equi_kernels PRIVATE equi_kokkos)
@@ -123,7 +127,7 @@ foreach(target ${equi_host_targets})
     message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected avx2 and avx512, separated by semicolons, found ${target}")
   endif()
   string(TOUPPER ${target} name)
-  set_property(SOURCE kokkos/host_kernels.cpp kokkos/kernel_library.cpp APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
+  set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
 endforeach()
 foreach(target ${equi_host_targets})
   set(sources "")
@@ -147,7 +151,7 @@ foreach(target ${equi_host_targets})
   set(index ${folder}/kernels_${target}.cpp)
   add_custom_command(OUTPUT ${index} COMMAND equi_generate index ${target} ${index} DEPENDS equi_generate
                      COMMENT "Listing kernels for ${target}")
-  set(sources ${index} kokkos/host_kernels_${target}.cpp)
+  set(sources ${index} kokkos/host_kernels/host_kernels_${target}.cpp)
   target_sources(equi_kokkos PRIVATE ${sources})
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
 endforeach()

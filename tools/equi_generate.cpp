@@ -16,10 +16,10 @@
 // TARGET: avx2 or avx512; for unit, contraction, index and schedule also warp32 or wave64, the lanes of a GPU; for
 // edge_unit and edge_index these alone. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw
 // path: uvw_1_11; of a contraction: ContractionSchedule::key. NAME: as contraction_of() takes it.
-#include "contraction_generator.h"
-#include "device_generator.h"
-#include "kernel_generator.h"
-#include "model_file.h"
+#include "src/generator/contraction_generator.h"
+#include "src/generator/device_generator.h"
+#include "src/generator/kernel_generator.h"
+#include "src/model/model_file.h"
 
 #include <cstdint>
 #include <cstdio>

@@ -7,9 +7,9 @@
 //   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
 //
 // TARGET: avx2 or avx512. KEY: of a unit, as 1_01_10_11, or of a contraction of the model FILE.equi.
-#include "kernel_cache.h"
-#include "kernel_library.h"
-#include "model_file.h"
+#include "kokkos/host_kernels/kernel_cache.h"
+#include "kokkos/host_kernels/kernel_library.h"
+#include "src/model/model_file.h"
 
 #include <unistd.h>
 #include <cstdio>

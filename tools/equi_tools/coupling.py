@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Exact coupling tensors in float64, in the convention of src/irreps.h and src/coupling.h."""
+"""Exact coupling tensors in float64, in the convention of src/algebra/irreps.h and src/algebra/coupling.h."""
 
 from fractions import Fraction
 from functools import lru_cache

@@ -25,7 +25,7 @@ FORMAT_NAME = "equi"
 FORMAT_VERSION = 3
 FIRST_VERSION_WITH_HASH = 3
 DTYPES = {"F32": np.dtype("<f4"), "F64": np.dtype("<f8")}
-# The bounds of the pair style (src/model_limits.h).
+# The bounds of the pair style (src/base/model_limits.h).
 MAX_HEADER_BYTES = 1 << 24
 MAX_NESTING = 32
 MAX_DIMENSIONS = 8

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Text of files, made fit for a terminal and a log. src/printable.cpp does the same for the pair style."""
+"""Text of files, made fit for a terminal and a log. src/base/printable.cpp does the same for the pair style."""
 
 # Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners and
 # other invisible ones, separators of lines, private use, and what is no character.

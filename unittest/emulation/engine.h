@@ -3,7 +3,7 @@
 #ifndef EQUI_EMULATION_ENGINE_H
 #define EQUI_EMULATION_ENGINE_H
 
-#include "emulation.h"
+#include "unittest/emulation/emulation.h"
 
 #include <mutex>
 #include <string>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reports of the emulated device as failures of the test at hand.
-#include "emulation.h"
+#include "unittest/emulation/emulation.h"
 
 #include <gtest/gtest.h>
 

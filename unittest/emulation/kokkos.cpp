@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // What the emulated Kokkos and cuBLAS keep of a process.
-#include "engine.h"
+#include "unittest/emulation/engine.h"
 
 #include <cublas_v2.h>
 #include <Kokkos_Core.hpp>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Memory of the emulated device: allocations in pages of their own, which the host cannot touch.
-#include "engine.h"
+#include "unittest/emulation/engine.h"
 
 #include <algorithm>
 #include <cstdio>

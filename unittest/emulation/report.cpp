@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Reports of faults, and chance.
-#include "engine.h"
+#include "unittest/emulation/engine.h"
 
 #include <cstdarg>
 #include <cstdio>

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // Streams, captures and graphs of the emulated device, and the part of CUDA's runtime that is about them.
-#include "engine.h"
+#include "unittest/emulation/engine.h"
 
-#include "cuda_runtime.h"
+#include "unittest/emulation/include/cuda_runtime.h"
 
 #include <algorithm>
 #include <cstring>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // That the emulated device notices what a GPU would punish or let pass by luck: each fault seeded into a small kernel,
 // beside the same without it.
-#include "device_exec.h"
-#include "device_recorder.h"
-#include "device_unit_impl.h"
+#include "kokkos/device_kernels/device_unit_impl.h"
+#include "kokkos/runtime/device_exec.h"
+#include "kokkos/runtime/device_recorder.h"
 
 #include <cublas_v2.h>
 #include <gtest/gtest.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // What a step of ModelDevice asks of a device: a replayed one launches a graph and waits at its ends, nothing else.
-#include "device_evaluation.h"
-#include "evaluator_laws.h"
+#include "kokkos/evaluation/device_evaluation.h"
+#include "unittest/support/evaluator_laws.h"
 
 #include <gtest/gtest.h>
 

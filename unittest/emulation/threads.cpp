@@ -3,7 +3,7 @@
 //
 // A fiber runs until it waits for others, at an exchange between lanes or at a barrier, or ends. Then the next one of
 // its warp that can run takes over, or else the scheduler, which lets those go on whose wait is over.
-#include "engine.h"
+#include "unittest/emulation/engine.h"
 
 #include <algorithm>
 #include <cstdio>

@@ -5,7 +5,7 @@ import pytest
 
 from equi_tools.printable import printable
 
-# The same table is in unittest/test_core_printable.cpp.
+# The same table is in unittest/core/test_printable.cpp.
 CASES = [
     (b"plain text, \\ and \"quotes\"", "plain text, \\ and \"quotes\""),
     ("Ångström, 東京, 😀".encode(), "Ångström, 東京, 😀"),

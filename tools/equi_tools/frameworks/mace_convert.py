@@ -15,7 +15,7 @@ from ..errors import EquiError
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, sign_of_coupling
 from .mace_checkpoint import child, class_name, irreps_of
 
-# The couplings of src/coupling.h are exact up to here.
+# The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
 
 # Exponents of the screening function, which mace has in its code only.

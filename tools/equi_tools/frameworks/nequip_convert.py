@@ -16,7 +16,7 @@ from . import nequip_checkpoint
 from .nequip_checkpoint import irreps_of
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
 
-# The couplings of src/coupling.h are exact up to here.
+# The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
 
 

@@ -15,7 +15,7 @@ from ..errors import EquiError
 from . import sevenn_checkpoint
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
 
-# The couplings of src/coupling.h are exact up to here.
+# The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
 
 

@@ -3,7 +3,7 @@
 #ifndef EQUI_EMULATED_CUBLAS_H
 #define EQUI_EMULATED_CUBLAS_H
 
-#include "cuda_runtime.h"
+#include "unittest/emulation/include/cuda_runtime.h"
 
 struct cublasContext;
 using cublasHandle_t = cublasContext *;

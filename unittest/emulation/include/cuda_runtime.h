@@ -3,7 +3,7 @@
 #ifndef EQUI_EMULATED_CUDA_RUNTIME_H
 #define EQUI_EMULATED_CUDA_RUNTIME_H
 
-#include "emulation.h"
+#include "unittest/emulation/emulation.h"
 
 struct CUstream_st;
 struct CUgraph_st;

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT
+// What the text of a generated device kernel is made of, and the launches around it. A *body* holds the mathematics of
+// one unit: for one atom and one channel, forward, backward and gather of one group of its paths; forward over a uvw
+// path takes all channels of the sender.
+#ifndef EQUI_DEVICE_UNIT_IMPL_H
+#define EQUI_DEVICE_UNIT_IMPL_H
+
+#include "kokkos/kernel_interface/device_unit.h"
+#include "kokkos/runtime/device_exec.h"
+#include "src/generator/kernel_schedule.h"
+
+namespace equi {
+
+// Four numbers that all lanes read together, in loads of 16 bytes.
+template <class T>
+struct alignas(16) Four {
+  T v[4];
+};
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Four<T> load_four(const T *p) {
+  return *reinterpret_cast<const Four<T> *>(p);
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Four<Dual<T>> load_four(DualPointer<const T> p) {
+  const Four<T> value = load_four(p.value), tangent = load_four(p.value + p.distance);
+  Four<Dual<T>> four;
+  EQUI_UNROLL for (int k = 0; k < 4; k++) four.v[k] = {value.v[k], tangent.v[k]};
+  return four;
+}
+
+// The polynomial with ROWS coefficients row[k * stride] at f. R: the type of coefficients.
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION T polynomial(const R *row, int stride, T f) {
+  T w = row[(ROWS - 1) * stride];
+  EQUI_UNROLL for (int k = ROWS - 2; k >= 0; k--) w = w * f + row[k * stride];
+  return w;
+}
+
+// The same and its derivative by f.
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *row, int stride, T f, T &w, T &dw) {
+  dw = row[(ROWS - 1) * stride];
+  w = dw * f + row[(ROWS - 2) * stride];
+  EQUI_UNROLL for (int k = ROWS - 3; k >= 0; k--) {
+    dw = dw * f + w;
+    w = w * f + row[k * stride];
+  }
+}
+
+// One atom, its edges [begin, end) in the numbers of the call, and one channel.
+struct DeviceAtom {
+  int atom, begin, end, channel;
+};
+
+// A channel's weights: the first row of its table, or those of edge 0. Then those of edge e.
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
+  if constexpr (ROWS == 1)
+    return u.weights + a.channel;
+  else
+    return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD;
+}
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *weights_of(const DeviceUnitCall<T> &u, const Real<T> *first, int row,
+                                                      int e) {
+  return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
+}
+
+// The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
+// by f, which is left to the caller.
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f) {
+  if constexpr (ROWS == 1)
+    return u.scale[q] * t[u.column[q]];
+  else
+    return polynomial<ROWS>(t + column, row, f);
+}
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f,
+                                        T &w, T &dw) {
+  if constexpr (ROWS == 1) {
+    w = weight<ROWS>(u, t, q, column, row, f);
+    dw = 0;
+  } else {
+    polynomial<ROWS>(t + column, row, f, w, dw);
+  }
+}
+
+// Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, const DeviceAtom &a, int e, int q,
+                                                  bool active, T value) {
+  if (!active || !u.weights_adj) return;
+  T *to = u.weights_adj + static_cast<int64_t>(u.table_row[e]) * u.weights_row + u.column[q] + a.channel;
+  value *= u.scale[q];
+  *to = u.add_weights_adj ? *to + value : value;
+}
+
+// Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
+  return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.slab +
+         w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
+}
+
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION int num_chunks(const DeviceUnitCall<T> &u) {
+  return (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+}
+// Teams per item.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DeviceUnitCall<T> &u) {
+  using Traits = DeviceTraits<DeviceExec>;
+  return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
+}
+
+// What a lane does for its atom and item. A host's only lane takes the channels of an item one by one.
+template <UnitPass PASS, class Body, class T, int ROWS>
+struct UnitWork {
+  Body body;
+  DeviceUnitCall<T> u;
+  KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<DeviceExec>::member_type &team) const {
+    using Traits = DeviceTraits<DeviceExec>;
+    constexpr int LANES = Traits::LANES;
+    const int blocks = num_blocks(u), item = team.league_rank() / blocks, lane = team.team_rank() % LANES;
+    DeviceAtom a;
+    a.atom = (team.league_rank() % blocks) * Traits::GROUPS + team.team_rank() / LANES;
+    if (a.atom >= u.num_atoms) return;
+    a.begin = static_cast<int>(u.begin[a.atom] - u.first);
+    a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
+    if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW) {
+      body.template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
+    } else {
+      const int chunks = num_chunks(u), group = item / chunks, chunk = item % chunks;
+      for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
+        a.channel = chunk * ITEM_CHANNELS + k + lane;
+        const bool active = a.channel < u.channels;
+        if constexpr (PASS == UNIT_BACKWARD) {
+          if (!active) {    // all lanes take part in the sums
+            if (LANES == 1) break;
+            a.channel = chunk * ITEM_CHANNELS;
+          }
+          T *to = u.parts + u.num_edges * (chunks * body.first_sum(group) + chunk * body.num_sums(group));
+          body.template backward<ROWS, LANES>(group, u, a, lane, active, to, k > 0);
+        } else if (active) {
+          if constexpr (PASS == UNIT_FORWARD)
+            body.template forward<ROWS>(group, u, a);
+          else
+            body.template gather<ROWS>(u, a);
+        }
+      }
+    }
+  }
+};
+
+template <UnitPass PASS, class Body, class T>
+int num_items(const Body &body, const DeviceUnitCall<T> &u) {
+  if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW)
+    return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;    // the padding is written too
+  else if constexpr (PASS == UNIT_FORWARD)
+    return body.num_forward_groups() * num_chunks(u);
+  else
+    return (PASS == UNIT_BACKWARD ? body.num_backward_groups() : 1) * num_chunks(u);
+}
+
+template <UnitPass PASS, int ROWS, class Body, class T>
+void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
+  using Traits = DeviceTraits<DeviceExec>;
+  if (u.num_atoms == 0) return;
+  // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
+  // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
+  // is not measured.
+  constexpr int BLOCKS = 2;
+  using Policy = DeviceTeams<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
+  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
+  const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
+  Kokkos::parallel_for(LABELS[PASS], policy, UnitWork<PASS, Body, T, ROWS>{body, u});
+}
+
+// Of a generated body, which has no data.
+template <class Body, class T>
+struct DeviceKernelOf {
+  template <UnitPass PASS, int ROWS>
+  static void launch(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
+    launch_unit<PASS, ROWS>(exec, Body{}, u);
+  }
+  static constexpr DeviceUnitKernel<T> kernel() {
+    DeviceUnitKernel<T> k{Body::KEY, {}, Body::NUM_BACKWARD_GROUPS, Body::NUM_SUMS, Body::SUMS};
+    if constexpr (!IS_DUAL<T>) {
+      add_launches<2>(k);
+      add_launches<4>(k);
+    }
+    add_launches<6>(k);
+    return k;
+  }
+  template <int ROWS>
+  static constexpr void add_launches(DeviceUnitKernel<T> &k) {
+    k.launch[UNIT_FORWARD][ROWS / 2 - 1] = launch<UNIT_FORWARD, ROWS>;
+    k.launch[UNIT_BACKWARD][ROWS / 2 - 1] = launch<UNIT_BACKWARD, ROWS>;
+    k.launch[UNIT_GATHER][ROWS / 2 - 1] = launch<UNIT_GATHER, ROWS>;
+  }
+  static constexpr DeviceEdgeKernel<T> edge_kernel() {
+    return {Body::KEY,
+            {launch<UNIT_FORWARD, 1>, launch<UNIT_BACKWARD, 1>, launch<UNIT_GATHER, 1>},
+            Body::NUM_BACKWARD_GROUPS,
+            Body::NUM_SUMS,
+            Body::SUMS};
+  }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The evaluation of a model whose positions, neighbours and results stay in device memory: what equi/kk calls.
+#ifndef EQUI_DEVICE_EVALUATOR_H
+#define EQUI_DEVICE_EVALUATOR_H
+
+#include "kokkos/geometry/device_neighborhood.h"
+#include "src/evaluation/evaluator.h"
+
+namespace equi {
+
+// What a step asks for; the rest of EvaluationRequest is told by what is read of DeviceResults.
+struct DeviceRequest {
+  const double *positions = nullptr;    // [atoms][3] device memory
+  const double *direction = nullptr;    // the same; as in EvaluationRequest, of evaluators that are directional
+  bool forces = false, virial = false, atom_virial = false;
+};
+
+// Results by rows, in device memory until the next evaluation; signs and units as in EvaluationRequest. What acts on a
+// row acts on the atom row_atom[row], or on none of them where that is -1.
+struct DeviceResults {
+  const int *row_atom = nullptr;    // [A]
+  double *forces = nullptr;         // [A][3]
+  double *tangents = nullptr;       // [A][3] of the forces along the direction; of evaluators that are directional
+  double *virial = nullptr;         // [A][9], if asked for
+  double *energy = nullptr;         // [N]; null of evaluators that are directional
+};
+
+template <class Exec>
+class DeviceEvaluator : public Evaluator {
+ public:
+  using Evaluator::evaluate;
+  using Evaluator::set_neighborhood;
+  // n must stay valid and unchanged until the next call.
+  virtual void set_neighborhood(DeviceNeighborhood<Exec> &n) = 0;
+  // Reads positions after all work queued on Exec(), the default instance; all work has ended on return. Collective
+  // and with the errors of the other evaluate().
+  virtual EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) = 0;
+  virtual DeviceResults results() const = 0;
+};
+
+}    // namespace equi
+
+#endif

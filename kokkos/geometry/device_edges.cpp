@@ -1,0 +1,309 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/geometry/device_edges.h"
+
+#include "kokkos/geometry/harmonics.h"
+
+namespace equi {
+
+namespace {
+
+// The order of EvaluationRequest's virials: first the index of the position, then that of the force.
+KOKKOS_INLINE_FUNCTION int position_index(int k) {
+  return k < 3 ? k : k == 3 || k == 4 ? 0 : k == 5 || k == 6 ? 1 : 2;
+}
+KOKKOS_INLINE_FUNCTION int force_index(int k) {
+  return k < 3 ? k : k == 3 ? 1 : k == 4 || k == 5 ? 2 : k == 8 ? 1 : 0;
+}
+
+// Whether candidate c lies within the cutoff; both orders of candidates must come to the same answer.
+struct Inside {
+  const double *x;
+  const int *candidate_receiver, *receiver, *sender_atom, *candidate_row, *row_species;
+  int num_species;
+  const double *square_cutoff;
+  // Receiver i has row i.
+  KOKKOS_FUNCTION int pair(int64_t c) const {
+    return row_species[candidate_receiver[c]] * num_species + row_species[candidate_row[c]];
+  }
+  KOKKOS_FUNCTION bool operator()(int64_t c) const {
+    const double *xi = x + 3 * static_cast<int64_t>(receiver[candidate_receiver[c]]),
+                 *xj = x + 3 * static_cast<int64_t>(sender_atom[c]);
+    const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
+    return !(dx * dx + dy * dy + dz * dz >= square_cutoff[pair(c)]);    // NaN is kept, to be reported
+  }
+};
+
+// begin[r] = before[first[r]].
+template <class Exec>
+void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
+  Kokkos::parallel_for(
+      "equi:edge_begins", DeviceRange<Exec>(exec, 0, rows + 1),
+      KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
+}
+
+}    // namespace
+
+template <class Exec, class T, class G>
+DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff,
+                                     const Matrix &pair_cutoff)
+    : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species), closest_("equi:closest") {
+  std::vector<double> square(static_cast<size_t>(num_species) * num_species, cutoff);
+  if (!pair_cutoff.data.empty()) square = pair_cutoff.data;
+  for (double &c : square) c *= c;
+  assign(exec, square_cutoff_, square);
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n,
+                                               const std::vector<int> &receiver_cuts,
+                                               const std::vector<int64_t> &sender_cuts, bool is_counted) {
+  neighborhood_ = &n;
+  is_counted_ = is_counted;
+  if (!is_counted) return;
+  num_receiver_cuts_ = static_cast<int>(receiver_cuts.size());
+  std::vector<int64_t> cuts(receiver_cuts.begin(), receiver_cuts.end());
+  cuts.insert(cuts.end(), sender_cuts.begin(), sender_cuts.end());
+  assign(exec, cut_row_, cuts);
+  cut_edge_.reserve(cuts.size());
+  host_cuts_.assign(cuts.size(), 0);
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const double *v) {
+  const DeviceNeighborhood<Exec> &n = *neighborhood_;
+  const int64_t num_candidates = n.num_candidates;
+  const Inside inside{x,
+                      n.candidate_receiver.data(),
+                      n.receiver.data(),
+                      n.sender_atom.data(),
+                      n.sender_row.data(),
+                      n.row_species.data(),
+                      num_species_,
+                      square_cutoff_.data()};
+  // How many of the candidates before each are inside, in both orders.
+  int64_t *before = edge_before_.reserve(num_candidates + 1),
+          *transposed_before = transposed_before_.reserve(num_candidates + 1);
+  const int64_t *transposed = n.transposed.data();
+  running_sums(
+      exec, num_candidates, KOKKOS_LAMBDA(int64_t c) { return static_cast<int64_t>(inside(c)); }, before);
+  running_sums(
+      exec, num_candidates, KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(inside(transposed[k])); },
+      transposed_before);
+  const int64_t num_places = static_cast<int64_t>(n.num_slices) * n.num_rows;
+  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_places + 1);
+  begins(exec, before, n.first.data(), n.num_receivers, begin);
+  begins(exec, transposed_before, n.sender_first.data(), num_places, sender_begin);
+  room_ = num_candidates;
+  if (is_counted_) {
+    const int64_t *cut_row = cut_row_.data();
+    int64_t *cut_edge = cut_edge_.data();
+    const int num_receiver_cuts = num_receiver_cuts_;
+    Kokkos::parallel_for(
+        "equi:edge_cuts", DeviceRange<Exec>(exec, 0, host_cuts_.size()),
+        KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
+    copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
+    room_ = host_cuts_[num_receiver_cuts_ - 1];
+  }
+
+  int *sender_row = sender_row_.reserve(room_), *sender_species = sender_species_.reserve(room_),
+      *pair = pair_.reserve(room_);
+  G *distance = distance_.reserve(room_), *direction = direction_.reserve(3 * room_);
+  T *y = harmonics_.reserve(num_y_ * room_);
+  adjoint_.reserve(num_y_ * room_);
+  force_.reserve(3 * room_);
+  const int num_y = num_y_, lmax = lmax_;
+  const HarmonicsNorms norms;
+  // Candidates, then receivers.
+  Kokkos::parallel_reduce(
+      "equi:fill_edges", DeviceRange<Exec>(exec, 0, num_candidates + n.num_receivers),
+      KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
+        if (c >= num_candidates) {
+          const double *xi = x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates]);
+          const double zero = (xi[0] - xi[0]) + (xi[1] - xi[1]) + (xi[2] - xi[2]);    // if all are finite
+          if (!(zero == 0.0)) {
+            best.val = BROKEN_DISTANCE;
+            best.loc = c;
+          }
+          return;
+        }
+        const int64_t e = before[c];
+        if (before[c + 1] == e) return;
+        using std::sqrt;
+        const int64_t i = 3 * static_cast<int64_t>(inside.receiver[inside.candidate_receiver[c]]),
+                      j = 3 * static_cast<int64_t>(inside.sender_atom[c]);
+        D d[3];
+        for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j + k] - x[i + k], v ? v[j + k] - v[i + k] : 0.0);
+        const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+        const double length = value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
+        if (length < best.val) {
+          best.val = length;
+          best.loc = c;
+        }
+        // Coinciding atoms are reported, not propagated as NaN.
+        const D inverse = value_of(r) > 0.0 ? D(1.0) / r : D(0.0);
+        sender_row[e] = inside.candidate_row[c];
+        sender_species[e] = inside.row_species[inside.candidate_row[c]];
+        pair[e] = inside.pair(c);
+        distance[e] = static_cast<G>(r);
+        G u[3];
+        for (int k = 0; k < 3; k++) {
+          u[k] = static_cast<G>(d[k] * inverse);
+          direction[3 * e + k] = u[k];
+        }
+        evaluate_harmonics(norms, lmax, u, y + num_y * e);
+      },
+      Closest(closest_));
+
+  const int slice_size = n.slice_size;
+  int64_t *sender_edge = sender_edge_.reserve(room_);
+  int *sender_receiver = sender_receiver_.reserve(room_);
+  Kokkos::parallel_for(
+      "equi:edges_of_senders", DeviceRange<Exec>(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t p = transposed_before[k], c = transposed[k];
+        if (transposed_before[k + 1] == p) return;
+        sender_edge[p] = before[c];
+        sender_receiver[p] = inside.candidate_receiver[c] % slice_size;
+      });
+}
+
+template <class Exec, class T, class G>
+DeviceEdgeChunk DeviceEdges<Exec, T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
+  const int64_t before = is_counted_ ? host_cuts_[cut] : 0, after = is_counted_ ? host_cuts_[cut + 1] : room_;
+  return {num_atoms, begin_.data() + first,
+          before,    after - before,
+          nullptr,   by_species ? sender_species_.data() : sender_row_.data()};
+}
+
+template <class Exec, class T, class G>
+DeviceEdgeChunk DeviceEdges<Exec, T, G>::senders(int cut, int64_t first_place, int num_atoms) const {
+  const int64_t *cuts = is_counted_ ? host_cuts_.data() + num_receiver_cuts_ + cut : nullptr;
+  const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
+  return {num_atoms,
+          sender_begin_.data() + first_place,
+          before,
+          after - before,
+          sender_edge_.data(),
+          sender_receiver_.data()};
+}
+
+template <class Exec, class T, class G>
+Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec, int64_t candidate, double distance) const {
+  int receiver_row, receiver, sender;
+  if (candidate >= neighborhood_->num_candidates) {
+    copy_to_host(exec, &receiver, neighborhood_->receiver.data() + (candidate - neighborhood_->num_candidates), 1);
+    return {receiver, -1, distance};
+  }
+  copy_to_host(exec, &receiver_row, neighborhood_->candidate_receiver.data() + candidate, 1);
+  copy_to_host(exec, &receiver, neighborhood_->receiver.data() + receiver_row, 1);
+  copy_to_host(exec, &sender, neighborhood_->sender_atom.data() + candidate, 1);
+  return {receiver, sender, distance};
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool with_atom_virial) {
+  const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
+                num_places = neighborhood_->num_slices * rows;
+  const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
+  G *force = force_.data();
+  const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
+  double *row_forces = row_forces_.reserve(3 * rows),
+         *row_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows) : nullptr;
+  double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
+  double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
+
+  const int num_y = num_y_, lmax = lmax_;
+  const HarmonicsNorms norms;
+  const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
+  Kokkos::parallel_for(
+      "equi:edge_forces", DeviceRange<Exec>(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+        if (e >= begin[N]) return;
+        const G *u = direction + 3 * e, *ya = adjoint + num_y * e;
+        G g[3] = {0, 0, 0};
+        harmonics_gradient(norms, lmax, u, ya, g);
+        // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
+        const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
+        const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
+        for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
+      });
+
+  // What atoms feel as receivers and as senders, row by row in a fixed order.
+  Kokkos::parallel_for(
+      "equi:row_forces", DeviceRange<Exec>(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
+        D f[3] = {0, 0, 0};
+        double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+        if (row < N) {
+          for (int64_t e = begin[row]; e < begin[row + 1]; e++) {
+            for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
+            if (want_virial)
+              for (int k = 0; k < 9; k++)
+                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
+                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
+          }
+          if (want_virial)
+            for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
+          for (int k = 0; k < 9; k++) {
+            total[k] = v[k];
+            v[k] = 0;
+          }
+        }
+        D s[3] = {0, 0, 0};
+        for (int64_t place = row; place < num_places; place += rows)
+          for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++) {
+            const int64_t e = sender_edge[p];
+            for (int k = 0; k < 3; k++) s[k] += static_cast<D>(force[3 * e + k]);
+            if (want_atom_virial)
+              for (int k = 0; k < 9; k++)
+                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
+                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
+          }
+        for (int k = 0; k < 3; k++) {
+          row_forces[3 * row + k] = value_of(f[k] - s[k]);
+          if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
+        }
+        if (want_atom_virial)
+          for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
+      });
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double *virial) {
+  sum_.add_up(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), virial);
+}
+
+template <class Exec, class T, class G>
+void DeviceEdges<Exec, T, G>::sum_forces(const Exec &exec, double *forces, double *tangents) {
+  force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
+  if (IS_DUAL<G>) tangent_sum_.add_up(exec, neighborhood_->num_rows, 3, row_tangents_.data(), tangents);
+}
+
+template <class Exec, class T, class G>
+std::size_t DeviceEdges<Exec, T, G>::bytes() const {
+  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
+         row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
+         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
+         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         harmonics_.bytes();
+}
+
+template <class Exec, class T, class G>
+std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int slice_size,
+                                            int64_t num_edges) const {
+  const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
+  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) +
+         receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
+         transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
+         sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
+         sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
+         pair_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
+         adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceEdges<DeviceExec, float, float>;
+template class DeviceEdges<DeviceExec, float, double>;
+template class DeviceEdges<DeviceExec, double, double>;
+template class DeviceEdges<DeviceExec, Dual<float>, Dual<double>>;
+template class DeviceEdges<DeviceExec, Dual<double>, Dual<double>>;
+
+}    // namespace equi

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/geometry/device_neighborhood.h"
+
+namespace equi {
+
+template <class Exec>
+void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighborhood<Exec> &to) {
+  to.num_atoms = from.num_atoms;
+  to.num_receivers = from.num_receivers;
+  to.num_interior = from.num_interior;
+  to.num_rows = from.num_rows;
+  to.num_candidates = from.first[from.num_receivers];
+  assign(exec, to.receiver, from.receiver);
+  assign(exec, to.row_species, from.row_species);
+  assign(exec, to.first, from.first);
+  assign(exec, to.sender_atom, from.sender_atom);
+  assign(exec, to.sender_row, from.sender_row);
+}
+
+template <class Exec>
+void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood<Exec> &n) {
+  n.slice_size = slice_size;
+  n.num_slices = n.slices_of(slice_size);
+  const int num_slices = n.num_slices;
+  const int64_t num_rows = n.num_rows, num_receivers = n.num_receivers, num_places = num_slices * num_rows;
+  const int64_t *first = n.first.data();
+  const int *sender_row = n.sender_row.data(), *sender_atom = n.sender_atom.data(), *receiver = n.receiver.data();
+  int *candidate_receiver = n.candidate_receiver.reserve(n.num_candidates);
+  int64_t *transposed = n.transposed.reserve(n.num_candidates), *unsorted = n.unsorted.reserve(n.num_candidates);
+  int64_t *begin = n.sender_first.reserve(num_places + 1);
+  int *count = n.count.reserve(num_places), *row_atom = n.row_atom.reserve(num_rows);
+  const auto place_of = KOKKOS_LAMBDA(int64_t c) {
+    return candidate_receiver[c] / slice_size * num_rows + sender_row[c];
+  };
+
+  // How many candidates each row has in each slice, then which.
+  device_zero(exec, count, num_places);
+  Kokkos::parallel_for(
+      "equi:count_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
+        for (int64_t c = first[i]; c < first[i + 1]; c++) {
+          candidate_receiver[c] = static_cast<int>(i);
+          Kokkos::atomic_inc(count + place_of(c));
+        }
+      });
+  running_sums(
+      exec, num_places, KOKKOS_LAMBDA(int64_t p) { return static_cast<int64_t>(count[p]); }, begin);
+  Kokkos::parallel_for(
+      "equi:list_senders", DeviceRange<Exec>(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
+        const int64_t p = place_of(c);
+        unsorted[begin[p] + Kokkos::atomic_fetch_sub(count + p, 1) - 1] = c;
+      });
+  // The order in which threads came does not stay.
+  sort_segments(
+      exec, n.num_candidates, begin, KOKKOS_LAMBDA(int64_t k) { return place_of(unsorted[k]); },
+      KOKKOS_LAMBDA(int64_t a, int64_t b) { return unsorted[a] < unsorted[b]; },
+      KOKKOS_LAMBDA(int64_t k, int64_t place) { transposed[place] = unsorted[k]; });
+  Kokkos::parallel_for(
+      "equi:row_atoms", DeviceRange<Exec>(exec, 0, num_rows), KOKKOS_LAMBDA(int64_t r) {
+        int atom = r < num_receivers ? receiver[r] : -1;
+        for (int s = 0; s < num_slices && atom < 0; s++)
+          if (begin[s * num_rows + r] < begin[s * num_rows + r + 1])
+            atom = sender_atom[transposed[begin[s * num_rows + r]]];
+        row_atom[r] = atom;
+      });
+  exec.fence("equi: neighborhood ready for any instance");
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template void copy_neighborhood(const DeviceExec &, const Neighborhood &, DeviceNeighborhood<DeviceExec> &);
+template void transpose_neighborhood(const DeviceExec &, int, DeviceNeighborhood<DeviceExec> &);
+
+}    // namespace equi

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// A Neighborhood in device memory, with the transposed order of its candidates.
+#ifndef EQUI_DEVICE_NEIGHBORHOOD_H
+#define EQUI_DEVICE_NEIGHBORHOOD_H
+
+#include "kokkos/runtime/device_exec.h"
+#include "src/geometry/neighbor_graph.h"
+
+namespace equi {
+
+// Fields as in Neighborhood; arrays in device memory.
+template <class Exec>
+struct DeviceNeighborhood {
+  int num_atoms = 0, num_receivers = 0, num_interior = 0, num_rows = 0;
+  int64_t num_candidates = 0;
+  DeviceBuffer<Exec, int> receiver, row_species, sender_atom, sender_row;
+  DeviceBuffer<Exec, int64_t> first;
+
+  // What transpose_neighborhood() makes of the above. Receivers are cut into slices of slice_size, the last one
+  // shorter. Candidates in the order of the slices of their receivers, in a slice in that of senders, those of one
+  // sender in that of receivers.
+  int slice_size = 0, num_slices = 0;
+  DeviceBuffer<Exec, int> candidate_receiver;          // [candidates]
+  DeviceBuffer<Exec, int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
+  DeviceBuffer<Exec, int64_t> transposed, unsorted;    // [candidates]; scratch
+  DeviceBuffer<Exec, int> count;                       // [slices*A] scratch
+  DeviceBuffer<Exec, int> row_atom;                    // [A] an atom that stands for the row, -1: no edge can reach it
+
+  int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
+  std::size_t bytes() const {
+    return receiver.bytes() + row_species.bytes() + sender_atom.bytes() + sender_row.bytes() + first.bytes() +
+           candidate_receiver.bytes() + sender_first.bytes() + transposed.bytes() + unsorted.bytes() + count.bytes() +
+           row_atom.bytes();
+  }
+  // Bytes that a transposition will add.
+  std::size_t growth(int size) const {
+    const int64_t places = static_cast<int64_t>(slices_of(size)) * num_rows;
+    return candidate_receiver.growth(num_candidates) + transposed.growth(num_candidates) +
+           unsorted.growth(num_candidates) + sender_first.growth(places + 1) + count.growth(places) +
+           row_atom.growth(num_rows);
+  }
+};
+
+// Both are complete on return. The copy is not transposed.
+template <class Exec>
+void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighborhood<Exec> &to);
+template <class Exec>
+void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood<Exec> &n);
+
+// sums[k] = count(0) + ... + count(k-1) for k = 0..n.
+template <class Exec, class S, class Count>
+void running_sums(const Exec &exec, int64_t n, const Count &count, S *sums) {
+  Kokkos::parallel_scan(
+      "equi:sums", DeviceRange<Exec>(exec, 0, n + 1), KOKKOS_LAMBDA(int64_t k, S & sum, bool is_final) {
+        if (is_final) sums[k] = sum;
+        if (k < n) sum += count(k);
+      });
+}
+
+// write(k, place) for all k < n: where item k belongs if each segment is put in order. Segment s has the items and the
+// places begin[s] up to begin[s+1]; is_before is a strict order of items. Each item looks at all of its segment, some
+// tens of neighbors.
+template <class Exec, class Segment, class Order, class Write>
+void sort_segments(const Exec &exec, int64_t n, const int64_t *begin, const Segment &segment, const Order &is_before,
+                   const Write &write) {
+  Kokkos::parallel_for(
+      "equi:sort", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t s = segment(k);
+        int64_t place = begin[s];
+        for (int64_t other = begin[s]; other < begin[s + 1]; other++)
+          if (is_before(other, k)) place++;
+        write(k, place);
+      });
+}
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT
+// The radial functions of a layer on a device: which rows of its tables an edge reads (radial_set.h).
+#ifndef EQUI_DEVICE_RADIAL_SET_H
+#define EQUI_DEVICE_RADIAL_SET_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/radial_set.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <vector>
+
+namespace equi {
+
+// Edges of a chunk in host memory: exact radial functions are evaluated there, for that mode is for checking.
+// D: double, or a Dual of it.
+template <class Exec, class D>
+struct DeviceRadialEdges {
+  DeviceBuffer<Exec, D> device_distance;
+  DeviceBuffer<Exec, int> device_function;
+  std::vector<D> distance;
+  std::vector<int> function;
+  std::size_t bytes() const { return device_distance.bytes() + device_function.bytes(); }
+};
+
+template <class Exec>
+class DeviceRadialSet {
+ public:
+  struct Table {
+    int first_piece, num_pieces, first_bin;
+  };
+  DeviceRadialSet(const Exec &exec, const RadialSet &set) {
+    if (!set.one_for_all()) assign(exec, pairs_, set.pairs());
+    if (set.exact()) return;
+    std::vector<RadialTable::Piece> pieces;
+    std::vector<Table> tables;
+    int bins = 0;
+    for (int k = 0; k < set.num_functions(); k++) {
+      const RadialTable &table = set.table(k);
+      tables.push_back({static_cast<int>(pieces.size()), static_cast<int>(table.pieces.size()), bins});
+      pieces.insert(pieces.end(), table.pieces.begin(), table.pieces.end());
+      bins += table.num_bins();
+    }
+    assign(exec, pieces_, pieces);
+    assign(exec, tables_, tables);
+  }
+
+  struct Place {
+    int bin;    // counted over all tables
+    double fraction, spacing;
+  };
+  // For kernels: place(r, pair) and function(pair), pair as DeviceEdges has it.
+  struct Finder {
+    const int *pairs;
+    const RadialTable::Piece *pieces;
+    const Table *tables;
+    KOKKOS_FUNCTION int function(int pair) const { return pairs ? pairs[pair] : 0; }
+    KOKKOS_FUNCTION Place place(double r, int pair) const {
+      const Table &table = tables[function(pair)];
+      const RadialTable::Piece *piece = pieces + table.first_piece;
+      int p = 0;
+      while (p + 1 < table.num_pieces && r >= piece[p].r_end) p++;
+      const double bins = (r - piece[p].r_begin) / piece[p].spacing;
+      // Compared before it is converted, as RadialTable::place does.
+      const int last = piece[p].num_bins - 1, bin = bins >= last ? last : bins > 0.0 ? static_cast<int>(bins) : 0;
+      // Each piece has a knot more than bins.
+      return {table.first_bin + piece[p].first_knot - p + bin, bins - bin, piece[p].spacing};
+    }
+  };
+  Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
+
+  // Fills `edges` with what an exact function needs of a chunk, whose edges are counted.
+  template <class G>
+  void fetch(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+             DeviceRadialEdges<Exec, DoubleOf<G>> &edges) const {
+    using D = DoubleOf<G>;
+    const int64_t n = chunk.count;
+    D *r = edges.device_distance.reserve(n);
+    int *function = edges.device_function.reserve(n);
+    const Finder find = finder();
+    Kokkos::parallel_for(
+        "equi:distances", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          const int64_t e = chunk.edge_at(chunk.first + c);
+          r[c] = static_cast<D>(distance[e]);
+          function[c] = find.function(pair[e]);
+        });
+    edges.distance.resize(n);
+    edges.function.resize(n);
+    copy_to_host(exec, edges.distance.data(), r, n);
+    copy_to_host(exec, edges.function.data(), function, n);
+  }
+
+  std::size_t bytes() const { return pairs_.bytes() + pieces_.bytes() + tables_.bytes(); }
+
+ private:
+  DeviceBuffer<Exec, int> pairs_;    // RadialSet::pairs
+  DeviceBuffer<Exec, RadialTable::Piece> pieces_;
+  DeviceBuffer<Exec, Table> tables_;
+};
+
+}    // namespace equi
+
+#endif

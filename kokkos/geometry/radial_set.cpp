@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/geometry/radial_set.h"
+
+#include "kokkos/runtime/host_exec.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace equi {
+
+namespace {
+
+bool is_symmetric(const Matrix &m) {
+  for (int i = 0; i < m.rows; i++)
+    for (int j = 0; j < i; j++)
+      if (m(i, j) != m(j, i)) return false;
+  return true;
+}
+
+}    // namespace
+
+RadialSet::RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options)
+    : num_species_(num_species) {
+  if (!function.depends_on_pair()) {
+    functions_.push_back(function);
+  } else {
+    // Without rows of the species a pair and its reverse share a function.
+    const bool symmetric = function.sender.data.empty() && function.receiver.data.empty() &&
+                           is_symmetric(function.basis.pair_r0) && is_symmetric(function.basis.pair_cutoff);
+    of_pair_.resize(static_cast<size_t>(num_species) * num_species);
+    for (int i = 0; i < num_species; i++)
+      for (int j = 0; j < num_species; j++) {
+        int &number = of_pair_[i * num_species + j];
+        number = num_functions();
+        if (symmetric && j < i)
+          number = of_pair_[j * num_species + i];
+        else
+          functions_.push_back(function.for_pair(i, j));
+      }
+  }
+  if (options.radial_exact) return;
+
+  // Both degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
+  // Second derivatives need quintic tables, which have continuous ones.
+  const double tolerance = options.radial_tolerance > 0.0            ? options.radial_tolerance
+                           : options.precision == Precision::double_ ? 1e-10
+                           : options.directional                     ? 1e-8
+                                                                     : 1e-6;
+  const auto build = [&](int degree, std::vector<RadialTable> &tables) {
+    tables.resize(functions_.size());
+    parallel_with_faults(
+        "equi:radial_tables",
+        Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, num_functions(), Kokkos::ChunkSize(1)),
+        [&](int64_t k) { tables[k] = RadialTable::build(functions_[k], degree, tolerance); });
+    int64_t num_coefficients = 0;
+    for (const RadialTable &table : tables) num_coefficients += static_cast<int64_t>(degree + 1) * table.num_bins();
+    return num_coefficients;
+  };
+  const int64_t quintic = build(5, tables_);
+  if (tolerance >= 1e-7 && !options.directional) {
+    std::vector<RadialTable> cubic;
+    if (build(3, cubic) < quintic) tables_ = std::move(cubic);
+  }
+}
+
+void RadialSet::drop_rows() {
+  for (RadialTable &t : tables_) std::vector<double>().swap(t.rows);
+}
+
+std::string RadialSet::describe() const {
+  if (exact()) return "exact";
+  int knots = 0;
+  double value = 0.0, derivative = 0.0;
+  for (const RadialTable &t : tables_) {
+    knots += t.num_knots;
+    value = std::max(value, t.value_error);
+    derivative = std::max(derivative, t.derivative_error);
+  }
+  char text[200];
+  const char *degree = tables_.front().degree == 3 ? "cubic" : "quintic";
+  if (tables_.size() == 1)
+    std::snprintf(text, sizeof text, "%s table with %d knots, error %.1e (value), %.1e (derivative)", degree, knots,
+                  value, derivative);
+  else
+    std::snprintf(text, sizeof text,
+                  "%zu %s tables of pairs of species with %d knots, error %.1e (value), %.1e (derivative)",
+                  tables_.size(), degree, knots, value, derivative);
+  return text;
+}
+
+}    // namespace equi

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// The tensor product of a convolution as the host kernels take it: its units, paths and couplings in plain arrays, and
+// where its weights lie.
+#ifndef EQUI_CONVOLUTION_PLAN_H
+#define EQUI_CONVOLUTION_PLAN_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/kernel_interface/feature_layout.h"
+#include "src/algebra/tensor_product.h"
+#include "src/generator/kernel_schedule.h"
+
+#include <deque>
+#include <vector>
+
+namespace equi {
+
+// Where the kernels look for a weight of the model in a table with R rows per slab: number R * first + row * stride +
+// lane.
+struct WeightColumn {
+  int64_t first;
+  int stride, lane;
+  double scale;    // constants of the path
+};
+// The same among weights of edges.
+struct EdgeColumn {
+  int column;    // of ConvPlan::weights_row
+  double scale;
+};
+
+// T: the type of features.
+template <class T>
+class ConvolutionPlan {
+  using R = Real<T>;
+
+ public:
+  ConvolutionPlan(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out);
+  ConvolutionPlan(const ConvolutionPlan &) = delete;    // the plan points into it
+  ConvolutionPlan &operator=(const ConvolutionPlan &) = delete;
+
+  // Takes for each unit its generated kernel for an instruction set, if there is one and they are wanted. Until then
+  // all are generic.
+  void select_kernels(InstructionSet set, bool is_generated = true);
+
+  const ConvPlan<T> &plan() const { return plan_; }
+  const std::vector<ConvUnit<T>> &units() const { return units_; }
+  const std::vector<UnitSchedule> &schedules() const { return schedules_; }    // per unit
+  int64_t columns() const { return columns_; }                                 // padded weights of a table
+  // Per weight of the model. Weights of edges are for products whose paths are all uvu.
+  const std::vector<WeightColumn> &table_columns() const { return table_column_; }
+  const std::vector<EdgeColumn> &edge_columns() const { return edge_column_; }
+
+ private:
+  int64_t columns_ = 0;
+  std::vector<WeightColumn> table_column_;
+  std::vector<EdgeColumn> edge_column_;
+  std::vector<UnitSchedule> schedules_;
+  ConvPlan<T> plan_{};
+  std::vector<ConvUnit<T>> units_;
+  std::vector<ConvPath<T>> paths_;
+  // What the plan points to.
+  std::deque<std::vector<KernelTerm<R>>> terms_;
+  std::deque<std::vector<KernelEntry<R>>> entries_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,526 @@
+// SPDX-License-Identifier: MIT
+// Body of the host kernels for one instruction set. The including file defines EQUI_ISA (a namespace name),
+// EQUI_ISA_NAME and EQUI_SIMD_BYTES (the width of a register).
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/kernel_interface/host_simd.h"
+
+#include "kokkos/host_kernels/host_contraction_impl.h"
+#include "kokkos/host_kernels/host_gate_impl.h"
+#include "kokkos/host_kernels/host_uvw_impl.h"
+
+#include <type_traits>
+
+namespace equi {
+namespace EQUI_ISA {
+
+constexpr std::size_t align_up(std::size_t n) {
+  return (n + 63) / 64 * 64;
+}
+
+template <class T>
+static void generic_forms(const ConvUnit<T> &unit, Pointer<const T> y, Pointer<T> forms) {
+  for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) put(forms, k, T(0));
+  for (int t = 0; t < unit.num_form_terms; t++) {
+    const KernelTerm<Real<T>> &term = unit.form_terms[t];
+    for (int e = 0; e < EDGE_BLOCK; e += LANES<T>)
+      add_to(forms + term.to * EDGE_BLOCK + e, term.factor * load(y + term.from * EDGE_BLOCK + e));
+  }
+}
+
+// ---- the generic kernel of a unit
+// -----------------------------------------------------------------------------------------
+
+template <class T>
+struct GenericUnit {
+  const ConvUnit<T> &unit;
+  const ConvPath<T> *paths;
+  int rows;    // per bin
+
+  using V = Simd<T>;
+
+  const Real<T> *bin(const UnitCall<T> &u, int e, int c, int q) const {
+    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * unit.row +
+           q * CHANNEL_PAD;
+  }
+
+  V weight(const UnitCall<T> &u, int e, int c, int q, V &derivative) const {
+    const T f = u.fraction[e];
+    if (rows > 1) return polynomial<T>(bin(u, e, c, q), rows, unit.row, f, derivative);
+    const V w = load(u.weights + (u.table_row[e] * u.weights_row + u.column[q] + c));
+    derivative = V{};
+    if (paths[q].l2 > 0) return w;
+    derivative = w;
+    return f * w;
+  }
+
+  // dot: the derivative by the path's weight times harmonic, if l2 = 0, else by the weight.
+  void set_weight_adj(const UnitCall<T> &u, int e, int c, int q, V dot) const {
+    if (rows == 1) store_weight_adj<T>(u, e, q, c, paths[q].l2 > 0 ? dot : V(u.fraction[e] * dot));
+  }
+
+  // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
+  template <bool TRANSPOSED>
+  void sweep(const UnitCall<T> &u, int q, int c, int begin, Pointer<const T> other, int64_t width, int other_stride,
+             int num_other, V *sum) const {
+    const ConvPath<T> &path = paths[q];
+    const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
+    Pointer<const T> m = u.forms + begin * unit.num_forms;
+    V t[MAX_COMPONENTS];
+    for (int e = begin; e < end; e++, ++m) {
+      V dw;
+      const V w = weight(u, e, c, q, dw);
+      const Pointer<const T> oe = other + u.x_row[e] * width + c;
+      for (int k = 0; k < num_other; k++) t[k] = w * load(oe + k * other_stride);
+      for (int k = 0; k < path.num_m; k++) {
+        const KernelEntry<Real<T>> &n = path.m[k];
+        const V product = t[TRANSPOSED ? n.b : n.a];
+        sum[TRANSPOSED ? n.a : n.b] += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
+      }
+    }
+  }
+
+  void forward(const UnitCall<T> &u) const {
+    for (int q = 0; q < unit.num_paths; q++)
+      for (int c = 0; c < u.channels; c += LANES<T>) {
+        const int d3 = 2 * paths[q].l3 + 1;
+        const Pointer<T> out = u.out[q] + c;
+        for (int k = 0; k < d3; k++) store(out + k * u.out_stride[q], V{});
+        for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {
+          V sum[MAX_COMPONENTS] = {};
+          sweep<false>(u, q, c, begin, u.x, u.x_width, u.x_stride, 2 * unit.l1 + 1, sum);
+          for (int k = 0; k < d3; k++) add_to(out + k * u.out_stride[q], sum[k]);
+        }
+      }
+  }
+
+  void gather(const UnitCall<T> &u) const {
+    const int d1 = 2 * unit.l1 + 1;
+    for (int q = 0; q < unit.num_paths; q++)
+      for (int c = 0; c < u.channels; c += LANES<T>)
+        for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {
+          V sum[MAX_COMPONENTS] = {};
+          sweep<true>(u, q, c, begin, u.out[q], u.out_width[q], u.out_stride[q], 2 * paths[q].l3 + 1, sum);
+          for (int k = 0; k < d1; k++) add_to(u.x_adj + k * u.x_stride + c, sum[k]);
+          if (u.weights_adj) gather_weights_adj(u, q, c, begin);
+        }
+  }
+
+  // g M^T x for the edges of a block, x being the atom's own.
+  void gather_weights_adj(const UnitCall<T> &u, int q, int c, int begin) const {
+    const ConvPath<T> &path = paths[q];
+    const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
+    Pointer<const T> m = u.forms + begin * unit.num_forms;
+    for (int e = begin; e < end; e++, ++m) {
+      const Pointer<T> g = u.out[q] + u.x_row[e] * u.out_width[q] + c;
+      V dot = V{};
+      for (int k = 0; k < path.num_m; k++) {
+        const KernelEntry<Real<T>> &n = path.m[k];
+        const V product = load(u.x + n.a * u.x_stride + c) * load(g + n.b * u.out_stride[q]);
+        dot += n.index < 0 ? product : (n.sign * m[n.index * EDGE_BLOCK]) * product;
+      }
+      set_weight_adj(u, e, c, q, dot);
+    }
+  }
+
+  void backward(const UnitCall<T> &u) const {
+    const int d1 = 2 * unit.l1 + 1;
+    for (int q = 0; q < unit.num_paths; q++) {
+      const ConvPath<T> &path = paths[q];
+      const int y0 = path.l2 * path.l2;
+      for (int c = 0; c < u.channels; c += LANES<T>) {
+        const Pointer<T> d = u.d;
+        for (int k = 0; k < path.num_d; k++) store(d + k * LANES<T>, V{});
+        for (int k = 0; k < path.num_d_terms; k++) {
+          const KernelTerm<Real<T>> &n = path.d_terms[k];
+          add_to(d + n.to * LANES<T>, n.factor * load(u.out[q] + n.from * u.out_stride[q] + c));
+        }
+        for (int e = 0; e < u.count; e++) {
+          const T *y = u.y + e * u.num_y + y0;
+          V dw;
+          const V w = weight(u, e, c, q, dw);
+          V y_adj[MAX_COMPONENTS + 1] = {};    // dE/df, then by the harmonics of l2
+          V x[MAX_COMPONENTS], s[MAX_COMPONENTS] = {};
+          for (int k = 0; k < d1; k++) x[k] = load(u.x + u.x_row[e] * u.x_width + k * u.x_stride + c);
+          for (int k = 0; k < path.num_d_entries; k++) {
+            const KernelEntry<Real<T>> &n = path.d_entries[k];
+            const V dv = n.sign * load(d + n.index * LANES<T>);
+            if (path.l2 == 0) {
+              s[n.a] += dv;
+            } else {
+              s[n.a] += y[n.b] * dv;
+              y_adj[1 + n.b] += w * x[n.a] * dv;
+            }
+          }
+          V dot = V{};
+          for (int k = 0; k < d1; k++) dot += s[k] * x[k];
+          y_adj[0] = dw * dot;
+          set_weight_adj(u, e, c, q, dot);
+          T *to = u.y_adj + static_cast<int64_t>(e) * u.num_y;
+          to[0] += sum_of_lanes<T>(y_adj[0]);
+          if (path.l2 > 0)
+            for (int k = 0; k < 2 * path.l2 + 1; k++) to[y0 + k] += sum_of_lanes<T>(y_adj[1 + k]);
+          if (u.x_adj)
+            for (int k = 0; k < d1; k++) add_to(u.x_adj + u.x_adj_row[e] * u.x_width + k * u.x_stride + c, w * s[k]);
+        }
+      }
+    }
+  }
+};
+
+// The generated kernel of a unit if there is one for this kind of table, else the generic one. rigid: null, or the
+// generated kernel of edges that do not move.
+template <class T, class Generated, class Generic>
+static void call_unit(Generated generated, void (*UnitKernel<T>::*rigid)(const UnitCall<T> &), Generic generic,
+                      const GenericUnit<T> &walker, const UnitCall<T> &u) {
+  const UnitKernel<T> *kernel = walker.unit.kernel;
+  const bool is_exact = walker.rows == 2 || walker.rows == 3;
+  auto function = kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
+  if (rigid) function = kernel->*rigid;
+  if (function)
+    function(u);
+  else
+    (walker.*generic)(u);
+}
+
+template <class T, class Generated, class Generic>
+static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &walker, const UvwCall<T> &u) {
+  const UvwKernel<T> *kernel = walker.unit.uvw_kernel;
+  if (kernel && walker.rows > 3)
+    (kernel->*generated)[walker.rows / 2 - 2](u);
+  else
+    (walker.*generic)(u);
+}
+
+// ---- runs of atoms
+// ---------------------------------------------------------------------------------------------------
+
+// Views into the caller's scratch.
+template <class T>
+struct Scratch {
+  Pointer<T> y;             // [blocks of all atoms][num_y][EDGE_BLOCK]
+  Pointer<T> forms;         // [blocks of an atom][max_forms][EDGE_BLOCK]
+  Pointer<T> d;             // [max_d], for rigid edges with a plane for each direction
+  Real<T> *edge_weights;    // [2 * max_weights] for rigid edges
+  Pointer<T> *out;          // [max_paths]
+  int *out_stride;          // [max_paths]
+  int *column;              // [max_paths]
+  int64_t *out_width;       // [max_paths]
+  Pointer<T> uvw_forms;     // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
+  Pointer<T> uvw;           // UvwCall::scratch
+};
+
+static int64_t edge_blocks(int64_t edges) {
+  return (edges + EDGE_BLOCK - 1) / EDGE_BLOCK;
+}
+
+template <class T>
+static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &edges, char *base, Scratch<T> *s) {
+  int64_t longest = 0, blocks = 0;
+  for (int a = 0; a < edges.num_atoms; a++) {
+    const int64_t n = edges.end(a) - edges.edge_begin[a];
+    if (n > longest) longest = n;
+    blocks += edge_blocks(n);
+  }
+  std::size_t used = 0;
+  const auto take = [&](auto *&p, std::size_t count) {
+    using Number = std::remove_reference_t<decltype(*p)>;
+    p = reinterpret_cast<Number *>(base + used);
+    used += align_up(count * sizeof(Number));
+  };
+  const auto take_planes = [&](Pointer<T> &p, std::size_t count, int planes = PLANES<T>) {
+    Real<T> *first;
+    take(first, planes * count);
+    p = make_pointer<T>(first, count);
+  };
+  Scratch<T> unused;
+  Scratch<T> &to = s ? *s : unused;
+  take_planes(to.y, blocks * plan.num_y * EDGE_BLOCK);
+  take_planes(to.forms, edge_blocks(longest) * plan.max_forms * EDGE_BLOCK);
+  take_planes(to.d, plan.max_d, edges.rigid_directions > 0 ? 1 + edges.rigid_directions : PLANES<T>);
+  take(to.edge_weights, edges.rigid_directions > 0 ? 2 * plan.max_weights : 0);
+  take(to.out, plan.max_paths);
+  take(to.out_stride, plan.max_paths);
+  take(to.column, plan.max_paths);
+  take(to.out_width, plan.max_paths);
+  take_planes(to.uvw_forms, blocks * plan.max_uvw_forms * EDGE_BLOCK);
+  const int64_t count = edges.edge_begin[edges.num_atoms] - edges.edge_begin[0];
+  take_planes(to.uvw, plan.max_uvw_l3 < 0 ? 0 : count * (4 * plan.max_uvw_l3 + 3) * LANES<T>);
+  return used;
+}
+
+template <class T>
+static std::size_t scratch_bytes(const ConvPlan<T> &plan, const ConvEdges<T> &edges) {
+  return scratch_layout<T>(plan, edges, nullptr, nullptr);
+}
+
+// Harmonics of all edges in blocks of 16, component by component; missing edges are 0.
+template <class T>
+static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edges, Pointer<T> to) {
+  const int num_y = plan.num_y;
+  for (int a = 0; a < edges.num_atoms; a++)
+    for (int64_t e0 = edges.edge_begin[a]; e0 < edges.end(a); e0 += EDGE_BLOCK) {
+      const int64_t left = edges.end(a) - e0;
+      const int n = static_cast<int>(left < EDGE_BLOCK ? left : EDGE_BLOCK);
+      if (n < EDGE_BLOCK)
+        for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
+      for (int e = 0; e < n; e++)
+        for (int k = 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, edges.y[(e0 + e) * num_y + k]);
+      to += num_y * EDGE_BLOCK;
+    }
+}
+
+// A call for the unit with all that is the same for every atom.
+template <class T>
+static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges,
+                             const Scratch<T> &s) {
+  UnitCall<T> u = {};
+  u.channels = unit.channels;
+  u.table = edges.table + edges.table_rows * unit.first_column;
+  u.slab = edges.table_rows * unit.num_paths * CHANNEL_PAD;
+  u.weights = edges.weights;
+  u.weights_row = plan.weights_row;
+  u.weights_adj = edges.weights_adj;
+  u.column = s.column;
+  u.x_width = unit.in_width;
+  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
+  u.out = s.out;
+  u.out_stride = s.out_stride;
+  u.out_width = s.out_width;
+  for (int q = 0; q < unit.num_paths; q++) {
+    const ConvPath<T> &path = plan.paths[unit.first_path + q];
+    s.out_stride[q] = path.out_width / (2 * path.l3 + 1);
+    s.out_width[q] = path.out_width;
+    s.column[q] = path.column;
+  }
+  u.num_y = plan.num_y;
+  u.forms = s.forms;
+  u.d = s.d;
+  u.directions = edges.rigid_directions;
+  u.y_adj_distance = edges.y_adj_distance;
+  u.edge_weights = s.edge_weights;
+  return u;
+}
+
+// A unit's channels of a row of the input feature, with the tangents of the edges' direction.
+template <class T>
+static Pointer<T> input_row(const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
+                            int64_t row = 0) {
+  return make_pointer<T>(feature + rows * unit.in_group + row * unit.in_width + unit.in_channel,
+                         (1 + edges.direction) * unit.in_channels);
+}
+
+// Likewise a path's channels of a row of the output feature.
+template <class T>
+static Pointer<T> output_row(const ConvPath<T> &path, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
+                             int64_t row) {
+  return make_pointer<T>(feature + rows * path.out_group + row * path.out_width + path.out_channel,
+                         (1 + edges.direction) * path.out_channels);
+}
+
+template <class T>
+static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges) {
+  return {unit, plan.paths + unit.first_path, edges.rows_per_bin};
+}
+
+// The edges of atom a.
+template <class T>
+static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, UnitCall<T> &u) {
+  const int64_t begin = edges.edge_begin[a], local = begin - edges.edge_begin[0];
+  u.count = static_cast<int>(edges.end(a) - begin);
+  u.table_row = edges.table_row + local;
+  u.fraction = edges.fraction + local;
+  u.x_row = edges.other_row + begin;
+  u.y = edges.y + begin * plan.num_y;
+}
+
+// The outputs of a unit's paths at a row.
+template <class T>
+static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *out,
+                        int64_t rows, int64_t row, const Scratch<T> &s) {
+  for (int q = 0; q < unit.num_paths; q++)
+    s.out[q] = output_row(plan.paths[unit.first_path + q], edges, out, rows, row);
+}
+
+// Forms of the edges of one atom; returns where the next atom's harmonics begin.
+template <class T>
+static Pointer<const T> make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, Pointer<const T> y, int count,
+                                   Pointer<T> forms) {
+  for (int64_t block = 0; block < edge_blocks(count); block++, y += plan.num_y * EDGE_BLOCK) {
+    const Pointer<T> to = forms + block * unit.num_forms * EDGE_BLOCK;
+    if (unit.kernel)
+      unit.kernel->make_forms(y, to);
+    else if (unit.uvw_kernel)
+      unit.uvw_kernel->make_forms(y, to);
+    else
+      generic_forms(unit, y, to);
+  }
+  return y;
+}
+
+// A uvw path takes all atoms in one call. x: the input feature of the other atoms if it is not a gather.
+template <class T>
+static UvwCall<T> uvw_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges,
+                           const Real<T> *x, int64_t x_rows, Real<T> *out, int64_t out_rows, int64_t out_begin,
+                           const Scratch<T> &s) {
+  const ConvPath<T> &path = plan.paths[unit.first_path];
+  const int64_t first = edges.edge_begin[0];
+  UvwCall<T> u = {};
+  u.num_atoms = edges.num_atoms;
+  u.edge_begin = edges.edge_begin;
+  u.channels = unit.channels;
+  u.outputs = unit.outputs;
+  u.table = edges.table + edges.table_rows * unit.first_column;
+  u.slab = edges.table_rows * unit.row;
+  u.table_row = edges.table_row;
+  u.fraction = edges.fraction;
+  if (x) u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+  u.x_width = unit.in_width;
+  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
+  u.x_row = edges.other_row + first;
+  u.out = output_row(path, edges, out, out_rows, out_begin);
+  u.out_width = path.out_width;
+  u.out_stride = path.out_width / (2 * path.l3 + 1);
+  u.y = edges.y + first * plan.num_y;
+  u.num_y = plan.num_y;
+  u.scratch = s.uvw;
+  Pointer<const T> y = s.y;
+  Pointer<T> forms = s.uvw_forms;
+  for (int a = 0; a < edges.num_atoms; a++) {
+    const int count = static_cast<int>(edges.edge_begin[a + 1] - edges.edge_begin[a]);
+    y = make_forms(plan, unit, y, count, forms);
+    forms += edge_blocks(count) * unit.num_forms * EDGE_BLOCK;
+  }
+  u.forms = s.uvw_forms;
+  return u;
+}
+
+template <class T>
+static void set_outputs_to_zero(const UvwCall<T> &u, int l3) {
+  const int channels = (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD;
+  for (int a = 0; a < u.num_atoms; a++)
+    for (int m = 0; m < 2 * l3 + 1; m++)
+      for (int w = 0; w < channels; w++) put(u.out, a * u.out_width + m * u.out_stride + w, T(0));
+}
+
+template <class T>
+static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out,
+                    int64_t out_rows, int64_t out_begin, void *scratch) {
+  Scratch<T> s;
+  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
+  transpose_harmonics(plan, edges, s.y);
+  // Unit by unit, so that the slabs of one unit stay in the cache.
+  for (int k = 0; k < plan.num_units; k++) {
+    const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      const ConvPath<T> &path = plan.paths[unit.first_path];
+      const UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, out, out_rows, out_begin, s);
+      if (path.begins_output) set_outputs_to_zero(u, path.l3);
+      call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {unit, path, edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
+    UnitCall<T> u = unit_call(plan, unit, edges, s);
+    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    Pointer<const T> y = s.y;
+    for (int a = 0; a < edges.num_atoms; a++) {
+      set_atom(plan, edges, a, u);
+      set_outputs(plan, unit, edges, out, out_rows, out_begin + a, s);
+      y = make_forms(plan, unit, y, u.count, s.forms);
+      call_unit<T>(&UnitKernel<T>::forward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_forward : nullptr,
+                   &GenericUnit<T>::forward, generic, u);
+    }
+  }
+}
+
+template <class T>
+static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                     const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
+                     int64_t x_adj_rows, const int *x_adj_row, void *scratch) {
+  Scratch<T> s;
+  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
+  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[edges.num_atoms] - first;
+  const int directions = edges.rigid_directions > 0 ? edges.rigid_directions : 1;
+  if (plan.max_uvw_l3 >= 0) transpose_harmonics(plan, edges, s.y);    // its z needs the forms
+  for (int d = 0; d < directions; d++)
+    for (int64_t k = 0; k < count * plan.num_y; k++) y_adj[d * edges.y_adj_distance + k] = T(0);
+  // Unit by unit: its channels of all senders, their adjoints and its slabs of the table stay in the cache.
+  for (int k = 0; k < plan.num_units; k++) {
+    const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      // out_adj is only read.
+      UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
+      u.y_adj = y_adj;
+      if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
+      u.x_adj_row = x_adj_row + first;
+      call_uvw<T>(&UvwKernel<T>::backward, &GenericUvw<T>::backward,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
+    UnitCall<T> u = unit_call(plan, unit, edges, s);
+    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
+    for (int a = 0; a < edges.num_atoms; a++) {
+      const int64_t begin = edges.edge_begin[a];
+      set_atom(plan, edges, a, u);
+      u.y_adj = y_adj + (begin - first) * plan.num_y;
+      u.x_adj_row = x_adj_row + begin;
+      // Only read.
+      set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
+      call_unit<T>(&UnitKernel<T>::backward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_backward : nullptr,
+                   &GenericUnit<T>::backward, generic, u);
+    }
+  }
+  // By the distance, no longer by the fraction of the bin.
+  for (int d = 0; d < directions; d++)
+    for (int64_t e = 0; e < count; e++) y_adj[d * edges.y_adj_distance + e * plan.num_y] *= edges.bins_per_length[e];
+}
+
+template <class T>
+static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                            int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj,
+                            int64_t x_adj_rows, int64_t x_adj_begin, void *scratch) {
+  Scratch<T> s;
+  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
+  transpose_harmonics(plan, edges, s.y);
+  for (int k = 0; k < plan.num_units; k++) {
+    const ConvUnit<T> &unit = plan.units[k];
+    if (unit.is_uvw()) {
+      UvwCall<T> u = uvw_call<T>(plan, unit, edges, nullptr, 0, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin);
+      call_uvw<T>(&UvwKernel<T>::gather, &GenericUvw<T>::gather,
+                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+      continue;
+    }
+    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
+    UnitCall<T> u = unit_call(plan, unit, edges, s);
+    set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+    Pointer<const T> y = s.y;
+    for (int a = 0; a < edges.num_atoms; a++) {
+      set_atom(plan, edges, a, u);
+      if (edges.weights_adj)
+        u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);    // only read
+      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin + a);
+      y = make_forms(plan, unit, y, u.count, s.forms);
+      call_unit<T>(&UnitKernel<T>::gather, nullptr, &GenericUnit<T>::gather, generic, u);
+    }
+  }
+}
+
+// Declared in host_kernels.cpp.
+extern const HostKernels<float> FLOAT_KERNELS;
+extern const HostKernels<double> DOUBLE_KERNELS;
+extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
+extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
+template <class T>
+constexpr HostKernels<T> KERNELS = {
+    EQUI_ISA_NAME,          scratch_bytes<T>,       forward<T>,       backward<T>,
+    backward_gather<T>,     gate_forward<T>,        gate_backward<T>, contraction_scratch_bytes<T>,
+    contraction_forward<T>, contraction_backward<T>};
+const HostKernels<float> FLOAT_KERNELS = KERNELS<float>;
+const HostKernels<double> DOUBLE_KERNELS = KERNELS<double>;
+const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS = KERNELS<Dual<float>>;
+const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS = KERNELS<Dual<double>>;
+
+}    // namespace EQUI_ISA
+}    // namespace equi

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/host_kernels/kernel_check.h"
+
+#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/runtime/buffer.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+namespace equi {
+
+namespace {
+
+// The two kernels add the same products in another order: of thousands of terms of either sign the rounding is some
+// units of the last place of the largest sum. A wrong coupling, sign or component changes a result by far more.
+constexpr double ROUNDING = 200.0;    // in units of epsilon
+
+// No edge, one, and more than a block of 16; more senders than one, and more than a chunk of channels.
+constexpr int EDGES_OF_ATOM[] = {17, 0, 1};
+constexpr int NUM_ATOMS = 3, NUM_EDGES = 18, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
+constexpr int DIRECTIONS = 2;
+constexpr int TABLE_ROWS = 9;    // room for bins that begin at rows 0 to 3
+
+template <class R>
+using Numbers = AlignedVector<R>;
+
+class Random {
+ public:
+  template <class R>
+  Numbers<R> numbers(size_t count) {
+    std::uniform_real_distribution<double> uniform(-1.0, 1.0);
+    Numbers<R> all(count);
+    for (R &v : all) v = static_cast<R>(uniform(engine_));
+    return all;
+  }
+
+ private:
+  std::mt19937 engine_{20};
+};
+
+template <class R>
+bool agree(const Numbers<R> &found, const Numbers<R> &expected) {
+  double most = 0.0;
+  for (const R v : expected) most = std::max(most, std::fabs(static_cast<double>(v)));
+  const double tolerance = ROUNDING * std::numeric_limits<R>::epsilon() * most;
+  for (size_t k = 0; k < found.size(); ++k)
+    if (!(std::fabs(static_cast<double>(found[k]) - static_cast<double>(expected[k])) <= tolerance))    // NaN fails
+      return false;
+  return true;
+}
+
+// What forward, backward and gather of one kernel give.
+template <class R>
+struct Answers {
+  Numbers<R> out, x_adj, y_adj, weights_adj, gathered;
+};
+
+// A convolution with one unit on random edges.
+template <class T>
+class UnitCase {
+  using R = Real<T>;
+
+ public:
+  UnitCase(const UnitShape &shape, InstructionSet set)
+      : product_(product_of(shape)),
+        in_(product_.irreps_in, IS_DUAL<T> ? 1 + DIRECTIONS : 1),
+        out_(product_.irreps_out, IS_DUAL<T> ? 1 + DIRECTIONS : 1),
+        plan_(product_, in_, out_),
+        kernels_(host_kernels<T>(set)) {
+    Random random;
+    const size_t num_y = plan_.plan().num_y;
+    x_ = random.numbers<R>(static_cast<size_t>(NUM_SENDERS) * in_.row_size());
+    g_ = random.numbers<R>(static_cast<size_t>(NUM_ATOMS) * out_.row_size());
+    table_ = random.numbers<R>(static_cast<size_t>(TABLE_ROWS) * plan_.columns());
+    weights_ = random.numbers<R>(PLANES<T> * weights_size());
+    const Numbers<R> y = random.numbers<R>(2 * NUM_EDGES * num_y), f = random.numbers<R>(2 * NUM_EDGES);
+    for (size_t k = 0; k < NUM_EDGES * num_y; ++k) y_.push_back(make_number<T>(y[2 * k], y[2 * k + 1]));
+    edge_begin_ = {0};
+    for (const int count : EDGES_OF_ATOM) edge_begin_.push_back(edge_begin_.back() + count);
+    for (int e = 0; e < NUM_EDGES; ++e) {
+      fraction_.push_back(make_number<T>(std::fabs(f[2 * e]), f[2 * e + 1]));
+      bins_per_length_.push_back(R(1));
+      sender_.push_back(e % NUM_SENDERS);
+      receiver_.push_back(e % NUM_ATOMS);
+      bin_.push_back(e % 4);
+      number_.push_back(e);
+    }
+  }
+
+  const UnitShape &shape() const { return plan_.schedules()[0].shape; }
+
+  // By a kernel, or by the generic one. With duals the tangents of one direction.
+  template <class Kernel>
+  Answers<R> answers(Kernel ConvUnit<T>::*place, Kernel kernel, int rows_per_bin) const {
+    ConvUnit<T> unit = plan_.units()[0];
+    unit.*place = kernel;
+    ConvPlan<T> plan = plan_.plan();
+    plan.units = &unit;
+    ConvEdges<T> e = edges(rows_per_bin);
+    Answers<R> a = empty();
+    if (rows_per_bin == 1) e.weights_adj = make_pointer<T>(a.weights_adj.data(), weights_size());
+    if constexpr (IS_DUAL<T>) e.direction = DIRECTIONS - 1;
+    forward(plan, e, a);
+    backward(plan, e, a);
+    e.other_row = receiver_.data();
+    e.weights_adj = {};
+    gather(plan, e, a);
+    return a;
+  }
+
+  // The tangents of edges that do not move, of all directions: by the kernel's rigid functions at once, or by the
+  // generic one, direction by direction.
+  Answers<R> rigid_answers(const UnitKernel<T> *kernel) const {
+    ConvUnit<T> unit = plan_.units()[0];
+    unit.kernel = kernel;
+    ConvPlan<T> plan = plan_.plan();
+    plan.units = &unit;
+    AlignedVector<T> y, fraction;
+    for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(0)));
+    for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(0)));
+    ConvEdges<T> e = edges(6);
+    e.y = y.data();
+    e.fraction = fraction.data();
+    Answers<R> a = empty();
+    const int64_t size = static_cast<int64_t>(a.y_adj.size());
+    if (kernel) {
+      e.rigid_directions = DIRECTIONS;
+      e.y_adj_distance = size / PLANES<T> / DIRECTIONS;
+      forward(plan, e, a);
+      backward(plan, e, a);
+    } else {
+      for (e.direction = 0; e.direction < DIRECTIONS; ++e.direction) {
+        forward(plan, e, a);
+        backward(plan, e, a, e.direction * size / DIRECTIONS);
+      }
+    }
+    // The rigid functions write no values.
+    clear_values(out_, NUM_ATOMS, a.out);
+    clear_values(in_, NUM_SENDERS, a.x_adj);
+    for (int64_t k = 0; k < size; k += PLANES<T>) a.y_adj[k] = R(0);
+    return a;
+  }
+
+ private:
+  static TensorProduct product_of(const UnitShape &shape) {
+    TensorProduct product;
+    product.irreps_in = Irreps(std::vector<IrrepBlock>{{CHANNELS, {shape.l1, 1}}});
+    std::vector<IrrepBlock> out;
+    // A uvw path has as many outputs as fill one block of its table and begin another.
+    const int outputs = shape.is_uvw() ? UVW_BLOCK + 1 : CHANNELS;
+    for (const UnitShape::Path &path : shape.paths) {
+      product.lmax_edge = std::max(product.lmax_edge, path.l2);
+      product.paths.push_back({0, path.l2, static_cast<int>(out.size()), 1.0, shape.connection});
+      out.push_back({outputs, {path.l3, 1}});
+    }
+    product.irreps_out = Irreps(out);
+    return product;
+  }
+
+  size_t weights_size() const { return static_cast<size_t>(NUM_EDGES) * plan_.plan().weights_row; }
+
+  Answers<R> empty() const {
+    const size_t num_directions = IS_DUAL<T> ? DIRECTIONS : 1;
+    Answers<R> a;
+    a.out.assign(g_.size(), R(0));
+    a.x_adj.assign(x_.size(), R(0));
+    a.y_adj.assign(PLANES<T> * num_directions * y_.size(), R(0));
+    a.weights_adj.assign(weights_.size(), R(0));
+    // Of senders that are as many as the receivers.
+    a.gathered.assign(static_cast<size_t>(NUM_ATOMS) * in_.row_size(), R(0));
+    return a;
+  }
+
+  ConvEdges<T> edges(int rows_per_bin) const {
+    ConvEdges<T> e{};
+    e.num_atoms = NUM_ATOMS;
+    e.edge_begin = edge_begin_.data();
+    e.other_row = sender_.data();
+    e.y = y_.data();
+    e.fraction = fraction_.data();
+    e.bins_per_length = bins_per_length_.data();
+    e.rows_per_bin = rows_per_bin;
+    if (rows_per_bin == 1) {
+      e.table_row = number_.data();
+      e.weights = make_pointer<T>(const_cast<R *>(weights_.data()), weights_size());    // only read
+    } else {
+      e.table_row = bin_.data();
+      e.table = table_.data();
+      e.table_rows = TABLE_ROWS;
+    }
+    return e;
+  }
+
+  AlignedVector<char> scratch(const ConvPlan<T> &plan, const ConvEdges<T> &e) const {
+    return AlignedVector<char>(kernels_.scratch_bytes(plan, e));
+  }
+  void forward(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a) const {
+    kernels_.forward(plan, e, x_.data(), NUM_SENDERS, a.out.data(), NUM_ATOMS, 0, scratch(plan, e).data());
+  }
+  // first: number of y_adj from which it is written.
+  void backward(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a, int64_t first = 0) const {
+    kernels_.backward(plan, e, x_.data(), NUM_SENDERS, g_.data(), NUM_ATOMS, 0,
+                      reinterpret_cast<T *>(a.y_adj.data() + first), a.x_adj.data(), NUM_SENDERS, sender_.data(),
+                      scratch(plan, e).data());
+  }
+  void gather(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a) const {
+    kernels_.backward_gather(plan, e, nullptr, 0, 0, g_.data(), NUM_ATOMS, a.gathered.data(), NUM_ATOMS, 0,
+                             scratch(plan, e).data());
+  }
+
+  static void clear_values(const FeatureLayout &layout, int64_t rows, Numbers<R> &feature) {
+    for (int k = 0; k < layout.num_groups(); ++k) {
+      const FeatureGroup &group = layout.group(k);
+      for (int64_t r = 0; r < rows * group.irrep.dim(); ++r)
+        std::fill_n(feature.begin() + rows * group.offset + r * group.stride(), group.channels, R(0));
+    }
+  }
+
+  TensorProduct product_;
+  FeatureLayout in_, out_;
+  ConvolutionPlan<T> plan_;
+  const HostKernels<T> &kernels_;
+  Numbers<R> x_, g_, table_, weights_, bins_per_length_;
+  AlignedVector<T> y_, fraction_;
+  std::vector<int64_t> edge_begin_;
+  std::vector<int> sender_, receiver_, bin_, number_;
+};
+
+template <class T>
+std::string name_of(const std::string &function) {
+  return std::string("its ") + function + " for " + (sizeof(Real<T>) == 4 ? "float" : "double") +
+         (IS_DUAL<T> ? " with derivatives" : "");
+}
+
+// What is wrong with the answers, the first of them by name.
+template <class T>
+std::string fault_of_answers(const Answers<Real<T>> &found, const Answers<Real<T>> &expected, const std::string &kind) {
+  const auto differs = [&](const std::string &function) {
+    return name_of<T>(kind + function) + " differs from that of the generic kernel";
+  };
+  if (!agree(found.out, expected.out)) return differs("forward");
+  if (!agree(found.x_adj, expected.x_adj) || !agree(found.y_adj, expected.y_adj) ||
+      !agree(found.weights_adj, expected.weights_adj))
+    return differs("backward");
+  if (!agree(found.gathered, expected.gathered)) return differs("gather");
+  return "";
+}
+
+// The only kernel of a list, or what is wrong with the list.
+template <class K>
+std::string fault_of_list(const KernelList<K> &list, const std::string &key) {
+  if (list.count != 1 || !list.kernels || !list.kernels[0] || !list.kernels[0]->key || key != list.kernels[0]->key)
+    return "it lacks the kernel " + key;
+  return "";
+}
+
+template <class T>
+std::string fault_of_unit(const KernelList<UnitKernel<T>> &list, const UnitShape &shape, InstructionSet set) {
+  std::string fault = fault_of_list(list, shape.key());
+  if (!fault.empty()) return fault;
+  const UnitKernel<T> &kernel = *list.kernels[0];
+  const bool has_cubic = kernel.forward[1] && kernel.backward[1] && kernel.gather[1];
+  const bool has_rigid = kernel.rigid_forward && kernel.rigid_backward;
+  if (!kernel.make_forms || !kernel.forward[0] || !kernel.backward[0] || !kernel.forward[2] || !kernel.backward[2] ||
+      !kernel.gather[2] || (IS_DUAL<T> ? !has_rigid : !has_cubic))
+    return name_of<T>("kernel") + " lacks a function";
+  const UnitCase<T> unit(shape, set);
+  using Place = const UnitKernel<T> *;
+  const auto answers = [&](Place place, int rows) { return unit.answers(&ConvUnit<T>::kernel, place, rows); };
+  for (const int rows : {1, 4, 6}) {
+    if (IS_DUAL<T> && rows == 4) continue;
+    fault = fault_of_answers<T>(answers(&kernel, rows), answers(nullptr, rows), "");
+    if (!fault.empty()) return fault;
+  }
+  if constexpr (IS_DUAL<T>)
+    return fault_of_answers<T>(unit.rigid_answers(&kernel), unit.rigid_answers(nullptr), "rigid ");
+  else
+    return "";
+}
+
+template <class T>
+std::string fault_of_uvw(const KernelList<UvwKernel<T>> &list, const UnitShape &shape, InstructionSet set) {
+  std::string fault = fault_of_list(list, shape.key());
+  if (!fault.empty()) return fault;
+  const UvwKernel<T> &kernel = *list.kernels[0];
+  for (const int k : {0, 1})
+    if (!kernel.make_forms || !kernel.forward[k] || !kernel.backward[k] || !kernel.gather[k])
+      return name_of<T>("kernel") + " lacks a function";
+  const UnitCase<T> unit(shape, set);
+  using Place = const UvwKernel<T> *;
+  for (const int rows : {4, 6}) {
+    fault = fault_of_answers<T>(unit.answers(&ConvUnit<T>::uvw_kernel, static_cast<Place>(&kernel), rows),
+                                unit.answers(&ConvUnit<T>::uvw_kernel, static_cast<Place>(nullptr), rows), "");
+    if (!fault.empty()) return fault;
+  }
+  return "";
+}
+
+// One chunk of channels of some atoms, which are not in the order of their rows.
+template <class T>
+std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, const ContractionSchedule &schedule,
+                                 InstructionSet set) {
+  std::string fault = fault_of_list(list, schedule.key());
+  if (!fault.empty()) return fault;
+  const ContractionKernel<T> &kernel = *list.kernels[0];
+  if (!kernel.forward || !kernel.backward) return name_of<T>("kernel") + " lacks a function";
+  const int rows[] = {1, 0, 4, 2, 3}, count = 5;
+  Random random;
+  const Numbers<T> coefficients = random.numbers<T>(static_cast<size_t>(schedule.num_entries()) * CHANNEL_PAD);
+
+  struct Feature {
+    std::vector<int> dim, stride;
+    std::vector<int64_t> width;
+    Numbers<T> numbers;
+    std::vector<T *> data;
+    Feature(const std::vector<int> &l, int count, Random &random) {
+      int64_t size = 0;
+      for (const int each : l) {
+        dim.push_back(2 * each + 1);
+        stride.push_back(CHANNEL_PAD);
+        width.push_back(dim.back() * CHANNEL_PAD);
+        size += width.back() * count;
+      }
+      numbers = random.numbers<T>(static_cast<size_t>(size));
+      int64_t first = 0;
+      for (const int64_t w : width) {
+        data.push_back(numbers.data() + first);
+        first += w * count;
+      }
+    }
+    ContractionFeature<T> feature() const { return {data.data(), width.data(), stride.data()}; }
+  };
+  const HostKernels<T> &kernels = host_kernels<T>(set);
+  for (const bool is_backward : {false, true}) {
+    Numbers<T> answer[2];
+    for (const bool is_generic : {false, true}) {
+      Random same;
+      Feature x(schedule.in_l, count, same), out(schedule.out_l, count, same);
+      const ContractionCall<T> call{count, rows, x.feature(), out.feature(), coefficients.data()};
+      const ContractionPlan<T> plan{schedule.nodes.data(),
+                                    schedule.outputs.data(),
+                                    static_cast<int>(schedule.nodes.size()),
+                                    x.dim.data(),
+                                    out.dim.data(),
+                                    static_cast<int>(x.dim.size()),
+                                    static_cast<int>(out.dim.size()),
+                                    schedule.num_inputs(),
+                                    schedule.num_outputs()};
+      AlignedVector<char> scratch(kernels.contraction_scratch_bytes(plan));
+      if (is_generic)
+        (is_backward ? kernels.contraction_backward : kernels.contraction_forward)(plan, call, scratch.data());
+      else
+        (is_backward ? kernel.backward : kernel.forward)(call);
+      answer[is_generic] = is_backward ? x.numbers : out.numbers;
+    }
+    if (!agree(answer[0], answer[1]))
+      return name_of<T>(is_backward ? "backward" : "forward") + " differs from that of the generic kernel";
+  }
+  return "";
+}
+
+// The first fault of several checks.
+template <class F, class... Rest>
+std::string first_fault(const F &check, const Rest &...rest) {
+  const std::string fault = check();
+  if constexpr (sizeof...(rest) > 0)
+    return fault.empty() ? first_fault(rest...) : fault;
+  else
+    return fault;
+}
+
+}    // namespace
+
+std::string fault_of_kernels(const KernelLibrary &library, const UnitShape &shape, InstructionSet set) {
+  if (shape.is_uvw())
+    return first_fault([&] { return fault_of_uvw(library.float_uvw, shape, set); },
+                       [&] { return fault_of_uvw(library.double_uvw, shape, set); });
+  return first_fault([&] { return fault_of_unit(library.float_units, shape, set); },
+                     [&] { return fault_of_unit(library.double_units, shape, set); },
+                     [&] { return fault_of_unit(library.dual_float_units, shape, set); },
+                     [&] { return fault_of_unit(library.dual_double_units, shape, set); });
+}
+
+std::string fault_of_kernels(const KernelLibrary &library, const ContractionSchedule &schedule, InstructionSet set) {
+  return first_fault([&] { return fault_of_contraction(library.float_contractions, schedule, set); },
+                     [&] { return fault_of_contraction(library.double_contractions, schedule, set); });
+}
+
+}    // namespace equi

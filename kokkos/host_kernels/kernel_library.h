@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
+// compile` (kernel_cache.h).
+#ifndef EQUI_KERNEL_LIBRARY_H
+#define EQUI_KERNEL_LIBRARY_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "src/generator/contraction_schedule.h"
+#include "src/generator/kernel_schedule.h"
+
+#include <string>
+
+namespace equi {
+
+// The kernel of a unit for an instruction set that this CPU has; null if there is none. Valid until the process ends.
+template <class T>
+const UnitKernel<T> *find_unit_kernel(InstructionSet set, const UnitShape &shape);
+// The same for a uvw path.
+template <class T>
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const UnitShape &shape);
+// The same for a symmetric contraction.
+template <class T>
+const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const ContractionSchedule &schedule);
+
+// Why the library that the user has for this key is not used, in a line; empty if it is, if there is none, or if none
+// of the above has looked for it.
+std::string kernel_library_fault(InstructionSet set, const std::string &key);
+
+// The user's library for a unit or a contraction (What: UnitShape or ContractionSchedule) as it lies there now.
+struct KernelLibraryFound {
+  const KernelLibrary *library = nullptr;    // null: there is none, or it is not to be used
+  std::string fault;                         // why it is not to be used
+};
+template <class What>
+KernelLibraryFound find_kernel_library(InstructionSet set, const What &what);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT
+// What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
+//
+// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane; forward
+// over a uvw path some channels of the output, whose sums over the sender's channels, one per lane, meet at the end.
+// Items are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table,
+// which then stays in the first-level cache: the table is what these kernels read most.
+//
+// Generated kernels and the generic one (device_unit_impl.h) take the same call.
+#ifndef EQUI_DEVICE_UNIT_H
+#define EQUI_DEVICE_UNIT_H
+
+#include "kokkos/kernel_interface/unit_kernel.h"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <string>
+
+namespace equi {
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+
+constexpr int ITEM_CHANNELS = 32;
+// A unit with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
+constexpr int MAX_CALL_PATHS = 16;
+
+// Arrays in device memory. p: the number of an edge within the chunk, in the order of its atoms. T: float, double or a
+// Dual of them; features of duals lie in planes (feature_layout.h), duals of edges one after the other.
+template <class T>
+struct DeviceUnitCall {
+  int num_atoms, channels;    // channels: padded
+  const int64_t *begin;       // [num_atoms + 1] edges of an atom, `first` more than p
+  int64_t first, num_edges;
+  const int *other_row;    // [p] row of the atom at the other end
+
+  // Radial weights, as UnitCall has them, or UvwCall.
+  const Real<T> *table;
+  int64_t slab;
+  const int *table_row;    // [p]
+  const T *fraction;       // [p]
+
+  const T *forms;     // [p][forms_width] the unit's distinct entries of M (forward, gather)
+  int forms_width;    // a multiple of 4
+  int num_y;
+  const T *y;    // [p][num_y] harmonics (backward)
+
+  // Component m, channel c of the input block in row r: x + r * x_width + m * x_stride + c. x_adj is at its first row.
+  const Real<T> *x;
+  Real<T> *x_adj;
+  int x_width, x_stride;
+
+  // Component m, channel c of path q's output in row r: out + path[q].begin + r * width + m * stride + c.
+  Real<T> *out;
+  const Real<T> *out_adj;
+  struct Path {
+    int64_t begin;
+    int width, stride;
+  } path[MAX_CALL_PATHS];
+  int outputs;    // of a uvw path: channels of its output, rounded up to the blocks of its table
+  bool add;       // of a uvw path: forward adds to the output
+
+  // Channel c of component 0 in row r of the above; component m is m times the stride further.
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<const T> input(int r, int c) const { return in_row<const T>(x, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> input_adjoint(int r, int c) const { return in_row<T>(x_adj, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<T> output(int q, int r, int c) const { return in_row_of_path<T>(out, q, r, c); }
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<const T> cotangent(int q, int r, int c) const {
+    return in_row_of_path<const T>(out_adj, q, r, c);
+  }
+  template <class N, class R>
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row(R *rows, int r, int c) const {
+    return make_pointer<N>(rows + static_cast<int64_t>(r) * x_width + c, x_stride / PLANES<T>);
+  }
+  template <class N, class R>
+  KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row_of_path(R *rows, int q, int r, int c) const {
+    return make_pointer<N>(rows + path[q].begin + static_cast<int64_t>(r) * path[q].width + c,
+                           path[q].stride / PLANES<T>);
+  }
+
+  // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
+  // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
+  T *parts;
+
+  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
+  // are `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction
+  // is then the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the
+  // weights in the same order, or adds them.
+  const Real<T> *weights;
+  int weights_row;
+  int column[MAX_CALL_PATHS];
+  Real<T> scale[MAX_CALL_PATHS];
+  Real<T> *weights_adj;    // null: not wanted
+  bool add_weights_adj;
+};
+
+enum UnitPass { UNIT_FORWARD, UNIT_BACKWARD, UNIT_GATHER };
+
+template <class T>
+struct DeviceUnitKernel {
+  const char *key;    // UnitShape::key
+  // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
+  void (*launch[3][3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  // The groups of the backward pass: numbers per edge, and what each is the derivative by, group by group: a harmonic,
+  // or 0 for the fraction of the bin.
+  int num_groups;
+  const int *num_sums, *sums;
+
+  static constexpr bool OF_EDGES = false;
+  auto launcher(UnitPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
+};
+
+// The same for weights of edges, in a library of its own.
+template <class T>
+struct DeviceEdgeKernel {
+  const char *key;
+  void (*launch[3])(const DeviceExec &, const DeviceUnitCall<T> &);
+  int num_groups;
+  const int *num_sums, *sums;
+
+  static constexpr bool OF_EDGES = true;
+  auto launcher(UnitPass pass, int) const { return launch[pass]; }
+};
+
+// The generated kernel of unit `key`, null if there is none.
+template <class T>
+const DeviceUnitKernel<T> *find_device_kernel(const std::string &key);
+template <class T>
+const DeviceEdgeKernel<T> *find_device_edge_kernel(const std::string &key);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT
+// SIMD registers and what the host's kernels do with them. The including file defines EQUI_ISA (a namespace name) and
+// EQUI_SIMD_BYTES (the width of a register).
+#ifndef EQUI_HOST_SIMD_H
+#define EQUI_HOST_SIMD_H
+
+#include "kokkos/kernel_interface/unit_kernel.h"
+
+#include <cstdint>
+#include <type_traits>
+#include <utility>
+
+#define EQUI_INLINE __attribute__((always_inline)) inline
+
+namespace equi {
+namespace EQUI_ISA {
+
+template <class T>
+struct SimdOf {
+  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ lets vectors alias their elements
+};
+template <class T>
+using Simd = typename SimdOf<T>::type;
+template <class T>
+constexpr int LANES = EQUI_SIMD_BYTES / sizeof(Real<T>);
+
+// Duals in two registers. Factors may be plain, and the same for all lanes.
+template <class T>
+struct DualSimd {
+  using V = Simd<T>;
+  V value, tangent;
+
+  EQUI_INLINE friend DualSimd operator-(DualSimd a) { return {-a.value, -a.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, DualSimd b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, V b) { return {a.value + b, a.tangent}; }
+  EQUI_INLINE friend DualSimd operator+(DualSimd a, Dual<T> b) { return {a.value + b.value, a.tangent + b.tangent}; }
+  EQUI_INLINE friend DualSimd operator-(DualSimd a, DualSimd b) { return {a.value - b.value, a.tangent - b.tangent}; }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, DualSimd b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  EQUI_INLINE friend DualSimd operator*(Dual<T> a, DualSimd b) {
+    return {a.value * b.value, a.tangent * b.value + a.value * b.tangent};
+  }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, Dual<T> b) { return b * a; }
+  EQUI_INLINE friend DualSimd operator*(V a, DualSimd b) { return {a * b.value, a * b.tangent}; }
+  EQUI_INLINE friend DualSimd operator*(DualSimd a, V b) { return b * a; }
+  EQUI_INLINE friend DualSimd operator*(T a, DualSimd b) { return {a * b.value, a * b.tangent}; }
+  EQUI_INLINE DualSimd &operator+=(DualSimd b) { return *this = *this + b; }
+  EQUI_INLINE DualSimd &operator-=(DualSimd b) { return *this = *this - b; }
+};
+template <class T>
+struct SimdOf<Dual<T>> {
+  typedef DualSimd<T> type;
+};
+
+template <class T>
+EQUI_INLINE Simd<T> load(const T *p) {
+  return *reinterpret_cast<const Simd<T> *>(p);
+}
+template <class T>
+EQUI_INLINE void store(T *p, Simd<T> v) {
+  *reinterpret_cast<Simd<T> *>(p) = v;
+}
+template <class T>
+EQUI_INLINE void add_to(T *p, Simd<T> v) {
+  *reinterpret_cast<Simd<T> *>(p) += v;
+}
+template <class T>
+EQUI_INLINE auto load(DualPointer<T> p) -> DualSimd<std::remove_const_t<T>> {
+  return {load(p.value), load(p.value + p.distance)};
+}
+template <class T>
+EQUI_INLINE void store(DualPointer<T> p, DualSimd<T> v) {
+  store(p.value, v.value);
+  store(p.value + p.distance, v.tangent);
+}
+template <class T>
+EQUI_INLINE void add_to(DualPointer<T> p, DualSimd<T> v) {
+  add_to(p.value, v.value);
+  add_to(p.value + p.distance, v.tangent);
+}
+
+// The tangents by direction k of several, whose planes follow that of the values.
+template <class T>
+EQUI_INLINE T *tangents(DualPointer<T> p, int k) {
+  return p.value + (1 + k) * p.distance;
+}
+
+// The values of adjacent duals.
+template <class T>
+struct Values {
+  const Dual<T> *p;
+  EQUI_INLINE T operator[](int k) const { return p[k].value; }
+};
+template <class T>
+EQUI_INLINE Values<T> values(const Dual<T> *p) {
+  return {p};
+}
+
+// Keeps a value in a register. Without it g++ reads what it loaded once more for each use, and on the machines that we
+// measured loads are scarcer than multiply-adds.
+template <class V>
+EQUI_INLINE V in_register(V v) {
+#if defined(__x86_64__)
+  asm("" : "+v"(v));
+#endif
+  return v;
+}
+template <class T>
+EQUI_INLINE DualSimd<T> in_register(DualSimd<T> v) {
+  return {in_register(v.value), in_register(v.tangent)};
+}
+
+// The polynomial with ROWS coefficients row[k * STRIDE] at f.
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE Simd<T> polynomial(const T *row, Simd<T> f) {
+  Simd<T> w = load(row + (ROWS - 1) * STRIDE);
+  for (int k = ROWS - 2; k >= 0; k--) w = w * f + load(row + k * STRIDE);
+  return w;
+}
+
+// The same and its derivative by f.
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
+  dw = load(row + (ROWS - 1) * STRIDE);
+  w = dw * f + load(row + (ROWS - 2) * STRIDE);
+  for (int k = ROWS - 3; k >= 0; k--) {
+    dw = dw * f + w;
+    w = w * f + load(row + k * STRIDE);
+  }
+}
+
+// Of duals: by the chain rule, which needs the next derivative by the value of f alone.
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE DualSimd<T> polynomial(const T *row, DualSimd<T> f) {
+  Simd<T> w, dw;
+  polynomial<ROWS, STRIDE>(row, f.value, w, dw);
+  return {w, dw * f.tangent};
+}
+template <int ROWS, int STRIDE, class T>
+EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSimd<T> &dw) {
+  Simd<T> p0 = load(row + (ROWS - 1) * STRIDE), p1 = {}, p2 = {};
+  for (int k = ROWS - 2; k >= 0; k--) {
+    p2 = p2 * f.value + p1;
+    p1 = p1 * f.value + p0;
+    p0 = p0 * f.value + load(row + k * STRIDE);
+  }
+  w = {p0, p1 * f.tangent};
+  dw = {p1, T(2) * p2 * f.tangent};
+}
+
+// Where the radial rows of edge e for channel c begin, in a table or among weights of edges.
+template <int ROWS, int ROW, class T>
+EQUI_INLINE auto radial_row(const UnitCall<T> &u, int e, int c) {
+  if constexpr (ROWS == 1)
+    return u.weights + (u.table_row[e] * u.weights_row + c);
+  else
+    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
+}
+
+// The weight of path q from such rows. F: a register of T, or of its values.
+template <int ROWS, int ROW, class T, class Row, class F>
+EQUI_INLINE F radial_weight(const UnitCall<T> &u, Row row, int q, F f) {
+  if constexpr (ROWS == 1)
+    return load(row + u.column[q]);
+  else
+    return polynomial<ROWS, ROW>(row + q * CHANNEL_PAD, f);
+}
+// The same times the harmonic of order 0.
+template <int ROWS, int ROW, class T, class Row, class F>
+EQUI_INLINE F scalar_weight(const UnitCall<T> &u, Row row, int q, F f) {
+  const F w = radial_weight<ROWS, ROW>(u, row, q, f);
+  if constexpr (ROWS == 1)
+    return w * f;
+  else
+    return w;
+}
+// The weight and its derivative by f, which weights of edges do not have.
+template <int ROWS, int ROW, class T, class Row, class F>
+EQUI_INLINE void radial_weight(const UnitCall<T> &u, Row row, int q, F f, F &w, F &dw) {
+  if constexpr (ROWS == 1)
+    w = load(row + u.column[q]);
+  else
+    polynomial<ROWS, ROW>(row + q * CHANNEL_PAD, f, w, dw);
+}
+// The derivative by the weight of edge e, path q and the channels from c.
+template <class T>
+EQUI_INLINE void store_weight_adj(const UnitCall<T> &u, int e, int q, int c, Simd<T> v) {
+  if (u.weights_adj) store(u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c), v);
+}
+
+template <class T>
+struct IndexOf {
+  typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> type __attribute__((vector_size(EQUI_SIMD_BYTES)));
+};
+
+template <class T, int ODD, int... I>
+EQUI_INLINE typename IndexOf<T>::type every_other(std::integer_sequence<int, I...>) {
+  using Index = typename IndexOf<T>::type;
+  return Index{(2 * I + ODD)...};
+}
+
+// (a0+a1, a2+a3, ..., b0+b1, b2+b3, ...)
+template <class T>
+EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
+  constexpr auto lanes = std::make_integer_sequence<int, LANES<T>>{};
+  return __builtin_shuffle(a, b, every_other<T, 0>(lanes)) + __builtin_shuffle(a, b, every_other<T, 1>(lanes));
+}
+
+// sum[k]: the sum over the lanes of v[k]. The order of the sums is a fixed tree.
+template <class T, int N>
+EQUI_INLINE void sums_of_lanes(const Simd<T> (&v)[N], T (&sum)[N]) {
+  constexpr int L = LANES<T>;
+  for (int first = 0; first < N; first += L) {
+    Simd<T> s[L];
+    for (int k = 0; k < L; k++) s[k] = first + k < N ? v[first + k < N ? first + k : 0] : Simd<T>{};
+    for (int n = L / 2; n > 0; n /= 2)
+      for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
+    T of_block[L];
+    __builtin_memcpy(of_block, &s[0], sizeof of_block);
+    for (int k = 0; k < L && first + k < N; k++) sum[first + k] = of_block[k];
+  }
+}
+
+// to[index[k]] += the sum over the lanes of v[k].
+template <class T, int N>
+EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
+  if constexpr (IS_DUAL<T>) {
+    Simd<Real<T>> value[N], tangent[N];
+    for (int k = 0; k < N; k++) value[k] = v[k].value, tangent[k] = v[k].tangent;
+    Real<T> value_sum[N], tangent_sum[N];
+    sums_of_lanes<Real<T>>(value, value_sum);
+    sums_of_lanes<Real<T>>(tangent, tangent_sum);
+    for (int k = 0; k < N; k++) to[index[k]] += T(value_sum[k], tangent_sum[k]);
+  } else {
+    T sum[N];
+    sums_of_lanes<T>(v, sum);
+    for (int k = 0; k < N; k++) to[index[k]] += sum[k];
+  }
+}
+// The same for the tangents of `to`.
+template <class T, int N>
+EQUI_INLINE void add_sums_of_tangents(const Simd<T> (&v)[N], const int (&index)[N], Dual<T> *to) {
+  T sum[N];
+  sums_of_lanes<T>(v, sum);
+  for (int k = 0; k < N; k++) to[index[k]].tangent += sum[k];
+}
+
+}    // namespace EQUI_ISA
+}    // namespace equi
+
+#endif

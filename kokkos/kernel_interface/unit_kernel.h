@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT
+// What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit; for
+// a uvw path, whose table is large, a run of atoms. Kernels of symmetric contractions (contraction_kernel.h) travel in
+// the same libraries.
+//
+// Generated kernels come from the build or from a library that a user made with `equi compile`; this header is all that
+// such a library shares with the plugin. Plain data, no Kokkos, no standard containers: its users are compiled for
+// several instruction sets, and nothing of one may be linked into another's callers. Whoever changes a structure or its
+// meaning raises UNIT_KERNEL_ABI.
+#ifndef EQUI_UNIT_KERNEL_H
+#define EQUI_UNIT_KERNEL_H
+
+#include "kokkos/kernel_interface/contraction_kernel.h"
+
+#include <cstdint>
+
+namespace equi {
+
+constexpr int UNIT_KERNEL_ABI = 8;
+
+// Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
+constexpr int CHANNEL_PAD = 16;
+// Forms of 16 edges lie side by side, so that they are computed by SIMD over edges. Sums over neighbours are made in
+// blocks of as many: with a hundred neighbours this keeps float32 sums three times more accurate.
+constexpr int EDGE_BLOCK = 16;
+
+// A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
+// The first row of edge e for chunk k of a path q (its number in the unit) is at
+//   table + k * slab + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride = num_paths *
+//   CHANNEL_PAD.
+// T: float, double or a Dual of them. Numbers of channels, and of edges that SIMD takes side by side, lie in planes
+// (Pointer); single numbers of an edge are adjacent. The table is plain; duals have quintic tables, exact weights or
+// weights of edges.
+template <class T>
+struct UnitCall {
+  int count;       // edges
+  int channels;    // padded
+  const Real<T> *table;
+  int64_t slab;
+  const int *table_row;    // [count]
+  const T *fraction;       // [count]
+
+  // Weights of edges (ROWS = 1) in the place of a table: that of path q and channel c is number table_row[e] *
+  // weights_row + column[q] + c. The fraction is then the harmonic of order 0, by which the paths of l2 = 0 are
+  // multiplied; with tables it is 1.
+  Pointer<const T> weights;
+  int64_t weights_row;
+  const int *column;
+
+  // Features: component m of the other atom's row e is at x + x_row[e] * x_width + m * x_stride.
+  Pointer<const T> x;
+  int64_t x_width;
+  int x_stride;
+  const int *x_row;    // [count]; in a gather of senders the row of out
+
+  // out[q] + m * out_stride[q]: component m of path q. Forward writes it, backward reads it as the cotangent. In a
+  // gather of senders out[q] is the first row, out_width[q] numbers before the next.
+  const Pointer<T> *out;
+  const int *out_stride;
+  const int64_t *out_width;
+
+  Pointer<const T> forms;    // [blocks of edges][num_forms][EDGE_BLOCK] (forward, gather)
+
+  // Backward.
+  const T *y;    // [count][num_y] harmonics
+  int num_y;
+  T *y_adj;    // [count][num_y], added to; number 0 is dE/df
+  // With weights of edges: null, or where the derivative by each weight goes, in the places of the weights. May be the
+  // weights themselves, which are then replaced.
+  Pointer<T> weights_adj;
+  Pointer<T> d;            // scratch [num_d * channels], for rigid_backward with a plane for each direction
+  Pointer<T> x_adj;        // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
+  const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead
+
+  // Rigid kernels of duals take several directions at a time. The planes of their tangents follow those of the values
+  // at equal distances: direction k of p is at p.value + (1 + k) * p.distance. The values in y_adj are not read.
+  int directions;
+  int64_t y_adj_distance;    // between the y_adj of two directions
+  Real<T> *edge_weights;     // scratch [2 * paths * channels], backward
+};
+
+template <class T>
+struct UnitKernel {
+  const char *key;    // UnitShape::key
+  // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
+  void (*make_forms)(Pointer<const T> y, Pointer<T> forms);
+  // For weights of edges, cubic tables, quintic tables. Null for cubic tables of duals and for a gather with weights of
+  // edges.
+  void (*forward[3])(const UnitCall<T> &);
+  void (*backward[3])(const UnitCall<T> &);
+  void (*gather[3])(const UnitCall<T> &);
+  // Null for plain numbers. Of duals with quintic tables, for edges that do not move, whose fractions and harmonics
+  // have no tangents: the tangents of what forward and backward write, and nothing else, in all directions.
+  void (*rigid_forward)(const UnitCall<T> &);
+  void (*rigid_backward)(const UnitCall<T> &);
+};
+
+// Weights [u, w] of a uvw path come in blocks of 16 channels u and 4 channels w. The first row of edge e for channels
+// 16 k .. and 4 b .. is at table + (k * blocks + b) * slab + table_row[e] * stride, stride = 4 * CHANNEL_PAD: w by w
+// the 16 channels u, the next row stride further. The edges of atom a are edge_begin[a] - edge_begin[0] up to
+// edge_begin[a + 1] - edge_begin[0], and so are numbered all arrays by edge.
+template <class T>
+struct UvwCall {
+  int num_atoms;
+  const int64_t *edge_begin;    // [num_atoms + 1]
+  int channels;                 // of the sender, padded
+  int outputs;                  // channels of the output, rounded up to blocks of 4
+  const Real<T> *table;
+  int64_t slab;
+  const int *table_row;
+  const T *fraction;
+
+  // As in UnitCall. Component m of the output of atom a is at out + a * out_width + m * out_stride; forward adds to it,
+  // backward reads it as the cotangent. In a gather of senders out is the first row, and x_row the row of out.
+  Pointer<const T> x;
+  int64_t x_width;
+  int x_stride;
+  const int *x_row;
+  Pointer<T> out;
+  int64_t out_width;
+  int out_stride;
+  Pointer<const T> forms;    // [blocks of edges, atom by atom][num_forms][EDGE_BLOCK] (forward, gather)
+
+  // Backward.
+  const T *y;    // [edge][num_y]
+  int num_y;
+  T *y_adj;            // [edge][num_y], added to; number 0 is dE/df
+  Pointer<T> x_adj;    // as in UnitCall; in a gather that of the first atom, rows x_width apart
+  const int *x_adj_row;
+  Pointer<T> scratch;    // [edges][2 (2 l3 + 1) + 1][register]
+};
+
+template <class T>
+struct UvwKernel {
+  const char *key;    // UnitShape::key
+  void (*make_forms)(Pointer<const T> y, Pointer<T> forms);
+  void (*forward[2])(const UvwCall<T> &);
+  void (*backward[2])(const UvwCall<T> &);
+  void (*gather[2])(const UvwCall<T> &);
+};
+
+template <class K>
+struct KernelList {
+  int count;
+  const K *const *kernels;
+};
+
+// What a library of kernels exports as equi_kernels.
+struct KernelLibrary {
+  int abi;            // UNIT_KERNEL_ABI
+  const char *isa;    // HostKernels::name
+  KernelList<UnitKernel<float>> float_units;
+  KernelList<UnitKernel<double>> double_units;
+  KernelList<UvwKernel<float>> float_uvw;
+  KernelList<UvwKernel<double>> double_uvw;
+  KernelList<ContractionKernel<float>> float_contractions;
+  KernelList<ContractionKernel<double>> double_contractions;
+  KernelList<UnitKernel<Dual<float>>> dual_float_units;
+  KernelList<UnitKernel<Dual<double>>> dual_double_units;
+};
+
+}    // namespace equi
+
+#endif

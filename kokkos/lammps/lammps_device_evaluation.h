@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Between the views of LAMMPS's package KOKKOS and a DeviceEvaluator: neighbor lists to a neighborhood, positions in,
+// results out by rows. Nothing but counts comes to the host.
+
+#ifndef EQUI_LAMMPS_DEVICE_EVALUATION_H
+#define EQUI_LAMMPS_DEVICE_EVALUATION_H
+
+#include "kokkos/evaluation/device_evaluator.h"
+
+#include "kokkos/lammps/lammps_kokkos_version.h"
+
+#include <Kokkos_UnorderedMap.hpp>
+
+#include <array>
+#include <vector>
+
+namespace LAMMPS_NS {
+class AtomKokkos;
+class NeighList;
+}    // namespace LAMMPS_NS
+
+namespace equi {
+
+using LammpsDeviceType = LAMMPS_NS::EquiKokkos::DeviceType;
+
+class LammpsDeviceEvaluation {
+ public:
+  using Exec = LammpsDeviceType::execution_space;
+  explicit LammpsDeviceEvaluation(DeviceEvaluator<Exec> &evaluator) : evaluator_(evaluator) {}
+
+  const DeviceEvaluator<Exec> &evaluator() const { return evaluator_; }
+
+  // What build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with the same rows and
+  // orders, on the device. Throws as it does.
+  void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,
+                          const std::vector<int> &type_species);
+  void use_neighborhood() { evaluator_.set_neighborhood(neighborhood_); }
+  const DeviceNeighborhood<Exec> &neighborhood() const { return neighborhood_; }
+  const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] device memory, ghosts included
+  std::vector<int> receivers() const;
+
+  EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
+                            GhostExchange &exchange);
+  // Results of rows of remote atoms to their owners.
+  void send_ghosts_home(GhostExchange &exchange, bool with_virial);
+  DeviceResults results() const { return evaluator_.results(); }
+  // to[atom] for all atoms.
+  void copy_forces(std::vector<std::array<double, 3>> &to) const;
+
+  // Lambdas of nvcc want public functions.
+  template <class Tags, class Types, class Positions, class Atoms, class Counts, class Neighbors>
+  void build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms, const Counts &num_neighbors,
+             const Neighbors &neighbors, int num_listed, int num_local, int num_all, const int *type_species);
+  template <class Positions>
+  const double *copy_positions(const Positions &x, int num_all);
+
+ private:
+  DeviceEvaluator<Exec> &evaluator_;
+  DeviceNeighborhood<Exec> neighborhood_;
+  DeviceBuffer<Exec, int> row_of_atom_;
+  DeviceBuffer<Exec, double> positions_;    // where LAMMPS keeps another type or order
+  // Of read_neighbor_list().
+  struct Scratch {
+    Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<Exec, Exec::memory_space>> ids;
+    DeviceBuffer<Exec, int> species, atom_of_id, first_copy, interior, border, interior_place, border_place,
+        remote_place, count, unsorted, segment;
+  } scratch_;
+};
+
+}    // namespace equi
+
+#endif

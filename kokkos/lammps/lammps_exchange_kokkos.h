@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Remote rows of features through the communication of LAMMPS's package KOKKOS: the hooks that pack and unpack where
+// DeviceType runs. Where KOKKOS communicates in the classic way (comm styles other than brick, `comm host` and `comm
+// no`), the hooks of LammpsExchange do it if features lie in host memory; else messages are packed and unpacked on the
+// device all the same and pass through host memory, and nothing but messages does.
+
+#ifndef EQUI_LAMMPS_EXCHANGE_KOKKOS_H
+#define EQUI_LAMMPS_EXCHANGE_KOKKOS_H
+
+#include "kokkos/lammps/row_packing.h"
+#include "src/lammps/lammps_exchange.h"
+
+#include <map>
+#include <utility>
+
+namespace equi {
+
+template <class DeviceType>
+class LammpsExchangeKokkos : public LammpsExchange {
+ public:
+  using LammpsExchange::LammpsExchange;
+
+  void set_mode(ExchangeMode mode, bool is_gpu_aware) {
+    mode_ = mode;
+    is_gpu_aware_ = is_gpu_aware;
+  }
+
+  void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) override;
+  // The same for features in the memory of DeviceType; row_of_atom lies there and must stay valid.
+  void set_device_rows(LAMMPS_NS::Comm *comm, const int *row_of_atom, int num_owned, bool active);
+  bool takes_device_rows() const override { return on_device_; }
+
+  // Lists and buffers in the memory of DeviceType. The caller waits for them to end. LAMMPS's hooks of the device say
+  // so before.
+  void note_device_hooks() { used_device_hooks_ = true; }
+  int pack_forward_device(int n, const int *list, double *buffer);
+  void unpack_forward_device(int n, int first, const double *buffer);
+  int pack_reverse_device(int n, int first, double *buffer);
+  void unpack_reverse_device(int n, const int *list, const double *buffer);
+
+  int pack_forward(int n, const int *list, double *buffer) override;
+  void unpack_forward(int n, int first, const double *buffer) override;
+  int pack_reverse(int n, int first, double *buffer) override;
+  void unpack_reverse(int n, const int *list, const double *buffer) override;
+
+  std::string describe() const override;
+
+ private:
+  using Exec = typename DeviceType::execution_space;
+
+  void communicate(bool forward) override;
+  template <class F>
+  void with_rows(const F &f);
+  void unpack_reverse_groups(int n, const int *key, const int *list, const double *buffer);
+  const int *list_to_device(int n, const int *list);
+  int message_to_host(int n, double *buffer);
+  const double *message_to_device(int n, const double *buffer);
+
+  ExchangeMode mode_ = ExchangeMode::automatic;
+  bool is_gpu_aware_ = false, on_device_ = false, used_device_hooks_ = false;
+  const int *row_of_atom_ = nullptr;
+  DeviceBuffer<Exec, int> copied_rows_, list_;
+  DeviceBuffer<Exec, double> message_;
+  // Messages of ghosts by first atom and number, and of others by LAMMPS's list and number, until rows are new.
+  std::map<std::pair<int, int>, RowGroups<Exec>> ghost_groups_;
+  std::map<std::pair<const int *, int>, RowGroups<Exec>> list_groups_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,133 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/contraction/contraction_op.h"
+
+#include <cstdio>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+constexpr int MAX_BLOCKS = 32;
+
+}    // namespace
+
+template <class T>
+ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in,
+                                const FeatureLayout &out, int num_species)
+    : in_(in),
+      out_(out),
+      schedule_(make_contraction_schedule(contraction.product)),
+      channels_(padded(contraction.product.mul())) {
+  if (in.num_blocks() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
+    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_BLOCKS) + " blocks");
+  const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
+                         std::vector<int> &dim, std::vector<int> &channels) {
+    for (int b = 0; b < layout.num_blocks(); b++) {
+      const FeatureGroup &group = layout.group(layout.block(b).group);
+      width.push_back(group.width());
+      stride.push_back(group.stride());
+      channels.push_back(group.channels);
+      dim.push_back(group.irrep.dim());
+    }
+  };
+  places(in, in_width_, in_stride_, in_dim_, in_channels_);
+  places(out, out_width_, out_stride_, out_dim_, out_channels_);
+
+  const ContractionProduct &product = contraction.product;
+  const int num_entries = schedule_.num_entries();
+  for (int s = 0; s < (product.per_species ? num_species : 1); s++) {
+    const std::vector<double> of_channels = contraction_coefficients(product, schedule_, s);
+    coefficients_.emplace_back(static_cast<size_t>(channels_) * num_entries, R(0));
+    for (int u = 0; u < product.mul(); u++)
+      for (int e = 0; e < num_entries; e++)
+        coefficients_.back()[(static_cast<size_t>(u / CHANNEL_PAD) * num_entries + e) * CHANNEL_PAD + u % CHANNEL_PAD] =
+            static_cast<R>(of_channels[static_cast<size_t>(u) * num_entries + e]);
+  }
+}
+
+template <class T>
+void ContractionOp<T>::select_kernel(
+    const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find) {
+  kernel_ = find(schedule_);
+}
+
+template <class T>
+std::size_t ContractionOp<T>::bytes() const {
+  std::size_t n = 0;
+  for (const auto &c : coefficients_) n += c.size() * sizeof(R);
+  return n;
+}
+
+template <class T>
+ContractionPlan<T> ContractionOp<T>::plan() const {
+  return {schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
+          in_dim_.data(),         out_dim_.data(),          in_.num_blocks(),
+          out_.num_blocks(),      schedule_.num_inputs(),   schedule_.num_outputs()};
+}
+
+// f(call) for every species and chunk of channels. The coefficients of a chunk stay in the first-level cache while the
+// atoms of a species pass.
+template <class T>
+template <class F>
+void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction,
+                                  const F &f) const {
+  const int plane = 1 + direction;
+  Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
+  ContractionCall<T> call{};
+  call.x = {x_data, in_width_.data(), in_stride_.data()};
+  call.out = {y_data, out_width_.data(), out_stride_.data()};
+  for (size_t s = 0; s < coefficients_.size(); s++) {
+    call.count = order.begin[s + 1] - order.begin[s];
+    call.row = order.order + order.begin[s];
+    if (call.count == 0) continue;
+    call.coefficients = coefficients_[s].data();
+    for (int u = 0; u < channels_; u += CHANNEL_PAD) {
+      for (int b = 0; b < in_.num_blocks(); b++)
+        x_data[b] =
+            make_pointer<T>(x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u, plane * in_channels_[b]);
+      for (int b = 0; b < out_.num_blocks(); b++)
+        y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
+                                    plane * out_channels_[b]);
+      f(call);
+      call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
+    }
+  }
+}
+
+template <class T>
+void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
+                               void *scratch, int direction) const {
+  for_chunks(x, y, order, direction, [&](const ContractionCall<T> &call) {
+    if (kernel_)
+      kernel_->forward(call);
+    else
+      kernels.contraction_forward(plan(), call, scratch);
+  });
+}
+
+template <class T>
+void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj,
+                                SpeciesOrder order, void *scratch, int direction) const {
+  for_chunks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
+    if (kernel_)
+      kernel_->backward(call);
+    else
+      kernels.contraction_backward(plan(), call, scratch);
+  });
+}
+
+template <class T>
+std::string ContractionOp<T>::describe() const {
+  char text[100];
+  std::snprintf(text, sizeof text, "%d products to degree %d, %.1f MB", schedule_.num_entries(), schedule_.degree,
+                bytes() * 1e-6);
+  return text;
+}
+
+template class ContractionOp<float>;
+template class ContractionOp<double>;
+template class ContractionOp<Dual<float>>;
+template class ContractionOp<Dual<double>>;
+
+}    // namespace equi

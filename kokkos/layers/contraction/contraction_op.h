@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT
+// A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
+#ifndef EQUI_CONTRACTION_OP_H
+#define EQUI_CONTRACTION_OP_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/kernel_interface/feature_layout.h"
+#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/runtime/buffer.h"
+#include "src/generator/contraction_schedule.h"
+#include "src/model/model.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+template <class T>
+class ContractionOp {
+  using R = Real<T>;
+
+ public:
+  ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
+                int num_species);
+
+  // Takes what find(schedule) gives, a kernel or null for the generic one. Until then it is generic.
+  void select_kernel(const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find);
+
+  const ContractionSchedule &schedule() const { return schedule_; }
+  bool is_generic() const { return kernel_ == nullptr; }
+  bool per_species() const { return coefficients_.size() > 1; }
+  std::size_t bytes() const;
+  // Bytes of scratch that a call needs, whatever the number of rows.
+  std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
+
+  // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
+  // tangents are in plane 1 + direction.
+  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
+               int direction = 0) const;
+  // x is replaced by its adjoint.
+  void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
+                void *scratch, int direction = 0) const;
+
+  // What a device's copy of the layer is made of.
+  const FeatureLayout &in() const { return in_; }
+  const FeatureLayout &out() const { return out_; }
+  int channels() const { return channels_; }
+  const std::vector<AlignedVector<R>> &coefficients() const { return coefficients_; }
+
+  // "410 products of degree 3, 0.2 MB"
+  std::string describe() const;
+
+ private:
+  ContractionPlan<T> plan() const;
+  template <class F>
+  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
+
+  FeatureLayout in_, out_;
+  ContractionSchedule schedule_;
+  int channels_;                                  // padded
+  std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
+  std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_, in_channels_, out_channels_;    // per block
+  std::vector<int64_t> in_width_, out_width_;
+  const ContractionKernel<T> *kernel_ = nullptr;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/contraction/device_contraction.h"
+
+#include "kokkos/device_kernels/device_contraction_impl.h"
+
+#include <algorithm>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+namespace {
+
+constexpr int MAX_CONTRACTION_COMPONENTS = 64;    // of a channel's input and of its output
+
+// Walks the tree, as host_contraction_impl.h does.
+template <class T, class Component>
+struct GenericContraction {
+  const ContractionNode *nodes;
+  const int *outputs;
+  int num_nodes, num_inputs, num_outputs;
+  const Component *place;
+
+  KOKKOS_FUNCTION static Pointer<T> at(const DeviceContractionFeature<T> &feature, const Component &c, int64_t row,
+                                       int channel) {
+    return make_pointer<T>(feature.data[c.block] + row * feature.width[c.block] + c.place + channel,
+                           feature.stride[c.block] / PLANES<T>);
+  }
+
+  KOKKOS_FUNCTION void forward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
+    T out[MAX_CONTRACTION_COMPONENTS];
+    for (int n = 0; n < num_outputs; n++) out[n] = 0;
+    T product[MAX_CONTRACTION_DEGREE + 1];
+    product[0] = 1;
+    const int *output = outputs;
+    for (int n = 0; n < num_nodes; n++) {
+      const ContractionNode &node = nodes[n];
+      product[node.depth] = product[node.depth - 1] * at(u.x, place[node.factor], row, channel)[0];
+      for (int e = 0; e < node.num_entries; e++, output++, c += CHANNEL_PAD) out[*output] += *c * product[node.depth];
+    }
+    for (int n = 0; n < num_outputs; n++) put(at(u.out, place[num_inputs + n], row, channel), 0, out[n]);
+  }
+
+  KOKKOS_FUNCTION void backward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
+    T x[MAX_CONTRACTION_COMPONENTS], x_adj[MAX_CONTRACTION_COMPONENTS], out_adj[MAX_CONTRACTION_COMPONENTS];
+    for (int n = 0; n < num_inputs; n++) {
+      x[n] = at(u.x, place[n], row, channel)[0];
+      x_adj[n] = 0;
+    }
+    for (int n = 0; n < num_outputs; n++) out_adj[n] = at(u.out, place[num_inputs + n], row, channel)[0];
+    T product[MAX_CONTRACTION_DEGREE + 1], adjoint[MAX_CONTRACTION_DEGREE + 1];
+    int factor[MAX_CONTRACTION_DEGREE + 1], depth = 0;
+    product[0] = 1;
+    const int *output = outputs;
+    for (int n = 0; n <= num_nodes; n++) {
+      const int next = n < num_nodes ? nodes[n].depth : 1;
+      // Products that end here give to their factors and to the product that they extend.
+      for (; depth >= next; depth--) {
+        x_adj[factor[depth]] += product[depth - 1] * adjoint[depth];
+        if (depth > 1) adjoint[depth - 1] += x[factor[depth]] * adjoint[depth];
+      }
+      if (n == num_nodes) break;
+      depth = next;
+      factor[depth] = nodes[n].factor;
+      product[depth] = product[depth - 1] * x[factor[depth]];
+      adjoint[depth] = 0;
+      for (int e = 0; e < nodes[n].num_entries; e++, output++, c += CHANNEL_PAD)
+        adjoint[depth] += *c * out_adj[*output];
+    }
+    for (int n = 0; n < num_inputs; n++) put(at(u.x, place[n], row, channel), 0, x_adj[n]);
+  }
+};
+
+template <class T>
+DeviceContractionFeature<T> feature_of(const FeatureLayout &layout, FeatureRows<Real<T>> rows) {
+  DeviceContractionFeature<T> feature{};
+  for (int b = 0; b < layout.num_blocks(); b++) {
+    const FeatureGroup &group = layout.group(layout.block(b).group);
+    feature.data[b] = rows.group(group) + layout.block(b).channel;
+    feature.width[b] = group.width();
+    feature.stride[b] = group.stride();
+  }
+  return feature;
+}
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceContraction<Exec, T>::DeviceContraction(const Exec &exec, ContractionOp<T> op, const Finder &find)
+    : op_(std::move(op)), kernel_(find(op_.schedule().key())) {
+  const ContractionSchedule &schedule = op_.schedule();
+  if (std::max(op_.in().num_blocks(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
+    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
+                                " blocks; the device evaluation has no more");
+  if (std::max(schedule.num_inputs(), schedule.num_outputs()) > MAX_CONTRACTION_COMPONENTS)
+    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_CONTRACTION_COMPONENTS) +
+                                " components; the device evaluation has no more");
+  std::vector<R> coefficients;
+  for (const auto &c : op_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
+  assign(exec, coefficients_, coefficients);
+  if (kernel_) return;
+  std::vector<Component> place;
+  for (const FeatureLayout *layout : {&op_.in(), &op_.out()})
+    for (int b = 0; b < layout->num_blocks(); b++) {
+      const FeatureGroup &group = layout->group(layout->block(b).group);
+      for (int m = 0; m < group.irrep.dim(); m++) place.push_back({b, m * group.stride()});
+    }
+  assign(exec, nodes_, schedule.nodes);
+  assign(exec, outputs_, schedule.outputs);
+  assign(exec, place_, place);
+}
+
+template <class Exec, class T>
+template <bool BACKWARD>
+void DeviceContraction<Exec, T>::launch(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+                                        const int *species) const {
+  const ContractionSchedule &schedule = op_.schedule();
+  const DeviceContractionCall<T> u{count,
+                                   op_.channels(),
+                                   feature_of<T>(op_.in(), x),
+                                   feature_of<T>(op_.out(), y),
+                                   coefficients_.data(),
+                                   schedule.num_entries(),
+                                   op_.per_species() ? species : nullptr};
+  if (kernel_) return (BACKWARD ? kernel_->backward : kernel_->forward)(exec, u);
+  launch_contraction<BACKWARD>(
+      exec,
+      GenericContraction<T, Component>{nodes_.data(), outputs_.data(), static_cast<int>(schedule.nodes.size()),
+                                       schedule.num_inputs(), schedule.num_outputs(), place_.data()},
+      u);
+}
+
+template <class Exec, class T>
+void DeviceContraction<Exec, T>::forward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+                                         const int *species) const {
+  launch<false>(exec, count, x, y, species);
+}
+
+template <class Exec, class T>
+void DeviceContraction<Exec, T>::backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj,
+                                          const int *species) const {
+  launch<true>(exec, count, x, y_adj, species);
+}
+
+template class DeviceContraction<DeviceExec, float>;
+template class DeviceContraction<DeviceExec, double>;
+template class DeviceContraction<DeviceExec, Dual<float>>;
+template class DeviceContraction<DeviceExec, Dual<double>>;
+
+}    // namespace equi

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/convolution/convolution_op.h"
+
+#include <algorithm>
+#include <cstdio>
+
+namespace equi {
+
+template <class T>
+ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
+                                int num_species, const EvaluatorOptions &options)
+    : product_(convolution.product, in, out), first_row_{0} {
+  if (convolution.radial.reads_features()) {
+    network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
+                                                plan().weights_row);
+    return;
+  }
+  set_.emplace(convolution.radial, num_species, options);
+  if (exact()) return;
+  for (int k = 0; k < set_->num_functions(); k++)
+    first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_->table(k).num_bins()) * rows_per_bin());
+  R *rows = rows_.reserve(num_rows() * columns());
+  std::fill(rows, rows + num_rows() * columns(), R(0));
+  for (int k = 0; k < set_->num_functions(); k++)
+    set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
+      const WeightColumn &to = product_.table_columns()[c];
+      R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
+      for (int n = 0; n < rows_per_bin(); n++)
+        first[static_cast<int64_t>(n) * to.stride] = static_cast<R>(to.scale * powers[n]);
+    });
+  set_->drop_rows();
+}
+
+template <class T>
+int ConvolutionOp<T>::num_generic_units() const {
+  int n = 0;
+  for (const ConvUnit<T> &unit : product_.units())
+    if (exact() || unit.is_generic()) n++;
+  return n;
+}
+
+template <class T>
+template <class G>
+RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
+                                             R *scratch, int *table_row, T *fraction, R *bins_per_length) const {
+  if (exact()) {
+    // A bin of its own, at whose beginning the distance lies: rows are Taylor coefficients.
+    const int num_outputs = set_->num_outputs(), num_rows = rows_per_bin();
+    std::vector<double> w(num_rows * num_outputs);
+    for (int64_t e = 0; e < n; e++) {
+      set_->function(function ? function[e] : 0).derivatives(value_of(r[e]), num_rows - 1, -1, w.data());
+      const int64_t row = num_rows * (first + e);
+      for (const ConvUnit<T> &unit : product_.units()) {
+        for (int64_t slab = 0; slab < unit.slabs; slab++)
+          std::fill_n(scratch + num_rows * total * (unit.first_column + slab * unit.row) + row * unit.row,
+                      num_rows * unit.row, R(0));
+      }
+      for (int c = 0; c < num_outputs; c++) {
+        const WeightColumn &to = product_.table_columns()[c];
+        R *f = scratch + num_rows * total * to.first + row * to.stride + to.lane;
+        f[0] = static_cast<R>(to.scale * w[c]);
+        f[to.stride] = static_cast<R>(to.scale * w[num_outputs + c]);
+        if (num_rows > 2) f[2 * to.stride] = static_cast<R>(0.5 * to.scale * w[2 * num_outputs + c]);
+      }
+      table_row[e] = static_cast<int>(row);
+      fraction[e] = make_number<T>(0, static_cast<R>(tangent_of(r[e])));
+      bins_per_length[e] = 1;
+    }
+    return {scratch, num_rows * total};
+  }
+  for (int64_t e = 0; e < n; e++) {
+    const int k = function ? function[e] : 0;
+    const RadialTable::Place place = set_->table(k).place(value_of(r[e]));
+    table_row[e] = static_cast<int>(first_row_[k]) + place.bin * rows_per_bin();
+    bins_per_length[e] = static_cast<R>(1.0 / place.spacing);
+    fraction[e] = make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(r[e])) * bins_per_length[e]);
+  }
+  return {rows_.data(), num_rows()};
+}
+
+template <class T>
+bool ConvolutionOp<T>::has_rigid_kernels() const {
+  const auto &units = product_.units();
+  return rows_per_bin() == 6 && std::all_of(units.begin(), units.end(), [](const ConvUnit<T> &unit) {
+           return unit.kernel && unit.kernel->rigid_forward;
+         });
+}
+
+template <class T>
+std::string ConvolutionOp<T>::describe() const {
+  std::string text = std::to_string(product_.table_columns().size()) + " weights, ";
+  if (network_) return text + "network on features of the atoms at each edge, no table";
+  text += set_->describe();
+  if (exact()) return text;
+  char size[30];
+  std::snprintf(size, sizeof size, ", %.1f MB", rows_.bytes() * 1e-6);
+  return text + size;
+}
+
+#define EQUI_INSTANTIATE(T, G)                                                                                \
+  template RadialRows<Real<T>> ConvolutionOp<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
+                                                           Real<T> *, int *, T *, Real<T> *) const;
+
+template class ConvolutionOp<float>;
+template class ConvolutionOp<double>;
+template class ConvolutionOp<Dual<float>>;
+template class ConvolutionOp<Dual<double>>;
+EQUI_INSTANTIATE(float, float)
+EQUI_INSTANTIATE(float, double)
+EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
+
+}    // namespace equi

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// One convolution of a model, ready for the host kernels: couplings, memory layout and radial rows.
+#ifndef EQUI_CONVOLUTION_OP_H
+#define EQUI_CONVOLUTION_OP_H
+
+#include "kokkos/geometry/radial_set.h"
+#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/runtime/buffer.h"
+#include "src/evaluation/evaluator.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Where edges find their radial weights: `rows` rows per slab at `table` (UnitCall).
+template <class T>
+struct RadialRows {
+  const T *table;
+  int64_t rows;
+};
+
+// T: the type of features; table rows are of Real<T>.
+template <class T>
+class ConvolutionOp {
+  using R = Real<T>;
+
+ public:
+  ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                const EvaluatorOptions &options);
+
+  ConvolutionPlan<T> &product() { return product_; }
+  const ConvolutionPlan<T> &product() const { return product_; }
+  const ConvPlan<T> &plan() const { return product_.plan(); }
+  int64_t columns() const { return product_.columns(); }
+  int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
+  // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
+  // functions below. Null for all others.
+  const EdgeNetwork<T> *network() const { return network_.get(); }
+  bool exact() const { return set_ && set_->exact(); }
+  // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
+  const RadialSet &radial_set() const { return *set_; }
+  int64_t num_rows() const { return first_row_.back(); }
+  const R *table_rows() const { return rows_.data(); }
+  std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
+
+  // Numbers that radial() needs as scratch per edge.
+  int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns() : 0; }
+
+  // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
+  // of radial_set() (null if there is one for all): sets table_row, value and derivative of ConvEdges for these edges
+  // (the arrays begin with edge `first`). scratch holds total * scratch_per_edge() numbers, is the same for all edges
+  // and must live as long as the result is used.
+  template <class G>
+  RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
+                       int *table_row, T *fraction, R *bins_per_length) const;
+
+  // Units without a generated kernel for the table at hand.
+  int num_generic_units() const;
+
+  // Whether all units have kernels that write the tangents of rigid edges alone.
+  bool has_rigid_kernels() const;
+
+  // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
+  std::string describe() const;
+
+ private:
+  ConvolutionPlan<T> product_;
+  std::optional<RadialSet> set_;
+  std::unique_ptr<EdgeNetwork<T>> network_;
+  std::vector<int64_t> first_row_;    // per table, and the number of all
+  Buffer<R> rows_;
+};
+
+}    // namespace equi
+
+#endif

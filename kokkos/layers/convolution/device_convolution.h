@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT
+// One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
+// one by one (device_unit.h), each with a generated kernel or with the generic one. DeviceUnits has what does not
+// depend on where the weights come from.
+#ifndef EQUI_DEVICE_CONVOLUTION_H
+#define EQUI_DEVICE_CONVOLUTION_H
+
+#include "kokkos/device_kernels/device_generic_unit.h"
+#include "kokkos/geometry/device_radial_set.h"
+#include "kokkos/kernel_interface/device_unit.h"
+#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <functional>
+#include <vector>
+
+namespace equi {
+
+// The units of a convolution in device memory, and the launches of their kernels. Kernel: DeviceUnitKernel<T> or
+// DeviceEdgeKernel<T>. The plan must live as long.
+template <class Exec, class T, class Kernel>
+class DeviceUnits {
+ public:
+  // find(key): the kernel of a unit, or null for the generic one.
+  using Finder = std::function<const Kernel *(const std::string &key)>;
+  DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin, const Finder &find);
+  int num_generic() const;
+
+  // Numbers of an edge: forms, and what a backward pass leaves of its derivatives (DeviceUnitCall::parts).
+  int forms_width() const { return forms_width_; }
+  int part_size() const { return part_size_; }
+
+  // forms [count][forms_width] of a chunk's edges from y [E][num_y].
+  void make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y, T *forms) const;
+
+  // The kernels of all units. `call` has what does not depend on the unit, and the arrays of all units; the rest
+  // follows from prepare(call, unit, paths, their number, numbers before the input block). out_row: the first row of
+  // paths' outputs.
+  template <UnitPass PASS, class F>
+  void launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows, int64_t out_rows, int64_t out_row,
+              const F &prepare) const;
+
+  // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
+  struct PartOfSum {
+    int part, width, index;
+  };
+  struct Sums {
+    const int *begin;
+    const PartOfSum *sum;
+    const T *parts;
+    int64_t num_edges;
+    KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
+      T total = 0;
+      for (int t = begin[k]; t < begin[k + 1]; t++)
+        total += parts[num_edges * sum[t].part + c * sum[t].width + sum[t].index];
+      return total;
+    }
+  };
+  Sums sums(const T *parts, int64_t num_edges) const {
+    return {sum_begin_.data(), sum_parts_.data(), parts, num_edges};
+  }
+
+  std::size_t bytes() const;
+
+ private:
+  // A unit, or some paths of one without a generated kernel.
+  struct Part {
+    const Kernel *kernel;               // null: the generic one
+    int unit, first_path, num_paths;    // first_path: of the plan
+    int generic_path;                   // first in generic_paths_
+    int part;                           // numbers per edge before its derivatives
+  };
+
+  const ConvolutionPlan<T> &product_;
+  int rows_per_bin_, num_y_ = 1, forms_width_ = 0, part_size_ = 0;
+  std::vector<Part> parts_;
+  std::vector<int> first_form_;    // per unit, in the record of an edge
+  // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
+  DeviceBuffer<Exec, int> form_begin_, form_y_;
+  DeviceBuffer<Exec, Real<T>> form_value_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
+  DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
+  DeviceBuffer<Exec, int> sum_begin_;
+  DeviceBuffer<Exec, PartOfSum> sum_parts_;
+};
+
+// Memory that all convolutions share; it is filled for one chunk at a time.
+template <class Exec, class T>
+struct DeviceConvScratch {
+  DeviceBuffer<Exec, int> table_row;
+  DeviceBuffer<Exec, T> fraction, forms, parts;
+  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
+  std::vector<T> host_fraction;
+  std::vector<Real<T>> host_rows, host_bins;
+  std::vector<int> host_table_row;
+  std::size_t bytes() const {
+    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
+           exact_rows.bytes() + edges.bytes();
+  }
+};
+
+// T: float, double or a Dual of them.
+template <class Exec, class T>
+class DeviceConvolution {
+  using R = Real<T>;
+
+ public:
+  using Scratch = DeviceConvScratch<Exec, T>;
+  using Units = DeviceUnits<Exec, T, DeviceUnitKernel<T>>;
+  using Finder = typename Units::Finder;
+  DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
+                    int num_species, const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
+
+  const ConvolutionOp<T> &host() const { return op_; }
+  int num_generic_units() const { return units_.num_generic(); }
+
+  // Each of the following three needs the chunk prepared: places in the radial table, and forms unless for backward.
+  // distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
+  template <class G>
+  void prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, const T *y,
+               bool with_forms, Scratch &scratch) const;
+
+  // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
+  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
+               Scratch &scratch) const;
+
+  // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance.
+  template <class G>
+  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<const R> out_adj,
+                const T *y, G *y_adj, Scratch &scratch) const;
+
+  // x_adj += adjoints of the chunk's atoms, senders; out_adj: the cotangent of the output with all its rows.
+  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> out_adj,
+                      FeatureRows<R> x_adj, Scratch &scratch) const;
+
+  std::size_t bytes() const;
+  // Bytes that chunks of num_edges edges will add to the scratch.
+  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+    return scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
+           scratch.bins_per_length.growth(num_edges) + scratch.forms.growth(num_edges * units_.forms_width()) +
+           scratch.parts.growth(num_edges * units_.part_size()) +
+           (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
+  }
+
+ private:
+  int rows_per_bin() const { return op_.rows_per_bin(); }
+  int64_t table_rows(const DeviceEdgeChunk &chunk) const {
+    return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows();
+  }
+  // The kernels of all units, after prepare(call, numbers before the input block).
+  template <UnitPass PASS, class F>
+  void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
+              int64_t out_row, const F &prepare) const;
+
+  ConvolutionOp<T> op_;
+  DeviceRadialSet<Exec> radial_set_;
+  Units units_;
+  DeviceBuffer<Exec, R> table_;
+};
+
+}    // namespace equi
+
+#endif

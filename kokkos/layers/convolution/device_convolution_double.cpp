@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The convolution on a device for features in double, and for duals of them.
+#include "kokkos/layers/convolution/device_convolution_impl.h"
+
+namespace equi {
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceConvolution<DeviceExec, double>;
+template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                             const double *, const int *, const double *, bool,
+                                                             Scratch &) const;
+template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                              FeatureRows<const double>, FeatureRows<const double>,
+                                                              const double *, double *, Scratch &) const;
+
+template class DeviceConvolution<DeviceExec, Dual<double>>;
+template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   const Dual<double> *, const int *,
+                                                                   const Dual<double> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                    FeatureRows<const double>,
+                                                                    FeatureRows<const double>, const Dual<double> *,
+                                                                    Dual<double> *, Scratch &) const;
+
+}    // namespace equi

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// The convolution on a device for features in float, and for duals of them.
+#include "kokkos/layers/convolution/device_convolution_impl.h"
+
+namespace equi {
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceConvolution<DeviceExec, float>;
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const float *,
+                                                            const int *, const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                             FeatureRows<const float>, FeatureRows<const float>,
+                                                             const float *, float *, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const double *,
+                                                            const int *, const float *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, float>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                             FeatureRows<const float>, FeatureRows<const float>,
+                                                             const float *, double *, Scratch &) const;
+
+template class DeviceConvolution<DeviceExec, Dual<float>>;
+template void DeviceConvolution<DeviceExec, Dual<float>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                  const Dual<double> *, const int *,
+                                                                  const Dual<float> *, bool, Scratch &) const;
+template void DeviceConvolution<DeviceExec, Dual<float>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                                   FeatureRows<const float>, FeatureRows<const float>,
+                                                                   const Dual<float> *, Dual<double> *,
+                                                                   Scratch &) const;
+
+}    // namespace equi

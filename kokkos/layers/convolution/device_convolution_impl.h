@@ -1,0 +1,345 @@
+// SPDX-License-Identifier: MIT
+// DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
+#include "kokkos/layers/convolution/device_convolution.h"
+
+#include "kokkos/runtime/host_exec.h"
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+template <class T>
+struct FormsKernel {
+  DeviceEdgeChunk chunk;
+  int width, num_y;
+  const int *begin, *y_index;
+  const Real<T> *value;
+  const T *y;
+  T *forms;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t position = chunk.first + n / width;
+    if (!chunk.contains(position)) return;
+    const int64_t e = chunk.edge_at(position);
+    const int k = static_cast<int>(n % width);
+    T sum = 0;
+    for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
+    forms[n] = sum;
+  }
+};
+
+template <class T, class G, class Sums>
+struct AddPartsKernel {
+  DeviceEdgeChunk chunk;
+  int num_y;
+  Sums sums;
+  const Real<T> *bins_per_length;
+  G *y_adj;    // of the chunk's first edge
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t c = n / num_y;
+    if (!chunk.contains(chunk.first + c)) return;
+    const int k = static_cast<int>(n % num_y);
+    const T total = sums(c, k);
+    y_adj[n] += static_cast<G>(k == 0 ? total * bins_per_length[c] : total);
+  }
+};
+
+// f(rows per bin as a type) for the generic kernel.
+template <bool OF_EDGES, class F>
+void with_rows(int rows, const F &f) {
+  if constexpr (OF_EDGES)
+    f(std::integral_constant<int, 1>{});
+  else if (rows == 2)
+    f(std::integral_constant<int, 2>{});
+  else if (rows == 3)
+    f(std::integral_constant<int, 3>{});
+  else if (rows == 4)
+    f(std::integral_constant<int, 4>{});
+  else
+    f(std::integral_constant<int, 6>{});
+}
+
+}    // namespace
+
+// ---- construction
+// ---------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class Kernel>
+DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin,
+                                          const Finder &find)
+    : product_(product), rows_per_bin_(rows_per_bin) {
+  using R = Real<T>;
+  using Body = GenericBody<T>;
+  const ConvPlan<T> &plan = product.plan();
+  num_y_ = plan.num_y;
+  std::vector<int> form_begin{0}, form_y;
+  std::vector<R> form_value;
+  std::vector<typename Body::Path> generic_paths;
+  std::vector<typename Body::Entry> entries;
+  std::vector<typename Body::Coupling> couplings;
+  std::vector<std::vector<PartOfSum>> sums(num_y_);
+  int lmax = 0;
+  for (int n = 0; n < plan.num_units; n++) {
+    const ConvUnit<T> &unit = plan.units[n];
+    const UnitSchedule &schedule = product.schedules()[n];
+    first_form_.push_back(forms_width_);
+    for (const LinearForm &form : schedule.forms) {
+      for (const auto &t : form.terms) {
+        form_y.push_back(t.index);
+        form_value.push_back(static_cast<R>(t.coefficient));
+      }
+      form_begin.push_back(static_cast<int>(form_y.size()));
+    }
+    forms_width_ += (unit.num_forms + 3) / 4 * 4;    // loads of four numbers
+    form_begin.resize(forms_width_ + 1, static_cast<int>(form_y.size()));
+
+    const std::string key = schedule.shape.key();
+    const Kernel *kernel = key.empty() ? nullptr : find(key);
+    if (kernel && !kernel->launcher(UNIT_FORWARD, rows_per_bin)) kernel = nullptr;
+    const int most = kernel ? unit.num_paths : MAX_CALL_PATHS;
+    const int chunks = (unit.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+    // What one group leaves: the derivatives by these harmonics, chunk after chunk.
+    const auto add_group = [&](int num_sums, const std::function<int(int)> &harmonic) {
+      for (int chunk = 0; chunk < chunks; chunk++, part_size_ += num_sums)
+        for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
+    };
+    for (int first = 0; first < unit.num_paths; first += most) {
+      const int num_paths = std::min(most, unit.num_paths - first);
+      parts_.push_back(
+          {kernel, n, unit.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
+      if (kernel) {
+        const int *harmonic = kernel->sums;
+        for (int g = 0; g < kernel->num_groups; harmonic += kernel->num_sums[g++])
+          add_group(kernel->num_sums[g], [&](int k) { return harmonic[k]; });
+        continue;
+      }
+      int first_sum = 0;
+      for (int q = first; q < first + num_paths; q++) {
+        const PathSchedule &path = schedule.paths[q];
+        lmax = std::max({lmax, unit.l1, path.l2, path.l3});
+        typename Body::Path p{
+            path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
+            0,       first_sum};
+        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<R>(e.sign)});
+        for (const auto &e : path.d_entries)
+          for (const auto &t : path.d[e.d].terms)
+            couplings.push_back({e.m1, e.m2, t.index, static_cast<R>(e.sign * t.coefficient)});
+        p.num_entries = static_cast<int>(entries.size()) - p.first_entry;
+        p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
+        generic_paths.push_back(p);
+        first_sum += p.num_sums();
+        add_group(p.num_sums(), [&](int k) { return k == 0 ? 0 : path.l2 * path.l2 + k - 1; });
+      }
+    }
+  }
+  if (lmax > LMAX_ANY)
+    throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax) +
+                                "; the device evaluation has orders up to " + std::to_string(LMAX_ANY));
+  std::vector<int> sum_begin{0};
+  std::vector<PartOfSum> sum_parts;
+  for (const auto &s : sums) {
+    sum_parts.insert(sum_parts.end(), s.begin(), s.end());
+    sum_begin.push_back(static_cast<int>(sum_parts.size()));
+  }
+  assign(exec, form_begin_, form_begin);
+  assign(exec, form_y_, form_y);
+  assign(exec, form_value_, form_value);
+  assign(exec, generic_paths_, generic_paths);
+  assign(exec, entries_, entries);
+  assign(exec, couplings_, couplings);
+  assign(exec, sum_begin_, sum_begin);
+  assign(exec, sum_parts_, sum_parts);
+}
+
+template <class Exec, class T>
+DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
+                                              const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options, const Finder &find)
+    : op_(convolution, in, out, num_species, options),
+      radial_set_(exec, op_.radial_set()),
+      units_(exec, op_.product(), op_.rows_per_bin(), find) {
+  if (op_.exact()) return;
+  const int64_t size = op_.num_rows() * op_.columns();
+  copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
+}
+
+template <class Exec, class T, class Kernel>
+int DeviceUnits<Exec, T, Kernel>::num_generic() const {
+  std::vector<bool> is_generic(product_.plan().num_units, false);
+  for (const Part &p : parts_) is_generic[p.unit] = !p.kernel;
+  return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
+}
+
+// ---- one chunk
+// ------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class Kernel>
+void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y,
+                                              T *forms) const {
+  if (forms_width_ == 0) return;
+  Kokkos::parallel_for(
+      "equi:forms", DeviceRange<Exec>(exec, 0, chunk.count * forms_width_),
+      FormsKernel<T>{chunk, forms_width_, num_y_, form_begin_.data(), form_y_.data(), form_value_.data(), y, forms});
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                         const int *pair, const T *y, bool with_forms, Scratch &scratch) const {
+  const int64_t n = chunk.count;
+  int *table_row = scratch.table_row.reserve(n);
+  T *fraction = scratch.fraction.reserve(n);
+  R *bins_per_length = scratch.bins_per_length.reserve(n);
+  if (!op_.exact()) {
+    const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
+    const int rows = rows_per_bin();
+    Kokkos::parallel_for(
+        "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          if (!chunk.contains(chunk.first + c)) return;
+          const int64_t e = chunk.edge_at(chunk.first + c);
+          const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
+          const R per_length = static_cast<R>(1.0 / place.spacing);
+          table_row[c] = place.bin * rows;
+          fraction[c] =
+              make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
+          bins_per_length[c] = per_length;
+        });
+  } else if (n > 0) {
+    radial_set_.fetch(exec, chunk, distance, pair, scratch.edges);
+    const int64_t per_edge = op_.scratch_per_edge();
+    scratch.host_rows.resize(n * per_edge);
+    scratch.host_fraction.resize(n);
+    scratch.host_bins.resize(n);
+    scratch.host_table_row.resize(n);
+    constexpr int64_t BLOCK = 64;
+    parallel_with_faults("equi:radial_exact", Kokkos::RangePolicy<HostExec>(0, (n + BLOCK - 1) / BLOCK),
+                         [&](int64_t block) {
+                           const int64_t c = block * BLOCK, count = std::min(BLOCK, n - c);
+                           op_.radial(scratch.edges.distance.data() + c, scratch.edges.function.data() + c, count, c, n,
+                                      scratch.host_rows.data(), scratch.host_table_row.data() + c,
+                                      scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
+                         });
+    copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
+    copy_to_device(exec, fraction, scratch.host_fraction.data(), n);
+    copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
+    copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
+  }
+  if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
+}
+
+template <class Exec, class T, class Kernel>
+template <UnitPass PASS, class F>
+void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows,
+                                          int64_t out_rows, int64_t out_row, const F &prepare) const {
+  const ConvPlan<T> &plan = product_.plan();
+  for (const Part &part : parts_) {
+    const ConvUnit<T> &unit = plan.units[part.unit];
+    DeviceUnitCall<T> u = call;
+    u.channels = unit.channels;
+    u.forms = call.forms + first_form_[part.unit];
+    u.forms_width = forms_width_;
+    u.num_y = num_y_;
+    u.x_width = unit.in_width;
+    u.x_stride = PLANES<T> * unit.in_channels;
+    for (int q = 0; q < part.num_paths; q++) {
+      const ConvPath<T> &p = plan.paths[part.first_path + q];
+      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
+                   PLANES<T> * p.out_channels};
+    }
+    u.outputs = unit.outputs;
+    u.add = !plan.paths[part.first_path].begins_output;
+    u.parts = call.parts + call.num_edges * part.part;
+    prepare(u, unit, plan.paths + part.first_path, part.num_paths, x_rows * unit.in_group + unit.in_channel);
+    if (part.kernel) {
+      part.kernel->launcher(PASS, rows_per_bin_)(exec, u);
+      continue;
+    }
+    const GenericBody<T> body{unit.l1,         unit.row,
+                              part.num_paths,  generic_paths_.data() + part.generic_path,
+                              entries_.data(), couplings_.data()};
+    with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
+      constexpr int ROWS = decltype(rows)::value;
+      if constexpr (!Kernel::OF_EDGES)
+        if (unit.is_uvw()) return launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
+      launch_unit<PASS, ROWS>(exec, body, u);
+    });
+  }
+}
+
+template <class Exec, class T>
+template <UnitPass PASS, class F>
+void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
+                                        int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+  const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
+  DeviceUnitCall<T> call{};
+  call.num_atoms = chunk.num_atoms;
+  call.begin = chunk.begin;
+  call.first = chunk.first;
+  call.num_edges = chunk.count;
+  call.other_row = chunk.other_row + chunk.first;
+  call.table_row = scratch.table_row.data();
+  call.fraction = scratch.fraction.data();
+  call.forms = scratch.forms.data();
+  call.parts = scratch.parts.data();
+  units_.template launch<PASS>(
+      exec, call, x_rows, out_rows, out_row,
+      [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *, int, int64_t block) {
+        u.table = table + table_rows(chunk) * unit.first_column;
+        u.slab = table_rows(chunk) * unit.row;
+        prepare(u, block);
+      });
+}
+
+template <class Exec, class T>
+void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                         FeatureRows<R> out, Scratch &scratch) const {
+  launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
+    u.x = x.data + block;
+    u.out = out.data;
+  });
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
+  if (chunk.count == 0) return;
+  const int num_y = op_.plan().num_y;
+  T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
+  launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
+                        [&](DeviceUnitCall<T> &u, int64_t block) {
+                          u.x = x.data + block;
+                          u.out_adj = out_adj.data;
+                          u.y = y + chunk.first * num_y;
+                        });
+  Kokkos::parallel_for(
+      "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
+      AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
+                                                 scratch.bins_per_length.data(), y_adj + chunk.first * num_y});
+}
+
+template <class Exec, class T>
+void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk,
+                                                FeatureRows<const R> out_adj, FeatureRows<R> x_adj,
+                                                Scratch &scratch) const {
+  // Rows of out_adj are those of receivers, told by the edges.
+  launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {
+    u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+    u.out_adj = out_adj.data;
+  });
+}
+
+template <class Exec, class T, class Kernel>
+std::size_t DeviceUnits<Exec, T, Kernel>::bytes() const {
+  return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
+         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
+}
+
+template <class Exec, class T>
+std::size_t DeviceConvolution<Exec, T>::bytes() const {
+  return units_.bytes() + radial_set_.bytes() + table_.bytes();
+}
+
+}    // namespace equi

@@ -1,0 +1,334 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/convolution/edge_network.h"
+
+#include "kokkos/runtime/dense.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// A function of the distance at d[0], its next derivative `stride` further.
+template <class T>
+T along_direction(const double *d, int stride, double distance_tangent) {
+  if constexpr (IS_DUAL<T>)
+    return T(Dual<double>(d[0], d[stride] * distance_tangent));
+  else
+    return (void)stride, (void)distance_tangent, static_cast<T>(d[0]);
+}
+
+}    // namespace
+
+template <class T>
+void EdgeNetwork<T>::Product::forward(int64_t count, const R *in, R *out) const {
+  gemm(false, PLANES<T> * count, cols, rows, in, weight.data(), R(0), out);
+}
+
+template <class T>
+void EdgeNetwork<T>::Product::backward(int64_t count, const R *out_adj, R *in_adj) const {
+  gemm(false, PLANES<T> * count, rows, cols, out_adj, transposed.data(), R(0), in_adj);
+}
+
+template <class T>
+typename EdgeNetwork<T>::Product EdgeNetwork<T>::make_product(const Matrix &m) const {
+  Product p{m.rows, m.cols, AlignedVector<R>(m.data.size()), AlignedVector<R>(m.data.size())};
+  for (int i = 0; i < m.rows; i++)
+    for (int j = 0; j < m.cols; j++)
+      p.weight[static_cast<size_t>(i) * m.cols + j] = p.transposed[static_cast<size_t>(j) * m.rows + i] =
+          static_cast<R>(m(i, j));
+  return p;
+}
+
+template <class T>
+EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
+                            const std::vector<EdgeColumn> &columns, int64_t row)
+    : in_(in),
+      num_species_(num_species),
+      num_basis_(function.basis.size()),
+      num_inputs_(num_basis_),
+      activation_(function.network.activation),
+      activation_scale_(static_cast<R>(function.network.activation_scale)),
+      times_cutoff_(function.times_cutoff) {
+  if (function.basis.depends_on_pair())
+    for (int i = 0; i < num_species; i++)
+      for (int j = 0; j < num_species; j++) bases_.push_back(function.basis.for_pair(i, j));
+  else
+    bases_.push_back(function.basis);
+
+  const auto add_part = [&](AtomInputs &part, const Matrix &rows, int block) {
+    part.first = num_inputs_;
+    part.rows.assign(rows.data.begin(), rows.data.end());
+    part.size = rows.cols;
+    if (block >= 0) {
+      part.size = in.block(block).mul;
+      part.group = in.block(block).group;
+      part.channel = in.block(block).channel;
+    }
+    num_inputs_ += part.size;
+  };
+  add_part(sender_, function.sender, function.sender_block);
+  add_part(receiver_, function.receiver, function.receiver_block);
+
+  const auto take = [&](int64_t width) {
+    const int64_t before = scratch_row_;
+    scratch_row_ += width;
+    return before;
+  };
+  inputs_ = take(num_inputs_);
+  slopes_ = take(num_basis_);
+  cutoff_ = take(times_cutoff_ ? 2 : 0);
+  const Network &network = function.network;
+  int widest = num_inputs_;
+  for (size_t k = 0; k + 1 < network.weights.size(); k++) {
+    Hidden layer{make_product(network.weights[k]), {}, {}, {}, R(0), 0, 0, 0, 0};
+    const int width = layer.product.cols;
+    if (k < network.biases.size()) layer.bias.assign(network.biases[k].begin(), network.biases[k].end());
+    layer.z = take(width);
+    layer.h = take(width);
+    if (k < network.norms.size() && !network.norms[k].weight.empty()) {
+      const LayerNorm &norm = network.norms[k];
+      layer.norm_weight.assign(norm.weight.begin(), norm.weight.end());
+      layer.norm_bias.assign(norm.bias.begin(), norm.bias.end());
+      layer.epsilon = static_cast<R>(norm.epsilon);
+      layer.normalized = take(width);
+      layer.factor = take(1);
+    }
+    widest = std::max(widest, width);
+    hidden_.push_back(std::move(layer));
+  }
+
+  const Matrix &last = network.weights.back();
+  const std::vector<double> bias =
+      network.biases.size() < network.weights.size() ? std::vector<double>() : network.biases.back();
+  has_last_bias_ = !bias.empty();
+  last_width_ = last.rows + has_last_bias_;
+  last_ = take(times_cutoff_ || has_last_bias_ ? last_width_ : 0);
+  for (int64_t &a : adjoint_) a = take(std::max(widest, last_width_));
+  Matrix m{last_width_, static_cast<int>(row), std::vector<double>(last_width_ * row)};
+  for (size_t c = 0; c < columns.size(); c++)
+    for (int i = 0; i < last_width_; i++)
+      m.data[i * row + columns[c].column] = columns[c].scale * (i < last.rows ? last(i, static_cast<int>(c)) : bias[c]);
+  weights_ = make_product(m);
+}
+
+template <class T>
+void EdgeNetwork<T>::add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows,
+                                FeatureRows<const R> x, R *inputs) const {
+  if (part.size == 0) return;
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int64_t e = 0; e < count; e++) {
+      R *to = inputs + (plane * count + e) * num_inputs_ + part.first;
+      const R *from = part.rows.data() + static_cast<int64_t>(species[e]) * part.size;
+      if (part.group >= 0) {
+        const FeatureGroup &group = in_.group(part.group);
+        from = x.group(group) + static_cast<int64_t>(rows[e]) * group.width() + plane * group.channels + part.channel;
+      } else if (plane > 0) {    // rows of species are constants
+        std::fill_n(to, part.size, R(0));
+        continue;
+      }
+      std::copy_n(from, part.size, to);
+    }
+}
+
+template <class T>
+void EdgeNetwork<T>::add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
+                                  FeatureRows<R> x_adj) const {
+  if (part.group < 0 || !x_adj.data) return;
+  const FeatureGroup &group = in_.group(part.group);
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int64_t e = 0; e < count; e++) {
+      const R *from = inputs_adj + (plane * count + e) * num_inputs_ + part.first;
+      R *to =
+          x_adj.group(group) + static_cast<int64_t>(rows[e]) * group.width() + plane * group.channels + part.channel;
+      for (int u = 0; u < part.size; u++) to[u] += from[u];
+    }
+}
+
+template <class T>
+void EdgeNetwork<T>::normalize(const Hidden &layer, int64_t count, R *scratch) const {
+  using std::sqrt;
+  const int n = layer.product.cols;
+  Pointer<T> z = numbers(place(scratch, count, layer.z), count, n),
+             normalized = numbers(place(scratch, count, layer.normalized), count, n);
+  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
+  for (int64_t e = 0; e < count; e++, z += n, normalized += n) {
+    T mean = T(0), variance = T(0);
+    for (int j = 0; j < n; j++) mean += z[j];
+    mean = mean / T(n);
+    for (int j = 0; j < n; j++) variance += (z[j] - mean) * (z[j] - mean);
+    const T factor = T(1) / sqrt(variance / T(n) + T(layer.epsilon));
+    put(factors, e, factor);
+    for (int j = 0; j < n; j++) {
+      const T component = factor * (z[j] - mean);
+      put(normalized, j, component);
+      put(z, j, layer.norm_weight[j] * component + T(layer.norm_bias[j]));
+    }
+  }
+}
+
+// With n = factor (z - mean) and a the adjoint of n: z_adj = factor (a - mean(a) - n mean(a n)).
+template <class T>
+void EdgeNetwork<T>::normalize_backward(const Hidden &layer, int64_t count, R *scratch, R *adjoint) const {
+  const int n = layer.product.cols;
+  Pointer<T> a = numbers(adjoint, count, n), normalized = numbers(place(scratch, count, layer.normalized), count, n);
+  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
+  for (int64_t e = 0; e < count; e++, a += n, normalized += n) {
+    T mean = T(0), along = T(0);
+    for (int j = 0; j < n; j++) {
+      const T aj = layer.norm_weight[j] * a[j];
+      put(a, j, aj);
+      mean += aj;
+      along += aj * normalized[j];
+    }
+    mean = mean / T(n);
+    along = along / T(n);
+    const T factor = factors[e];
+    for (int j = 0; j < n; j++) put(a, j, factor * (a[j] - mean - normalized[j] * along));
+  }
+}
+
+template <class T>
+GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, R *z, R *h) const {
+  const int width = layer.product.cols;
+  GateCall<T> call{};
+  call.activation = activation_;
+  call.scale = activation_scale_;
+  call.mul = width;
+  call.dim = 1;
+  call.rows = count;
+  call.z = numbers(z, count, width);
+  call.x = numbers(h, count, width);
+  call.z_width = call.x_width = width;
+  return call;
+}
+
+template <class T>
+template <class G>
+void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+                             R *weights) const {
+  const int64_t count = edges.count;
+  double *of_basis = reinterpret_cast<double *>(scratch), of_cutoff[3];
+  scratch += basis_size();
+  R *inputs = place(scratch, count, inputs_);
+  Pointer<T> basis = numbers(inputs, count, num_inputs_),
+             slopes = numbers(place(scratch, count, slopes_), count, num_basis_),
+             cutoff = numbers(place(scratch, count, cutoff_), count, 2);
+  for (int64_t e = 0; e < count; e++, basis += num_inputs_, slopes += num_basis_) {
+    const int pair = bases_.size() == 1 ? 0 : edges.receiver_species[e] * num_species_ + edges.sender_species[e];
+    const double r = value_of(edges.distance[e]), along = tangent_of(edges.distance[e]);
+    bases_[pair].derivatives(r, PLANES<T>, -1, of_basis);
+    for (int n = 0; n < num_basis_; n++) {
+      put(basis, n, along_direction<T>(of_basis + n, num_basis_, along));
+      put(slopes, n, along_direction<T>(of_basis + num_basis_ + n, num_basis_, along));
+    }
+    if (!times_cutoff_) continue;
+    bases_[pair].cutoff_function(r, PLANES<T>, -1, of_cutoff);
+    for (int k = 0; k < 2; k++) put(cutoff, 2 * e + k, along_direction<T>(of_cutoff + k, 1, along));
+  }
+  add_inputs(sender_, count, edges.sender_species, edges.sender_row, edges.x, inputs);
+  add_inputs(receiver_, count, edges.receiver_species, edges.receiver_row, edges.x, inputs);
+
+  R *h = inputs;
+  int width = num_inputs_;
+  for (const Hidden &layer : hidden_) {
+    R *z = place(scratch, count, layer.z);
+    layer.product.forward(count, h, z);
+    width = layer.product.cols;
+    if (!layer.bias.empty())    // of the values
+      for (int64_t e = 0; e < count; e++)
+        for (int j = 0; j < width; j++) z[e * width + j] += layer.bias[j];
+    if (!layer.norm_weight.empty()) normalize(layer, count, scratch);
+    h = place(scratch, count, layer.h);
+    kernels.gate_forward(activation_call(layer, count, z, h));
+  }
+
+  if (times_cutoff_ || has_last_bias_) {
+    R *last = place(scratch, count, last_);
+    Pointer<T> from = numbers(h, count, width), to = numbers(last, count, last_width_);
+    for (int64_t e = 0; e < count; e++, from += width, to += last_width_) {
+      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
+      for (int j = 0; j < width; j++) put(to, j, factor * from[j]);
+      if (has_last_bias_) put(to, width, factor);
+    }
+    h = last;
+  }
+  weights_.forward(count, h, weights);
+}
+
+template <class T>
+template <class G>
+void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
+                              const R *weights_adj, const NetworkAdjoints<T> &adjoints) const {
+  const int64_t count = edges.count;
+  scratch += basis_size();
+  R *adjoint = place(scratch, count, adjoint_[0]), *before = place(scratch, count, adjoint_[1]);
+  weights_.backward(count, weights_adj, adjoint);
+
+  if (times_cutoff_ || has_last_bias_) {
+    const int width = last_width_ - has_last_bias_;
+    const Pointer<T> cutoff = numbers(place(scratch, count, cutoff_), count, 2);
+    Pointer<T> h = numbers(place(scratch, count, hidden_.empty() ? inputs_ : hidden_.back().h), count, width),
+               from = numbers(adjoint, count, last_width_), to = numbers(before, count, width);
+    for (int64_t e = 0; e < count; e++, h += width, from += last_width_, to += width) {
+      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
+      T sum = has_last_bias_ ? T(from[width]) : T(0);
+      for (int j = 0; j < width; j++) {
+        const T of_last = from[j];
+        sum += h[j] * of_last;
+        put(to, j, factor * of_last);
+      }
+      if (times_cutoff_ && adjoints.distance) adjoints.distance[e * adjoints.stride] += sum * cutoff[2 * e + 1];
+    }
+    std::swap(adjoint, before);
+  }
+  for (auto layer = hidden_.rbegin(); layer != hidden_.rend(); ++layer) {
+    // z is replaced by its adjoint.
+    R *z = place(scratch, count, layer->z);
+    kernels.gate_backward(activation_call(*layer, count, z, adjoint));
+    if (!layer->norm_weight.empty()) normalize_backward(*layer, count, scratch, z);
+    layer->product.backward(count, z, before);
+    std::swap(adjoint, before);
+  }
+
+  if (adjoints.distance) {
+    Pointer<T> of_inputs = numbers(adjoint, count, num_inputs_),
+               slopes = numbers(place(scratch, count, slopes_), count, num_basis_);
+    for (int64_t e = 0; e < count; e++, of_inputs += num_inputs_, slopes += num_basis_) {
+      T sum = T(0);
+      for (int n = 0; n < num_basis_; n++) sum += of_inputs[n] * slopes[n];
+      adjoints.distance[e * adjoints.stride] += sum;
+    }
+  }
+  add_adjoints(sender_, count, adjoint, adjoints.sender_row, adjoints.sender);
+  add_adjoints(receiver_, count, adjoint, adjoints.receiver_row, adjoints.receiver);
+}
+
+template <class T>
+std::size_t EdgeNetwork<T>::bytes() const {
+  std::size_t numbers = 0;
+  for (const Hidden &layer : hidden_) numbers += 2 * layer.product.weight.size();
+  numbers += 2 * weights_.weight.size();
+  return numbers * sizeof(R);
+}
+
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template void EdgeNetwork<T>::forward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *, Real<T> *) \
+      const;                                                                                                         \
+  template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *,           \
+                                            const Real<T> *, const NetworkAdjoints<T> &) const;
+
+template class EdgeNetwork<float>;
+template class EdgeNetwork<double>;
+template class EdgeNetwork<Dual<float>>;
+template class EdgeNetwork<Dual<double>>;
+EQUI_INSTANTIATE(float, float)
+EQUI_INSTANTIATE(float, double)
+EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
+
+}    // namespace equi

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// The radial weights of a convolution whose network reads features of the edge's atoms. No table holds such weights:
+// the network is evaluated for a run of edges at a time, by products of matrices, and backward from the adjoints of the
+// weights. Of duals the same with tangents: the second derivatives along a direction.
+#ifndef EQUI_EDGE_NETWORK_H
+#define EQUI_EDGE_NETWORK_H
+
+#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/runtime/buffer.h"
+#include "src/model/radial_function.h"
+
+#include <vector>
+
+namespace equi {
+
+// What the network reads of edges [0, count). Rows are those of x, the input of the convolution.
+template <class T, class G>
+struct NetworkEdges {
+  int64_t count;
+  const G *distance;
+  const int *receiver_species, *sender_species;
+  const int *receiver_row, *sender_row;
+  FeatureRows<const Real<T>> x;
+};
+
+// Where the adjoints of what the network reads go; all are added to. Null: not wanted.
+template <class T>
+struct NetworkAdjoints {
+  T *distance;    // number e * stride
+  int stride;
+  FeatureRows<Real<T>> receiver, sender;    // adjoints of x
+  const int *receiver_row, *sender_row;
+};
+
+// Weights and arrays of the scratch lie in planes [PLANES<T>][edge], which the products of matrices take as one matrix.
+template <class T>
+class EdgeNetwork {
+  using R = Real<T>;
+
+ public:
+  // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers.
+  EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
+              const std::vector<EdgeColumn> &columns, int64_t row);
+
+  bool reads_receiver() const { return receiver_.group >= 0; }
+  bool reads_sender() const { return sender_.group >= 0; }
+
+  // Numbers of scratch for so many edges, and of their weights.
+  int64_t scratch_size(int64_t count) const { return basis_size() + PLANES<T> * count * scratch_row_; }
+  int64_t weights_size(int64_t count) const { return PLANES<T> * count * weights_.cols; }
+
+  // Writes the weights of edge e into row e of each plane. scratch is aligned to a float64.
+  template <class G>
+  void forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, R *weights) const;
+
+  // From the adjoints of the weights, which lie like them. scratch: as forward left it for the same edges, and used up.
+  template <class G>
+  void backward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch, const R *weights_adj,
+                const NetworkAdjoints<T> &adjoints) const;
+
+  std::size_t bytes() const;
+
+ private:
+  // A product of matrices, out = in weight, for each edge and plane.
+  struct Product {
+    int rows, cols;
+    AlignedVector<R> weight, transposed;
+    void forward(int64_t count, const R *in, R *out) const;
+    void backward(int64_t count, const R *out_adj, R *in_adj) const;
+  };
+  struct Hidden {
+    Product product;
+    std::vector<R> bias;                      // empty or [cols]
+    std::vector<R> norm_weight, norm_bias;    // empty or [cols]
+    R epsilon;
+    // Numbers per edge before these arrays in the scratch: before and after the activation; normalised components and
+    // the factor that made them.
+    int64_t z, h, normalized, factor;
+  };
+  // The part of the inputs that comes from one atom.
+  struct AtomInputs {
+    int first = 0, size = 0;        // columns of the inputs
+    std::vector<R> rows;            // [species][size], or
+    int group = -1, channel = 0;    // the channels of a block
+  };
+
+  Product make_product(const Matrix &m) const;
+  // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
+  int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
+  // Where the array of the scratch begins that has so many numbers per edge before it, and the numbers of an array with
+  // rows of `width`.
+  static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
+  static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
+  void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const R> x,
+                  R *inputs) const;
+  void add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
+                    FeatureRows<R> x_adj) const;
+  void normalize(const Hidden &layer, int64_t count, R *scratch) const;
+  void normalize_backward(const Hidden &layer, int64_t count, R *scratch, R *adjoint) const;
+  GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
+
+  FeatureLayout in_;
+  int num_species_;
+  std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
+  int num_basis_, num_inputs_;
+  AtomInputs receiver_, sender_;
+  std::vector<Hidden> hidden_;
+  Activation activation_;
+  R activation_scale_;
+  bool times_cutoff_, has_last_bias_;
+  Product weights_;
+  int last_width_;    // inputs of the last product; a bias is one of them, which is 1
+  // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
+  // function and its derivative, inputs of the last product, and two for adjoints.
+  int64_t inputs_, slopes_, cutoff_, last_, adjoint_[2], scratch_row_ = 0;
+};
+
+}    // namespace equi
+
+#endif

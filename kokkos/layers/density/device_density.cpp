@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/density/device_density.h"
+
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// The numbers of one group of a feature, row by row.
+template <class T>
+struct GroupNumbers {
+  int channels, per_row;    // numbers of T per row
+
+  explicit GroupNumbers(const FeatureGroup &group)
+      : channels(group.channels), per_row(group.irrep.dim() * group.channels) {}
+  // Where number c of row a is.
+  KOKKOS_FORCEINLINE_FUNCTION int64_t place(int64_t a, int c) const {
+    return PLANES<T> * (a * per_row + c / channels * channels) + c % channels;
+  }
+};
+
+// dot[a] (+)= x . g over the numbers of one group; one team of lanes per atom.
+template <class Exec, class T>
+struct RowProducts {
+  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using D = DoubleOf<T>;
+  GroupNumbers<T> numbers;
+  Pointer<const T> x, g;
+  bool add;
+  D *dot;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    constexpr int LANES = DeviceTraits<Exec>::LANES;
+    const int64_t a = team.league_rank();
+    D sum[1] = {0};
+    for (int c = team.team_rank(); c < numbers.per_row; c += LANES)
+      sum[0] += static_cast<D>(x[numbers.place(a, c)] * g[numbers.place(a, c)]);
+    store_lane_sums<LANES>(sum, team.team_rank(), dot + a, add);
+  }
+};
+
+// to = from / norm
+template <class T, class Exec>
+void normalize(const Exec &exec, int num_atoms, const FeatureGroup &group, Pointer<const T> from,
+               const DoubleOf<T> *norm, Pointer<T> to, const char *label) {
+  const GroupNumbers<T> numbers(group);
+  Kokkos::parallel_for(
+      label, DeviceRange<Exec>(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t a = k / numbers.per_row, at = numbers.place(a, static_cast<int>(k % numbers.per_row));
+        put(to, at, static_cast<T>(DoubleOf<T>(1.0) / norm[a]) * from[at]);
+      });
+}
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceDensity<Exec, T>::DeviceDensity(const Exec &exec, DensityOp<T> op)
+    : op_(std::move(op)), radial_set_(exec, op_.radial_set()) {
+  if (op_.radial_set().exact()) return;
+  std::vector<double> powers;
+  for (int k = 0; k < op_.radial_set().num_functions(); k++)
+    powers.insert(powers.end(), op_.powers(k).begin(), op_.powers(k).end());
+  assign(exec, powers_, powers);
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                      const int *pair) {
+  const int64_t n = chunk.count, first = chunk.first;
+  D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
+  if (!op_.radial_set().exact()) {
+    const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
+    const double *powers = powers_.data();
+    const int num_coefficients = op_.radial_set().num_coefficients();
+    Kokkos::parallel_for(
+        "equi:density", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          if (!chunk.contains(first + c)) return;
+          const D r = static_cast<D>(distance[first + c]);
+          const auto place = find.place(value_of(r), pair[first + c]);
+          const double *row = powers + static_cast<int64_t>(place.bin) * num_coefficients;
+          const D fraction = make_number<D>(place.fraction, tangent_of(r) / place.spacing);
+          D v = row[num_coefficients - 1], d = 0;
+          for (int k = num_coefficients - 2; k >= 0; k--) {
+            d = d * fraction + v;
+            v = v * fraction + row[k];
+          }
+          value[c] = v;
+          derivative[c] = d / place.spacing;
+        });
+  } else if (n > 0) {
+    radial_set_.fetch(exec, chunk, distance, pair, edges_);
+    host_value_.resize(n);
+    host_derivative_.resize(n);
+    for (int64_t c = 0; c < n; c++)
+      op_.evaluate(edges_.function[c], edges_.distance[c], &host_value_[c], &host_derivative_[c]);
+    copy_to_device(exec, value, host_value_.data(), n);
+    copy_to_device(exec, derivative, host_derivative_.data(), n);
+  }
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceDensity<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+                                     FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
+  evaluate(exec, chunk, distance, pair);
+  const D *value = value_.data();
+  const double offset = op_.offset(), factor = op_.factor();
+  const int64_t *begin = chunk.begin;
+  const int64_t first = chunk.first;
+  Kokkos::parallel_for(
+      "equi:density_norm", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+        D sum = 0;
+        for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
+        norm[a] = offset + factor * sum;
+      });
+  for (int g = 0; g < op_.layout().num_groups(); g++) {
+    const FeatureGroup &group = op_.layout().group(g);
+    normalize<T>(exec, chunk.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
+                 make_pointer<T>(y.group(group), group.channels), "equi:normalize");
+  }
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                      const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
+                                      G *distance_adj, int stride) {
+  evaluate(exec, chunk, distance, pair);
+  D *dot = dot_.reserve(chunk.num_atoms);
+  if (op_.layout().num_groups() == 0) device_zero(exec, dot, chunk.num_atoms);
+  for (int g = 0; g < op_.layout().num_groups(); g++) {
+    const FeatureGroup &group = op_.layout().group(g);
+    const auto to = make_pointer<T>(x.group(group), group.channels);
+    const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
+    Kokkos::parallel_for("equi:row_products", DeviceTeams<Exec>(exec, chunk.num_atoms, DeviceTraits<Exec>::LANES, 1),
+                         RowProducts<Exec, T>{GroupNumbers<T>(group), to, from, g > 0, dot});
+    normalize<T>(exec, chunk.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
+  }
+  const D *derivative = derivative_.data();
+  const double factor = op_.factor();
+  const int64_t *begin = chunk.begin;
+  const int64_t first = chunk.first;
+  Kokkos::parallel_for(
+      "equi:density_adjoint", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+        const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
+        for (int64_t e = begin[a]; e < begin[a + 1]; e++)
+          distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
+      });
+}
+
+template <class Exec, class T>
+std::size_t DeviceDensity<Exec, T>::bytes() const {
+  return radial_set_.bytes() + powers_.bytes() + value_.bytes() + derivative_.bytes() + dot_.bytes() + edges_.bytes();
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+#define EQUI_INSTANTIATE(T, G)                                                                                    \
+  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,  \
+                                                         const int *, FeatureRows<const Real<T>>,                 \
+                                                         FeatureRows<Real<T>>, DoubleOf<T> *);                    \
+  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, \
+                                                          const int *, FeatureRows<Real<T>>,                      \
+                                                          FeatureRows<const Real<T>>, const DoubleOf<T> *, G *, int);
+
+template class DeviceDensity<DeviceExec, float>;
+template class DeviceDensity<DeviceExec, double>;
+template class DeviceDensity<DeviceExec, Dual<float>>;
+template class DeviceDensity<DeviceExec, Dual<double>>;
+EQUI_INSTANTIATE(float, float)
+EQUI_INSTANTIATE(float, double)
+EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
+
+}    // namespace equi

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: MIT
+// Pair repulsion (pair_repulsion.h) on a device.
+#ifndef EQUI_DEVICE_REPULSION_H
+#define EQUI_DEVICE_REPULSION_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "src/model/pair_repulsion.h"
+
+namespace equi {
+
+template <class Exec>
+class DeviceRepulsion {
+ public:
+  DeviceRepulsion(const Exec &exec, const PairRepulsion &repulsion);
+
+  // Of all receivers: energy[i] += factor times its pairs' energies, factor = scale[species of i] or 1 where scale is
+  // null; the derivative by the distance of edge e is added to distance_adj[e * stride].
+  template <class G>
+  void add(const Exec &exec, int num_receivers, const int64_t *begin, const G *distance, const int *pair,
+           int num_species, const double *scale, DoubleOf<G> *energy, G *distance_adj, int stride) const;
+  std::size_t bytes() const { return data_.bytes(); }
+
+ private:
+  int num_pairs_, num_terms_;
+  double p_;
+  DeviceBuffer<Exec, double> data_;    // prefactors, lengths and cutoffs of all pairs; coefficients; exponents
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT
+// What the device kernels need to know of an execution space, and memory on it.
+//
+// The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
+// lane. A GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
+#ifndef EQUI_DEVICE_EXEC_H
+#define EQUI_DEVICE_EXEC_H
+
+#include "kokkos/runtime/unwritten_memory.h"
+#include "src/numbers/dual.h"
+
+#include <Kokkos_Core.hpp>
+
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#include "kokkos/runtime/device_lanes_cuda.h"
+#elif defined(KOKKOS_ENABLE_HIP)
+#include "kokkos/runtime/device_lanes_hip.h"
+#endif
+
+// Before loops over arrays that a GPU must keep in registers.
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+#define EQUI_UNROLL _Pragma("unroll")
+#else
+#define EQUI_UNROLL
+#endif
+
+namespace equi {
+
+template <class Exec>
+struct DeviceTraits {
+  static constexpr bool ON_HOST = std::is_same_v<typename Exec::memory_space, Kokkos::HostSpace>;
+  static constexpr int LANES = ON_HOST ? 1 : 32;
+  static constexpr int GROUPS = ON_HOST ? 1 : 4;    // groups of lanes per team, each with work of its own
+  static constexpr int TEAM = LANES * GROUPS;
+};
+
+// While one is there, this thread's launches are recorded (device_recorder.h).
+class RecordingLaunches {
+ public:
+  RecordingLaunches() { is_active_ = true; }
+  ~RecordingLaunches() { is_active_ = false; }
+  RecordingLaunches(const RecordingLaunches &) = delete;
+  RecordingLaunches &operator=(const RecordingLaunches &) = delete;
+  // For what a recording does not hold.
+  static void refuse(const char *what) {
+    if (is_active_) throw std::logic_error(std::string(what) + " while launches are recorded");
+  }
+  static bool is_active() { return is_active_; }
+
+ private:
+  inline static thread_local bool is_active_ = false;
+};
+
+// Numbers in device memory that grow and never shrink, so that a warm step allocates nothing.
+template <class Exec, class T>
+class DeviceBuffer {
+ public:
+  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, but for launches that
+  // are recorded, as a replay would not.
+  T *reserve(int64_t n) {
+    if (n > static_cast<int64_t>(view_.extent(0))) {
+      RecordingLaunches::refuse("memory grows");
+      view_ = {};    // give the old memory back first
+      view_ = View(Kokkos::view_alloc(std::string("equi:buffer"), Kokkos::WithoutInitializing), room(n));
+    }
+    mark_unwritten(n);
+    return view_.data();
+  }
+  T *data() const { return view_.data(); }
+  std::size_t bytes() const { return view_.extent(0) * sizeof(T); }
+  // Bytes that reserve(n) would add.
+  std::size_t growth(int64_t n) const {
+    const int64_t size = static_cast<int64_t>(view_.extent(0));
+    return n > size ? static_cast<std::size_t>(room(n) - size) * sizeof(T) : 0;
+  }
+
+ private:
+  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum; of large counts, which fluctuate
+  // less, a few million. EQUI_EXACT_BUFFERS is for memory that is guarded at its end: a read behind what was asked for
+  // is then one behind the memory.
+#ifdef EQUI_EXACT_BUFFERS
+  static constexpr int64_t MOST_SPARE = 0;
+#else
+  static constexpr int64_t MOST_SPARE = 1 << 22;
+#endif
+  static int64_t room(int64_t n) {
+    return n + (n / 8 < MOST_SPARE ? n / 8 : MOST_SPARE);
+  }
+  void mark_unwritten([[maybe_unused]] int64_t n) {
+#ifdef EQUI_DEBUG
+    const bool keep = RecordingLaunches::is_active();
+    if constexpr (DeviceTraits<Exec>::ON_HOST) {
+      if (!keep) Kokkos::fence("equi: memory is handed out again");
+      equi::mark_unwritten(view_.data(), n * sizeof(T), bytes(), keep);
+    } else if (!keep) {
+      using Bytes = Kokkos::View<unsigned char *, typename Exec::memory_space, Kokkos::MemoryUnmanaged>;
+      Kokkos::deep_copy(Bytes(reinterpret_cast<unsigned char *>(view_.data()), bytes()), UNWRITTEN);
+    }
+#endif
+  }
+  using View = Kokkos::View<T *, typename Exec::memory_space>;
+  View view_;
+};
+
+// Copies between host and device memory that are complete on return; all work queued on exec comes before.
+template <class Exec, class T>
+void copy_to_device(const Exec &exec, T *device, const T *host, int64_t n) {
+  if (n == 0) return;
+  RecordingLaunches::refuse("copying to the device");
+  Kokkos::View<T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> to(device, n);
+  Kokkos::View<const T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> from(host, n);
+  Kokkos::deep_copy(exec, to, from);
+  exec.fence("equi: copied to device");    // the caller may reuse its memory
+}
+template <class Exec, class T>
+void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n) {
+  if (n == 0) return;
+  RecordingLaunches::refuse("copying to the host");
+  Kokkos::View<const T *, typename Exec::memory_space, Kokkos::MemoryUnmanaged> from(device, n);
+  Kokkos::View<T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> to(host, n);
+  Kokkos::deep_copy(exec, to, from);
+  exec.fence("equi: copied to host");
+}
+// A buffer with the content of a vector.
+template <class Exec, class V>
+void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer, const V &values) {
+  copy_to_device(exec, buffer.reserve(static_cast<int64_t>(values.size())), values.data(),
+                 static_cast<int64_t>(values.size()));
+}
+
+// Policies of kernels. Kokkos for CUDA hands their calls over as arguments, of up to 4 kB. Without the hint it sends
+// those of more than 512 bytes through a buffer that the host waits for at each launch, which cannot be recorded
+// either.
+using CallAsArgument = Kokkos::Experimental::WorkItemProperty::HintLightWeight_t;
+template <class Exec>
+using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>, CallAsArgument>;
+template <class Exec, class... Properties>
+using DeviceTeams = Kokkos::TeamPolicy<Exec, CallAsArgument, Properties...>;
+
+template <class Exec, class T>
+void device_fill(const Exec &exec, T *data, int64_t n, T value) {
+  Kokkos::parallel_for(
+      "equi:fill", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = value; });
+}
+template <class Exec, class T>
+void device_zero(const Exec &exec, T *data, int64_t n) {
+  device_fill(exec, data, n, T(0));
+}
+
+template <class Exec, class T>
+void device_add(const Exec &exec, T *to, const T *from, int64_t n) {
+  Kokkos::parallel_for(
+      "equi:add", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] += from[k]; });
+}
+
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION Dual<T> from_lane_xor(Dual<T> number, int mask) {
+  return {from_lane_xor(number.value, mask), from_lane_xor(number.tangent, mask)};
+}
+
+// Each exchange halves the numbers that a lane carries: for 8 numbers 9 exchanges instead of 40. A template per step
+// and no loop: arrays with an index that the compiler does not know would not be in registers.
+template <int HALF, int OFFSET, int P, class T>
+KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
+  if constexpr (HALF > 0) {
+    const bool upper = lane & OFFSET;
+    EQUI_UNROLL for (int k = 0; k < HALF; k++) {
+      const T sent = upper ? s[k] : s[k + HALF];
+      s[k] = (upper ? s[k + HALF] : s[k]) + from_lane_xor(sent, OFFSET);
+    }
+    exchange_halves<HALF / 2, OFFSET / 2>(s, lane);
+  } else if constexpr (OFFSET > 0) {
+    s[0] += from_lane_xor(s[0], OFFSET);
+    exchange_halves<0, OFFSET / 2>(s, lane);
+  }
+}
+
+// to[k] (+)= sum of v[k] over the lanes, k < N, each sum in the same order at every run. All lanes call it together. P:
+// a pointer to T, or Pointer<T>.
+template <int LANES, int N, class T, class P>
+KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, P to, bool add) {
+  if constexpr (LANES == 1) {
+    for (int k = 0; k < N; k++) put(to, k, add ? to[k] + v[k] : v[k]);
+  } else {
+    constexpr int M = N == 1 ? 1 : N == 2 ? 2 : N <= 4 ? 4 : N <= 8 ? 8 : N <= 16 ? 16 : 32;
+    static_assert(N <= 32, "more sums than lanes");
+    T s[M];
+    EQUI_UNROLL for (int k = 0; k < M; k++) s[k] = k < N ? v[k < N ? k : 0] : T(0);
+    exchange_halves<M / 2, LANES / 2>(s, lane);
+    // The bits of the lane above those of the last exchanges are the index.
+    constexpr int REST = LANES / M;
+    const int k = lane / REST;
+    if (lane % REST == 0 && k < N) put(to, k, add ? to[k] + s[0] : s[0]);
+  }
+}
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Instances of an execution space beside its default one, and whether what was queued on one is done.
+#ifndef EQUI_DEVICE_QUEUE_H
+#define EQUI_DEVICE_QUEUE_H
+
+#include "kokkos/runtime/device_exec.h"
+
+namespace equi {
+
+// An instance whose work runs beside that of the default one. A host has its threads only once.
+template <class Exec>
+Exec make_own_instance() {
+  if constexpr (DeviceTraits<Exec>::ON_HOST)
+    return Exec();
+  else
+    return Kokkos::Experimental::partition_space(Exec(), 1)[0];
+}
+
+// Whether work is still to be done, asked without waiting. Launches on a host end before they return: there the answer
+// is what it would be on a device that is slower than the host.
+template <class Exec, bool ON_HOST = DeviceTraits<Exec>::ON_HOST>
+class QueuedWork {
+ public:
+  // All work before has ended.
+  void begin() { is_queued_ = false; }
+  // Work was queued.
+  void end(const Exec &) { is_queued_ = true; }
+  bool is_busy() const { return is_queued_; }
+
+ private:
+  bool is_queued_ = false;
+};
+
+#ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
+template <class Exec>
+class QueuedWork<Exec, false> {
+ public:
+  QueuedWork() : is_done_("equi:is_done") { *is_done_.data() = 1; }
+  void begin() { *is_done_.data() = 0; }
+  void end(const Exec &exec) {
+    int *is_done = is_done_.data();
+    Kokkos::parallel_for(
+        "equi:work_done", DeviceRange<Exec>(exec, 0, 1), KOKKOS_LAMBDA(int64_t) { *is_done = 1; });
+  }
+  bool is_busy() const { return *static_cast<volatile const int *>(is_done_.data()) == 0; }
+
+ private:
+  Kokkos::View<int, Kokkos::SharedHostPinnedSpace> is_done_;    // a device writes it, the host reads
+};
+#endif
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT
+// A step's work on a device, recorded once and replayed: small systems would wait for the host, to which each launch
+// costs some microseconds. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and hosts, do the work
+// again, under the same rules.
+//
+// Work can be recorded whose launches are the same at every step: they depend on nothing that the host learns during a
+// step. While it is recorded, memory neither grows nor is copied between host and device (device_exec.h).
+#ifndef EQUI_DEVICE_RECORDER_H
+#define EQUI_DEVICE_RECORDER_H
+
+#include "kokkos/runtime/device_exec.h"
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <vector>
+
+namespace equi {
+
+// One recording. record() has the work done once, too.
+template <class Exec>
+class DeviceGraph {
+ public:
+  template <class Work>
+  void record(const Exec &, const Work &work) {
+    const RecordingLaunches recording;
+    work();
+  }
+  template <class Work>
+  void replay(const Exec &, const Work &work) {
+    work();
+  }
+};
+
+}    // namespace equi
+
+#ifdef KOKKOS_ENABLE_CUDA
+#include "kokkos/runtime/device_graph_cuda.h"
+#endif
+
+namespace equi {
+
+// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step(),
+// for steps of a kind always the same.
+template <class Exec>
+class DeviceRecorder {
+ public:
+  using Arguments = std::array<const void *, 2>;
+  using Extents = std::array<int64_t, 4>;
+
+  // A step that is recorded or replayed. arguments: memory that its work uses beside what forget() tells; extents: what
+  // the sizes of all memory grow with. They have to have been met once by work that was not recorded: so the first
+  // step of a kind, and any that is larger, goes without, and memory that it moves is in no recording.
+  void begin_step(int kind, const Arguments &arguments, const Extents &extents) {
+    begin_plain_step();
+    step_ = &kinds_[kind];
+    next_ = 0;
+    const bool fits = std::equal(extents.begin(), extents.end(), step_->met.begin(), std::less_equal<>());
+    is_growing_ = !fits;
+    if (step_->is_recorded && step_->arguments == arguments) {
+      action_ = Action::replay;
+    } else if (fits) {
+      action_ = Action::record;
+      step_->arguments = arguments;
+      step_->is_recorded = false;
+    } else {
+      action_ = Action::run;
+      forget();
+      std::transform(extents.begin(), extents.end(), step_->met.begin(), step_->met.begin(),
+                     [](int64_t a, int64_t b) { return std::max(a, b); });
+    }
+  }
+  // One whose work is neither.
+  void begin_plain_step() {
+    if (is_growing_) kinds_.clear();    // an error has ended the last step where memory was to grow
+    is_growing_ = true;
+    action_ = Action::run;
+  }
+  // Not after an error: what was recorded of a step is of use if all of it was.
+  void end_step() {
+    if (action_ == Action::record) step_->is_recorded = true;
+    action_ = Action::run;
+    is_growing_ = false;
+  }
+
+  // Within another run() the work is a part of it.
+  template <class Work>
+  void run(const Exec &exec, const Work &work) {
+    if (action_ == Action::run) return work();
+    if (next_ == step_->graphs.size()) step_->graphs.emplace_back();
+    DeviceGraph<Exec> &graph = step_->graphs[next_++];
+    const Action action = action_;
+    action_ = Action::run;
+    if (action == Action::record)
+      graph.record(exec, work);
+    else
+      graph.replay(exec, work);
+    action_ = action;
+  }
+
+  // The work has changed.
+  void forget() {
+    for (auto &kind : kinds_) kind.second.is_recorded = false;
+  }
+
+ private:
+  enum class Action { run, record, replay };
+  struct Kind {
+    bool is_recorded = false;
+    Arguments arguments{};
+    Extents met{{-1, -1, -1, -1}};
+    std::vector<DeviceGraph<Exec>> graphs;    // of the calls of run()
+  };
+  std::map<int, Kind> kinds_;
+  Kind *step_ = nullptr;
+  std::size_t next_ = 0;
+  bool is_growing_ = false;    // within a step whose memory may grow
+  Action action_ = Action::run;
+};
+
+}    // namespace equi
+
+#endif

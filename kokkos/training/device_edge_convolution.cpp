@@ -1,0 +1,401 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/training/device_edge_convolution.h"
+
+#include "kokkos/layers/convolution/device_convolution_impl.h"
+
+#if defined(KOKKOS_ENABLE_CUDA)
+#include "kokkos/runtime/device_stream_cuda.h"
+#endif
+
+namespace equi {
+
+namespace {
+
+#if !defined(KOKKOS_ENABLE_CUDA)
+DeviceExec instance_on(void *) {
+  return {};
+}
+#endif
+
+// Memory of a call.
+template <class U>
+U *take(const DeviceWork &work, int64_t n) {
+  return static_cast<U *>(work.allocate(n * sizeof(U)));
+}
+
+// The edges of all nodes at one of their ends, node by node: numbers of edges, and rows at the other end.
+struct OrderedEdges {
+  int num_nodes;
+  int64_t count;
+  const int64_t *begin;
+  const int *edge, *other_row;
+
+  DeviceEdgeChunk as_chunk() const { return {num_nodes, begin, 0, count, nullptr, other_row}; }
+};
+
+OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t count, int64_t num_nodes,
+                         const int64_t *node, const int64_t *other, const int64_t *order) {
+  auto *begin = take<int64_t>(work, num_nodes + 1);
+  auto *edge = take<int>(work, count), *other_row = take<int>(work, count);
+  Kokkos::parallel_for(
+      "equi:order_edges", DeviceRange<DeviceExec>(exec, 0, count), KOKKOS_LAMBDA(int64_t p) {
+        edge[p] = static_cast<int>(order[p]);
+        other_row[p] = static_cast<int>(other[order[p]]);
+      });
+  Kokkos::parallel_for(
+      "equi:first_edges", DeviceRange<DeviceExec>(exec, 0, num_nodes + 1), KOKKOS_LAMBDA(int64_t i) {
+        int64_t low = 0, high = count;    // the first edge of node i or a later one lies in between
+        while (low < high) {
+          const int64_t middle = (low + high) / 2;
+          if (node[order[middle]] < i)
+            low = middle + 1;
+          else
+            high = middle;
+        }
+        begin[i] = low;
+      });
+  return {static_cast<int>(num_nodes), count, begin, edge, other_row};
+}
+
+// Throws for the first edge that names a row that is not there.
+void check_on_device(const DeviceExec &exec, const DeviceWork &work, const EdgeList &edges) {
+  check_sizes(edges);
+  if (edges.count == 0) return;
+  auto *first_wrong = take<int64_t>(work, 1);
+  device_fill(exec, first_wrong, 1, edges.count);
+  const EdgeList list = edges;
+  Kokkos::parallel_for(
+      "equi:check_edges", DeviceRange<DeviceExec>(exec, 0, edges.count), KOKKOS_LAMBDA(int64_t e) {
+        if (list.sender[e] < 0 || list.sender[e] >= list.num_senders || list.receiver[e] < 0 ||
+            list.receiver[e] >= list.num_receivers)
+          Kokkos::atomic_min(first_wrong, e);
+      });
+  int64_t e, sender, receiver;
+  copy_to_host(exec, &e, first_wrong, 1);    // the kernels must not run with such an edge
+  if (e == edges.count) return;
+  copy_to_host(exec, &sender, edges.sender + e, 1);
+  copy_to_host(exec, &receiver, edges.receiver + e, 1);
+  check_edge(edges, e, sender, receiver);
+}
+
+// Where number k of a packed row lies, r rows given: rows * group + r * width + place; and its column in the order of
+// irreps.h, -1 if it is padding.
+struct PackedNumber {
+  int group, width, place, column;
+};
+
+// Features between the order of irreps.h and the kernels' memory.
+class Packing {
+ public:
+  Packing(const DeviceExec &exec, const Irreps &irreps, const FeatureLayout &layout)
+      : columns_(irreps.dim()), row_size_(layout.row_size()) {
+    std::vector<PackedNumber> numbers(row_size_);
+    for (int g = 0; g < layout.num_groups(); g++)
+      for (int k = 0; k < layout.group(g).width(); k++)
+        numbers[layout.group(g).offset + k] = {layout.group(g).offset, layout.group(g).width(), k, -1};
+    for (int b = 0; b < irreps.size(); b++) {
+      const FeatureBlock &block = layout.block(b);
+      const FeatureGroup &group = layout.group(block.group);
+      for (int m = 0; m < group.irrep.dim(); m++)
+        for (int u = 0; u < block.mul; u++)
+          numbers[group.offset + m * group.stride() + block.channel + u].column =
+              irreps.offset(b) + u * group.irrep.dim() + m;
+    }
+    assign(exec, numbers_, numbers);
+  }
+  int columns() const { return columns_; }
+  int row_size() const { return row_size_; }
+
+  template <class T>
+  T *pack(const DeviceExec &exec, const DeviceWork &work, int64_t rows, const T *from) const {
+    const int columns = columns_, row_size = row_size_;
+    const PackedNumber *numbers = numbers_.data();
+    T *to = take<T>(work, rows * row_size);
+    Kokkos::parallel_for(
+        "equi:pack", DeviceRange<DeviceExec>(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
+          const int64_t r = n / row_size;
+          const PackedNumber p = numbers[n % row_size];
+          to[rows * p.group + r * p.width + p.place] = p.column < 0 ? T(0) : from[r * columns + p.column];
+        });
+    return to;
+  }
+  // to (+)= from
+  template <class T>
+  void unpack(const DeviceExec &exec, int64_t rows, const T *from, T *to, bool add) const {
+    const int columns = columns_, row_size = row_size_;
+    const PackedNumber *numbers = numbers_.data();
+    Kokkos::parallel_for(
+        "equi:unpack", DeviceRange<DeviceExec>(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
+          const int64_t r = n / row_size;
+          const PackedNumber p = numbers[n % row_size];
+          if (p.column < 0) return;
+          const T value = from[rows * p.group + r * p.width + p.place];
+          T &number = to[r * columns + p.column];
+          number = add ? number + value : value;
+        });
+  }
+
+ private:
+  int columns_, row_size_;
+  DeviceBuffer<DeviceExec, PackedNumber> numbers_;
+};
+
+// The harmonics of ordered edges, as the kernels read them.
+template <class T>
+struct OrderedHarmonics {
+  const T *y, *fraction, *forms;
+};
+
+}    // namespace
+
+// The product's units, and the passes that a DeviceEdgeConvolution is made of.
+template <class T>
+struct DeviceEdgeUnits {
+  using Units = DeviceUnits<DeviceExec, T, DeviceEdgeKernel<T>>;
+  using Edges = OrderedEdges;
+  using Harmonics = OrderedHarmonics<T>;
+
+  EdgeProduct product;
+  FeatureLayout in, out;
+  ConvolutionPlan<T> plan;
+  Units units;
+  Packing pack_in, pack_out;
+  DeviceBuffer<DeviceExec, int> harmonic_column;    // [num_y] of the user's row, -1: none
+  DeviceBuffer<DeviceExec, int> harmonic_of;        // [columns of the user's row] its number
+  struct Weights {
+    int column;    // of the user's row
+    T scale;
+  };
+  std::vector<Weights> weights;    // per path of the plan
+  std::vector<int> channels;       // per unit, without padding
+
+  DeviceEdgeUnits(const DeviceExec &exec, const EdgeProduct &p, bool is_generated)
+      : product(p),
+        in(p.product.irreps_in),
+        out(p.product.irreps_out),
+        plan(p.product, in, out),
+        units(exec, plan, 1,
+              [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
+        pack_in(exec, p.product.irreps_in, in),
+        pack_out(exec, p.product.irreps_out, out) {
+    assign(exec, harmonic_column, product.harmonic_column);
+    std::vector<int> numbers(y_columns());
+    for (int k = 0; k < num_y(); k++)
+      if (product.harmonic_column[k] >= 0) numbers[product.harmonic_column[k]] = k;
+    assign(exec, harmonic_of, numbers);
+    const std::vector<EdgeColumn> &columns = plan.edge_columns();
+    for (int q = 0; q < plan.plan().num_paths; q++) {
+      int c = 0;
+      while (columns[c].column != plan.plan().paths[q].column) c++;
+      weights.push_back({c, static_cast<T>(columns[c].scale)});
+    }
+    for (const ProductUnit &unit : units_of(product.product))
+      channels.push_back(product.product.irreps_in[unit.block].mul);
+  }
+  int num_y() const { return plan.plan().num_y; }
+  int y_columns() const { return product.irreps_edge.dim(); }
+
+  Harmonics order_harmonics(const DeviceExec &exec, const DeviceWork &work, const Edges &edges, const T *y,
+                            bool with_forms) const {
+    const int num_y = this->num_y(), y_columns = this->y_columns();
+    const int *column = harmonic_column.data(), *edge = edges.edge;
+    T *ordered = take<T>(work, edges.count * num_y), *fraction = take<T>(work, edges.count);
+    Kokkos::parallel_for(
+        "equi:order_harmonics", DeviceRange<DeviceExec>(exec, 0, edges.count * num_y), KOKKOS_LAMBDA(int64_t n) {
+          const int64_t p = n / num_y;
+          const int k = static_cast<int>(n % num_y);
+          const T value = column[k] < 0 ? T(0) : y[static_cast<int64_t>(edge[p]) * y_columns + column[k]];
+          ordered[n] = value;
+          if (k == 0) fraction[p] = value;
+        });
+    T *forms = nullptr;
+    if (with_forms) {
+      forms = take<T>(work, edges.count * units.forms_width());
+      units.make_forms(exec, edges.as_chunk(), ordered, forms);
+    }
+    return {ordered, fraction, forms};
+  }
+
+  // The kernels of all units, after prepare(call, numbers before the input block).
+  template <UnitPass PASS, class F>
+  void launch(const DeviceExec &exec, const Edges &edges, const Harmonics &harmonics, const T *w, T *parts,
+              int64_t x_rows, int64_t out_rows, const F &prepare) const {
+    DeviceUnitCall<T> call{};
+    call.num_atoms = edges.num_nodes;
+    call.begin = edges.begin;
+    call.num_edges = edges.count;
+    call.other_row = edges.other_row;
+    call.table_row = edges.edge;
+    call.fraction = harmonics.fraction;
+    call.forms = harmonics.forms;
+    call.y = harmonics.y;
+    call.parts = parts;
+    call.weights = w;
+    call.weights_row = product.product.num_weights();
+    const ConvPlan<T> &all = plan.plan();
+    units.template launch<PASS>(
+        exec, call, x_rows, out_rows, 0,
+        [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *paths, int num_paths, int64_t block) {
+          u.channels = channels[&unit - all.units];
+          for (int q = 0; q < num_paths; q++) {
+            u.column[q] = weights[paths - all.paths + q].column;
+            u.scale[q] = weights[paths - all.paths + q].scale;
+          }
+          prepare(u, block);
+        });
+  }
+
+  // out (+)= forward(x, y, w), x packed
+  void forward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
+               const Harmonics &harmonics, const T *w, T *result, bool add) const {
+    T *packed = take<T>(work, list.num_receivers * out.row_size());
+    launch<UNIT_FORWARD>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
+                         [&](DeviceUnitCall<T> &u, int64_t block) {
+                           u.x = x + block;
+                           u.out = packed;
+                         });
+    pack_out.unpack(exec, list.num_receivers, packed, result, add);
+  }
+
+  // y_adj, w_adj (+)= derivatives of L(g, x, y, w), x and g packed; either may be null.
+  void backward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
+                const Harmonics &harmonics, const T *w, const T *g, T *y_adj, T *w_adj, bool add) const {
+    if (edges.count == 0) return;
+    T *parts = take<T>(work, edges.count * units.part_size());
+    launch<UNIT_BACKWARD>(exec, edges, harmonics, w, parts, list.num_senders, list.num_receivers,
+                          [&](DeviceUnitCall<T> &u, int64_t block) {
+                            u.x = x + block;
+                            u.out_adj = g;
+                            u.weights_adj = w_adj;
+                            u.add_weights_adj = add;
+                          });
+    if (!y_adj) return;
+    const int y_columns = this->y_columns();
+    const int *number = harmonic_of.data(), *edge = edges.edge;
+    const typename Units::Sums sums = units.sums(parts, edges.count);
+    Kokkos::parallel_for(
+        "equi:add_edge_adjoints", DeviceRange<DeviceExec>(exec, 0, edges.count * y_columns), KOKKOS_LAMBDA(int64_t n) {
+          const int64_t p = n / y_columns;
+          const int c = static_cast<int>(n % y_columns);
+          const T value = sums(p, number[c]);
+          T &to = y_adj[static_cast<int64_t>(edge[p]) * y_columns + c];
+          to = add ? to + value : value;
+        });
+  }
+
+  // x_adj, packed, += the derivative of L(g, x, y, w), g packed; edges in the order of senders.
+  void gather(const DeviceExec &exec, const EdgeList &list, const Edges &edges, const Harmonics &harmonics, const T *w,
+              const T *g, T *x_adj) const {
+    launch<UNIT_GATHER>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
+                        [&](DeviceUnitCall<T> &u, int64_t block) {
+                          u.out_adj = g;
+                          u.x_adj = x_adj + block;
+                        });
+  }
+
+  Edges receivers(const DeviceExec &exec, const DeviceWork &work, const DeviceEdgeList &list) const {
+    return order_edges(exec, work, list.edges.count, list.edges.num_receivers, list.edges.receiver, list.edges.sender,
+                       list.by_receiver);
+  }
+  Edges senders(const DeviceExec &exec, const DeviceWork &work, const DeviceEdgeList &list) const {
+    return order_edges(exec, work, list.edges.count, list.edges.num_senders, list.edges.sender, list.edges.receiver,
+                       list.by_sender);
+  }
+  T *zero_x_adj(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list) const {
+    const int64_t size = list.num_senders * in.row_size();
+    T *x_adj = take<T>(work, size);
+    device_zero(exec, x_adj, size);
+    return x_adj;
+  }
+};
+
+template <class T>
+DeviceEdgeConvolution<T>::DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated)
+    : units_(std::make_unique<DeviceEdgeUnits<T>>(DeviceExec(), product, is_generated)) {}
+
+template <class T>
+DeviceEdgeConvolution<T>::~DeviceEdgeConvolution() = default;
+
+template <class T>
+int DeviceEdgeConvolution<T>::num_generic_units() const {
+  return units_->units.num_generic();
+}
+
+template <class T>
+void DeviceEdgeConvolution<T>::forward(const DeviceWork &work, const DeviceEdgeList &list, const T *x, const T *y,
+                                       const T *w, T *out) const {
+  const DeviceExec exec = instance_on(work.stream);
+  check_on_device(exec, work, list.edges);
+  const OrderedEdges edges = units_->receivers(exec, work, list);
+  units_->forward(exec, work, list.edges, edges, units_->pack_in.pack(exec, work, list.edges.num_senders, x),
+                  units_->order_harmonics(exec, work, edges, y, true), w, out, false);
+}
+
+template <class T>
+void DeviceEdgeConvolution<T>::backward(const DeviceWork &work, const DeviceEdgeList &list, const T *x, const T *y,
+                                        const T *w, const T *g, T *x_adj, T *y_adj, T *w_adj) const {
+  const DeviceExec exec = instance_on(work.stream);
+  check_on_device(exec, work, list.edges);
+  const T *packed_g = units_->pack_out.pack(exec, work, list.edges.num_receivers, g);
+  const OrderedEdges receivers = units_->receivers(exec, work, list), senders = units_->senders(exec, work, list);
+  units_->backward(exec, work, list.edges, receivers, units_->pack_in.pack(exec, work, list.edges.num_senders, x),
+                   units_->order_harmonics(exec, work, receivers, y, false), w, packed_g, y_adj, w_adj, false);
+  T *packed_adj = units_->zero_x_adj(exec, work, list.edges);
+  units_->gather(exec, list.edges, senders, units_->order_harmonics(exec, work, senders, y, true), w, packed_g,
+                 packed_adj);
+  units_->pack_in.unpack(exec, list.edges.num_senders, packed_adj, x_adj, false);
+}
+
+template <class T>
+void DeviceEdgeConvolution<T>::double_backward(const DeviceWork &work, const DeviceEdgeList &list, Operand x, Operand y,
+                                               Operand w, const T *g, T *g_adj, T *x_adj, T *y_adj, T *w_adj) const {
+  const DeviceEdgeUnits<T> &units = *units_;
+  const EdgeList &edges = list.edges;
+  const DeviceExec exec = instance_on(work.stream);
+  check_on_device(exec, work, edges);
+  const T *packed_g = units.pack_out.pack(exec, work, edges.num_receivers, g);
+  const T *packed_x = units.pack_in.pack(exec, work, edges.num_senders, x.value);
+  const T *packed_tangent = x.tangent ? units.pack_in.pack(exec, work, edges.num_senders, x.tangent) : nullptr;
+  const OrderedEdges receivers = units.receivers(exec, work, list), senders = units.senders(exec, work, list);
+  const auto value = units.order_harmonics(exec, work, receivers, y.value, true);
+  const auto tangent = y.tangent ? units.order_harmonics(exec, work, receivers, y.tangent, true) : value;
+
+  // The derivative by g is the tangent of forward(x, y, w).
+  bool add = false;
+  const auto add_forward = [&](bool wanted, const T *of_x, const auto &of_y, const T *of_w) {
+    if (!wanted) return;
+    units.forward(exec, work, edges, receivers, of_x, of_y, of_w, g_adj, add);
+    add = true;
+  };
+  add_forward(x.tangent != nullptr, packed_tangent, value, w.value);
+  add_forward(y.tangent != nullptr, packed_x, tangent, w.value);
+  add_forward(w.tangent != nullptr, packed_x, value, w.tangent);
+  if (!add) device_zero(exec, g_adj, edges.num_receivers * units.pack_out.columns());
+
+  // By y: of L(g, x', y, w) and L(g, x, y, w'); by w: of L(g, x', y, w) and L(g, x, y', w). The second terms come from
+  // one pass over x, y' and w', since neither derivative depends on its own argument.
+  if (x.tangent)
+    units.backward(exec, work, edges, receivers, packed_tangent, value, w.value, packed_g, y_adj, w_adj, false);
+  else {
+    if (!w.tangent) device_zero(exec, y_adj, edges.count * units.y_columns());
+    if (!y.tangent) device_zero(exec, w_adj, edges.count * units.product.product.num_weights());
+  }
+  if (y.tangent || w.tangent)
+    units.backward(exec, work, edges, receivers, packed_x, tangent, w.tangent ? w.tangent : w.value, packed_g,
+                   w.tangent ? y_adj : nullptr, y.tangent ? w_adj : nullptr, x.tangent != nullptr);
+
+  // By x: of L(g, x, y', w) and L(g, x, y, w').
+  T *packed_adj = units.zero_x_adj(exec, work, edges);
+  if (y.tangent)
+    units.gather(exec, edges, senders, units.order_harmonics(exec, work, senders, y.tangent, true), w.value, packed_g,
+                 packed_adj);
+  if (w.tangent)
+    units.gather(exec, edges, senders, units.order_harmonics(exec, work, senders, y.value, true), w.tangent, packed_g,
+                 packed_adj);
+  units.pack_in.unpack(exec, edges.num_senders, packed_adj, x_adj, false);
+}
+
+template class DeviceEdgeConvolution<float>;
+template class DeviceEdgeConvolution<double>;
+
+}    // namespace equi

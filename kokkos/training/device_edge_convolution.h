@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT
+// The convolution of edge_convolution.h on a device, by the kernels of DeviceUnits. This header needs neither Kokkos
+// nor CUDA, so that the side of Torch can include it.
+//
+// The convolution is linear in x, in y and in w. Its double backward is therefore made of forward and backward passes
+// with one argument replaced by its tangent: with H = <x', dL/dx> + <y', dL/dy> + <w', dL/dw> = L(g, x', y, w) +
+// L(g, x, y', w) + L(g, x, y, w'), each derivative of H is the sum of the same derivative of these three.
+#ifndef EQUI_DEVICE_EDGE_CONVOLUTION_H
+#define EQUI_DEVICE_EDGE_CONVOLUTION_H
+
+#include "kokkos/training/edge_convolution.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace equi {
+
+// Where a call's work goes.
+struct DeviceWork {
+  void *stream;    // a cudaStream_t; a host needs none
+  // Device memory, aligned for any number, that nobody else writes until the work queued on the stream is done.
+  std::function<void *(std::size_t bytes)> allocate;
+};
+
+// An EdgeList in device memory, and the numbers of its edges in the order of receivers and of senders, those of one
+// node ascending. by_sender is needed for derivatives.
+struct DeviceEdgeList {
+  EdgeList edges;
+  const int64_t *by_receiver, *by_sender;
+};
+
+template <class T>
+struct DeviceEdgeUnits;
+
+// T: float or double. The functions are those of EdgeConvolution; all arrays are in device memory. They queue work on
+// the stream and wait once, to know that all edges name rows that are there. Results repeat to the last bit. Threads
+// may call them side by side.
+template <class T>
+class DeviceEdgeConvolution {
+ public:
+  // Kokkos must have been started, and must end later. is_generated: else all units take the generic kernel.
+  explicit DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated = true);
+  ~DeviceEdgeConvolution();
+
+  using Operand = typename EdgeConvolution<T>::Operand;
+  void forward(const DeviceWork &work, const DeviceEdgeList &edges, const T *x, const T *y, const T *w, T *out) const;
+  void backward(const DeviceWork &work, const DeviceEdgeList &edges, const T *x, const T *y, const T *w, const T *g,
+                T *x_adj, T *y_adj, T *w_adj) const;
+  void double_backward(const DeviceWork &work, const DeviceEdgeList &edges, Operand x, Operand y, Operand w, const T *g,
+                       T *g_adj, T *x_adj, T *y_adj, T *w_adj) const;
+
+  int num_generic_units() const;
+
+ private:
+  std::unique_ptr<DeviceEdgeUnits<T>> units_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: MIT
+// torch.ops.equi: the convolution with weights of edges (edge_convolution.h) as operators of Torch, for training.
+//
+// convolution, its backward and its double backward are registered with the dispatcher: for the CPU, for shapes alone
+// (Meta: torch.compile and torch.export), and for autograd; in a build for CUDA also for that (torch_ops_cuda.cpp).
+// Each is the gradient of the one before; the double backward has none.
+#include "kokkos/training/torch_ops.h"
+
+#include <ATen/Parallel.h>
+#include <torch/csrc/autograd/custom_function.h>
+
+#include <functional>
+
+namespace equi {
+
+using at::Tensor;
+
+// ---- checks
+
+namespace {
+
+// Of sizes that are traced it becomes a condition of the traced program.
+bool holds(const c10::SymBool &condition) {
+  return condition.expect_true(__FILE__, __LINE__);
+}
+
+void check_device(const char *name, const Tensor &t, const Tensor &x) {
+  TORCH_CHECK_VALUE(t.device() == x.device(), "equi: ", name, ": expected ", x.device(), " as x, found ", t.device());
+}
+
+}    // namespace
+
+const EdgeProduct &product_of(std::string_view text) {
+  return cached<EdgeProduct>(text, [&] {
+    try {
+      return std::make_unique<EdgeProduct>(EdgeProduct::parse(std::string(text)));
+    } catch (const std::exception &e) {
+      TORCH_CHECK_VALUE(false, "equi: ", e.what());
+    }
+  });
+}
+
+void check_matrix(const char *name, const Tensor &t, const c10::SymInt &rows, int64_t columns, const Tensor &x) {
+  check_device(name, t, x);
+  TORCH_CHECK_VALUE(t.dim() == 2, "equi: ", name, ": expected a matrix, found ", t.dim(), " dimensions");
+  TORCH_CHECK_VALUE(holds(t.sym_size(0).sym_eq(rows)), "equi: ", name, ": expected ", rows, " rows, found ",
+                    t.sym_size(0));
+  TORCH_CHECK_VALUE(holds(t.sym_size(1).sym_eq(columns)), "equi: ", name, ": expected ", columns, " columns, found ",
+                    t.sym_size(1));
+  TORCH_CHECK_TYPE(t.scalar_type() == x.scalar_type(), "equi: ", name, ": expected ", x.scalar_type(),
+                   " as in x, found ", t.scalar_type());
+}
+
+const EdgeProduct &check(const Inputs &of) {
+  const EdgeProduct &p = product_of(of.product);
+  TORCH_CHECK_TYPE(of.x.scalar_type() == at::kFloat || of.x.scalar_type() == at::kDouble,
+                   "equi: x: expected float32 or float64, found ", of.x.scalar_type());
+  for (const auto &[name, t] :
+       {std::pair<const char *, const Tensor &>{"senders", of.senders}, {"receivers", of.receivers}}) {
+    TORCH_CHECK_VALUE(t.dim() == 1, "equi: ", name, ": expected a vector, found ", t.dim(), " dimensions");
+    TORCH_CHECK_TYPE(t.scalar_type() == at::kLong || t.scalar_type() == at::kInt, "equi: ", name,
+                     ": expected integers, found ", t.scalar_type());
+    check_device(name, t, of.x);
+  }
+  const c10::SymInt edges = of.senders.sym_size(0);
+  TORCH_CHECK_VALUE(holds(of.receivers.sym_size(0).sym_eq(edges)), "equi: receivers: expected ", edges,
+                    " as senders, found ", of.receivers.sym_size(0));
+  check_matrix("x", of.x, of.x.dim() == 2 ? of.x.sym_size(0) : c10::SymInt(0), p.product.irreps_in.dim(), of.x);
+  check_matrix("y", of.y, edges, p.irreps_edge.dim(), of.x);
+  check_matrix("w", of.w, edges, p.product.num_weights(), of.x);
+  return p;
+}
+
+void check_cotangent(const Inputs &of, const EdgeProduct &p, const Tensor &g) {
+  check_matrix("the gradient of the result", g, g.dim() == 2 ? g.sym_size(0) : c10::SymInt(0),
+               p.product.irreps_out.dim(), of.x);
+}
+
+Tensor empty_as(const Tensor &t) {
+  return at::empty_symint(t.sym_sizes(), t.options());
+}
+
+namespace {
+
+using Tensors = torch::autograd::tensor_list;
+using torch::autograd::AutogradContext;
+
+// ---- CPU
+
+void parallel(int count, const std::function<void(int)> &f) {
+  at::parallel_for(0, count, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t part = begin; part < end; part++) f(static_cast<int>(part));
+  });
+}
+
+template <class T>
+class OnCpu {
+ public:
+  OnCpu(std::string_view product, const Tensor &senders, const Tensor &receivers, const Tensor &x, int64_t num_nodes)
+      : convolution_(cached<EdgeConvolution<T>>(
+            product, [&] { return std::make_unique<EdgeConvolution<T>>(product_of(product)); })),
+        edges_{senders.numel(), senders.const_data_ptr<int64_t>(), receivers.const_data_ptr<int64_t>(), x.size(0),
+               num_nodes} {}
+  template <class... Arguments>
+  void forward(Arguments... arguments) const {
+    convolution_.forward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
+  template <class... Arguments>
+  void backward(Arguments... arguments) const {
+    convolution_.backward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
+  template <class... Arguments>
+  void double_backward(Arguments... arguments) const {
+    convolution_.double_backward(parallel, at::get_num_threads(), edges_, arguments...);
+  }
+
+ private:
+  const EdgeConvolution<T> &convolution_;
+  EdgeList edges_;
+};
+
+// ---- shapes alone
+
+Tensor convolution_meta(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
+                        const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
+  const EdgeProduct &p = check({x, y, w, senders, receivers, product});
+  return at::empty_symint({num_nodes, p.product.irreps_out.dim()}, x.options());
+}
+
+std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
+                                                 const Tensor &senders, const Tensor &receivers,
+                                                 std::string_view product) {
+  const Inputs of{x, y, w, senders, receivers, product};
+  check_cotangent(of, check(of), g);
+  return {empty_as(x), empty_as(y), empty_as(w)};
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_meta(const OptionalTensor &, const OptionalTensor &,
+                                                                const OptionalTensor &, const Tensor &g,
+                                                                const Tensor &x, const Tensor &y, const Tensor &w,
+                                                                const Tensor &senders, const Tensor &receivers,
+                                                                std::string_view product) {
+  const Inputs of{x, y, w, senders, receivers, product};
+  check_cotangent(of, check(of), g);
+  return {empty_as(g), empty_as(x), empty_as(y), empty_as(w)};
+}
+
+// ---- autograd
+
+// An operator by name, called through the dispatcher.
+template <class Result, class... Arguments>
+Result call(const char *name, Arguments... arguments) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Result(Arguments...)>().call(
+      std::forward<Arguments>(arguments)...);
+}
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> call_double_backward(const OptionalTensor &x_tangent,
+                                                                const OptionalTensor &y_tangent,
+                                                                const OptionalTensor &w_tangent, const Tensor &g,
+                                                                const Tensor &x, const Tensor &y, const Tensor &w,
+                                                                const Tensor &senders, const Tensor &receivers,
+                                                                std::string_view product) {
+  return call<std::tuple<Tensor, Tensor, Tensor, Tensor>, const OptionalTensor &, const OptionalTensor &,
+              const OptionalTensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
+              const Tensor &, std::string_view>("equi::convolution_double_backward", x_tangent, y_tangent, w_tangent, g,
+                                                x, y, w, senders, receivers, product);
+}
+
+std::tuple<Tensor, Tensor, Tensor> call_backward(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
+                                                 const Tensor &senders, const Tensor &receivers,
+                                                 std::string_view product) {
+  return call<std::tuple<Tensor, Tensor, Tensor>, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
+              const Tensor &, const Tensor &, std::string_view>("equi::convolution_backward", g, x, y, w, senders,
+                                                                receivers, product);
+}
+
+Tensor call_convolution(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
+                        const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
+  return call<Tensor, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, c10::SymInt,
+              std::string_view>("equi::convolution", x, y, w, senders, receivers, num_nodes, product);
+}
+
+// What the inputs of an operator are, in its context.
+void save(AutogradContext *context, Tensors tensors, std::string_view product) {
+  context->set_materialize_grads(false);
+  context->save_for_backward(std::move(tensors));
+  context->saved_data["product"] = std::string(product);
+}
+
+std::string product_of(AutogradContext *context) {
+  return context->saved_data["product"].toStringRef();
+}
+
+struct DoubleBackward : torch::autograd::Function<DoubleBackward> {
+  static Tensors forward(AutogradContext *, const OptionalTensor &x_tangent, const OptionalTensor &y_tangent,
+                         const OptionalTensor &w_tangent, const Tensor &g, const Tensor &x, const Tensor &y,
+                         const Tensor &w, const Tensor &senders, const Tensor &receivers, std::string_view product) {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [g_adj, x_adj, y_adj, w_adj] =
+        call_double_backward(x_tangent, y_tangent, w_tangent, g, x, y, w, senders, receivers, product);
+    return {g_adj, x_adj, y_adj, w_adj};
+  }
+  static Tensors backward(AutogradContext *, const Tensors &) {
+    TORCH_CHECK_NOT_IMPLEMENTED(false, "equi: the convolution has first and second derivatives; a third was asked for");
+  }
+};
+
+std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_autograd(const OptionalTensor &x_tangent,
+                                                                    const OptionalTensor &y_tangent,
+                                                                    const OptionalTensor &w_tangent, const Tensor &g,
+                                                                    const Tensor &x, const Tensor &y, const Tensor &w,
+                                                                    const Tensor &senders, const Tensor &receivers,
+                                                                    std::string_view product) {
+  const Tensors r = DoubleBackward::apply(x_tangent, y_tangent, w_tangent, g, x, y, w, senders, receivers, product);
+  return {r[0], r[1], r[2], r[3]};
+}
+
+struct Backward : torch::autograd::Function<Backward> {
+  static Tensors forward(AutogradContext *context, const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
+                         const Tensor &senders, const Tensor &receivers, std::string_view product) {
+    save(context, {g, x, y, w, senders, receivers}, product);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    const auto [x_adj, y_adj, w_adj] = call_backward(g, x, y, w, senders, receivers, product);
+    return {x_adj, y_adj, w_adj};
+  }
+  static Tensors backward(AutogradContext *context, const Tensors &tangents) {
+    const Tensors s = context->get_saved_variables();
+    const auto tangent = [&](int k) { return tangents[k].defined() ? OptionalTensor(tangents[k]) : OptionalTensor(); };
+    const auto [g_adj, x_adj, y_adj, w_adj] = call_double_backward(tangent(0), tangent(1), tangent(2), s[0], s[1], s[2],
+                                                                   s[3], s[4], s[5], product_of(context));
+    return {g_adj, x_adj, y_adj, w_adj, Tensor(), Tensor(), Tensor()};
+  }
+};
+
+std::tuple<Tensor, Tensor, Tensor> backward_autograd(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
+                                                     const Tensor &senders, const Tensor &receivers,
+                                                     std::string_view product) {
+  const Tensors r = Backward::apply(g, x, y, w, senders, receivers, product);
+  return {r[0], r[1], r[2]};
+}
+
+struct Forward : torch::autograd::Function<Forward> {
+  static Tensor forward(AutogradContext *context, const Tensor &x, const Tensor &y, const Tensor &w,
+                        const Tensor &senders, const Tensor &receivers, c10::SymInt num_nodes,
+                        std::string_view product) {
+    save(context, {x, y, w, senders, receivers}, product);
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return call_convolution(x, y, w, senders, receivers, std::move(num_nodes), product);
+  }
+  static Tensors backward(AutogradContext *context, const Tensors &cotangents) {
+    if (!cotangents[0].defined()) return Tensors(7);
+    const Tensors s = context->get_saved_variables();
+    const auto [x_adj, y_adj, w_adj] = call_backward(cotangents[0], s[0], s[1], s[2], s[3], s[4], product_of(context));
+    return {x_adj, y_adj, w_adj, Tensor(), Tensor(), Tensor(), Tensor()};
+  }
+};
+
+Tensor convolution_autograd(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
+                            const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
+  return Forward::apply(x, y, w, senders, receivers, std::move(num_nodes), product);
+}
+
+}    // namespace
+
+TORCH_LIBRARY(equi, m) {
+  m.def(
+      "convolution(Tensor x, Tensor y, Tensor w, Tensor senders, Tensor receivers, SymInt num_nodes, str product) -> "
+      "Tensor");
+  m.def(
+      "convolution_backward(Tensor g, Tensor x, Tensor y, Tensor w, Tensor senders, Tensor receivers, str product) -> "
+      "(Tensor, Tensor, Tensor)");
+  m.def(
+      "convolution_double_backward(Tensor? x_tangent, Tensor? y_tangent, Tensor? w_tangent, Tensor g, Tensor x, "
+      "Tensor y, Tensor w, Tensor senders, Tensor receivers, str product) -> (Tensor, Tensor, Tensor, Tensor)");
+}
+
+TORCH_LIBRARY_IMPL(equi, CPU, m) {
+  OperatorsOn<OnCpu>::enter(m);
+}
+
+TORCH_LIBRARY_IMPL(equi, Meta, m) {
+  m.impl("convolution", convolution_meta);
+  m.impl("convolution_backward", backward_meta);
+  m.impl("convolution_double_backward", double_backward_meta);
+}
+
+TORCH_LIBRARY_IMPL(equi, Autograd, m) {
+  m.impl("convolution", convolution_autograd);
+  m.impl("convolution_backward", backward_autograd);
+  m.impl("convolution_double_backward", double_backward_autograd);
+}
+
+}    // namespace equi

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// The interface between the pair style and an evaluation of the model (ModelKokkos, or TorchModel as the reference).
+#ifndef EQUI_EVALUATOR_H
+#define EQUI_EVALUATOR_H
+
+#include "src/evaluation/ghost_exchange.h"
+#include "src/geometry/neighbor_graph.h"
+#include "src/model/model.h"
+
+#include <cmath>
+#include <memory>
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+enum class Precision { single, mixed, double_ };
+
+struct EvaluatorOptions {
+  Precision precision = Precision::mixed;
+  bool radial_exact = false;
+  double radial_tolerance = 0.0;    // 0: the default of the precision, 1e-6 (single, mixed) or 1e-10 (double)
+  bool deterministic = false;       // results independent of the number of threads, at some cost
+  // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
+  // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
+  bool directional = false;
+  // With directional: if not 0, the evaluation keeps what further directions at the same positions can use, and takes
+  // at most so many of them at a time, at some memory (EvaluationRequest::same_positions). Without effect where it
+  // cannot: Evaluator::max_directions().
+  int kept_directions = 0;
+  bool graphs = true;     // on a device: the launches of small systems are recorded and replayed, where it can
+  bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
+  // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
+  // up. 0: no limit. TorchModel knows none.
+  double memory_limit = 0.0;
+};
+
+// What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
+// Signs: with g = dE/d(r_j - r_i) of an edge, F_i += g, F_j -= g and virial_ab += -(r_j - r_i)_a g_b (LAMMPS's sign:
+// pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
+struct EvaluationRequest {
+  const double (*positions)[3] = nullptr;    // [atoms]
+  double (*forces)[3] = nullptr;             // [atoms]; ghosts included; null: not wanted
+  double *atom_energy = nullptr;             // [atoms] or null; only receivers are written
+  double (*atom_virial)[9] = nullptr;        // [atoms] or null; order xx,yy,zz,xy,xz,yz,yx,zx,zy, first index position
+  bool virial = false;                       // whether the global virial is wanted
+
+  // Of an evaluator made with EvaluatorOptions::directional: the derivative of the forces along the direction v, -H v
+  // with H the matrix of second derivatives of the energy. Ghosts move as the atoms they stand for.
+  const double (*direction)[3] = nullptr;    // [atoms]; null: zero
+  double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
+  // On all ranks: nothing has moved since the last call, which made force_tangents too. With
+  // EvaluatorOptions::kept_directions and neither forces nor virials wanted, tangents alone are then computed.
+  bool same_positions = false;
+  // With same_positions up to Evaluator::max_directions(), else 1: `direction` and `force_tangents` have an array for
+  // each, so many atoms apart.
+  int num_directions = 1;
+  int64_t direction_distance = 0;
+
+  // The same for one of the directions.
+  EvaluationRequest along(int d) const {
+    EvaluationRequest one = *this;
+    one.num_directions = 1;
+    if (direction) one.direction += d * direction_distance;
+    if (force_tangents) one.force_tangents += d * direction_distance;
+    return one;
+  }
+};
+
+struct EvaluationResult {
+  double energy = 0.0;            // sum over this rank's receivers, eV
+  double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
+  double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
+  int64_t num_edges = 0;
+};
+
+// Two atoms closer than MIN_DISTANCE, a position or a result that is not finite. Atom indices (-1: not known).
+class EvaluationError : public std::runtime_error {
+ public:
+  EvaluationError(const std::string &what, int atom_i, int atom_j, double distance)
+      : std::runtime_error(what), atom_i(atom_i), atom_j(atom_j), distance(distance) {}
+  int atom_i, atom_j;
+  double distance;
+};
+constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
+
+// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number,
+// or an atom alone whose position is not finite. atom_i = -1 if nothing is.
+struct Collision {
+  int atom_i = -1, atom_j = -1;
+  double distance = 0.0;
+};
+// What the search for the closest pair takes for the distance of the last two, to find them before any other.
+constexpr double BROKEN_DISTANCE = -1.0;
+
+// Throws if there is a collision or the result is not finite. bad_atom: one whose energy, forces or virial are not
+// finite, -1 if there is none.
+inline void check_evaluation(const Collision &collision, const EvaluationResult &result, int bad_atom) {
+  if (collision.atom_i >= 0 && !(collision.distance >= 0.0))
+    throw EvaluationError("a position is not finite", collision.atom_i, collision.atom_j, NAN);
+  if (collision.atom_i >= 0)
+    throw EvaluationError("two atoms are on top of each other", collision.atom_i, collision.atom_j, collision.distance);
+  double sum = result.energy + result.energy_tangent;
+  for (double component : result.virial) sum += component;
+  if (bad_atom >= 0 || !std::isfinite(sum))
+    throw EvaluationError("an energy, a force or a virial is not finite", bad_atom, -1, 0.0);
+}
+
+// An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is
+// taken and before the first exchange.
+class MemoryLimitError : public std::runtime_error {
+ public:
+  explicit MemoryLimitError(double bytes) : std::runtime_error("the limit of the memory is exceeded"), bytes(bytes) {}
+  double bytes;    // needed
+};
+inline void check_memory(std::size_t bytes, const EvaluatorOptions &options) {
+  const double needed = static_cast<double>(bytes);
+  if (options.memory_limit > 0.0 && needed > options.memory_limit) throw MemoryLimitError(needed);
+}
+
+class Evaluator {
+ public:
+  virtual ~Evaluator() = default;
+  // Lines for the log: precision, backend, threads, table knots and errors per layer.
+  virtual std::string describe() const = 0;
+  // The neighborhood must stay valid and unchanged until the next call.
+  virtual void set_neighborhood(const Neighborhood &n) = 0;
+  // Collective through exchange. An EvaluationError found on one rank is thrown after the last exchange, so that no
+  // rank waits; all outputs of that rank are then undefined.
+  virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
+  // That evaluate() takes at a time where nothing has moved, all with values that are kept. 1 where none are.
+  virtual int max_directions() const { return 1; }
+  // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
+  virtual std::size_t exchange_bytes_per_row() const = 0;
+  // Bytes held by the evaluation for the present neighborhood.
+  virtual std::size_t memory_bytes() const = 0;
+};
+
+}    // namespace equi
+
+#endif

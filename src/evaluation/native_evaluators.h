@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// What kokkos/ defines for src/ and the programs: the native evaluators, and the Kokkos of the process.
+#ifndef EQUI_NATIVE_EVALUATORS_H
+#define EQUI_NATIVE_EVALUATORS_H
+
+#include "src/evaluation/evaluator.h"
+
+#include <memory>
+#include <string>
+
+namespace equi {
+
+// Evaluators on the CPU (kokkos/evaluation/model_kokkos.cpp), and on Kokkos's default execution space, a GPU where
+// Kokkos has one (kokkos/evaluation/device_model.cpp, in builds with EQUI_DEVICE). The model is already restricted to
+// the elements of the run. The second starts Kokkos if the host program has not.
+std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
+std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
+
+// Receivers that a GPU computes at a time. It needs some thousand atoms to be busy; what a chunk needs beyond the
+// features is about 1 kB per edge and the outputs of a convolution. Steps of no more atoms can be recorded
+// (kokkos/runtime/device_recorder.h).
+constexpr int DEVICE_CHUNK = 4096;
+
+// Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default; never
+// more than Kokkos holds and OpenMP gives. number: of this process among those that share the GPUs of a machine, which
+// it takes in turn. Returns the number of threads; 0 where Kokkos runs already, with threads that others chose.
+int start_kokkos(int num_threads, int number);
+std::string kokkos_backend();    // "OpenMP, 2 threads", ...
+int num_devices();               // GPUs that Kokkos sees, 0 without any
+int kokkos_device();             // the number of the GPU that Kokkos uses, -1 without any
+// Bytes that one of `sharing` processes may take, more than 0: of its GPU's free memory, without a GPU of the host's
+// (host_resources.h). Kokkos has been started.
+double memory_available(int sharing);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+#include "src/evaluation/reference_library.h"
+
+#include <dlfcn.h>
+
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+using MakeTorchEvaluator = Evaluator *(*)(const Model *, const EvaluatorOptions *, char *, int);
+
+// The folder of the library that this code is linked into.
+std::string own_folder() {
+  Dl_info info;
+  if (!dladdr(reinterpret_cast<void *>(&make_reference_evaluator), &info) || !info.dli_fname) return "";
+  const std::string path = info.dli_fname;
+  const size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+MakeTorchEvaluator load() {
+  const std::string path = own_folder() + "libequi_torch.so";
+  void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);    // stays loaded: Torch does not survive being unloaded
+  if (!library) throw std::runtime_error("the LibTorch reference cannot be loaded: " + std::string(dlerror()));
+  void *symbol = dlsym(library, "equi_make_torch_evaluator");
+  if (!symbol) throw std::runtime_error(path + " is not the LibTorch reference: " + std::string(dlerror()));
+  return reinterpret_cast<MakeTorchEvaluator>(symbol);
+}
+
+}    // namespace
+
+std::unique_ptr<Evaluator> make_reference_evaluator(const Model &model, const EvaluatorOptions &options) {
+  static const MakeTorchEvaluator make = load();
+  char message[1000] = "";
+  Evaluator *evaluator = make(&model, &options, message, sizeof message);
+  if (!evaluator) throw std::runtime_error("the LibTorch reference failed: " + std::string(message));
+  return std::unique_ptr<Evaluator>(evaluator);
+}
+
+}    // namespace equi

@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT
+// Evaluation of the structures stored in a model file, compared with the framework's own answers.
+#ifndef EQUI_SELF_CHECK_H
+#define EQUI_SELF_CHECK_H
+
+#include "src/evaluation/evaluator.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Largest allowed differences. Forces are relative to the largest force of the structure where that exceeds 1
+// eV/Angstrom, stresses to the largest component where that exceeds 1 eV/Angstrom^3.
+struct CheckTolerance {
+  double energy;    // eV/atom
+  double force;     // eV/Angstrom
+  double stress;    // eV/Angstrom^3
+};
+CheckTolerance check_tolerance(const EvaluatorOptions &options);
+
+struct CheckResult {
+  std::string name;
+  int num_atoms = 0;
+  double energy_error = 0.0, force_error = 0.0, stress_error = 0.0;    // as CheckTolerance
+  bool passed = false;
+};
+
+// One result per stored structure. make is given the model reduced to the elements of the structure.
+using EvaluatorFactory = std::function<std::unique_ptr<Evaluator>(const Model &, const EvaluatorOptions &)>;
+std::vector<CheckResult> run_self_check(const Model &model, const EvaluatorOptions &options,
+                                        const EvaluatorFactory &make);
+
+}    // namespace equi
+
+#endif

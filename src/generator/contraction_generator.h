@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: MIT
+// Writes the kernels of a symmetric contraction as straight-line C++: one statement per product of its tree. What
+// kernel_generator.h says of units holds for them too.
+#ifndef EQUI_CONTRACTION_GENERATOR_H
+#define EQUI_CONTRACTION_GENERATOR_H
+
+#include "src/generator/contraction_schedule.h"
+#include "src/generator/generated_text.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Contractions whose kernels every build has, as names for contraction_of(): those of common MACE models.
+std::vector<std::string> common_contractions();
+
+// "3_01_2": from one block per order 0 to 3 of natural parity, p = (-1)^l, to blocks of order 0 and 1, to degree 2. All
+// products that a coupling of the factors can make are in it, with one channel, one path, coefficients of 1 and no
+// weights. Throws std::invalid_argument for another text.
+ContractionProduct contraction_of(const std::string &name);
+
+// A namespace contraction_KEY with the kernels and their ContractionKernel<float> and ContractionKernel<double>.
+void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
+// The same for devices: a namespace device_contraction_KEY with its DeviceContractionKernels.
+void generate_device_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT
+// The products of a symmetric contraction as a tree, which its kernels walk or have unrolled.
+//
+// A node of depth d is a product A_i1 ... A_id with ascending factors; its children append a factor. Terms that differ
+// in their path alone are one entry: their coefficients are summed with the weights of a species and channel once, when
+// a model is loaded.
+#ifndef EQUI_CONTRACTION_SCHEDULE_H
+#define EQUI_CONTRACTION_SCHEDULE_H
+
+#include "src/algebra/symmetric_contraction.h"
+#include "src/generator/contraction_node.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+struct ContractionSchedule {
+  std::vector<int> in_l, out_l;          // per block
+  int degree = 0;                        // largest
+  std::vector<ContractionNode> nodes;    // in pre-order, children by ascending factor
+  std::vector<int> outputs;              // per entry, node after node: component of the output, block after block
+
+  int num_inputs() const;    // components of one channel
+  int num_outputs() const;
+  int num_entries() const { return static_cast<int>(outputs.size()); }
+  // Multiply-adds and products per channel.
+  int forward_products() const;
+  int backward_products() const;
+
+  // What tells this tree from others, "0123_01_3_" and a hash of it: the name under which its kernel is found.
+  std::string key() const;
+};
+
+ContractionSchedule make_contraction_schedule(const ContractionProduct &product);
+
+// Coefficients of all entries for one species, [mul][num_entries].
+std::vector<double> contraction_coefficients(const ContractionProduct &product, const ContractionSchedule &schedule,
+                                             int species);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+#include "src/generator/device_generator.h"
+
+#include "src/generator/contraction_generator.h"
+#include "src/generator/generated_text.h"
+
+#include <algorithm>
+#include <set>
+
+namespace equi {
+
+namespace {
+
+using Text = GeneratedText;
+using Sum = GeneratedSum;
+
+// What kernels are made for, and what those kernels are called: plain numbers first.
+constexpr int NUM_PLAIN_TYPES = 2, NUM_TYPES = 4;
+constexpr struct {
+  const char *type, *name;
+} NUMBER_TYPES[NUM_TYPES] = {
+    {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
+
+// "m2.v[1]": form 9 in the loads of four numbers.
+std::string form_name(int form) {
+  return text_of("m%d.v[%d]", form / 4, form % 4);
+}
+
+void load_forms(Text &text, const PathSchedule &p) {
+  std::set<int> loads;
+  for (const auto &m : p.m)
+    if (!p.is_diagonal()) loads.insert(m.form / 4);
+  for (int k : loads) text.line("        const Four<T> m%d = load_four(m + %d);", k, 4 * k);
+}
+
+void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) {
+  text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+  text.line("        {");
+  if (with_derivative) {
+    text.line("        T w, dw;");
+    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, 16 * q);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
+  } else {
+    text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, 16 * q);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
+  }
+}
+
+// What forward, gather and backward of a channel begin with.
+void begin_edges(Text &text) {
+  text.line("    for (int e = a.begin; e < a.end; e++) {");
+  text.line("        const Real<T> *t = weights_of<ROWS>(u, first, ROW, e);");
+  text.line("        const T f = u.fraction[e];");
+}
+
+void define_weights(Text &text) {
+  text.line("    const Real<T> *first = first_weights<ROWS>(u, a);");
+}
+
+void load_sender(Text &text, int d1, const char *channel = "a.channel") {
+  text.line("        const auto x = u.input(u.other_row[e], %s);", channel);
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
+}
+
+// "-=" or "+="
+const char *add_with(int sign) {
+  return sign < 0 ? "-=" : "+=";
+}
+
+// from: output or cotangent
+void define_output(Text &text, const char *from, const char *row, int q) {
+  text.line("        const auto o = u.%s(%d, %s, a.channel);", from, q, row);
+}
+
+std::string paths_of(const UnitSchedule::Group &group) {
+  return group.last == group.first + 1 ? text_of("path %d", group.first)
+                                       : text_of("paths %d to %d", group.first, group.last - 1);
+}
+
+void generate_forward(Text &text, const UnitSchedule &u, int number) {
+  const auto group = u.forward_groups[number];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // out[m3] = sum_e w sum_m1 M[m1,m3] x[m1], %s", paths_of(group).c_str());
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a) {",
+            number);
+  define_weights(text);
+  int base = 0;
+  for (int q = group.first; q < group.last; ++q)
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("    T a%d = 0;", base++);
+  begin_edges(text);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_sender(text, d1);
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1;
+    begin_path(text, p, q, false);
+    load_forms(text, p);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
+    } else if (p.weight_last) {
+      for (int c = 0; c < d3; ++c) {
+        Sum s("T", text_of("s%d", c));
+        for (const auto &m : p.m)
+          if (m.m3 == c) s.add(text, m.sign, form_name(m.form) + text_of(" * x%d", m.m1));
+        text.line("        a%d += w * s%d;", base + c, c);
+      }
+    } else {
+      for (int a = 0; a < d1; ++a) {
+        text.line("        const T t%d = w * x%d;", a, a);
+        for (const auto &m : p.m)
+          if (m.m1 == a)
+            text.line("        a%d %s %s * t%d;", base + m.m3, add_with(m.sign), form_name(m.form).c_str(), a);
+      }
+    }
+    text.line("        }");
+    base += d3;
+  }
+  text.line("    }");
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    text.line("    {");
+    define_output(text, "output", "a.atom", q);
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
+      text.line("        put(o, %d * u.path[%d].stride, a%d);", c, q, base++);
+    text.line("    }");
+  }
+  text.line("  }");
+}
+
+void store_x_adj(Text &text, int d1) {
+  text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
+  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
+}
+
+void generate_gather(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  define_weights(text);
+  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  begin_edges(text);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  text.line("        const int row = u.other_row[e];");
+  for (int q = 0; q < u.whole().last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int d3 = 2 * p.l3 + 1;
+    begin_path(text, p, q, false);
+    load_forms(text, p);
+    define_output(text, "cotangent", "row", q);
+    for (int c = 0; c < d3; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
+    if (p.is_diagonal()) {
+      for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
+    } else if (p.weight_last_gather) {
+      for (int a = 0; a < d1; ++a) {
+        Sum s("T", text_of("s%d", a));
+        for (const auto &m : p.m)
+          if (m.m1 == a) s.add(text, m.sign, form_name(m.form) + text_of(" * g%d", m.m3));
+        text.line("        a%d += w * s%d;", a, a);
+      }
+    } else {
+      for (int c = 0; c < d3; ++c) {
+        text.line("        const T t%d = w * g%d;", c, c);
+        for (const auto &m : p.m)
+          if (m.m3 == c) text.line("        a%d %s %s * t%d;", m.m1, add_with(m.sign), form_name(m.form).c_str(), c);
+      }
+    }
+    text.line("        }");
+  }
+  text.line("    }");
+  store_x_adj(text, d1);
+  text.line("  }");
+}
+
+// The derivative by the weight is given: stored if it is an edge's, else part of that by the fraction.
+void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
+  text.line("        if constexpr (ROWS == 1)");
+  text.line("          store_weight_adj(u, a, e, %d, active, %s);", q, by_weight);
+  text.line("        else");
+  text.line("          r += %s;", by_fraction);
+}
+
+// The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D is number `base`.
+void add_path_backward(Text &text, const UnitSchedule &u, int q, int base) {
+  const PathSchedule &p = u.paths[q];
+  const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
+  if (p.is_diagonal()) {
+    Sum s("T", "s");
+    for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
+    text.line("        r += dw * s;");
+    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, e, %d, active, f * s);", q);
+  } else if (p.is_scalar_product()) {
+    Sum s("T", "s");
+    text.line("        const T wg = w * d%d;", base);
+    for (const auto &n : p.d_entries) {
+      s.add(text, n.sign, text_of("y%d * x%d", y0 + n.m2, n.m1));
+      text.line("        b%d %s x%d * wg;", y0 + n.m2, add_with(n.sign), n.m1);
+    }
+    add_by_weight(text, q, text_of("d%d * s", base).c_str(), text_of("(dw * d%d) * s", base).c_str());
+  } else {
+    Sum s("T", "s");
+    for (int b = 0; b < d2; ++b) {
+      Sum h("T", text_of("h%d", b));
+      for (int a = 0; a < d1; ++a)
+        for (const auto &n : p.d_entries)
+          if (n.m1 == a && n.m2 == b) h.add(text, n.sign, text_of("x%d * d%d", a, base + n.d));
+      s.add(text, 1, text_of("y%d * h%d", y0 + b, b));
+      text.line("        b%d += w * h%d;", y0 + b, b);
+    }
+    add_by_weight(text, q, "s", "dw * s");
+  }
+}
+
+void generate_backward(Text &text, const UnitSchedule &u, int number) {
+  const auto group = u.backward_groups[number];
+  const std::vector<int> harmonics = u.harmonics(group);
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
+  text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(group).c_str());
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a,",
+            number);
+  text.line("                                                      int lane, bool active, T *to, bool add) {");
+  define_weights(text);
+  int base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int num_d = static_cast<int>(p.d.size());
+    std::string names;
+    for (int k = 0; k < num_d; ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
+    text.line("    T %s;", names.c_str());
+    text.line("    {");
+    define_output(text, "cotangent", "a.atom", q);
+    for (int c = 0; c < 2 * p.l3 + 1; ++c)
+      text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
+    for (const LinearForm &form : p.d) {
+      std::string sum;
+      for (const auto &t : form.terms) sum += summand(t.coefficient, text_of("g%d", t.index), sum.empty());
+      text.line("        d%d = %s;", base++, sum.c_str());
+    }
+    text.line("    }");
+  }
+  begin_edges(text);
+  load_sender(text, d1);
+  if (!harmonics.empty()) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
+  std::string sums = "r";
+  text.line("        T r = 0;");
+  int l2 = 0;
+  base = 0;
+  for (int q = group.first; q < group.last; ++q) {
+    const PathSchedule &p = u.paths[q];
+    if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
+      for (int h : harmonics)
+        if (h >= p.l2 * p.l2 && h < (p.l2 + 1) * (p.l2 + 1)) {
+          text.line("        const T y%d = y[%d];", h, h);
+          text.line("        T b%d = 0;", h);
+        }
+    l2 = p.l2;
+    begin_path(text, p, q, true);
+    add_path_backward(text, u, q, base);
+    if (p.is_diagonal()) text.line("        (void)w;");
+    text.line("        }");
+    base += static_cast<int>(p.d.size());
+  }
+  for (int h : harmonics) sums += text_of(", b%d", h);
+  text.line("        T sums[] = {%s};", sums.c_str());
+  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+            static_cast<int>(1 + harmonics.size()));
+  text.line("    }");
+  text.line("  }");
+}
+
+// ---- uvw paths
+// ------------------------------------------------------------------------------------------------------------
+
+void begin_uvw_edges(Text &text, const char *channel, const char *output) {
+  text.line("    for (int e = a.begin; e < a.end; e++) {");
+  text.line("        const Real<T> *t = uvw_table(u, %s, %s) + static_cast<int64_t>(u.table_row[e]) * ROW;", channel,
+            output);
+  text.line("        const T f = u.fraction[e];");
+}
+
+void generate_uvw_forward(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1;
+  text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+  text.line("                                                  int lane) {");
+  for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
+  text.line("    const int channels = w < u.outputs ? u.channels : 0;");
+  text.line("    for (int c = lane; c < channels; c += LANES) {");
+  begin_uvw_edges(text, "c", "w");
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_sender(text, d1, "c");
+  load_forms(text, p);
+  for (int c = 0; c < d3; ++c) {
+    Sum z("T", text_of("z%d", c));
+    for (const auto &m : p.m)
+      if (m.m3 == c) z.add(text, m.sign, (m.form < 0 ? "" : form_name(m.form) + " * ") + text_of("x%d", m.m1));
+  }
+  text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
+  text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+  for (int c = 0; c < d3; ++c) text.line("          a%d[k] += v * z%d;", c, c);
+  text.line("        }");
+  text.line("    }");
+  text.line("    }");
+  text.line("    const auto o = u.output(0, a.atom, w);");
+  for (int c = 0; c < d3; ++c)
+    text.line("    store_lane_sums<LANES>(a%d, lane, o + %d * u.path[0].stride, u.add);", c, c);
+  text.line("  }");
+}
+
+// h[m3] = sum_w W[u,w] g[w,m3] of an edge, and dh[m3] with W'; the cotangents of the atom in row `row`.
+void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
+  text.line("        const auto g = u.cotangent(0, %s, 0);", row);
+  const bool is_scalar = d3 == 1 && with_derivative;
+  if (is_scalar) {
+    text.line("        T rows[ROWS] = {};    // the polynomial of the sums over w has fewer products");
+  } else {
+    for (int c = 0; c < d3; ++c)
+      text.line("        T h%d = 0%s;", c, with_derivative ? text_of(", dh%d = 0", c).c_str() : "");
+  }
+  text.line("        for (int w = 0; w < u.outputs; w += %d, t += u.slab) {", UVW_BLOCK);
+  for (int c = 0; c < d3; ++c)
+    text.line("          const Four<T> g%d = load_four(g + %d * u.path[0].stride + w);", c, c);
+  text.line("          EQUI_UNROLL for (int k = 0; k < %d; k++) {", UVW_BLOCK);
+  if (is_scalar) {
+    text.line("            EQUI_UNROLL for (int n = 0; n < ROWS; n++)");
+    text.line("              rows[n] += g0.v[k] * t[k * CHANNEL_PAD + n * ROW];");
+  } else if (with_derivative) {
+    text.line("            T v, dv;");
+    text.line("            polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f, v, dv);");
+    for (int c = 0; c < d3; ++c) {
+      text.line("            h%d += v * g%d.v[k];", c, c);
+      text.line("            dh%d += dv * g%d.v[k];", c, c);
+    }
+  } else {
+    text.line("            const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+    for (int c = 0; c < d3; ++c) text.line("            h%d += v * g%d.v[k];", c, c);
+  }
+  text.line("          }");
+  text.line("        }");
+  if (is_scalar) {
+    text.line("        T h0, dh0;");
+    text.line("        polynomial<ROWS>(rows, 1, f, h0, dh0);");
+  }
+}
+
+// to[m2] = sum_m1 x[m1] D[m1,m2] with D of `from`; for l2 = 0 one sum.
+void add_couplings(Text &text, const PathSchedule &p, const char *from, const char *d, const char *to) {
+  for (size_t k = 0; k < p.d.size(); ++k) {
+    std::string sum;
+    for (const auto &t : p.d[k].terms) sum += summand(t.coefficient, from + std::to_string(t.index), sum.empty());
+    text.line("        const T %s%d = %s;", d, static_cast<int>(k), sum.c_str());
+  }
+  for (int b = 0; b < 2 * p.l2 + 1; ++b) {
+    Sum s("T", to + std::to_string(p.l2 * p.l2 + b));
+    for (const auto &n : p.d_entries)
+      if (n.m2 == b) s.add(text, n.sign, text_of("x%d * ", n.m1) + d + std::to_string(n.d));
+  }
+}
+
+void generate_uvw_backward(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  // Per edge h[m3] = sum_w W[u,w] g[w,m3] and dh[m3] with W'; with D[m1,m2] = sum_m3 C h[m3]");
+  text.line("  // y_adj[m2] += sum_m1 x[m1] D[m1,m2], and the same of dh times y[m2] is dE/df.");
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+  text.line("                                                   int lane, bool active, T *to, bool add) {");
+  begin_uvw_edges(text, "a.channel", "0");
+  add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
+  text.line("        const auto x = u.input(u.other_row[e], a.channel);");
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
+  const std::vector<int> harmonics = u.harmonics(u.whole());
+  std::string sums = "r";
+  if (!harmonics.empty()) add_couplings(text, p, "h", "d", "b");
+  add_couplings(text, p, "dh", "dd", "s");
+  if (harmonics.empty()) {
+    text.line("        const T r = s0;");
+  } else {
+    text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
+    Sum r("T", "r");
+    for (int h : harmonics) {
+      r.add(text, 1, text_of("y[%d] * s%d", h, h));
+      sums += text_of(", b%d", h);
+    }
+  }
+  text.line("        const T sums[] = {%s};", sums.c_str());
+  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+            static_cast<int>(1 + harmonics.size()));
+  text.line("    }");
+  text.line("  }");
+}
+
+void generate_uvw_gather(Text &text, const UnitSchedule &u) {
+  const PathSchedule &p = u.paths[0];
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line(
+      "  // x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3], h[m3] = sum_w W[u,w] g[w,m3], over the receivers that a sender");
+  text.line("  // reaches");
+  text.line("  template <int ROWS, class T>");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  begin_uvw_edges(text, "a.channel", "0");
+  add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  load_forms(text, p);
+  for (const auto &m : p.m)
+    text.line("        a%d %s %sh%d;", m.m1, add_with(m.sign), m.form < 0 ? "" : (form_name(m.form) + " * ").c_str(),
+              m.m3);
+  text.line("    }");
+  store_x_adj(text, d1);
+  text.line("  }");
+}
+
+// ---- the text of a unit
+// ------------------------------------------------------------------------------------------------------------
+
+// A function of the number of a group.
+void choose(Text &text, const char *name, const std::vector<int> &values) {
+  std::string value = std::to_string(values.back());
+  for (size_t k = values.size() - 1; k-- > 0;)
+    value = "group == " + std::to_string(k) + " ? " + std::to_string(values[k]) + " : " + value;
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION int %s(int%s) const { return %s; }", name, values.size() > 1 ? " group" : "",
+            value.c_str());
+}
+
+// The function of a group, chosen by its number.
+void dispatch(Text &text, const char *name, int num_groups, const char *sizes, const char *size_arguments,
+              const char *parameters, const char *arguments) {
+  text.line("  template <%s, class T>", sizes);
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int group, const DeviceUnitCall<T> &u, const DeviceAtom &a%s) const {",
+      name, parameters);
+  for (int g = 0; g + 1 < num_groups; ++g)
+    text.line("    if (group == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
+  if (num_groups == 1) text.line("    (void)group;");
+  text.line("    %s_%d<%s>(u, a%s);", name, num_groups - 1, size_arguments, arguments);
+  text.line("  }");
+}
+
+void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
+  const std::string key = u.shape.key();
+  const char *kind = of_edges ? "edge_unit" : "unit";
+  const bool is_uvw = u.shape.is_uvw();
+  const int num_forward = static_cast<int>(u.forward_groups.size()),
+            num_backward = static_cast<int>(u.backward_groups.size());
+  std::vector<int> num_sums, first_sum;
+  std::string sums;
+  int total = 0;
+  for (const auto &group : u.backward_groups) {
+    const std::vector<int> harmonics = u.harmonics(group);
+    first_sum.push_back(total);
+    num_sums.push_back(static_cast<int>(1 + harmonics.size()));
+    total += num_sums.back();
+    sums += sums.empty() ? "0" : ", 0";
+    for (int h : harmonics) sums += ", " + std::to_string(h);
+  }
+  std::string counts;
+  for (int n : num_sums) counts += (counts.empty() ? "" : ", ") + std::to_string(n);
+
+  text.line("namespace device_%s_%s {", kind, key.c_str());
+  text.line("namespace {");
+  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
+  text.line("struct Body {");
+  text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
+  text.line("  static constexpr int NUM_BACKWARD_GROUPS = %d;", num_backward);
+  text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
+  if (is_uvw) text.line("  static constexpr int OUTPUTS = %d;    // that forward takes at once", u.forward_outputs);
+  text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
+  text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());
+  if (!is_uvw) text.line("  int num_forward_groups() const { return %d; }", num_forward);
+  text.line("  int num_backward_groups() const { return %d; }", num_backward);
+  choose(text, "num_sums", num_sums);
+  choose(text, "first_sum", first_sum);
+  if (is_uvw) {
+    generate_uvw_forward(text, u);
+    generate_uvw_backward(text, u);
+    generate_uvw_gather(text, u);
+  } else {
+    for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
+    dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
+    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g);
+    dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
+             ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
+    generate_gather(text, u);
+  }
+  text.line("};");
+  text.line("}    // namespace");
+  const char *kernel = of_edges ? "DeviceEdgeKernel" : "DeviceUnitKernel";
+  for (int k = 0; k < (of_edges ? NUM_PLAIN_TYPES : NUM_TYPES); ++k) {
+    const auto &[type, name] = NUMBER_TYPES[k];
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
+    text.line("const %s<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::%s();", kernel, type, name, type,
+              of_edges ? "edge_kernel" : "kernel");
+  }
+  text.line("}    // namespace device_%s_%s", kind, key.c_str());
+}
+
+void begin_file(Text &text, const KernelTarget &target, const std::vector<const char *> &headers) {
+  text.line("// Made by equi_generate from a kernel schedule (src/generator/kernel_schedule.h) for %s. Do not edit.",
+            target.name);
+  for (const char *header : headers) text.line("#include \"%s\"", header);
+  text.line("namespace equi {");
+}
+
+// find(key) for the kernels of other sources, which there are of the first types.
+void list_kernels(Text &text, const char *kind, const char *kernel, const char *find,
+                  const std::vector<std::string> &keys, int num_types) {
+  for (int k = 0; k < NUM_TYPES; ++k) {
+    const auto &[type, name] = NUMBER_TYPES[k];
+    const std::vector<std::string> of_type = k < num_types ? keys : std::vector<std::string>();
+    for (const std::string &key : of_type)
+      text.line("namespace device_%s_%s { extern const %s<%s> %s_KERNEL; }", kind, key.c_str(), kernel, type, name);
+    text.line("template <>");
+    text.line("const %s<%s> *%s<%s>(const std::string &%s) {", kernel, type, find, type, of_type.empty() ? "" : "key");
+    for (const std::string &key : of_type)
+      text.line("  if (key == \"%s\") return &device_%s_%s::%s_KERNEL;", key.c_str(), kind, key.c_str(), name);
+    text.line("  return nullptr;");
+    text.line("}");
+  }
+}
+
+}    // namespace
+
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target, bool of_edges) {
+  Text text;
+  begin_file(text, target, {"kokkos/device_kernels/device_unit_impl.h"});
+  for (const UnitSchedule &u : units) {
+    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a unit with too many paths\");", static_cast<int>(u.paths.size()));
+    generate_body(text, u, of_edges);
+  }
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
+                                         const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, {"kokkos/device_kernels/device_contraction_impl.h"});
+  for (const ContractionSchedule &c : contractions) {
+    text.line("static_assert(%d <= MAX_CONTRACTION_BLOCKS, \"a contraction with too many blocks\");",
+              static_cast<int>(std::max(c.in_l.size(), c.out_l.size())));
+    generate_device_contraction_namespace(text, c);
+  }
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_list(const KernelNames &names, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target,
+             {"kokkos/kernel_interface/device_contraction_kernel.h", "kokkos/kernel_interface/device_unit.h"});
+  std::vector<std::string> units = names.units;
+  units.insert(units.end(), names.uvw.begin(), names.uvw.end());
+  list_kernels(text, "unit", "DeviceUnitKernel", "find_device_kernel", units, NUM_TYPES);
+  list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions,
+               NUM_PLAIN_TYPES);
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target) {
+  Text text;
+  begin_file(text, target, {"kokkos/kernel_interface/device_unit.h"});
+  list_kernels(text, "edge_unit", "DeviceEdgeKernel", "find_device_edge_kernel", names.units, NUM_PLAIN_TYPES);
+  text.line("}    // namespace equi");
+  return text.str();
+}
+
+}    // namespace equi

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Writes the device kernels of a unit: a struct Body with functions for one atom and one channel of a lane, callable by
+// Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
+// kokkos/device_kernels/device_unit_impl.h and nothing else, and is generic in the type, the rows per bin and the
+// number of channels.
+#ifndef EQUI_DEVICE_GENERATOR_H
+#define EQUI_DEVICE_GENERATOR_H
+
+#include "src/generator/contraction_schedule.h"
+#include "src/generator/kernel_generator.h"
+#include "src/generator/kernel_schedule.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>. of_edges: for
+// weights of edges, their DeviceEdgeKernels.
+std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target,
+                                  bool of_edges = false);
+
+// A source with the kernels of some symmetric contractions and their DeviceContractionKernels.
+std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
+                                         const KernelTarget &target);
+
+// find_device_kernel() and find_device_contraction() for the kernels of other sources.
+std::string generate_device_list(const KernelNames &names, const KernelTarget &target);
+// find_device_edge_kernel()
+std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT
+// How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
+// and by the generator, which writes the same steps out as code.
+//
+// A *unit* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's channels
+// once for all of them. A uvw path is a unit by itself. The multiplicities are not part of a unit.
+//
+// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with M[m1,m3] = sum_m2 C y[m2], made once per edge for all
+// channels. Backward, per receiver: D[m1,m2] = sum_m3 C g[m3], made once for all edges; per edge S[m1] = sum_m2 y[m2]
+// D[m1,m2], x_adj += w S, dE/dr += w' S.x, y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up
+// to their sign, most of all after a path's couplings are divided by the largest of them (PathSchedule::scale); each
+// distinct one is computed once.
+//
+// uvw: z[m3] = sum_m1 M[m1,m3] x[m1] once per edge and sender's channel u, then out[w,m3] += sum_u W[u,w] z[u,m3].
+// Backward h[u,m3] = sum_w W[u,w] g[w,m3], dE/dr = sum W'[u,w] z[u,m3] g[w,m3], and with h in the place of g the above:
+// x_adj[m1] = sum_m2 y[m2] D[m1,m2], y_adj[m2] = sum_m1 x[m1] D[m1,m2], now per edge. Lanes run over u in all of it.
+#ifndef EQUI_KERNEL_SCHEDULE_H
+#define EQUI_KERNEL_SCHEDULE_H
+
+#include "src/algebra/tensor_product.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+struct UnitShape {
+  int l1 = 0;
+  struct Path {
+    int l2, l3;
+    bool operator<(const Path &o) const { return l2 != o.l2 ? l2 < o.l2 : l3 < o.l3; }
+    bool operator==(const Path &o) const { return l2 == o.l2 && l3 == o.l3; }
+  };
+  std::vector<Path> paths;    // sorted; one for uvw
+  Connection connection = Connection::uvu;
+  bool is_uvw() const { return connection == Connection::uvw; }
+
+  // "1_01_10_11": l1, then l2 and l3 of each path; "uvw_1_11". Empty if an order above 9 has no digit.
+  std::string key() const;
+  // The shape with this key. Throws std::invalid_argument for another text.
+  static UnitShape of_key(const std::string &key);
+};
+
+// A unit of a tensor product and the order in which its paths (indices into product.paths) stand in it.
+struct ProductUnit {
+  int block;    // of the input
+  UnitShape shape;
+  std::vector<int> paths;
+};
+// In the order of input blocks.
+std::vector<ProductUnit> units_of(const TensorProduct &product);
+
+// sum of coefficient * input[index]
+struct LinearForm {
+  struct Term {
+    int index;
+    double coefficient;
+    bool operator==(const Term &o) const { return index == o.index && coefficient == o.coefficient; }
+  };
+  std::vector<Term> terms;
+};
+
+struct PathSchedule {
+  int l2, l3;
+  double scale;    // the largest coupling; the entries below are divided by it, radial weights are multiplied with it
+
+  // Nonzero M[m1,m3] = sign * form (of UnitSchedule::forms).
+  struct Entry {
+    int m1, m3, form, sign;
+  };
+  std::vector<Entry> m;
+  bool weight_last;           // forward: w (M x) instead of M (w x), fewer products where l3 < l1
+  bool weight_last_gather;    // the same for the transposed direction, w (M g) instead of M (w g)
+
+  // Distinct D over the components of g, and nonzero D[m1,m2] = sign * d, sorted by d.
+  std::vector<LinearForm> d;
+  struct DEntry {
+    int m1, m2, d, sign;
+  };
+  std::vector<DEntry> d_entries;
+  int num_couplings;                                              // nonzero Clebsch-Gordan coefficients
+  bool is_diagonal() const { return l2 == 0; }                    // M = 1
+  bool is_scalar_product() const { return l3 == 0 && l2 > 0; }    // D[m1,m2] = +-g at m1 = m2, the same sign for all
+};
+
+struct UnitSchedule {
+  UnitShape shape;
+  std::vector<PathSchedule> paths;    // as shape.paths
+  std::vector<LinearForm> forms;      // distinct entries of M over the harmonics, indexed by l^2 + m
+  int num_d() const;
+
+  // Runs of paths [first, last) that one pass over an atom's edges takes together: forward their accumulators stay in
+  // registers, backward their D and the sums by their harmonics do (on a CPU D lies in memory, and one pass takes all).
+  struct Group {
+    int first, last;
+  };
+  std::vector<Group> forward_groups, backward_groups;
+
+  // What a lane of a GPU holds during such a pass: the above, the sender's components and the products of one path.
+  int forward_numbers(const Group &group) const;
+  int backward_numbers(const Group &group) const;
+  // Harmonics with l2 > 0 that the group's paths read, by which its backward pass differentiates; sorted.
+  std::vector<int> harmonics(const Group &group) const;
+  Group whole() const { return {0, static_cast<int>(paths.size())}; }
+
+  // uvw: channels of the output that one pass over the edges takes together (a divisor of UVW_BLOCK): forward their
+  // accumulators stay in registers, backward their cotangents do. A GPU's backward pass takes all, as many at a time.
+  int forward_outputs = 0, backward_outputs = 0;
+
+  // Multiply-adds per edge and channel of the sender, by direction; radial weights from tables of `rows_per_bin` rows
+  // included. outputs: channels of the output of a uvw path.
+  int forward_products(int rows_per_bin, int outputs = 0) const;
+  int backward_products(int rows_per_bin, int outputs = 0) const;
+  // What forward_products() counts of a uvw path beside the sums over W.
+  int coupling_products() const;
+};
+
+// Channels of the output whose weights lie side by side in the table of a uvw path.
+constexpr int UVW_BLOCK = 4;
+
+// What a schedule is made for.
+struct KernelTarget {
+  const char *name;
+  int lanes;            // numbers of float32 per register; of a GPU: threads in step, each with one channel
+  int registers;        // that a kernel may fill; of a GPU: of 32 bits, per lane
+  int products;         // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
+  int addresses = 0;    // of a GPU: registers for addresses and whatever else is not one of the kernel's numbers
+  bool is_device() const { return addresses > 0; }
+  // A GPU's kernels are one text for both types: the groups of float32 are those that float64 has room for.
+  int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }
+};
+constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 16, 32, 32};
+// 128 registers per lane let four warps (CUDA) or waves (HIP) share a scheduler. A wave keeps what is the same for all
+// of its lanes, like addresses, in registers of its own.
+constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};
+
+// Throws std::invalid_argument if a path violates the triangle rule.
+UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: MIT
+// Writes the kernels of a uvw path, a part of what kernel_generator.h offers.
+#ifndef EQUI_UVW_GENERATOR_H
+#define EQUI_UVW_GENERATOR_H
+
+#include "src/generator/generated_text.h"
+#include "src/generator/kernel_schedule.h"
+
+namespace equi {
+
+// The functions forward, backward and gather; NUM_FORMS and ROW are those of the unit.
+void generate_uvw_functions(GeneratedText &text, const UnitSchedule &u);
+
+}    // namespace equi
+
+#endif

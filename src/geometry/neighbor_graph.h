@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// Who sees whom: the atoms, candidate neighbours and feature rows that an evaluation works on.
+//
+// Edge direction, stated here once: an edge belongs to its receiver i, which this rank owns; its sender j is any atom
+// this rank knows; its vector is r_j - r_i. Every ordered pair within the cutoff is one edge.
+//
+// Atoms and rows: an *atom* is an entry of the position array (owned atoms first, then ghosts, among them periodic
+// images). A *row* holds the features of one real atom. Images of an owned atom share the owner's row, images of one
+// remote atom share one row; only rows of remote atoms travel between ranks.
+#ifndef EQUI_NEIGHBOR_GRAPH_H
+#define EQUI_NEIGHBOR_GRAPH_H
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+namespace equi {
+
+// Changes when the host program rebuilds its neighbour list, not each step. Candidates may lie beyond the cutoff
+// (skin).
+struct Neighborhood {
+  int num_atoms = 0;               // entries of the position array
+  int num_receivers = 0;           // N: receiver i has row i
+  int num_interior = 0;            // so many receivers, the first, are known to have owned senders alone
+  int num_rows = 0;                // A >= N: rows N..A-1 are remote atoms
+  std::vector<int> receiver;       // [N] atom index of receiver i
+  std::vector<int> row_species;    // [A] species of a row
+  std::vector<int64_t> first;      // [N+1] candidates of receiver i: first[i]..first[i+1]
+  std::vector<int> sender_atom;    // [candidates] atom index of j
+  std::vector<int> sender_row;     // [candidates] row of j
+};
+
+// An atomic structure with its periodic images spelled out as atoms, all rows owned: for self-checks and tests.
+struct ImageStructure {
+  std::vector<std::array<double, 3>> positions;    // owned first, then images
+  std::vector<int> owner;                          // [atoms] index of the real atom
+  Neighborhood neighborhood;
+};
+
+// Pairs of an atom and an image that build_image_structure looks at, which can be many more than there are neighbors.
+// Throws as it does.
+double num_image_candidates(const std::vector<std::array<double, 3>> &positions, const double cell[3][3],
+                            const bool periodic[3], double cutoff);
+
+// All images within the cutoff, also for cells smaller than it. species[i] per owned atom; cell rows are lattice
+// vectors. Throws std::invalid_argument if the periodic ones are not independent, or positions lie billions of cells
+// apart.
+ImageStructure build_image_structure(const std::vector<std::array<double, 3>> &positions,
+                                     const std::vector<int> &species, const double cell[3][3], const bool periodic[3],
+                                     double cutoff);
+
+}    // namespace equi
+
+#endif

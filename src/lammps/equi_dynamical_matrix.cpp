@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+#include "src/lammps/equi_dynamical_matrix.h"
+
+#include "src/hessian/lattice_translations.h"
+#include "src/lammps/lammps_faults.h"
+#include "src/lammps/lammps_hessian.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "domain.h"
+#include "error.h"
+#include "platform.h"
+#include "utils.h"
+
+#include <cmath>
+#include <cstdio>
+#include <map>
+#include <stdexcept>
+
+using namespace LAMMPS_NS;
+
+namespace {
+
+constexpr char NAME[] = "equi_dynamical_matrix";
+
+// Atoms this close to each other's translated places, in Angstrom, are taken as equal: second derivatives differ by
+// about a hundred times as much in eV/Angstrom^2.
+constexpr double TRANSLATION_TOLERANCE = 1e-7;
+
+struct Options {
+  std::string file = "dynmat.dyn";
+  bool binary = false, gzip = false, fold = false, translations = true;
+};
+
+// The file of the matrix, on rank 0.
+class MatrixFile {
+ public:
+  explicit MatrixFile(const Options &o) : name_(o.file), binary_(o.binary && !o.gzip), gzip_(o.gzip) {
+    file_ = gzip_ ? platform::compressed_write(o.file + ".gz") : std::fopen(o.file.c_str(), binary_ ? "wb" : "w");
+    if (!file_) throw std::runtime_error("cannot open file " + name_ + ": " + utils::getsyserror());
+  }
+  ~MatrixFile() {
+    if (gzip_)
+      platform::pclose(file_);
+    else
+      std::fclose(file_);
+  }
+  void write(const std::vector<double> &row) {
+    if (binary_)
+      std::fwrite(row.data(), sizeof(double), row.size(), file_);
+    else
+      for (size_t k = 0; k < row.size(); k++) std::fprintf(file_, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
+    if (std::ferror(file_)) throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
+  }
+
+ private:
+  std::string name_;
+  bool binary_, gzip_;
+  FILE *file_;
+};
+
+Options parse(int narg, char **arg, LAMMPS *lmp) {
+  Options o;
+  for (int k = 0; k < narg; k += 2) {
+    const std::string keyword = arg[k];
+    if (k + 1 == narg) lmp->error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
+    const std::string value = arg[k + 1];
+    if (keyword == "file") {
+      o.file = value;
+    } else if (keyword == "binary") {
+      o.gzip = value == "gzip";
+      o.binary = !o.gzip && utils::logical(FLERR, value, false, lmp);
+    } else if (keyword == "fold") {
+      o.fold = utils::logical(FLERR, value, false, lmp);
+    } else if (keyword == "translations") {
+      o.translations = utils::logical(FLERR, value, false, lmp);
+    } else {
+      lmp->error->all(FLERR, "{}: unknown keyword {}; known are file, binary, fold, translations", NAME, keyword);
+    }
+  }
+  return o;
+}
+
+}    // namespace
+
+/* ----------------------------------------------------------------------
+   equi_dynamical_matrix GROUP-ID regular|eskm GAMMA keyword value ...
+------------------------------------------------------------------------- */
+
+void EquiDynamicalMatrix::command(int narg, char **arg) {
+  equi::this_rank_or_none(error, NAME, [&] { calculate(narg, arg); });
+}
+
+void EquiDynamicalMatrix::calculate(int narg, char **arg) {
+  if (narg < 3) error->all(FLERR, "{}: expected a group, regular or eskm, and a displacement", NAME);
+  const std::string style = arg[1];
+  if (style != "regular" && style != "eskm")
+    error->all(FLERR, "{}: style must be regular or eskm, not {}", NAME, style);
+  // Read for the sake of input written for finite differences; derivatives need no displacement.
+  utils::numeric(FLERR, arg[2], false, lmp);
+  const Options options = parse(narg - 3, arg + 3, lmp);
+
+  const double start = platform::walltime();
+  equi::LammpsHessian hessian(lmp, NAME, 3);
+  const int igroup = hessian.find_group(arg[0]), me = comm->me;
+  const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
+
+  // Known to all ranks, by ID: whether an atom is in the group, its mass, type and place.
+  const bigint num_atoms = atom->natoms;
+  std::vector<double> local, fractional_cell;
+  for (int i = 0; i < atom->nlocal; i++) {
+    double lamda[3];
+    domain->x2lamda(atom->x[i], lamda);
+    local.insert(local.end(), {hessian.in_group(igroup, i) ? 1.0 : 0.0, hessian.mass(i),
+                               static_cast<double>(atom->type[i]), lamda[0], lamda[1], lamda[2]});
+  }
+  const std::vector<double> all = hessian.gather(6, local);
+  std::vector<bigint> rows, columns;    // of the matrix, as atoms
+  std::vector<std::array<double, 3>> places(num_atoms);
+  std::vector<int> kinds(num_atoms);
+  std::map<std::pair<double, double>, int> kind_of;    // by type and mass
+  std::vector<double> root_mass(num_atoms);
+  for (bigint i = 0; i < num_atoms; i++) {
+    const double *a = &all[6 * i];
+    if (a[0] > 0.0) rows.push_back(i);
+    if (a[0] > 0.0 || options.fold) columns.push_back(i);
+    root_mass[i] = std::sqrt(a[1]);
+    kinds[i] = kind_of.try_emplace({a[2], a[1]}, static_cast<int>(kind_of.size())).first->second;
+    for (int k = 0; k < 3; k++) places[i][k] = a[3 + k];
+  }
+
+  // Atoms that a translation of the lattice maps onto each other have the same rows.
+  equi::Translations translations(static_cast<int>(num_atoms));
+  if (options.translations) {
+    const double edges[3][3] = {
+        {domain->xprd, 0.0, 0.0}, {domain->xy, domain->yprd, 0.0}, {domain->xz, domain->yz, domain->zprd}};
+    const bool periodic[3] = {domain->xperiodic != 0, domain->yperiodic != 0, domain->zperiodic != 0};
+    translations = equi::find_translations(places, kinds, edges, periodic, TRANSLATION_TOLERANCE);
+  }
+  std::map<int, int> first_row_of_orbit;
+  for (const bigint i : rows)
+    first_row_of_orbit.try_emplace(translations.orbit(static_cast<int>(i)), static_cast<int>(i));
+  if (me == 0)
+    utils::logmesg(
+        lmp,
+        "Calculating dynamical matrix by second derivatives ...\n  Total # of atoms = {}\n  Atoms in group = "
+        "{}\n  Translations that map the atoms onto themselves = {}\n  Total dynamical matrix elements = {}\n"
+        "  Hessian-vector products = {}\n",
+        num_atoms, rows.size(), translations.count(), 9 * rows.size() * columns.size(), 3 * first_row_of_orbit.size());
+
+  std::unique_ptr<MatrixFile> file;
+  equi::all_ranks_or_none(error, world, NAME, [&] {
+    if (me == 0) file = std::make_unique<MatrixFile>(options);
+  });
+  struct Orbit {
+    int atom = -1;
+    std::vector<double> rows[3];    // [natoms][3], on rank 0
+  };
+  std::map<int, Orbit> orbits;
+  equi::LammpsHessian::Vectors v[3], hv[3];
+  size_t done = 0;
+  int printed = 0;
+  for (const bigint i : rows) {
+    Orbit &orbit = orbits[translations.orbit(static_cast<int>(i))];
+    if (orbit.atom < 0) {
+      orbit.atom = static_cast<int>(i);
+      for (int alpha = 0; alpha < 3; alpha++) {
+        v[alpha].assign(atom->nlocal + 1, {});
+        for (int a = 0; a < atom->nlocal; a++)
+          if (atom->tag[a] == i + 1) v[alpha][a][alpha] = 1.0;
+      }
+      hessian.multiply(3, v, hv);
+      for (int alpha = 0; alpha < 3; alpha++) {
+        local.clear();
+        for (const auto &h : hv[alpha]) local.insert(local.end(), h.begin(), h.end());
+        orbit.rows[alpha] = hessian.gather(3, local);
+        if (me != 0) orbit.rows[alpha].clear();
+      }
+      done++;
+      const int tenths = static_cast<int>(10 * done / first_row_of_orbit.size());
+      if (me == 0 && screen && tenths > printed) {
+        printed = tenths;
+        utils::print(screen, " {}%", 10 * tenths);
+        std::fflush(screen);
+      }
+    }
+    if (me != 0) continue;
+    const std::vector<int> from = translations.preimages(orbit.atom, static_cast<int>(i));
+    for (int alpha = 0; alpha < 3; alpha++) {
+      std::vector<double> row;
+      row.reserve(3 * columns.size());
+      for (const bigint j : columns)
+        for (int beta = 0; beta < 3; beta++)
+          row.push_back(unit * orbit.rows[alpha][3 * from[j] + beta] / (root_mass[i] * root_mass[j]));
+      file->write(row);
+    }
+  }
+  if (me == 0) {
+    if (screen) utils::print(screen, "\n");
+    utils::logmesg(lmp, "Finished dynamical matrix in {:.3f} seconds\n", platform::walltime() - start);
+  }
+}

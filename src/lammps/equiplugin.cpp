@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
+
+#include "src/lammps/compute_equi_hvp.h"
+#include "src/lammps/equi_dynamical_matrix.h"
+#include "src/lammps/equi_modes.h"
+#include "src/lammps/kokkos_styles.h"
+#include "src/lammps/lammps_plugin_api.h"
+#include "src/lammps/pair_equi.h"
+
+#include "lammps.h"
+
+using namespace LAMMPS_NS;
+
+// LAMMPS takes a pointer to the base class.
+template <class Base, class Style>
+static void *make(void *lmp) {
+  return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
+}
+
+static void *make_compute(void *lmp, int narg, char **arg) {
+  return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
+}
+
+extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
+                                                                         void *register_function) {
+  lammpsplugin_t plugin{};
+#ifdef EQUI_LAMMPS_VERSION
+  plugin.version = EQUI_LAMMPS_VERSION;    // `plugin load` prints a line if its own is another
+#else
+  plugin.version = static_cast<LAMMPS *>(lmp)->version;
+#endif
+  plugin.author = "the equi developers";
+  plugin.handle = handle;
+  const auto add = [&](const char *style, const char *name, const char *info) {
+    plugin.style = style;
+    plugin.name = name;
+    plugin.info = info;
+    reinterpret_cast<lammpsplugin_register>(register_function)(&plugin, lmp);
+  };
+  const auto add_pair = [&](const char *name, lammpsplugin_make creator) {
+    plugin.creator.v1 = creator;
+    add("pair", name, "O(3)-equivariant machine-learned potentials");
+  };
+  add_pair("equi", make<Pair, PairEqui>);
+#ifdef EQUI_KK
+  equi::add_kokkos_styles(add_pair);
+#endif
+  plugin.creator.v1 = make<Command, EquiDynamicalMatrix>;
+  add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
+  plugin.creator.v1 = make<Command, EquiModes>;
+  add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
+  plugin.creator.v2 = make_compute;
+  add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
+}

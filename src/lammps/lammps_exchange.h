@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Remote rows of features through LAMMPS's own communication (comm styles brick and tiled).
+//
+// LAMMPS fills ghosts in several swaps; ghosts of an earlier swap are sent on in a later one. Rows are shared
+// (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. Both
+// directions stay exact:
+//  - forward: a ghost that is sent on has been received before, so its row is filled by then; receiving a further copy
+//  writes the
+//    same numbers again. Rows of owned atoms are never written.
+//  - reverse: LAMMPS runs the swaps backwards. The first copy of a remote row that is sent takes the row's sum with it
+//  and
+//    leaves zeros, so later copies send zeros. What arrives for a ghost is added to its row: if the row is owned, it is
+//    home; otherwise that ghost belongs to an earlier swap and is sent on after this one.
+
+#ifndef EQUI_LAMMPS_EXCHANGE_H
+#define EQUI_LAMMPS_EXCHANGE_H
+
+#include "src/evaluation/ghost_exchange.h"
+
+#include <mpi.h>
+
+#include <string>
+#include <vector>
+
+namespace LAMMPS_NS {
+class Comm;
+class Pair;
+}    // namespace LAMMPS_NS
+
+namespace equi {
+
+// Which of LAMMPS's hooks are used, those of a device or the classic ones: as LAMMPS decides, or always one kind.
+enum class ExchangeMode { automatic, device, host };
+
+class LammpsExchange : public GhostExchange {
+ public:
+  explicit LammpsExchange(LAMMPS_NS::Pair *pair) : pair_(pair) {}
+
+  // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
+  // active: whether any rank has remote rows; the same on all ranks.
+  virtual void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
+  bool active() const override { return active_; }
+
+  void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
+  void forward(const FeaturePieces<double> &rows) override { run(rows, true); }
+  void reverse(const FeaturePieces<float> &rows) override { run(rows, false); }
+  void reverse(const FeaturePieces<double> &rows) override { run(rows, false); }
+
+  // Called back by the pair style's hooks. Buffers are of doubles; floats travel two to a double.
+  virtual int pack_forward(int n, const int *list, double *buffer);
+  virtual void unpack_forward(int n, int first, const double *buffer);
+  virtual int pack_reverse(int n, int first, double *buffer);
+  virtual void unpack_reverse(int n, const int *list, const double *buffer);
+
+  // Doubles per atom for a feature of that many bytes per row.
+  static int buffer_size(std::size_t bytes_per_row) {
+    return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
+  }
+
+  // What this rank handed to LAMMPS since the last call of restart_counting(). LAMMPS passes a message of a rank to
+  // itself on without MPI; it is counted too.
+  struct Traffic {
+    double bytes = 0.0, bytes_beside_work = 0.0;
+    int messages = 0;
+  };
+  const Traffic &traffic() const { return traffic_; }
+  void restart_counting() { traffic_ = {}; }
+  virtual std::string describe() const { return "host"; }    // hooks that were used last
+
+ protected:
+  struct Piece {
+    char *data;
+    int bytes;    // per row
+  };
+  const std::vector<int> *atom_row_ = nullptr;
+  int num_owned_ = 0;
+  std::vector<Piece> pieces_;    // of the feature on its way
+  bool is_float_ = false;
+  int size_ = 0;    // doubles per atom
+
+  int packed(int n);    // counts a message of n atoms; its number of doubles
+  void set_communication(LAMMPS_NS::Comm *comm, int num_owned, bool active);
+  virtual void communicate(bool forward);
+  LAMMPS_NS::Pair *pair() const { return pair_; }
+  LAMMPS_NS::Comm *comm() const { return comm_; }
+
+ private:
+  template <class T>
+  void run(const FeaturePieces<T> &rows, bool forward);
+
+  LAMMPS_NS::Pair *pair_;
+  LAMMPS_NS::Comm *comm_ = nullptr;
+  bool active_ = false;
+  Traffic traffic_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+#include "src/lammps/lammps_hessian.h"
+
+#include "src/lammps/pair_equi.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "domain.h"
+#include "error.h"
+#include "force.h"
+#include "group.h"
+#include "lammps.h"
+#include "modify.h"
+#include "neighbor.h"
+#include "update.h"
+
+using namespace LAMMPS_NS;
+
+namespace equi {
+
+LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_directions)
+    : Pointers(lmp), command_(command) {
+  if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
+  pair_ = dynamic_cast<PairEqui *>(force->pair);
+  if (!pair_) error->all(FLERR, "{} needs pair style equi, alone", command);
+  if (force->kspace || force->bond || force->angle || force->dihedral || force->improper)
+    error->all(FLERR, "{} knows second derivatives of pair style equi alone, not of bonds or kspace styles", command);
+  if (!atom->tag_consecutive()) error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms", command);
+  if (modify->n_post_force_any > 0 && comm->me == 0)
+    error->warning(FLERR, "{} leaves out what fixes add to forces", command);
+  pair_->init_hessian(kept_directions);
+  lmp->init();
+
+  // Ghosts and neighbours of the atoms as they are, as at the setup of a run.
+  const int triclinic = domain->triclinic;
+  if (triclinic) domain->x2lamda(atom->nlocal);
+  domain->pbc();
+  domain->reset_box();
+  comm->setup();
+  if (neighbor->style) neighbor->setup_bins();
+  comm->exchange();
+  comm->borders();
+  if (triclinic) domain->lamda2x(atom->nlocal + atom->nghost);
+  domain->image_check();
+  domain->box_too_small_check();
+  neighbor->build(1);
+  neighbor->ago = 1;    // atoms stay where they are: the pair style may keep what it makes of the list
+}
+
+void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
+  std::vector<const double(*)[3]> from;
+  std::vector<double(*)[3]> to;
+  for (int k = 0; k < count; k++) {
+    hv[k].resize(atom->nlocal + 1);    // one at least, so that there is an address
+    from.push_back(reinterpret_cast<const double(*)[3]>(v[k].data()));
+    to.push_back(reinterpret_cast<double(*)[3]>(hv[k].data()));
+  }
+  pair_->hessian_vectors(count, from.data(), to.data(), !is_first_);
+  is_first_ = false;
+  for (int k = 0; k < count; k++) hv[k].resize(atom->nlocal);
+}
+
+int LammpsHessian::find_group(const std::string &id) const {
+  const int igroup = group->find(id);
+  if (igroup < 0) error->all(FLERR, "{}: group {} does not exist", command_, id);
+  return igroup;
+}
+
+bool LammpsHessian::in_group(int igroup, int i) const {
+  return (atom->mask[i] & group->bitmask[igroup]) != 0;
+}
+
+double LammpsHessian::mass(int i) const {
+  return atom->rmass ? atom->rmass[i] : atom->mass[atom->type[i]];
+}
+
+std::vector<double> LammpsHessian::gather(int width, const std::vector<double> &of_local_atoms) const {
+  std::vector<double> mine(static_cast<size_t>(atom->natoms) * width, 0.0), all(mine.size());
+  for (int i = 0; i < atom->nlocal; i++)
+    for (int k = 0; k < width; k++)
+      mine[static_cast<size_t>(atom->tag[i] - 1) * width + k] = of_local_atoms[static_cast<size_t>(i) * width + k];
+  MPI_Allreduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_SUM, world);
+  return all;
+}
+
+double LammpsHessian::energy_per_area_and_mass() const {
+  // The constants of LAMMPS's dynamical_matrix, so that files of both may be mixed.
+  return std::string(update->unit_style) == "real" ? 418.4 : 9648.5;
+}
+
+}    // namespace equi

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// From LAMMPS's atoms and full neighbour list to a Neighborhood, and what a rank should know of its node.
+
+#ifndef EQUI_LAMMPS_NEIGHBORHOOD_H
+#define EQUI_LAMMPS_NEIGHBORHOOD_H
+
+#include "src/base/host_resources.h"
+#include "src/geometry/neighbor_graph.h"
+
+#include <mpi.h>
+
+#include <vector>
+
+namespace LAMMPS_NS {
+class Atom;
+}
+
+namespace equi {
+
+// A full neighbour list of LAMMPS as plain arrays in host memory: neighbour k of atom i is firstneigh[i][k * stride].
+struct FullList {
+  int num_atoms = 0;
+  const int *atoms = nullptr;                // [num_atoms]
+  const int *num_neighbors = nullptr;        // by atom
+  const int *const *firstneigh = nullptr;    // by atom
+  int64_t stride = 1;
+};
+
+// Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list whose type has a species,
+// those with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognised by
+// its ID) share one. type_species [ntypes+1]: species of a type, -1 for none. atom_row: set for all atoms, ghosts
+// included. Candidates of a receiver are in the order of their IDs, images of one atom in that of their positions, so
+// that sums do not depend on how LAMMPS built its list or ordered its ghosts. Throws std::runtime_error if an owned
+// neighbour has a species but is missing from the list.
+void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const std::vector<int> &type_species,
+                        Neighborhood &neighborhood, std::vector<int> &atom_row);
+
+// Threads for this rank: OMP_NUM_THREADS if set, else the cores that the ranks of this node may use, divided by their
+// number. partitions: how many worlds share the node. Collective over world.
+ThreadPlan threads_per_rank(MPI_Comm world, int partitions);
+
+// Which of the ranks of its node this one is. Collective over world.
+struct NodePlace {
+  int rank, num_ranks;
+};
+NodePlace node_place(MPI_Comm world);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// What PairEqui holds, for its own source and for that of equi/kk.
+
+#ifndef LMP_PAIR_EQUI_IMPL_H
+#define LMP_PAIR_EQUI_IMPL_H
+
+#include "src/lammps/pair_equi.h"
+
+#include "src/evaluation/evaluator.h"
+#include "src/lammps/lammps_exchange.h"
+
+#include "lmptype.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace LAMMPS_NS {
+
+// Whether the command that says something has been given, and whether the last one was accepted: after an error, which
+// a program that uses LAMMPS as a library survives, nothing of an earlier command is used.
+enum class EquiCommand { missing, refused, accepted };
+
+// What pair_style said. Each command replaces all of it at once.
+struct EquiSettings {
+  EquiCommand pair_style = EquiCommand::missing;
+  equi::EvaluatorOptions options;
+  bool reference = false, check = false;
+  enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
+  equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
+  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: what there is, divided by the ranks
+};
+
+// What pair_coeff said, likewise.
+struct EquiCoefficients {
+  EquiCommand pair_coeff = EquiCommand::missing;
+  std::unique_ptr<equi::Model> model;      // the whole file
+  std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
+  std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
+  std::vector<int> type_species;           // [ntypes+1], -1 for NULL
+};
+
+struct PairEqui::Impl : EquiSettings, EquiCoefficients {
+  explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
+
+  // Before a command or a setup that may be refused: whatever was set up is gone.
+  void unset() {
+    is_set_up = false;
+    evaluator.reset();
+    directional.reset();
+  }
+
+  bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
+  std::unique_ptr<equi::Evaluator> evaluator;
+  bool wants_hessian = false;
+  int kept_directions = 0;
+  std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
+  double energy_unit = 1.0;                        // LAMMPS's units per eV
+
+  std::unique_ptr<equi::LammpsExchange> exchange;
+  equi::Neighborhood neighborhood;
+  std::vector<int> atom_row;
+  bool neighborhood_is_set = false, directional_is_set = false;
+  bigint neighbor_builds = -1;
+  std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
+  std::vector<std::array<double, 9>> virials;                            // [atoms], eV
+  std::vector<double> energies;                                          // [atoms], eV
+  std::vector<std::array<double, 3>> direction, tangents, row_values;    // [atoms], [atoms], [rows]
+  std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
+  std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
+  double memory_without_atoms = 0.0;    // bytes
+  bool forces_are_checked = false, memory_is_logged = false, warnings_are_given = false;
+};
+
+}    // namespace LAMMPS_NS
+
+#endif

@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT
+// A potential as an ordered list of layers: what is to be computed, independent of how and where. Filled by the reader
+// (model_file.h) with all normalisation constants folded in, in float64. The meaning of every layer is stated in
+// doc/model_file.rst.
+#ifndef EQUI_MODEL_H
+#define EQUI_MODEL_H
+
+#include "src/algebra/irreps.h"
+#include "src/algebra/symmetric_contraction.h"
+#include "src/algebra/tensor_product.h"
+#include "src/model/network.h"
+#include "src/model/pair_repulsion.h"
+#include "src/model/radial_function.h"
+
+#include <array>
+#include <map>
+#include <string>
+#include <variant>
+#include <vector>
+
+namespace equi {
+
+// Features are numbered; Model::features holds their irreps.
+struct SpeciesEmbedding {
+  int output;
+  Matrix weight;    // [species, mul], scale folded in
+};
+
+struct LinearBlock {
+  int in, out;
+  std::vector<Matrix> weight;    // one, or one per species; [mul_in, mul_out], scale folded in
+};
+
+struct Linear {
+  int input, output;
+  bool per_species = false;
+  bool accumulate = false;
+  std::vector<LinearBlock> blocks;
+  std::vector<std::vector<double>> bias;    // per output block: empty or [mul], scale folded in
+};
+
+struct Convolution {
+  int input, output;
+  TensorProduct product;
+  RadialFunction radial;    // columns in path order
+};
+
+struct GateTerm {
+  int out, in, offset;                  // output block, input block and first channel in it
+  int gate_in = -1, gate_offset = 0;    // block and channel of the gate scalars; -1: a scalar term without gate
+  Activation activation;
+  double scale;
+};
+
+struct Gate {
+  int input, output;
+  std::vector<GateTerm> terms;
+};
+
+// y_i = x_i / (offset + factor sum_j density(r_ij))
+struct DensityNormalization {
+  int input, output;
+  RadialFunction density;    // one output, of kind tanh_square
+  double offset, factor;
+};
+
+struct SymmetricContraction {
+  int input, output;
+  ContractionProduct product;
+};
+
+struct Readout {
+  int input, block;
+  Network network;
+};
+
+struct ScaleShift {
+  std::vector<double> scale, shift;    // [species], eV
+};
+
+// A PairRepulsion before ScaleShift is scaled by it, one after it is not.
+using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, SymmetricContraction,
+                           Readout, PairRepulsion, ScaleShift>;
+
+// A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
+struct ReferenceStructure {
+  std::string name;
+  std::vector<std::string> symbols;
+  bool periodic[3] = {false, false, false};
+  double cell[3][3] = {};    // rows are the lattice vectors; unused without periodicity
+  std::vector<std::array<double, 3>> positions;
+  double energy = 0.0;
+  std::vector<std::array<double, 3>> forces;
+  bool has_stress = false;
+  double stress[6] = {};
+};
+
+struct Model {
+  // Texts of the file are printable (printable.h).
+  std::string file;    // where it was read from, for messages
+  std::string framework, framework_version, architecture;
+  std::vector<std::string> elements;    // index = species
+  double cutoff = 0.0;                  // Angstrom
+  Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
+  int lmax_edge = 0;
+  std::vector<std::string> feature_names;
+  std::vector<Irreps> features;
+  std::vector<Layer> layers;
+  std::map<std::string, std::string> provenance;
+  std::vector<ReferenceStructure> self_check;
+  std::vector<std::string> notes;    // of the reader, for the user: lines without indentation
+
+  int num_species() const { return static_cast<int>(elements.size()); }
+  int species(const std::string &symbol) const;    // -1 if the model does not know it
+  int num_convolutions() const;
+  // The same model for a subset of its elements, in the given order; weights of other species are dropped.
+  Model restricted_to(const std::vector<std::string> &symbols) const;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: MIT
+// Reader of .equi files (doc/model_file.rst).
+#ifndef EQUI_MODEL_FILE_H
+#define EQUI_MODEL_FILE_H
+
+#include "src/base/printable.h"
+#include "src/model/model.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+// Message: file, field, what was expected, what was found. Texts of the file in it are made printable.
+class ModelFileError : public std::runtime_error {
+ public:
+  explicit ModelFileError(const std::string &message) : std::runtime_error(printable(message)) {}
+};
+
+// The largest format_version this reader knows.
+constexpr int MODEL_FORMAT_VERSION = 3;
+// Files before this one have no hash of their data.
+constexpr int FIRST_VERSION_WITH_HASH = 3;
+
+// Reads and validates a file, or its bytes (rank 0 reads, the others receive the bytes). Refuses truncated files, other
+// formats, newer versions, unknown or repeated keys, missing or superfluous tensors, wrong shapes, numbers that are not
+// finite, data that do not have their hash, and sizes beyond model_limits.h. Throws nothing but ModelFileError.
+std::string read_file_bytes(const std::string &path);
+Model parse_model(const std::string &bytes, const std::string &path);
+inline Model read_model(const std::string &path) {
+  return parse_model(read_file_bytes(path), path);
+}
+
+}    // namespace equi
+
+#endif

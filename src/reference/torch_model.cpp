@@ -1,0 +1,529 @@
+// SPDX-License-Identifier: MIT
+#include "src/reference/torch_model.h"
+
+#include "src/reference/torch_layers.h"
+
+#include <ATen/ATen.h>
+#include <ATen/Parallel.h>
+#include <c10/core/InferenceMode.h>
+#include <torch/csrc/autograd/autograd.h>
+#include <torch/version.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <limits>
+#include <map>
+#include <sstream>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+using namespace torch_layers;
+
+// Keys among the numbered features: the atoms' energies, and a sum over edges on its way into the layer that asked for
+// it. They are carried through the stages like features.
+constexpr int ENERGY = -1, EDGE_SUM = -2;
+
+// The edges of one evaluation.
+struct Edges {
+  std::vector<int> receiver_atom, sender_atom;    // [E]
+  Tensor receiver_row, sender_row;                // [E] int64
+  EdgeRows rows;
+  int64_t size() const { return static_cast<int64_t>(receiver_atom.size()); }
+  EdgeRows narrow(int64_t first, int64_t num) const {
+    return {rows.vec.narrow(0, first, num), rows.receiver_species.narrow(0, first, num),
+            rows.sender_species.narrow(0, first, num)};
+  }
+};
+
+// Remembers the first thing that went wrong, to be thrown once no other rank waits for this one.
+struct Failure {
+  std::string what;
+  int atom_i = -1, atom_j = -1;
+  double distance = 0.0;
+
+  void record(const std::string &text, int i, int j, double r) {
+    if (!what.empty()) return;
+    what = text;
+    atom_i = i;
+    atom_j = j;
+    distance = r;
+  }
+  void throw_if_any() const {
+    if (!what.empty()) throw EvaluationError(what, atom_i, atom_j, distance);
+  }
+};
+
+// pair_cutoff: empty, or the cutoffs of pairs of species, which then count in place of `cutoff`.
+Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cutoff, const Matrix &pair_cutoff,
+                 Failure &failure) {
+  Edges edges;
+  std::vector<int> receiver_row, sender_row, receiver_species, sender_species;
+  std::vector<double> vec;
+  for (int i = 0; i < n.num_receivers; ++i)
+    for (int64_t c = n.first[i]; c < n.first[i + 1]; ++c) {
+      const int atom_i = n.receiver[i], atom_j = n.sender_atom[c];
+      double d[3], rr = 0.0;
+      for (int k = 0; k < 3; ++k) {
+        d[k] = positions[atom_j][k] - positions[atom_i][k];
+        rr += d[k] * d[k];
+      }
+      const double r = std::sqrt(rr);
+      // NaN counts as a failure too, not as an edge beyond the cutoff.
+      if (!(r >= MIN_DISTANCE))
+        failure.record(std::isfinite(r) ? "two atoms are on top of each other" : "a position is not finite", atom_i,
+                       atom_j, r);
+      const int species_i = n.row_species[i], species_j = n.row_species[n.sender_row[c]];
+      if (!(r < (pair_cutoff.data.empty() ? cutoff : pair_cutoff(species_i, species_j)))) continue;
+      edges.receiver_atom.push_back(atom_i);
+      edges.sender_atom.push_back(atom_j);
+      receiver_row.push_back(i);
+      sender_row.push_back(n.sender_row[c]);
+      receiver_species.push_back(species_i);
+      sender_species.push_back(species_j);
+      vec.insert(vec.end(), d, d + 3);
+    }
+  edges.receiver_row = to_tensor(receiver_row);
+  edges.sender_row = to_tensor(sender_row);
+  edges.rows = {to_tensor(vec.data(), {edges.size(), 3}, at::kDouble), to_tensor(receiver_species),
+                to_tensor(sender_species)};
+  return edges;
+}
+
+using Features = std::map<int, Tensor>;
+
+// What lies between two records is differentiated as one stage: inputs are leaves, outputs hang on their graph.
+struct Stage {
+  Features inputs, outputs;
+};
+
+// What would keep too much for autograd is not part of a stage's graph but evaluated again in the backward pass, chunk
+// by chunk: a sum over edges or, where `contraction` is not null, a contraction.
+struct Record {
+  const EdgeSum *sum;
+  const TorchContraction *contraction;
+  int input, output;    // features; input -1: none
+  Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
+  bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
+};
+
+}    // namespace
+
+struct TorchModel::Impl {
+  at::ScalarType type;
+  double chunk_bytes, cutoff;
+  Matrix pair_cutoff;
+  std::vector<TorchLayer> layers;
+  std::vector<int64_t> feature_dims;
+  const Neighborhood *neighborhood = nullptr;
+  Tensor species;    // [A] int64
+  int64_t last_num_edges = 0;
+
+  // State of one evaluation; a local of evaluate(), so that no graph outlives it.
+  struct Run;
+};
+
+// The forward pass leaves stages and records; the backward pass consumes them from the end.
+struct TorchModel::Impl::Run {
+  const Impl &model;
+  GhostExchange &exchange;
+  const Edges &edges;
+  bool want_gradient;
+  int64_t num_owned, num_rows;
+
+  Features live;                    // species_only ones have A rows, others N
+  std::map<int, bool> geometric;    // whether the feature depends on positions
+  Stage stage;
+  std::vector<Stage> stages;
+  std::vector<Record> records;
+
+  Run(const Impl &model, GhostExchange &exchange, const Edges &edges, bool want_gradient)
+      : model(model),
+        exchange(exchange),
+        edges(edges),
+        want_gradient(want_gradient),
+        num_owned(model.neighborhood->num_receivers),
+        num_rows(model.neighborhood->num_rows) {
+    live[ENERGY] = at::zeros({num_owned}, at::kDouble);
+    geometric[ENERGY] = true;    // it has the rows of a receiver from the start
+  }
+
+  Tensor read(int feature) const {
+    const auto it = live.find(feature);
+    if (it == live.end()) throw std::invalid_argument("TorchModel: a layer reads a feature before it is written");
+    return it->second;
+  }
+
+  void begin_stage() {
+    stage = {};
+    for (auto &[f, t] : live) {
+      if (!geometric.at(f)) continue;
+      t = t.detach();
+      if (!want_gradient) continue;
+      t.requires_grad_(true);
+      stage.inputs[f] = t;
+    }
+  }
+
+  void end_stage() {
+    for (const auto &[f, t] : live)
+      if (t.requires_grad()) stage.outputs[f] = t;
+    stages.push_back(std::move(stage));
+  }
+
+  // Adjoints of the outputs of a stage become adjoints of its inputs.
+  static void stage_backward(const Stage &s, Features &adjoint) {
+    std::vector<Tensor> outputs, cotangents, inputs;
+    for (const auto &[f, t] : s.outputs) {
+      const auto it = adjoint.find(f);
+      if (it == adjoint.end()) continue;
+      outputs.push_back(t);
+      cotangents.push_back(it->second);
+    }
+    for (const auto &[f, t] : s.inputs) inputs.push_back(t);
+    adjoint.clear();
+    if (outputs.empty() || inputs.empty()) return;
+    const auto grads =
+        torch::autograd::grad(outputs, inputs, cotangents, /*retain_graph=*/false, /*create_graph=*/false,
+                              /*allow_unused=*/true);
+    size_t k = 0;
+    for (const auto &[f, t] : s.inputs) {
+      if (grads[k].defined()) adjoint[f] = grads[k];
+      ++k;
+    }
+  }
+
+  void send(GhostExchange &e, Tensor &t, bool reverse) const {
+    const int width = static_cast<int>(t.size(1));
+    if (t.scalar_type() == at::kDouble) {
+      const FeaturePieces<double> rows = {{t.data_ptr<double>(), width}};
+      reverse ? e.reverse(rows) : e.forward(rows);
+    } else {
+      const FeaturePieces<float> rows = {{t.data_ptr<float>(), width}};
+      reverse ? e.reverse(rows) : e.forward(rows);
+    }
+  }
+
+  // The rows of receivers.
+  Tensor owned(const Tensor &x) const { return x.narrow(0, 0, num_owned); }
+
+  // Ends the stage with a result that no graph leads to, and begins the next.
+  void record(const Record &r, const Tensor &result) {
+    records.push_back(r);
+    live[r.output] = result;
+    geometric[r.output] = true;
+    begin_stage();
+  }
+
+  // What a sum reads of its input x [A, dim] for edges first .. first + num - 1.
+  EdgeFeatures features(const EdgeSum &sum, const Tensor &x, int64_t first, int64_t num) const {
+    EdgeFeatures of;
+    if (!x.defined()) return of;
+    of.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
+    if (sum.reads_receiver) of.receiver = x.index_select(0, edges.receiver_row.narrow(0, first, num));
+    return of;
+  }
+
+  // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
+  void sum_forward(const EdgeSum &sum, int input, int output) {
+    Tensor x;
+    bool exchanged = false;
+    if (input >= 0) {
+      x = read(input).detach();
+      exchanged = geometric.at(input);
+    }
+    end_stage();
+    if (exchanged) {
+      Tensor all = at::zeros({num_rows, x.size(1)}, x.options());
+      owned(all).copy_(x);
+      send(exchange, all, false);
+      x = all;
+    }
+    Tensor m = at::zeros({num_owned, sum.columns}, sum.type);
+    {
+      at::NoGradGuard no_grad;
+      for (int64_t e = 0; e < edges.size(); e += sum.chunk) {
+        const int64_t n = std::min(sum.chunk, edges.size() - e);
+        m.index_add_(0, edges.receiver_row.narrow(0, e, n), sum.terms(features(sum, x, e, n), edges.narrow(e, n)));
+      }
+    }
+    record({&sum, nullptr, input, output, x, exchanged}, m);
+  }
+
+  void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, Tensor &vec_adj) {
+    Tensor x_adj = r.exchanged ? at::zeros_like(r.x) : Tensor();
+    for (int64_t e = 0; m_adj.defined() && e < edges.size(); e += r.sum->chunk) {
+      const int64_t n = std::min(r.sum->chunk, edges.size() - e);
+      const Tensor sender = edges.sender_row.narrow(0, e, n);
+      EdgeRows rows = edges.narrow(e, n);
+      rows.vec = rows.vec.detach().requires_grad_(true);
+      std::vector<Tensor> leaves = {rows.vec};
+      const EdgeFeatures x = features(*r.sum, r.x, e, n);
+      for (const Tensor &t : {x.sender, x.receiver})
+        if (t.defined()) leaves.push_back(t.requires_grad_(true));
+      const Tensor receiver = edges.receiver_row.narrow(0, e, n);
+      const auto grads = torch::autograd::grad({r.sum->terms(x, rows)}, leaves, {m_adj.index_select(0, receiver)},
+                                               /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
+      if (grads[0].defined()) vec_adj.narrow(0, e, n).add_(grads[0]);
+      for (size_t k = 1; r.exchanged && k < grads.size(); ++k)
+        if (grads[k].defined()) x_adj.index_add_(0, k == 1 ? sender : receiver, grads[k]);
+    }
+    if (!r.exchanged) return;
+    send(exchange, x_adj, true);
+    add(adjoint, r.input, owned(x_adj));
+  }
+
+  void contraction_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
+    if (!y_adj.defined()) return;
+    Tensor x_adj = at::zeros_like(r.x);
+    for (int64_t first = 0; first < num_owned; first += r.contraction->chunk) {
+      const int64_t n = std::min(r.contraction->chunk, num_owned - first);
+      const Tensor x = r.x.narrow(0, first, n).detach().requires_grad_(true);
+      const auto grads = torch::autograd::grad({(*r.contraction)(x, model.species.narrow(0, first, n))}, {x},
+                                               {y_adj.narrow(0, first, n)}, /*retain_graph=*/false,
+                                               /*create_graph=*/false, /*allow_unused=*/true);
+      if (grads[0].defined()) x_adj.narrow(0, first, n).copy_(grads[0]);
+    }
+    add(adjoint, r.input, x_adj);
+  }
+
+  static void add(Features &adjoint, int feature, const Tensor &t) {
+    const auto it = adjoint.find(feature);
+    adjoint[feature] = it == adjoint.end() ? t : it->second + t;
+  }
+
+  void record_backward(const Record &r, Features &adjoint, Tensor &vec_adj) {
+    const auto it = adjoint.find(r.output);
+    const Tensor out_adj = it == adjoint.end() ? Tensor() : it->second;
+    if (it != adjoint.end()) adjoint.erase(it);
+    if (r.contraction)
+      contraction_backward(r, out_adj, adjoint);
+    else
+      sum_backward(r, out_adj, adjoint, vec_adj);
+  }
+
+  void operator()(const TorchEmbedding &layer) {
+    live[layer.output] = layer.weight.index_select(0, model.species);
+    geometric[layer.output] = false;
+  }
+
+  void operator()(const TorchLinear &layer) {
+    const Tensor x = read(layer.input);
+    Tensor y = layer(x, model.species.narrow(0, 0, x.size(0)));
+    bool from_positions = geometric.at(layer.input);
+    if (layer.accumulate) {
+      Tensor before = read(layer.output);
+      from_positions = from_positions || geometric.at(layer.output);
+      if (from_positions) {
+        y = owned(y);
+        before = owned(before);
+      }
+      y = before + y;
+    }
+    live[layer.output] = y;
+    geometric[layer.output] = from_positions;
+  }
+
+  void operator()(const TorchConvolution &layer) { sum_forward(layer, layer.input, layer.output); }
+
+  void operator()(const TorchGate &layer) {
+    live[layer.output] = layer(read(layer.input));
+    geometric[layer.output] = geometric.at(layer.input);
+  }
+
+  // A sum over edges that no feature takes part in, [N, 1] on the graph of the stage that begins with it.
+  Tensor sum_of(const EdgeSum &sum) {
+    sum_forward(sum, -1, EDGE_SUM);
+    const Tensor t = live.at(EDGE_SUM);
+    live.erase(EDGE_SUM);
+    return t;
+  }
+
+  void operator()(const TorchDensity &layer) {
+    const Tensor sum = sum_of(layer);
+    live[layer.output] = owned(read(layer.input)) / (layer.offset + layer.factor * sum);
+    geometric[layer.output] = true;
+  }
+
+  void operator()(const TorchContraction &layer) {
+    const bool from_positions = geometric.at(layer.input);
+    const Tensor x = read(layer.input).detach();
+    if (from_positions) end_stage();
+    Tensor y = at::zeros({x.size(0), layer.irreps_out.dim()}, x.options());
+    {
+      at::NoGradGuard no_grad;
+      for (int64_t first = 0; first < x.size(0); first += layer.chunk) {
+        const int64_t n = std::min(layer.chunk, x.size(0) - first);
+        y.narrow(0, first, n).copy_(layer(x.narrow(0, first, n), model.species.narrow(0, first, n)));
+      }
+    }
+    if (from_positions) {
+      record({nullptr, &layer, layer.input, layer.output, x, false}, y);
+    } else {
+      live[layer.output] = y;
+      geometric[layer.output] = false;
+    }
+  }
+
+  void operator()(const TorchRepulsion &layer) {
+    const Tensor sum = sum_of(layer);
+    live[ENERGY] = live[ENERGY] + sum.select(1, 0);
+  }
+
+  void operator()(const TorchReadout &layer) {
+    const Tensor x = owned(block_of(read(layer.input), layer.irreps, layer.block).flatten(1));
+    live[ENERGY] = live[ENERGY] + layer.network(x).select(1, 0).to(at::kDouble);
+  }
+
+  void operator()(const TorchScaleShift &layer) {
+    const Tensor s = owned(model.species);
+    live[ENERGY] = live[ENERGY] * layer.scale.index_select(0, s) + layer.shift.index_select(0, s);
+  }
+
+  // Energies per receiver [N].
+  Tensor forward() {
+    begin_stage();
+    for (const TorchLayer &layer : model.layers) std::visit(*this, layer);
+    end_stage();
+    return live[ENERGY].detach();
+  }
+
+  // dE/dvec [E, 3].
+  Tensor backward() {
+    Tensor vec_adj = at::zeros_like(edges.rows.vec);
+    Features adjoint = {{ENERGY, at::ones({num_owned}, at::kDouble)}};
+    live.clear();
+    while (!stages.empty()) {
+      stage_backward(stages.back(), adjoint);
+      stages.pop_back();
+      if (records.empty()) continue;
+      record_backward(records.back(), adjoint, vec_adj);
+      records.pop_back();
+    }
+    return vec_adj;
+  }
+};
+
+TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, double chunk_bytes)
+    : impl_(std::make_unique<Impl>()) {
+  // Weights made in inference mode could not take part in autograd.
+  const c10::InferenceMode no_inference_mode(false);
+  Impl &m = *impl_;
+  m.type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
+  m.chunk_bytes = chunk_bytes;
+  m.cutoff = model.cutoff;
+  m.pair_cutoff = model.pair_cutoff;
+  for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
+  const LayerBuilder build{model, m.type, chunk_bytes};
+  for (const Layer &layer : model.layers) m.layers.push_back(std::visit(build, layer));
+}
+
+TorchModel::~TorchModel() = default;
+
+std::string TorchModel::describe() const {
+  int64_t chunk = std::numeric_limits<int64_t>::max();
+  for (const TorchLayer &layer : impl_->layers)
+    if (const Chunked *part = chunked_part(layer); part && part->is_over_edges) chunk = std::min(chunk, part->chunk);
+  std::ostringstream out;
+  out << "reference evaluation: LibTorch " << TORCH_VERSION << ", autograd, CPU, " << at::get_num_threads()
+      << " threads\n"
+      << "network in " << (impl_->type == at::kDouble ? "float64" : "float32") << ", geometry and sums in float64\n"
+      << "radial functions: exact (network)\n"
+      << "edges in chunks of at least " << chunk << ", about " << static_cast<int>(impl_->chunk_bytes / 1e6)
+      << " MB of work arrays; features kept for all layers\n";
+  return out.str();
+}
+
+void TorchModel::set_neighborhood(const Neighborhood &n) {
+  const c10::InferenceMode no_inference_mode(false);
+  impl_->neighborhood = &n;
+  impl_->species = to_tensor(n.row_species);
+}
+
+std::size_t TorchModel::exchange_bytes_per_row() const {
+  const int64_t widest = *std::max_element(impl_->feature_dims.begin(), impl_->feature_dims.end());
+  return widest * c10::elementSize(impl_->type);
+}
+
+std::size_t TorchModel::memory_bytes() const {
+  if (!impl_->neighborhood) return 0;
+  const double number = static_cast<double>(c10::elementSize(impl_->type));
+  const int64_t num_edges = impl_->last_num_edges;
+  double rows = 0.0, work = 0.0;
+  for (const int64_t d : impl_->feature_dims) rows += 2.0 * number * d;
+  for (const TorchLayer &layer : impl_->layers)
+    if (const Chunked *part = chunked_part(layer)) {
+      const int64_t num = part->is_over_edges ? num_edges : impl_->neighborhood->num_rows;
+      work = std::max(work, part->bytes_per_row * std::min(part->chunk, num));
+    }
+  return static_cast<std::size_t>(rows * impl_->neighborhood->num_rows + work + 80.0 * num_edges);
+}
+
+EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  if (!impl_->neighborhood) throw std::logic_error("TorchModel: evaluate before set_neighborhood");
+  const Neighborhood &n = *impl_->neighborhood;
+  // The host program may have switched either off.
+  const c10::InferenceMode no_inference_mode(false);
+  const at::AutoGradMode grad_mode(true);
+
+  Failure failure;
+  const Edges edges = find_edges(n, request.positions, impl_->cutoff, impl_->pair_cutoff, failure);
+  impl_->last_num_edges = edges.size();
+  const bool want_gradient = request.forces || request.virial || request.atom_virial;
+  Impl::Run run(*impl_, exchange, edges, want_gradient);
+  const Tensor energies = run.forward().contiguous();
+  const Tensor gradient = want_gradient ? run.backward().contiguous() : at::zeros_like(edges.rows.vec);
+
+  // All exchanges are over: now an error may stop this rank.
+  EvaluationResult result;
+  result.num_edges = edges.size();
+  const double *energy = energies.data_ptr<double>(), *vec = edges.rows.vec.data_ptr<double>(),
+               *g = gradient.data_ptr<double>();
+  for (int i = 0; i < n.num_receivers; ++i) {
+    const double *x = request.positions[n.receiver[i]];
+    if (!std::isfinite(x[0] + x[1] + x[2])) failure.record("a position is not finite", n.receiver[i], -1, 0.0);
+    if (!std::isfinite(energy[i])) failure.record("the energy of an atom is not finite", n.receiver[i], -1, 0.0);
+    result.energy += energy[i];
+    if (request.atom_energy) request.atom_energy[n.receiver[i]] += energy[i];
+  }
+  constexpr int AXES[9][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}};
+  for (int64_t e = 0; want_gradient && e < edges.size(); ++e, vec += 3, g += 3) {
+    const int i = edges.receiver_atom[e], j = edges.sender_atom[e];
+    if (!std::isfinite(g[0] + g[1] + g[2]))
+      failure.record("a force is not finite", i, j, std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]));
+    if (request.forces)
+      for (int k = 0; k < 3; ++k) {
+        request.forces[i][k] += g[k];
+        request.forces[j][k] -= g[k];
+      }
+    if (request.virial)
+      for (int k = 0; k < 6; ++k) {
+        const int a = AXES[k][0], b = AXES[k][1];
+        result.virial[k] -= 0.5 * (vec[a] * g[b] + vec[b] * g[a]);
+      }
+    if (request.atom_virial)
+      for (int k = 0; k < 9; ++k) {
+        const double half = -0.5 * vec[AXES[k][0]] * g[AXES[k][1]];
+        request.atom_virial[i][k] += half;
+        request.atom_virial[j][k] += half;
+      }
+  }
+  failure.throw_if_any();
+  return result;
+}
+
+}    // namespace equi
+
+extern "C" equi::Evaluator *equi_make_torch_evaluator(const equi::Model *model, const equi::EvaluatorOptions *options,
+                                                      char *error, int length) {
+  // No exception leaves through a C entry.
+  try {
+    return new equi::TorchModel(*model, *options);
+  } catch (const std::exception &e) {
+    if (length > 0) std::snprintf(error, static_cast<size_t>(length), "%s", e.what());
+  }
+  return nullptr;
+}

@@ -1,0 +1,849 @@
+// SPDX-License-Identifier: MIT
+// The reader of .equi files: what it makes of good ones, and how it refuses each kind of bad one.
+#include "src/model/model_file.h"
+#include "unittest/support/expect_refusal.h"
+#include "unittest/support/model_builder.h"
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <functional>
+#include <limits>
+#include <random>
+#include <stdexcept>
+
+using namespace equi;
+using namespace equi::testing;
+
+namespace {
+
+TinyModelOptions rich_options() {
+  TinyModelOptions o;
+  o.elements = {"O", "Si", "Al"};
+  o.parity = true;
+  o.biases = true;
+  o.per_species_linear = true;
+  o.embedding_channels = 13;
+  o.hidden = {"5x0e+3x0o+13x1o+2x1e+2x2e", "33x0e+4x1o", "7x0e"};
+  o.readout_hidden = {6};
+  o.r_power = true;
+  return o;
+}
+
+// Indices in the document of rich_options: 0 embedding; then sc, lin1, convolution, lin2, gate per interaction.
+constexpr int EMBEDDING = 0, SC = 1, LIN1 = 2, CONVOLUTION = 3, LIN2 = 4, GATE = 5, LAYERS_PER_INTERACTION = 5;
+constexpr int READOUT = 1 + 3 * LAYERS_PER_INTERACTION, SCALE_SHIFT = READOUT + 1;
+
+Json &layer(ModelDocument &d, int i) {
+  return d.document["layers"][i];
+}
+
+// What MACE and NequIP need.
+TinyModelOptions family_options() {
+  TinyModelOptions o;
+  o.elements = {"O", "Si", "Al"};
+  o.parity = true;
+  o.hidden = {"5x0e+5x1o", "13x0e"};
+  o.xplor = false;
+  o.transform = "agnesi";
+  o.late_cutoff = true;
+  o.sender_columns = 2;
+  o.receiver_columns = 3;
+  o.norms = true;
+  o.density = true;
+  o.contraction_degree = 3;
+  o.repulsion_inside = o.repulsion_outside = true;
+  return o;
+}
+
+// The first layer of a type.
+int find_layer(const ModelDocument &d, const std::string &type) {
+  const Json &layers = d.document["layers"];
+  for (size_t k = 0; k < layers.size(); ++k)
+    if (layers[k]["type"] == type) return static_cast<int>(k);
+  throw std::logic_error("the model has no layer " + type);
+}
+
+template <class L>
+const L &first_layer(const Model &m) {
+  for (const Layer &l : m.layers)
+    if (const L *found = std::get_if<L>(&l)) return *found;
+  throw std::logic_error("the model has no such layer");
+}
+template <class L>
+const L &first_layer(Model &&) = delete;    // would not outlive the model
+
+using equi::testing::expect_refusal;    // beside those that follow
+
+void expect_refusal(const std::function<void(ModelDocument &)> &damage, const std::vector<std::string> &parts) {
+  ModelDocument d = make_tiny_model(rich_options());
+  damage(d);
+  expect_refusal(d.bytes(), parts);
+}
+
+// The same for the JSON value at a path of the document.
+void expect_refused_value(const std::string &pointer, const Json &value, const std::vector<std::string> &parts) {
+  expect_refusal([&](ModelDocument &d) { d.document[Json::json_pointer(pointer)] = value; }, parts);
+}
+
+void expect_refusal(const TinyModelOptions &options, const std::function<void(ModelDocument &)> &damage,
+                    const std::vector<std::string> &parts) {
+  ModelDocument d = make_tiny_model(options);
+  d.model();
+  damage(d);
+  expect_refusal(d.bytes(), parts);
+}
+
+// A value within the first layer of a type of family_options(), refused with a message about that field.
+void expect_refused_in(const std::string &type, const std::string &pointer, const Json &value,
+                       std::vector<std::string> parts) {
+  expect_refusal(
+      family_options(),
+      [&](ModelDocument &d) {
+        const int k = find_layer(d, type);
+        d.document["layers"][k][Json::json_pointer(pointer)] = value;
+        parts.push_back("layers[" + std::to_string(k) + "]");
+      },
+      parts);
+}
+
+std::string at(int i) {
+  return "/layers/" + std::to_string(i);
+}
+
+Json example_structure() {
+  return {{"name", "cell"},
+          {"symbols", {"Si", "O"}},
+          {"cell", {{4.0, 0, 0}, {0, 4.0, 0}, {0, 0, 4.0}}},
+          {"pbc", {true, true, true}},
+          {"positions", {{0, 0, 0}, {2, 2, 2}}},
+          {"energy", -3.5},
+          {"forces", {{0.1, 0, 0}, {-0.1, 0, 0}}},
+          {"stress", {1, 2, 3, 4, 5, 6}}};
+}
+
+}    // namespace
+
+TEST(ModelFile, reads_what_was_written) {
+  ModelDocument d = make_tiny_model(rich_options());
+  d.document["self_check"].push_back(example_structure());
+  const Model m = d.model();
+  EXPECT_EQ(m.file, "tiny.equi");
+  EXPECT_EQ(m.framework, "test");
+  EXPECT_EQ(m.elements, (std::vector<std::string>{"O", "Si", "Al"}));
+  EXPECT_EQ(m.species("Si"), 1);
+  EXPECT_EQ(m.species("Na"), -1);
+  EXPECT_EQ(m.cutoff, 4.0);
+  EXPECT_EQ(m.num_convolutions(), 3);
+  ASSERT_EQ(m.layers.size(), static_cast<size_t>(SCALE_SHIFT + 1));
+  EXPECT_EQ(m.provenance.at("source"), "unittest/support/model_builder.h");
+
+  // Scales are folded in, in float64.
+  const auto &linear = std::get<Linear>(m.layers[SC]);
+  EXPECT_TRUE(linear.per_species);
+  const Json &block = d.document["layers"][SC]["blocks"][0];
+  const DocumentTensor &weight = d.tensors.at(block["weight"].get<std::string>());
+  ASSERT_EQ(linear.blocks[0].weight.size(), 3u);
+  const size_t size = linear.blocks[0].weight[0].data.size();
+  for (size_t s = 0; s < 3; ++s)
+    for (size_t k = 0; k < size; ++k)
+      EXPECT_EQ(linear.blocks[0].weight[s].data[k], weight.values[s * size + k] * block["scale"].get<double>());
+  const Json &bias = d.document["layers"][SC]["biases"][0];
+  EXPECT_EQ(linear.bias[bias["out"].get<int>()][2],
+            d.tensors.at(bias["tensor"].get<std::string>()).values[2] * bias["scale"].get<double>());
+
+  const auto &convolution = std::get<Convolution>(m.layers[CONVOLUTION + LAYERS_PER_INTERACTION]);
+  EXPECT_EQ(convolution.radial.num_outputs(), convolution.product.num_weights());
+  EXPECT_EQ(convolution.radial.r_power.size(), static_cast<size_t>(convolution.product.num_weights()));
+  EXPECT_EQ(convolution.radial.basis.r_on, 3.5);
+  const auto &lin2 = std::get<Linear>(m.layers[LIN2]);
+  EXPECT_TRUE(lin2.accumulate);
+  EXPECT_EQ(lin2.output, linear.output);
+
+  ASSERT_EQ(m.self_check.size(), 1u);
+  const ReferenceStructure &r = m.self_check[0];
+  EXPECT_EQ(r.symbols[1], "O");
+  EXPECT_EQ(r.cell[1][1], 4.0);
+  EXPECT_EQ(r.forces[1][0], -0.1);
+  EXPECT_TRUE(r.has_stress && r.periodic[2]);
+  EXPECT_EQ(r.stress[5], 6.0);
+}
+
+TEST(ModelFile, float32_and_float64_hold_the_same_model) {
+  TinyModelOptions o;
+  const Model a = make_tiny_model(o).model();
+  o.is_double = false;
+  ModelDocument d = make_tiny_model(o);
+  const Model b = d.model();
+  for (size_t i = 0; i < a.layers.size(); ++i) {
+    const auto *c = std::get_if<Convolution>(&a.layers[i]);
+    if (!c) continue;
+    const Network &other = std::get<Convolution>(b.layers[i]).radial.network;
+    for (size_t k = 0; k < other.weights.size(); ++k)
+      EXPECT_EQ(c->radial.network.weights[k].data, other.weights[k].data);
+  }
+}
+
+TEST(ModelFile, products_of_matrices_become_one) {
+  TinyModelOptions o;
+  o.readout_hidden = {6, 3};
+  ModelDocument d = make_tiny_model(o);
+  for (Json &l : d.document["layers"])
+    if (l["type"] == "readout") l["network"].update({{"activation", "identity"}, {"activation_scale", 1.0}});
+  const Model m = d.model();
+  for (const Layer &l : m.layers)
+    if (const auto *r = std::get_if<Readout>(&l)) {
+      EXPECT_EQ(r->network.weights.size(), 1u);
+      EXPECT_EQ(r->network.num_inputs(), 5);
+      EXPECT_EQ(r->network.num_outputs(), 1);
+    }
+}
+
+TEST(ModelFile, two_layers_may_share_a_tensor) {
+  ModelDocument d = make_tiny_model();
+  layer(d, SCALE_SHIFT - LAYERS_PER_INTERACTION)["shift"] = "scale";
+  d.tensors.erase("shift");
+  const Model m = d.model();
+  EXPECT_EQ(std::get<ScaleShift>(m.layers.back()).shift, std::get<ScaleShift>(m.layers.back()).scale);
+}
+
+TEST(ModelFile, is_read_from_disk) {
+  const std::string path = ::testing::TempDir() + "equi_tiny_model.equi";
+  make_tiny_model().write(path);
+  EXPECT_EQ(read_model(path).file, path);
+  std::remove(path.c_str());
+  try {
+    read_model(path);
+    FAIL();
+  } catch (const ModelFileError &e) {
+    EXPECT_NE(std::string(e.what()).find(path + ": expected a model file"), std::string::npos) << e.what();
+  }
+}
+
+TEST(ModelFile, refuses_every_truncation) {
+  TinyModelOptions o;
+  o.hidden = {"2x0e"};
+  const std::string good = make_tiny_model(o).bytes();
+  parse_model(good, "good.equi");
+  for (size_t n = 0; n < good.size(); n += n < 32 || n + 32 > good.size() ? 1 : 61)
+    expect_refusal(good.substr(0, n), {});
+  expect_refusal(good.substr(0, 3), {"file length", "at least 8 bytes", "found 3"});
+  expect_refusal(good.substr(0, 500), {"file length", "truncated"});
+  expect_refusal(good.substr(0, good.size() - 1), {"truncated"});
+  expect_refusal(good + "x", {"file length"});
+}
+
+TEST(ModelFile, refuses_other_formats) {
+  expect_refusal(std::string("PK\x03\x04 a zip archive of some trainer"), {"not an .equi file"});
+  expect_refusal(std::string("# DATE: 2020 UNITS: metal\nsome potential"), {"not an .equi file"});
+  expect_refusal(std::string(100, '\0'), {"not an .equi file"});
+  expect_refusal(ModelDocument::container("{}", ""), {"__metadata__.equi", "not an .equi file"});
+  expect_refusal(ModelDocument::container("{\"__metadata__\":{\"format\":\"pt\"}}", ""), {"__metadata__.equi"});
+  expect_refusal(ModelDocument::container("{\"__metadata__\":{\"equi\":\"{]\"}}", ""),
+                 {"__metadata__.equi", "valid JSON"});
+  expect_refusal(ModelDocument::container("{\"__metadata__\":{\"equi\":\"[1]\"}}", ""), {"document", "an object"});
+  expect_refusal(ModelDocument::container("{\"__metadata__\":{\"equi\":7}}", ""), {"__metadata__.equi", "a string"});
+  expect_refusal(ModelDocument::container("{\"__metadata__\":3}", ""), {"__metadata__", "an object"});
+  expect_refusal(ModelDocument::container("{broken", ""), {"header", "valid JSON"});
+}
+
+TEST(ModelFile, refuses_damaged_containers) {
+  const ModelDocument d = make_tiny_model();
+  const auto with = [&](const std::string &pointer, const Json &value) {
+    Json h = d.header();
+    h[Json::json_pointer(pointer)] = value;
+    return ModelDocument::container(h.dump(), d.data());
+  };
+  expect_refusal(with("/scale/dtype", "I64"), {"tensor scale.dtype", "F32 or F64", "I64"});
+  expect_refusal(with("/scale/dtype", 4), {"tensor scale.dtype", "a string"});
+  expect_refusal(with("/scale/dtype", "F32"), {"tensor scale.data_offsets", "8 bytes"});
+  expect_refusal(with("/scale/shape", {3}), {"tensor scale.data_offsets"});
+  expect_refusal(with("/scale/shape", {-2}), {"tensor scale.shape[0]", "-2"});
+  expect_refusal(with("/scale/shape", {2.5}), {"tensor scale.shape[0]"});
+  expect_refusal(with("/scale/shape", {2147483647, 2147483647, 2147483647}), {"tensor scale.shape"});
+  expect_refusal(with("/scale/shape", {18446744073709551615u}), {"tensor scale.shape[0]"});
+  expect_refusal(with("/scale/shape", "x"), {"tensor scale.shape", "an array"});
+  expect_refusal(with("/scale/data_offsets", {0, 16}), {"data_offsets", "where the tensor before ends"});
+  expect_refusal(with("/scale/data_offsets", {-16, 0}), {"tensor scale.data_offsets[0]"});
+  expect_refusal(with("/scale/data_offsets", {0, 18446744073709551615u}), {"tensor scale.data_offsets[1]"});
+  expect_refusal(with("/scale/data_offsets", {0, 9223372036854775807}), {"tensor scale.data_offsets"});
+  expect_refusal(with("/scale/data_offsets", {0}), {"tensor scale.data_offsets", "2 offsets"});
+  expect_refusal(with("/scale", 5), {"tensor scale"});
+
+  std::string huge = d.bytes();
+  for (int k = 0; k < 8; ++k) huge[k] = '\xff';
+  expect_refusal(huge, {"header"});
+  // JSON nested far deeper than a stack.
+  expect_refusal(ModelDocument::container("{\"a\":" + std::string(2000000, '['), ""), {"header"});
+  expect_refusal(ModelDocument::container("{\"a\":" + std::string(1000000, '[') + std::string(1000000, ']') + "}", ""),
+                 {"header", "nested", "a[0][0]"});
+}
+
+// Random damage anywhere: refused or read, never anything else (run under a sanitizer for the full meaning).
+TEST(ModelFile, survives_random_damage) {
+  TinyModelOptions plain, family = family_options();
+  plain.hidden = {"2x0e+2x1e", "2x0e"};
+  family.hidden = {"2x0e+2x1o", "2x0e"};
+  for (const TinyModelOptions &o : {plain, family}) {
+    const ModelDocument d = make_tiny_model(o);
+    const std::string good = d.bytes();
+    const size_t header_end = good.size() - d.data().size();
+    std::mt19937 random(2);
+    int num_refused = 0;
+    for (int k = 0; k < 3000; ++k) {
+      std::string bad = good;
+      for (int hits = 1 + static_cast<int>(random() % 3); hits > 0; --hits) {
+        const size_t where = random() % header_end;
+        if (random() % 2)
+          bad[where] = "0123456789-.eE[]{},:\"abz"[random() % 24];
+        else
+          bad[where] = static_cast<char>(random() % 256);
+      }
+      try {
+        parse_model(bad, "damaged.equi");
+      } catch (const ModelFileError &) {
+        ++num_refused;
+      }
+    }
+    EXPECT_GT(num_refused, 1500);
+  }
+}
+
+TEST(ModelFile, refuses_a_bad_head) {
+  expect_refused_value("/format", "other", {"format: expected \"equi\", found \"other\""});
+  expect_refused_value("/format_version", MODEL_FORMAT_VERSION + 1, {"format_version", "newer", "found 4"});
+  expect_refused_value("/format_version", 0, {"format_version"});
+  expect_refused_value("/format_version", "1", {"format_version"});
+  expect_refused_value("/framework", "sevenn", {"framework", "an object"});
+  expect_refused_value("/elements", Json::array(), {"elements"});
+  expect_refused_value("/elements/1", "Xx", {"elements[1]", "a chemical symbol", "Xx"});
+  expect_refused_value("/elements/1", "O", {"elements[1]", "each element once"});
+  expect_refused_value("/elements/1", 14, {"elements[1]", "a string, found 14"});
+  expect_refused_value("/cutoff", 0.0, {"cutoff", "a number from"});
+  expect_refused_value("/cutoff", -4.0, {"cutoff", "a number from"});
+  expect_refused_value("/cutoff", nullptr, {"cutoff", "a number, found null"});
+  expect_refused_value("/lmax_edge", 9, {"lmax_edge", "0 to 8"});
+  expect_refused_value("/lmax_edge", -1, {"lmax_edge"});
+  expect_refused_value("/edge_parity", 1, {"edge_parity", "true or false"});
+  expect_refused_value("/units/energy", "kcal/mol", {"units.energy", "\"eV\""});
+  expect_refused_value("/units/length", "nm", {"units.length", "\"Angstrom\""});
+  expect_refused_value("/provenance/date", 2024, {"provenance.date", "a string"});
+  for (const char *key : {"format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge",
+                          "edge_parity", "radial_basis", "layers", "provenance", "units"})
+    expect_refusal([&](ModelDocument &d) { d.document.erase(key); },
+                   {std::string(key) + ": expected this field, found none"});
+}
+
+TEST(ModelFile, refuses_a_bad_radial_basis) {
+  expect_refused_value("/radial_basis/kind", "spline", {"radial_basis.kind", "\"bessel\"", "spline"});
+  expect_refused_value("/radial_basis/wave_numbers", "nothing", {"radial_basis.wave_numbers", "nothing"});
+  expect_refused_value("/radial_basis/wave_numbers", "embedding", {"radial_basis.wave_numbers", "[n]", "[3, 13]"});
+  expect_refused_value("/radial_basis/cutoff_function/kind", "cosine", {"radial_basis.cutoff_function.kind", "cosine"});
+  expect_refused_value("/radial_basis/cutoff_function/r_on", 4.0,
+                       {"radial_basis.cutoff_function.r_on", "below the cutoff"});
+  expect_refused_value("/radial_basis/cutoff_function", {{"kind", "polynomial"}, {"p", 1}},
+                       {"radial_basis.cutoff_function.p"});
+  expect_refused_value("/radial_basis/transform", "agnesi", {"radial_basis.transform", "an object"});
+  expect_refused_value("/radial_basis/apply_cutof", false, {"radial_basis", "apply_cutof"});
+  expect_refused_value("/radial_basis/centres", "wave_numbers", {"radial_basis", "centres"});
+  expect_refused_value("/radial_basis/apply_cutoff", 1, {"radial_basis.apply_cutoff", "true or false"});
+
+  TinyModelOptions o;
+  o.basis = "gaussian";
+  const auto expect = [&](const std::string &pointer, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { d.document["radial_basis"][Json::json_pointer(pointer)] = value; }, parts);
+  };
+  expect("/width", 0.0, {"radial_basis.width", "a number from"});
+  expect("/centres", "scale_", {"radial_basis.centres"});
+  expect("/prefactor", 1.0, {"radial_basis", "\"prefactor\""});
+  o.basis = "chebyshev";
+  expect("/size", 0, {"radial_basis.size", "1 to 64"});
+  expect("/size", 65, {"radial_basis.size", "1 to 64"});
+  o.transform = "agnesi";
+  o.xplor = false;
+  expect("/transform/kind", "tanh", {"radial_basis.transform.kind", "\"agnesi\" or \"soft\""});
+  expect("/transform/q", 0.0, {"radial_basis.transform.q", "positive"});
+  expect("/transform/p", 33.0, {"radial_basis.transform.p", "at most 32"});
+  expect("/transform/a", -1.0, {"radial_basis.transform.a", "positive"});
+  expect("/transform/alpha", 4.0, {"radial_basis.transform", "\"alpha\""});
+  expect("/transform/r0", "scale", {"radial_basis.transform.r0", "[2, 2]", "[2]"});
+  expect("/cutoffs", "r0", {"radial_basis.cutoffs", "transform"});
+  expect_refusal(o, [](ModelDocument &d) { d.tensors["r0"].values[3] = 0.0; },
+                 {"radial_basis.transform.r0", "numbers from"});
+  o.transform = "soft";
+  expect("/transform/alpha", nullptr, {"radial_basis.transform.alpha", "a number"});
+  expect("/transform/q", 1.0, {"radial_basis.transform", "\"q\""});
+  o.transform = "";
+  o.pair_cutoffs = true;
+  expect("/cutoffs", "scale", {"radial_basis.cutoffs", "[2, 2]", "[2]"});
+  expect("/cutoff_function", {{"kind", "xplor"}, {"r_on", 3.5}}, {"radial_basis.cutoffs", "xplor"});
+  for (double bad : {0.0, -1.0, 4.001})
+    expect_refusal(o, [&](ModelDocument &d) { d.tensors["cutoffs"].values[2] = bad; }, {"radial_basis.cutoffs"});
+}
+
+TEST(ModelFile, reads_radial_bases_of_all_kinds) {
+  TinyModelOptions o = family_options();
+  ModelDocument d = make_tiny_model(o);
+  const Model agnesi = d.model();
+  const RadialFunction &f = first_layer<Convolution>(agnesi).radial;
+  EXPECT_EQ(f.basis.kind, RadialBasis::Kind::bessel);
+  EXPECT_EQ(f.basis.transform, RadialBasis::Transform::agnesi);
+  EXPECT_EQ(f.basis.agnesi_q, 0.9183);
+  EXPECT_EQ(f.basis.agnesi_p, 4.5791);
+  EXPECT_EQ(f.basis.agnesi_a, 1.0805);
+  EXPECT_EQ(f.basis.pair_r0.data, d.tensors["r0"].values);
+  EXPECT_FALSE(f.basis.apply_cutoff);
+  EXPECT_TRUE(f.times_cutoff);
+  EXPECT_EQ(f.network.num_inputs(), 4 + 2 + 3);
+  EXPECT_EQ(f.sender.cols, 2);
+  EXPECT_EQ(f.receiver.data, d.tensors["radial0.receiver"].values);
+  ASSERT_EQ(f.network.norms.size(), 3u);
+  EXPECT_EQ(f.network.norms[1].weight, d.tensors["radial0.norm1.weight"].values);
+  EXPECT_EQ(f.network.norms[1].epsilon, 1e-5);
+  EXPECT_TRUE(f.network.norms[2].weight.empty());
+  EXPECT_EQ(f.output, RadialFunction::Output::weights);
+
+  o = TinyModelOptions();
+  o.basis = "gaussian";
+  o.transform = "soft";
+  const Model soft = make_tiny_model(o).model();
+  const RadialBasis &gaussian = first_layer<Convolution>(soft).radial.basis;
+  EXPECT_EQ(gaussian.kind, RadialBasis::Kind::gaussian);
+  EXPECT_EQ(gaussian.size(), 4);
+  EXPECT_EQ(gaussian.soft_alpha, 4.0);
+  EXPECT_TRUE(gaussian.apply_cutoff);
+  o = TinyModelOptions();
+  o.basis = "chebyshev";
+  o.xplor = false;
+  o.pair_cutoffs = true;
+  d = make_tiny_model(o);
+  const Model m = d.model();
+  EXPECT_EQ(first_layer<Convolution>(m).radial.basis.size(), 4);
+  EXPECT_EQ(m.pair_cutoff.data, d.tensors["cutoffs"].values);
+  EXPECT_EQ(m.pair_cutoff.rows, 2);
+  EXPECT_EQ(first_layer<Convolution>(m).radial.basis.pair_cutoff.data, m.pair_cutoff.data);
+  EXPECT_TRUE(make_tiny_model().model().pair_cutoff.data.empty());
+}
+
+TEST(ModelFile, reads_the_layers_of_mace) {
+  ModelDocument d = make_tiny_model(family_options());
+  const Model m = d.model();
+  const auto &density = first_layer<DensityNormalization>(m);
+  EXPECT_EQ(density.offset, 0.8);
+  EXPECT_EQ(density.factor, 0.3);
+  EXPECT_EQ(density.density.output, RadialFunction::Output::tanh_square);
+  EXPECT_EQ(density.density.num_outputs(), 1);
+  EXPECT_TRUE(density.density.times_cutoff);
+
+  const ContractionProduct &product = first_layer<SymmetricContraction>(m).product;
+  EXPECT_TRUE(product.per_species);
+  const Json &term = layer(d, find_layer(d, "symmetric_contraction"))["blocks"][1]["terms"][2];
+  const auto found = std::find_if(product.terms.begin(), product.terms.end(),
+                                  [](const ContractionTerm &t) { return t.out == 1 && t.degree == 3; });
+  ASSERT_NE(found, product.terms.end());
+  const DocumentTensor &coupling = d.tensors.at(term["coupling"]), &weight = d.tensors.at(term["weight"]);
+  ASSERT_EQ(found->entries.size(), static_cast<size_t>(coupling.shape[0]));
+  EXPECT_EQ(found->entries[4].component, coupling.values[4 * 6]);
+  EXPECT_EQ(found->entries[4].path, coupling.values[4 * 6 + 1]);
+  for (int n = 0; n < 3; ++n) EXPECT_EQ(found->entries[4].factor[n], coupling.values[4 * 6 + 2 + n]);
+  EXPECT_EQ(found->entries[4].coefficient, coupling.values[4 * 6 + 5]);
+  ASSERT_EQ(found->weight.size(), 3u);
+  EXPECT_EQ(found->num_paths, weight.shape[1]);
+  EXPECT_EQ(found->weight[2](0, 3), weight.values[2 * weight.shape[1] * weight.shape[2] + 3]);
+
+  int before = 0, after = 0;
+  bool is_after = false;
+  for (const Layer &l : m.layers) {
+    is_after = is_after || std::holds_alternative<ScaleShift>(l);
+    if (std::holds_alternative<PairRepulsion>(l)) ++(is_after ? after : before);
+  }
+  EXPECT_EQ(before, 1);
+  EXPECT_EQ(after, 1);
+  const auto &repulsion = first_layer<PairRepulsion>(m);
+  EXPECT_EQ(repulsion.length.data, d.tensors["inside.length"].values);
+  EXPECT_EQ(repulsion.exponents, (std::vector<double>{3.2, 0.94, 0.4, 0.2}));
+}
+
+TEST(ModelFile, reads_files_of_the_first_version) {
+  ModelDocument d = make_tiny_model(rich_options());
+  d.document["format_version"] = 1;
+  EXPECT_EQ(d.model().num_convolutions(), 3);
+}
+
+TEST(ModelFile, refuses_bad_radial_networks) {
+  const std::string net = "/radial";
+  expect_refused_in("convolution", net + "/sender", "scale", {"radial.sender", "[3, n]", "[3]"});
+  expect_refused_in("convolution", net + "/receiver", "radial0.sender", {"radial.weights[0]", "[8, n]", "[9, 8]"});
+  expect_refused_in("convolution", net + "/norms", Json::array(), {"radial.norms", "3 norms"});
+  expect_refused_in("convolution", net + "/norms/0/weight", "radial0.sender", {"radial.norms[0].weight", "[8]"});
+  expect_refused_in("convolution", net + "/norms/0/epsilon", 0.0, {"radial.norms[0].epsilon", "positive"});
+  expect_refused_in("convolution", net + "/norms/0/mean", 0.0, {"radial.norms[0]", "\"mean\""});
+  expect_refused_in("convolution", net + "/norms/2",
+                    {{"weight", "radial0.norm0.weight"}, {"bias", "radial0.norm0.bias"}, {"epsilon", 1e-5}},
+                    {"radial.norms[2]", "null for the last weight"});
+  expect_refused_in("convolution", net + "/times_cutoff", 1, {"radial.times_cutoff", "true or false"});
+  // A block of the input: of a convolution, even scalars, and as many inputs of the network as it has channels.
+  expect_refused_in("convolution", net + "/sender", {{"block", 1}}, {"radial.sender.block", "0 to 0", "1"});
+  expect_refused_in("convolution", net + "/sender", {{"block", -1}}, {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", {{"block", "x"}}, {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", Json::object(), {"radial.sender.block"});
+  expect_refused_in("convolution", net + "/sender", {{"block", 0}, {"scale", 2.0}}, {"radial.sender", "\"scale\""});
+  expect_refused_in("convolution", net + "/receiver", {{"block", 0}}, {"radial.weights[0]", "[11, n]", "[9, 8]"});
+  expect_refused_in("density_normalization", net + "/receiver", {{"block", 0}}, {"radial.receiver", "a string"});
+  // Readouts have no pair of species and no norms.
+  for (const char *key : {"sender", "receiver", "norms", "times_cutoff"})
+    expect_refused_in("readout", std::string("/network/") + key, Json::array(), {"network", key});
+}
+
+TEST(ModelFile, reads_blocks_of_the_input_into_radial_networks) {
+  TinyModelOptions o = family_options();
+  o.sender_scalars = 7;
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<Convolution>(m);
+  EXPECT_EQ(m.features[c.input].to_string(), "5x0e+7x0e");
+  EXPECT_EQ(c.radial.sender_block, 1);
+  EXPECT_EQ(c.radial.receiver_block, -1);
+  EXPECT_EQ(c.radial.receiver.cols, 3);
+  EXPECT_TRUE(c.radial.reads_features());
+  EXPECT_FALSE(first_layer<DensityNormalization>(m).density.reads_features());
+  // No route evaluates such a function without the features.
+  double w[100];
+  EXPECT_THROW(c.radial.for_pair(0, 0), std::logic_error);
+  EXPECT_THROW(c.radial.derivatives(1.0, 0, 1, w), std::logic_error);
+
+  const auto expect_refused = [&](const char *where, const Json &value, std::vector<std::string> parts) {
+    o.hidden = {"5x0e+5x1o", "13x0e"};
+    expect_refusal(
+        o,
+        [&](ModelDocument &d) {
+          Json &layers = d.document["layers"];
+          for (size_t k = layers.size(); k-- > 0;)
+            if (layers[k]["type"] == "convolution") {
+              layers[k][Json::json_pointer(where)] = value;
+              parts.push_back("layers[" + std::to_string(k) + "]");
+              return;
+            }
+        },
+        parts);
+  };
+  expect_refused("/radial/sender/block", 1, {"radial.sender.block", "a 0e block", "5x1o"});
+  expect_refused("/paths/0/r_power", 2, {"paths", "r_power"});
+  o.connected_channels = 13;
+  expect_refusal(make_tiny_model(o).bytes(), {"paths", "uvu paths"});
+}
+
+TEST(ModelFile, refuses_bad_density_normalizations) {
+  expect_refused_in("density_normalization", "/irreps_out", "5x0e", {"irreps_out"});
+  expect_refused_in("density_normalization", "/offset", 0.0, {"offset", "other than zero"});
+  expect_refused_in("density_normalization", "/factor", "b", {"factor", "a number"});
+  expect_refused_in("density_normalization", "/radial/weights/2", "radial0.w2", {"radial.weights[2]", "[8, 1]"});
+  expect_refused_in("density_normalization", "/power", 2, {"\"power\""});
+}
+
+TEST(ModelFile, refuses_bad_symmetric_contractions) {
+  const std::string type = "symmetric_contraction", term = "/blocks/1/terms/2";
+  expect_refused_in(type, "/irreps_out", "5x0e+4x1o", {"irreps_out", "5 channels", "4x1o"});
+  expect_refused_in(type, "/per_species", false, {"weight", "[n, 5]"});
+  expect_refused_in(type, "/blocks/1/out", 0, {"blocks[1].out", "one entry per output block"});
+  expect_refused_in(type, "/blocks/1/out", 2, {"blocks[1].out", "0 to 1"});
+  expect_refused_in(type, "/blocks/1/weight", "w", {"blocks[1]", "\"weight\""});
+  expect_refused_in(type, term + "/degree", 5, {"blocks[1].terms[2].degree", "1 to 4"});
+  expect_refused_in(type, term + "/degree", 2, {"blocks[1].terms[2].coupling", "[n, 5]"});
+  expect_refused_in(type, term + "/scale", 2, {"blocks[1].terms[2]", "\"scale\""});
+  expect_refused_in(type, "/blocks/0/terms/1", Json::object(), {"blocks[0].terms[1].degree"});
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   Json &terms = layer(d, find_layer(d, "symmetric_contraction"))["blocks"][1]["terms"];
+                   terms.push_back(terms[2]);
+                 },
+                 {"blocks", "output block and degree belong to an earlier term"});
+
+  // Numbers of the third row of a coupling of the third degree into 1o: component, path, three factors, coefficient.
+  const auto expect = [](int column, double value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        family_options(), [&](ModelDocument &d) { d.tensors["contraction0.1.3.coupling"].values[12 + column] = value; },
+        parts);
+  };
+  for (double bad : {3.0, -1.0, 0.5, 1e20}) expect(0, bad, {"coupling", "a component", "0 to 2", "row 2"});
+  for (double bad : {3.0, -1.0, 0.5}) expect(1, bad, {"coupling", "a path", "0 to 2", "row 2"});
+  for (double bad : {4.0, -1.0, 1.5}) expect(3, bad, {"coupling", "a factor", "0 to 3", "row 2"});
+  expect(5, std::nan(""), {"coupling", "finite"});
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   std::vector<double> &v = d.tensors["contraction0.1.3.coupling"].values;
+                   std::copy_n(std::vector<double>{0, 0, 3, 0, 0}.begin(), 5, v.begin());
+                 },
+                 {"coupling", "ascending order", "row 0"});
+  // Parity: three scalars are no vector, unless nothing comes of it.
+  const auto with_scalars = [](double coefficient) {
+    ModelDocument d = make_tiny_model(family_options());
+    std::vector<double> &v = d.tensors["contraction0.1.3.coupling"].values;
+    std::copy_n(std::vector<double>{0, 0, 0, 0, 0, coefficient}.begin(), 6, v.begin());
+    return d;
+  };
+  expect_refusal(with_scalars(1.0).bytes(), {"coupling", "factors of total parity o in row 0"});
+  EXPECT_EQ(with_scalars(0.0).model().num_convolutions(), 2);
+}
+
+TEST(ModelFile, refuses_bad_pair_repulsions) {
+  expect_refused_in("pair_repulsion", "/prefactor", "scale", {"prefactor", "[3, 3]", "[3]"});
+  expect_refused_in("pair_repulsion", "/p", 1.0, {".p", "2 to 1000"});
+  expect_refused_in("pair_repulsion", "/coefficients", Json::array(), {"coefficients", "1 to 64"});
+  expect_refused_in("pair_repulsion", "/coefficients", {1.0}, {"exponents", "1 exponents"});
+  expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "a number from 0"});
+  expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
+  expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
+  for (const char *name : {"inside.length", "inside.cutoff"})
+    expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; },
+                   {"numbers from", name});
+  // Nothing else follows scale_shift.
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.push_back(layers[find_layer(d, "scale_shift")]);
+                 },
+                 {"after scale_shift"});
+}
+
+TEST(ModelFile, refuses_bad_tensors) {
+  const double bad_numbers[] = {std::nan(""), std::numeric_limits<double>::infinity()};
+  for (double bad : bad_numbers)
+    expect_refusal([&](ModelDocument &d) { d.tensors["radial1.w1"].values[5] = bad; },
+                   {"layers[8].radial.weights[1]", "finite", "radial1.w1", "index 5"});
+  expect_refusal([](ModelDocument &d) { d.tensors["lin2_0.0.0"].shape = {1, -1}; }, {"tensor lin2_0.0.0.shape"});
+  expect_refusal([](ModelDocument &d) { std::swap(d.tensors["embedding"].shape[0], d.tensors["embedding"].shape[1]); },
+                 {"layers[0].weight", "[3, 13]", "[13, 3]"});
+  expect_refusal([](ModelDocument &d) { d.tensors["superfluous"] = {{1}, {1.0}, true}; }, {"tensor superfluous"});
+  expect_refusal([](ModelDocument &d) { d.tensors.erase("scale"); }, {"layers[17].scale", "\"scale\""});
+  expect_refusal(
+      [](ModelDocument &d) {
+        d.tensors["shift"] = {{2}, {1.0, 2.0}, true};
+      },
+      {"layers[17].shift", "[3]", "[2]"});
+}
+
+TEST(ModelFile, refuses_bad_layers) {
+  expect_refused_value(at(GATE) + "/type", "attention", {"layers[5].type", "convolution", "attention"});
+  expect_refused_value("/layers", Json::array(), {"layers"});
+  expect_refused_value("/layers", "none", {"layers", "an array"});
+  expect_refused_value(at(LIN1), 3, {"layers[2]", "an object"});
+  expect_refused_value(at(LIN1) + "/acumulate", true, {"layers[2]", "acumulate"});
+  expect_refused_value(at(LIN1) + "/input", "later", {"layers[2].input", "an earlier layer writes", "later"});
+  expect_refused_value(at(LIN1) + "/output", "x0", {"layers[2].output", "no earlier layer"});
+  expect_refused_value(at(LIN1) + "/irreps_in", "12x0e", {"layers[2].irreps_in", "13x0e", "12x0e"});
+  expect_refused_value(at(LIN1) + "/irreps_out", "12y0e", {"layers[2].irreps_out", "12y0e"});
+  expect_refused_value(at(LIN1) + "/irreps_out", "2x9e", {"layers[2].irreps_out", "l up to 8"});
+  expect_refused_value(at(EMBEDDING) + "/irreps", "13x0o", {"layers[0].irreps", "0e"});
+  expect_refused_value(at(LIN2) + "/irreps_out", "5x0e", {"layers[4].irreps_out"});
+  // The order of layers.
+  expect_refusal([](ModelDocument &d) { std::swap(layer(d, LIN1), layer(d, CONVOLUTION)); }, {"layers[2].input", "y0"});
+  expect_refusal([](ModelDocument &d) { std::swap(layer(d, LIN2), layer(d, GATE)); },
+                 {"layers[5].output", "no layer has read"});
+  expect_refusal([](ModelDocument &d) { std::swap(layer(d, READOUT), layer(d, SCALE_SHIFT)); },
+                 {"layers[17]", "after scale_shift"});
+  expect_refusal([](ModelDocument &d) { d.document["layers"].erase(READOUT); }, {"layers", "readout"});
+}
+
+TEST(ModelFile, refuses_bad_linears) {
+  expect_refused_value(at(LIN1) + "/blocks/0/in", 1, {"layers[2].blocks[0].in", "0 to 0"});
+  expect_refused_value(at(LIN1) + "/blocks/0/out", -1, {"layers[2].blocks[0].out", "-1"});
+  expect_refused_value(at(LIN1) + "/blocks/0/weight", 0, {"layers[2].blocks[0].weight", "a string"});
+  expect_refused_value(at(LIN1) + "/blocks/0/scale", "1", {"layers[2].blocks[0].scale", "a number"});
+  expect_refused_value(at(LIN1) + "/per_species", true, {"layers[2].blocks[0].weight", "[3, 13, 13]", "[13, 13]"});
+  expect_refused_value(at(SC) + "/per_species", false, {"layers[1].blocks[0].weight"});
+  expect_refused_value(at(SC) + "/blocks/0/out", 0, {"layers[1].blocks[0]", "equal irreps", "13x0e and 3x0o"});
+  expect_refused_value(at(SC) + "/biases/0/out", 0, {"layers[1].biases[0].out", "0e", "3x0o"});
+  expect_refusal(
+      [](ModelDocument &d) {
+        Json &blocks = layer(d, LIN1)["blocks"];
+        blocks.push_back(blocks[0]);
+      },
+      {"layers[2].blocks[1]", "one entry per pair"});
+  expect_refusal(
+      [](ModelDocument &d) {
+        Json &biases = layer(d, LIN1)["biases"];
+        biases.push_back(biases[0]);
+      },
+      {"layers[2].biases[1].out", "one bias per block"});
+}
+
+TEST(ModelFile, refuses_bad_convolutions) {
+  const std::string path = at(CONVOLUTION) + "/paths/1";
+  expect_refused_value(path + "/in", 1, {"layers[3].paths[1].in"});
+  expect_refused_value(path + "/l", 3, {"layers[3].paths[1].l", "0 to 2"});
+  expect_refused_value(path + "/l", 0, {"layers[3].paths"});
+  expect_refused_value(path + "/out", 3, {"layers[3].paths[1].out", "0 to 2"});
+  expect_refused_value(path + "/out", 0, {"layers[3].paths[1]", "parity"});
+  expect_refused_value(path + "/connection", "uvv", {"layers[3].paths[1].connection", "uvu or uvw", "uvv"});
+  expect_refused_value(path + "/connection", 1, {"layers[3].paths[1].connection"});
+  expect_refused_value(path + "/connection", "uvw", {"layers[3].radial.weights[2]", "[8, 195]"});
+  expect_refused_value(path + "/r_power", -1, {"layers[3].paths[1].r_power"});
+  expect_refused_value(path + "/r_power", 17, {"layers[3].paths[1].r_power"});
+  expect_refused_value(path + "/scale", Json::array(), {"layers[3].paths[1].scale", "an array"});
+  expect_refusal([](ModelDocument &d) { layer(d, CONVOLUTION)["paths"].erase(0); }, {"layers[3].paths"});
+  expect_refusal([](ModelDocument &d) { d.document["edge_parity"] = false; }, {"layers[3].paths[1]", "parity"});
+  // Multiplicity and triangle rule, through TensorProduct::validate.
+  expect_refused_value(at(CONVOLUTION) + "/irreps_out", "13x0e+12x1o+13x2e",
+                       {"layers[3].paths", "path 1", "13 channels"});
+  expect_refused_value(at(CONVOLUTION) + "/irreps_out", "13x0e+13x3o+13x2e", {"layers[3].paths", "path 1", "couple"});
+}
+
+TEST(ModelFile, refuses_bad_networks) {
+  const std::string net = at(CONVOLUTION) + "/radial";
+  expect_refused_value(net + "/activation", "swish", {"layers[3].radial.activation", "swish", "silu"});
+  expect_refused_value(net + "/activation_scale", "big", {"layers[3].radial.activation_scale"});
+  expect_refused_value(net + "/weights", Json::array(), {"layers[3].radial.weights", "1 to"});
+  expect_refused_value(net + "/weights/0", "scale", {"layers[3].radial.weights[0]", "[4, n]", "[3]"});
+  expect_refused_value(net + "/scales", {1.0}, {"layers[3].radial.scales", "3 scales"});
+  expect_refused_value(net + "/biases", {nullptr}, {"layers[3].radial.biases", "3 biases"});
+  expect_refused_value(net + "/biases/0", 3.0, {"layers[3].radial.biases[0]"});
+  expect_refused_value(net + "/dropout", 0.1, {"layers[3].radial", "dropout"});
+  expect_refusal([](ModelDocument &d) { std::swap(d.tensors["radial0.w0"], d.tensors["radial0.w2"]); },
+                 {"layers[3].radial.weights[0]", "radial0.w0"});
+  expect_refused_value(at(READOUT) + "/block", 1, {"layers[16].block"});
+}
+
+TEST(ModelFile, refuses_bad_gates) {
+  // Gate input of the first layer: 3x0o, 22x0e (5 scalars, 17 gates), 13x1o, 2x1e, 2x2e.
+  const std::string term = at(GATE) + "/terms/";
+  expect_refused_value(term + "0/in", 7, {"layers[5].terms[0].in"});
+  expect_refused_value(term + "0/offset", 18, {"layers[5].terms[0].offset", "5 channels", "22x0e"});
+  expect_refused_value(term + "0/offset", -1, {"layers[5].terms[0].offset"});
+  expect_refused_value(term + "0/in", 2, {"layers[5].terms[0]"});
+  expect_refused_value(term + "1/out", 0, {"layers[5].terms[1].out", "one term per output block"});
+  expect_refused_value(term + "1/activation", "silu", {"layers[5].terms[1].activation", "odd scalars"});
+  expect_refused_value(term + "2/gate_in", 2, {"layers[5].terms[2].gate_in", "scalars"});
+  expect_refused_value(term + "2/gate_offset", 10, {"layers[5].terms[2].gate_offset", "13 channels"});
+  expect_refused_value(term + "2/in", 3, {"layers[5].terms[2]"});
+  expect_refusal(
+      [](ModelDocument &d) {
+        layer(d, GATE)["terms"][2].erase("gate_in");
+        layer(d, GATE)["terms"][2].erase("gate_offset");
+      },
+      {"layers[5].terms[2]", "gate_in"});
+  expect_refusal([](ModelDocument &d) { layer(d, GATE)["terms"].erase(0); },
+                 {"layers[5].terms", "one per output block"});
+}
+
+// e3nn would call the result even; trainers that label it odd all the same are followed.
+TEST(ModelFile, accepts_even_functions_of_odd_scalars) {
+  ModelDocument d = make_tiny_model(rich_options());
+  layer(d, GATE)["terms"][1]["activation"] = "abs";
+  EXPECT_EQ(std::get<Gate>(d.model().layers[GATE]).terms[1].activation, Activation::abs);
+}
+
+TEST(ModelFile, refuses_bad_self_checks) {
+  const auto expect = [](const std::string &pointer, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        [&](ModelDocument &d) {
+          Json s = example_structure();
+          s[Json::json_pointer(pointer)] = value;
+          d.document["self_check"].push_back(s);
+        },
+        parts);
+  };
+  expect("/symbols/0", "Na", {"self_check[0].symbols[0]", "an element of the model"});
+  expect("/symbols", Json::array(), {"self_check[0].symbols"});
+  expect("/cell", nullptr, {"self_check[0]", "a cell"});
+  expect("/cell/2", {1, 2}, {"self_check[0].cell[2]"});
+  expect("/cell/2", {4, 4, 0}, {"self_check[0].cell", "volume"});
+  expect("/pbc", {true}, {"self_check[0].pbc"});
+  expect("/positions", {{0, 0, 0}}, {"self_check[0].positions", "2 positions"});
+  expect("/forces/1/2", "x", {"self_check[0].forces[1][2]", "a number"});
+  expect("/energy", nullptr, {"self_check[0].energy"});
+  expect("/stress", {1, 2, 3}, {"self_check[0].stress", "6 numbers"});
+}
+
+TEST(Model, restriction_keeps_the_rows_of_its_elements) {
+  ModelDocument d = make_tiny_model(rich_options());
+  d.document["self_check"].push_back(example_structure());
+  Json other = example_structure();
+  other["symbols"][0] = "Al";
+  d.document["self_check"].push_back(other);
+  const Model m = d.model(), r = m.restricted_to({"Si", "O"});
+  EXPECT_EQ(r.elements, (std::vector<std::string>{"Si", "O"}));
+  EXPECT_EQ(r.species("Al"), -1);
+  const auto &before = std::get<SpeciesEmbedding>(m.layers[EMBEDDING]).weight;
+  const auto &after = std::get<SpeciesEmbedding>(r.layers[EMBEDDING]).weight;
+  ASSERT_EQ(after.rows, 2);
+  for (int u = 0; u < 13; ++u) {
+    EXPECT_EQ(after(0, u), before(1, u));
+    EXPECT_EQ(after(1, u), before(0, u));
+  }
+  const auto &sc = std::get<Linear>(r.layers[SC]), &sc_before = std::get<Linear>(m.layers[SC]);
+  ASSERT_EQ(sc.blocks[0].weight.size(), 2u);
+  EXPECT_EQ(sc.blocks[0].weight[0].data, sc_before.blocks[0].weight[1].data);
+  EXPECT_EQ(std::get<Linear>(r.layers[LIN1]).blocks[0].weight.size(), 1u);
+  const auto &shift = std::get<ScaleShift>(r.layers.back()).shift,
+             &shift_before = std::get<ScaleShift>(m.layers.back()).shift;
+  EXPECT_EQ(shift, (std::vector<double>{shift_before[1], shift_before[0]}));
+  EXPECT_EQ(r.self_check.size(), 1u);
+  try {
+    m.restricted_to({"Si", "Na"});
+    FAIL();
+  } catch (const std::invalid_argument &e) {
+    EXPECT_NE(std::string(e.what()).find("no element Na; the model knows: O Si Al"), std::string::npos) << e.what();
+  }
+}
+
+// What is left answers for each pair of the kept species as before.
+TEST(Model, restriction_keeps_what_belongs_to_pairs) {
+  TinyModelOptions cutoffs = family_options();
+  cutoffs.transform = "";
+  cutoffs.pair_cutoffs = true;
+  for (const TinyModelOptions &o : {family_options(), cutoffs}) {
+    const Model m = make_tiny_model(o).model(), r = m.restricted_to({"Al", "O"});
+    const int before[2] = {2, 0};
+    const auto expect_same = [&](const RadialFunction &f, const RadialFunction &old) {
+      std::vector<double> a(f.num_outputs()), b(f.num_outputs());
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) {
+          f.for_pair(i, j).derivatives(1.9, 0, 1, a.data());
+          old.for_pair(before[i], before[j]).derivatives(1.9, 0, 1, b.data());
+          EXPECT_EQ(a, b) << i << j;
+        }
+      EXPECT_EQ(f.sender.rows, 2);
+    };
+    expect_same(first_layer<Convolution>(r).radial, first_layer<Convolution>(m).radial);
+    expect_same(first_layer<DensityNormalization>(r).density, first_layer<DensityNormalization>(m).density);
+    if (o.pair_cutoffs) {
+      EXPECT_EQ(r.pair_cutoff.rows, 2);
+      for (int i = 0; i < 2; ++i)
+        for (int j = 0; j < 2; ++j) EXPECT_EQ(r.pair_cutoff(i, j), m.pair_cutoff(before[i], before[j]));
+    } else {
+      EXPECT_TRUE(r.pair_cutoff.data.empty());
+    }
+    for (int i = 0; i < 2; ++i)
+      for (int j = 0; j < 2; ++j)
+        EXPECT_EQ(first_layer<PairRepulsion>(r).energy(i, j, 1.9, nullptr),
+                  first_layer<PairRepulsion>(m).energy(before[i], before[j], 1.9, nullptr));
+    const ContractionProduct &after = first_layer<SymmetricContraction>(r).product,
+                             &old = first_layer<SymmetricContraction>(m).product;
+    ASSERT_EQ(after.terms.size(), old.terms.size());
+    for (size_t t = 0; t < after.terms.size(); ++t) {
+      ASSERT_EQ(after.terms[t].weight.size(), 2u);
+      for (int s = 0; s < 2; ++s) EXPECT_EQ(after.terms[t].weight[s].data, old.terms[t].weight[before[s]].data);
+    }
+  }
+  TinyModelOptions common = family_options();
+  common.contraction_per_species = false;
+  const Model m = make_tiny_model(common).model().restricted_to({"Si"});
+  EXPECT_EQ(first_layer<SymmetricContraction>(m).product.terms[0].weight.size(), 1u);
+}
+
+TEST(ModelBuilder, makes_readable_models_of_many_kinds) {
+  for (int lmax = 0; lmax <= 4; ++lmax)
+    for (bool parity : {false, true})
+      for (bool has_extras : {false, true}) {
+        TinyModelOptions o;
+        o.lmax_edge = lmax;
+        o.parity = parity;
+        o.hidden = {parity ? "13x0e+5x1o+33x2e" : "13x0e+5x1e+33x2e", "5x0e"};
+        if (lmax == 0) o.hidden = {"13x0e", "5x0e"};
+        o.biases = o.per_species_linear = o.r_power = has_extras;
+        o.xplor = !has_extras;
+        EXPECT_EQ(make_tiny_model(o).model().num_convolutions(), 2) << lmax << parity;
+      }
+}

@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: MIT
+// Symmetric contractions on a device, with generated kernels and with the generic one, against the double loops of
+// ContractionProduct.
+#include "kokkos/layers/contraction/device_contraction.h"
+#include "unittest/support/contraction_problem.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+template <class T>
+class DeviceContractionTest : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(DeviceContractionTest, Types);
+
+// Rows in device memory: values come from PackedRows and go back to it.
+template <class T>
+class DeviceRows {
+ public:
+  DeviceRows(const DeviceExec &exec, PackedRows<T> &host)
+      : exec_(exec), host_(host), size_(host.rows().rows * host.layout().row_size()) {
+    copy_to_device(exec_, data_.reserve(size_), host_.rows().data, size_);
+  }
+  FeatureRows<T> rows() { return {data_.data(), host_.rows().rows, host_.rows().first}; }
+  void fetch() { copy_to_host(exec_, host_.rows().data, data_.data(), size_); }
+
+ private:
+  const DeviceExec &exec_;
+  PackedRows<T> &host_;
+  int64_t size_;
+  DeviceBuffer<DeviceExec, T> data_;
+};
+
+// f(contraction, species, what), generic and generated.
+template <class T, class F>
+void for_kernels(const DeviceExec &exec, const ContractionCase &c, const F &f) {
+  DeviceBuffer<DeviceExec, int> species;
+  assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
+  const ContractionOp<T> op({0, 1, c.product}, FeatureLayout(c.product.irreps_in), FeatureLayout(c.product.irreps_out),
+                            NUM_SPECIES);
+  using Contraction = DeviceContraction<DeviceExec, T>;
+  const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
+  f(Contraction(exec, op, none), species.data(), c.name + ", generic");
+  const Contraction generated(exec, op);
+  ASSERT_EQ(generated.is_generic(), !c.in_build) << c.name;
+  if (!generated.is_generic()) f(generated, species.data(), c.name + ", generated");
+}
+
+TYPED_TEST(DeviceContractionTest, forward_equals_plain_loops) {
+  using T = TypeParam;
+  const DeviceExec exec;
+  for (const ContractionCase &c : contraction_cases()) {
+    const Rows expected = c.forward();
+    for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
+      PackedRows<T> x(c.product.irreps_in, c.x), y(c.product.irreps_out, size_t(NUM_ROWS));
+      DeviceRows<T> dx(exec, x), dy(exec, y);
+      contraction.forward(exec, NUM_ROWS, dx.rows(), dy.rows(), species);
+      dx.fetch();
+      dy.fetch();
+      expect_near(y.values(), expected, 30 * ROUNDING<T>, what);
+      EXPECT_EQ(y.padding(), 0.0) << what;
+      expect_near(x.values(), PackedRows<T>(c.product.irreps_in, c.x).values(), 0.0, what + ", input");
+    });
+  }
+}
+
+TYPED_TEST(DeviceContractionTest, backward_equals_plain_loops) {
+  using T = TypeParam;
+  const DeviceExec exec;
+  for (const ContractionCase &c : contraction_cases()) {
+    const Rows expected = c.backward();
+    for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
+      PackedRows<T> x(c.product.irreps_in, c.x), g(c.product.irreps_out, c.g);
+      DeviceRows<T> dx(exec, x), dg(exec, g);
+      contraction.backward(exec, NUM_ROWS, dx.rows(), dg.rows(), species);
+      dx.fetch();
+      expect_near(x.values(), expected, 100 * ROUNDING<T>, what);
+      EXPECT_EQ(x.padding(), 0.0) << what;
+    });
+  }
+}
+
+}    // namespace

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT
+// The convolution on a device, with generated kernels and with the generic one: against the tensor product summed over
+// edges, in chunks, and to the last bit when repeated.
+#include "kokkos/layers/convolution/device_convolution.h"
+#include "src/generator/kernel_generator.h"
+#include "unittest/support/kernel_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <set>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Sums of up to 40 edges times some tens of products one after the other, relative to the largest number of the result.
+template <class T>
+constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
+
+// A problem in device memory. Edges begin at a number that is not 0; what no kernel may read or write is NaN.
+template <class T>
+class DeviceCase {
+ public:
+  using G = T;
+  DeviceCase(int problem, int rows_per_bin, bool is_generated)
+      : p(kernel_problems()[problem]),
+        in(p.product().irreps_in),
+        out(p.product().irreps_out),
+        convolution(exec, p.convolution, in, out, 1, kernel_options(rows_per_bin),
+                    [&](const std::string &key) { return is_generated ? find_device_kernel<T>(key) : nullptr; }) {
+    EXPECT_EQ(convolution.host().rows_per_bin(), rows_per_bin) << p.name;
+    assign(exec, x, pack<T>(p.product().irreps_in, p.x));
+    assign(exec, g, pack<T>(p.product().irreps_out, p.g));
+    auto harmonics = nan_vector<T>(FIRST_EDGE * p.num_y());
+    harmonics.insert(harmonics.end(), p.y.begin(), p.y.end());
+    assign(exec, y, harmonics);
+    auto r = nan_vector<G>(FIRST_EDGE);
+    r.insert(r.end(), p.distance.begin(), p.distance.end());
+    assign(exec, distance, r);
+    std::vector<int> rows(FIRST_EDGE, -1);
+    rows.insert(rows.end(), p.sender.begin(), p.sender.end());
+    assign(exec, sender, rows);
+    assign(exec, pair, std::vector<int>(rows.size(), 0));
+    for (const int64_t b : p.edge_begin) host_begin.push_back(FIRST_EDGE + b);
+    assign(exec, begin, host_begin);
+
+    // The edges by sender.
+    std::vector<int64_t> edges;
+    std::vector<int> receivers;
+    host_sender_begin.push_back(0);
+    for (int j = 0; j < NUM_SENDERS; ++j) {
+      for (int i = 0; i < NUM_RECEIVERS; ++i)
+        for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e)
+          if (p.sender[e] == j) {
+            edges.push_back(FIRST_EDGE + e);
+            receivers.push_back(i);
+          }
+      host_sender_begin.push_back(static_cast<int64_t>(edges.size()));
+    }
+    assign(exec, sender_begin, host_sender_begin);
+    assign(exec, edge, edges);
+    assign(exec, receiver, receivers);
+  }
+
+  // Outputs of receivers first .. first + count - 1.
+  AlignedVector<T> forward(int first = 0, int count = NUM_RECEIVERS) {
+    DeviceBuffer<DeviceExec, T> result;
+    assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
+    const DeviceEdgeChunk chunk = receivers_of(first, count);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
+    convolution.forward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
+    return to_host(result, NUM_RECEIVERS * out.row_size());
+  }
+
+  // Derivatives by edges, added to 1.
+  Rows backward(int first = 0, int count = NUM_RECEIVERS) {
+    const int64_t size = (FIRST_EDGE + p.num_edges()) * p.num_y();
+    DeviceBuffer<DeviceExec, G> result;
+    assign(exec, result, AlignedVector<G>(size, G(1)));
+    const DeviceEdgeChunk chunk = receivers_of(first, count);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, scratch);
+    convolution.backward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
+                         result.data(), scratch);
+    const auto all = to_host(result, size);
+    Rows rows;
+    for (int64_t e = 0; e < FIRST_EDGE + p.num_edges(); ++e) {
+      rows.emplace_back(all.begin() + e * p.num_y(), all.begin() + (e + 1) * p.num_y());
+      for (double &v : rows.back()) v -= 1.0;
+    }
+    for (int e = 0; e < FIRST_EDGE; ++e) EXPECT_EQ(largest({rows[e]}), 0.0) << "before the chunk";
+    rows.erase(rows.begin(), rows.begin() + FIRST_EDGE);
+    return rows;
+  }
+
+  // The adjoint of x of senders first .. first + count - 1, added to x itself.
+  AlignedVector<T> gather(int first = 0, int count = NUM_SENDERS) {
+    const int64_t size = NUM_SENDERS * in.row_size();
+    DeviceBuffer<DeviceExec, T> result;
+    assign(exec, result, pack<T>(p.product().irreps_in, p.x));
+    const DeviceEdgeChunk chunk = chunk_of(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
+    convolution.gather_senders(exec, chunk, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, scratch);
+    return to_host(result, size);
+  }
+
+  const KernelProblem &p;
+  DeviceExec exec;
+  FeatureLayout in, out;
+  DeviceConvolution<DeviceExec, T> convolution;
+  // Whether the host knows the edges of a chunk, or only those of all together.
+  bool counts_edges = true;
+
+ private:
+  static constexpr int FIRST_EDGE = 3;
+
+  DeviceEdgeChunk receivers_of(int first, int count) const {
+    return chunk_of(first, count, begin, host_begin, nullptr, sender);
+  }
+  DeviceEdgeChunk chunk_of(int first, int count, const DeviceBuffer<DeviceExec, int64_t> &places,
+                           const std::vector<int64_t> &host_places, const int64_t *edges,
+                           const DeviceBuffer<DeviceExec, int> &other) const {
+    const int64_t before = counts_edges ? host_places[first] : 0,
+                  after = counts_edges ? host_places[first + count] : host_places.back();
+    return {count, places.data() + first, before, after - before, edges, other.data()};
+  }
+  template <class U>
+  AlignedVector<U> to_host(const DeviceBuffer<DeviceExec, U> &buffer, int64_t n) const {
+    AlignedVector<U> result(n);
+    copy_to_host(exec, result.data(), buffer.data(), n);
+    return result;
+  }
+
+  DeviceBuffer<DeviceExec, T> x, g, y;
+  DeviceBuffer<DeviceExec, G> distance;
+  DeviceBuffer<DeviceExec, int> sender, receiver, pair;
+  DeviceBuffer<DeviceExec, int64_t> begin, sender_begin, edge;
+  std::vector<int64_t> host_begin, host_sender_begin;
+  typename DeviceConvolution<DeviceExec, T>::Scratch scratch;
+};
+
+template <class T>
+bool same_bits(const AlignedVector<T> &a, const AlignedVector<T> &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+// is_generated: generated kernels where there are some, else the generic one for all.
+class DeviceKernels : public ::testing::TestWithParam<bool> {
+ protected:
+  template <class F>
+  void for_all(const F &check) {
+    for_type<float>(check);
+    for_type<double>(check);
+  }
+  template <class T, class F>
+  void for_type(const F &check) {
+    for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem) {
+      for (const int rows : ALL_ROWS_PER_BIN) {
+        DeviceCase<T> c(problem, rows, GetParam());
+        const std::string what =
+            c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");
+        check(c, what, reference_answer(problem, rows));
+      }
+    }
+  }
+};
+
+TEST_P(DeviceKernels, forward_is_the_sum_of_tensor_products) {
+  for_all([](auto &c, const std::string &what, const KernelAnswer &expected) {
+    const auto out = c.forward();
+    using T = std::decay_t<decltype(out[0])>;
+    const Irreps &irreps = c.p.product().irreps_out;
+    ASSERT_GT(largest(expected.out), 0.1) << what;
+    expect_near_relative(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
+    EXPECT_EQ(padding<T>(irreps, out, NUM_RECEIVERS), 0.0) << what;
+  });
+}
+
+TEST_P(DeviceKernels, backward_adds_the_adjoint_of_the_tensor_product) {
+  for_all([](auto &c, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.forward()[0])>;
+    // Derivatives by harmonics and by distance differ in size.
+    Rows y = c.backward(), r(y.size()), expected_y = expected.y_adj, expected_r(y.size());
+    ASSERT_EQ(y.size(), expected_y.size()) << what;
+    for (size_t e = 0; e < y.size(); ++e) {
+      r[e] = {y[e][0]};
+      expected_r[e] = {expected_y[e][0]};
+      y[e][0] = expected_y[e][0] = 0.0;
+    }
+    expect_near_relative(y, expected_y, ROUNDING<T>, what + ", y");
+    expect_near_relative(r, expected_r, ROUNDING<T>, what + ", r");
+  });
+}
+
+TEST_P(DeviceKernels, gather_adds_the_adjoint_of_the_tensor_product) {
+  for_all([](auto &c, const std::string &what, const KernelAnswer &expected) {
+    const auto x_adj = c.gather();
+    using T = std::decay_t<decltype(x_adj[0])>;
+    const Irreps &irreps = c.p.product().irreps_in;
+    Rows sum = expected.x_adj;
+    for (size_t r = 0; r < sum.size(); ++r)
+      for (size_t k = 0; k < sum[r].size(); ++k) sum[r][k] += c.p.x[r][k];
+    expect_near_relative(unpack<T>(irreps, x_adj, NUM_SENDERS), sum, ROUNDING<T>, what);
+    EXPECT_EQ(padding<T>(irreps, x_adj, NUM_SENDERS), 0.0) << what;
+  });
+}
+
+TEST_P(DeviceKernels, repeats_and_chunks_give_the_same_bits) {
+  for_all([](auto &c, const std::string &what, const KernelAnswer &) {
+    const auto whole = c.forward(), gathered = c.gather();
+    using T = std::decay_t<decltype(whole[0])>;
+    EXPECT_TRUE(same_bits<T>(whole, c.forward())) << what;
+    EXPECT_TRUE(same_bits<T>(gathered, c.gather())) << what;
+    const Rows y_adj = c.backward();
+    EXPECT_EQ(y_adj, c.backward()) << what;
+
+    for (int first = 0; first < NUM_RECEIVERS; first += 2) {
+      const int count = std::min(2, NUM_RECEIVERS - first);
+      c.counts_edges = first % 4 == 0;
+      // The chunk's rows are those of the whole, all others are left alone.
+      const auto chunk = c.forward(first, count);
+      for (int g = 0; g < c.out.num_groups(); ++g)
+        for (int r = 0; r < NUM_RECEIVERS; ++r)
+          for (int k = 0; k < c.out.group(g).width(); ++k) {
+            const size_t n =
+                static_cast<size_t>(NUM_RECEIVERS) * c.out.group(g).offset + r * c.out.group(g).width() + k;
+            if (r >= first && r < first + count)
+              ASSERT_EQ(chunk[n], whole[n]) << what;
+            else
+              ASSERT_TRUE(std::isnan(chunk[n])) << what;
+          }
+      const Rows part = c.backward(first, count);
+      for (int i = 0; i < NUM_RECEIVERS; ++i)
+        for (int64_t e = c.p.edge_begin[i]; e < c.p.edge_begin[i + 1]; ++e)
+          for (int k = 0; k < c.p.num_y(); ++k)
+            ASSERT_EQ(part[e][k], i >= first && i < first + count ? y_adj[e][k] : 0.0) << what;
+    }
+    const auto x = c.gather(0, 0);    // as it was
+    for (int first = 0; first < NUM_SENDERS; first += 3) {
+      const int count = std::min(3, NUM_SENDERS - first);
+      c.counts_edges = first % 2 == 0;
+      const auto part = c.gather(first, count);
+      for (int g = 0; g < c.in.num_groups(); ++g)
+        for (int r = 0; r < NUM_SENDERS; ++r)
+          for (int k = 0; k < c.in.group(g).width(); ++k) {
+            const size_t n = static_cast<size_t>(NUM_SENDERS) * c.in.group(g).offset + r * c.in.group(g).width() + k;
+            ASSERT_EQ(part[n], (r >= first && r < first + count ? gathered : x)[n]) << what;
+          }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
+                         [](const auto &info) { return info.param ? "generated" : "generic"; });
+
+// With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
+// with a unit of more paths than one call takes.
+TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
+  std::set<std::string> met;
+  size_t most_paths = 0;
+  for (const KernelProblem &p : kernel_problems())
+    for (const ProductUnit &unit : units_of(p.product())) {
+      met.insert(unit.shape.key());
+      most_paths = std::max(most_paths, unit.shape.paths.size());
+    }
+  EXPECT_GT(most_paths, static_cast<size_t>(MAX_CALL_PATHS));
+  for (const auto &units : {common_units(), common_uvw_paths()})
+    for (const UnitShape &unit : units) {
+      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
+      ASSERT_NE(find_device_kernel<float>(unit.key()), nullptr) << unit.key();
+      ASSERT_NE(find_device_kernel<double>(unit.key()), nullptr) << unit.key();
+      EXPECT_EQ(find_device_kernel<float>(unit.key())->key, unit.key());
+    }
+  EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
+  EXPECT_EQ(find_device_kernel<double>("uvw_9_99"), nullptr);
+}
+
+TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {
+  const KernelProblem &p = kernel_problems()[1];    // three blocks of common units
+  const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
+  using Convolution = DeviceConvolution<DeviceExec, float>;
+  const DeviceExec exec;
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_units(), 0);
+  const auto none = [](const std::string &) -> const DeviceUnitKernel<float> * { return nullptr; };
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_units(), 3);
+}
+
+}    // namespace

@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT
+// Derivatives of forces along a direction, -H v, by ModelDevice over duals: against ModelKokkos over duals, which
+// test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
+#include "src/evaluation/native_evaluators.h"
+#include "unittest/support/evaluator_laws.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// The same sums in another order, in float64, relative to the largest number of their kind.
+constexpr Closeness SUM_ORDER = {0.0, 1e-12};
+constexpr double TANGENT_ORDER = 1e-11;
+// Weights and slopes in float32 through a few layers.
+constexpr double FLOAT32_NETWORK = 3e-4;
+// Central differences of forces, relative to the largest component of H v.
+constexpr double DIFFERENCES = 1e-7;
+
+EvaluatorOptions directional(Precision precision, bool radial_exact = false) {
+  EvaluatorOptions options;
+  options.precision = precision;
+  options.radial_exact = radial_exact;
+  options.directional = true;
+  return options;
+}
+
+class DeviceDirectional : public ::testing::TestWithParam<TinyCase> {
+ protected:
+  DeviceDirectional()
+      : model(GetParam().model()),
+        structure(random_structure(model.num_species(), 7)),
+        images(structure.images(model.cutoff)),
+        direction(random_direction(structure.size(), 11)) {}
+
+  const Model model;
+  const Structure structure;
+  const ImageStructure images;
+  const std::vector<Vector3> direction;
+};
+
+TEST_P(DeviceDirectional, agrees_with_the_host_kernels) {
+  for (const bool exact : {false, true}) {
+    const std::string name = exact ? "exact" : "table";
+    const EvaluatorOptions options = directional(Precision::double_, exact);
+    const Evaluation device = evaluate_whole(*make_device_evaluator(model, options), images, &direction),
+                     host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
+    expect_same(device, host, SUM_ORDER, name);
+    EXPECT_LT(largest_difference(device.force_tangents, host.force_tangents),
+              TANGENT_ORDER * largest_force(host.force_tangents))
+        << name;
+    EXPECT_NEAR(device.energy_tangent, host.energy_tangent,
+                TANGENT_ORDER * structure.size() * largest_force(host.forces))
+        << name;
+  }
+}
+
+TEST_P(DeviceDirectional, mixed_precision_is_near_double) {
+  const Evaluation expected = evaluate_whole(*make_kokkos_evaluator(model, directional(Precision::double_)), images,
+                                             &direction),
+                   mixed =
+                       evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)), images, &direction);
+  EXPECT_LT(largest_difference(mixed.force_tangents, expected.force_tangents),
+            FLOAT32_NETWORK * std::max(1.0, largest_force(expected.force_tangents)));
+}
+
+TEST_P(DeviceDirectional, force_tangents_are_differences_of_forces) {
+  const EvaluatorOptions options = directional(Precision::double_);
+  const auto evaluator = make_device_evaluator(model, options);
+  const std::vector<Vector3> tangents = evaluate_whole(*evaluator, images, &direction).force_tangents;
+  EXPECT_LT(largest_error_by_differences(*evaluator, model, structure, direction, tangents),
+            DIFFERENCES * largest_force(tangents));
+}
+
+TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {
+  const EvaluatorOptions options = directional(Precision::double_);
+  const Evaluation whole = evaluate_whole(*make_device_evaluator(model, options), images, &direction);
+  const std::vector<std::vector<int>> splits = {{0, 1, 0, 1, 1, 0, 1, 0}, {3, 0, 1, 1, 3, 0, 3, 1}};
+  for (const std::vector<int> &split : splits) {
+    const int num_ranks = 1 + *std::max_element(split.begin(), split.end());
+    const std::vector<RankPart> parts = split_structure(images, split, num_ranks);
+    std::vector<std::unique_ptr<Evaluator>> evaluators;
+    for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make_device_evaluator(model, options));
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
+    for (const auto &error : e.errors) ASSERT_FALSE(error);
+    EXPECT_LT(largest_difference(e.force_tangents, whole.force_tangents),
+              TANGENT_ORDER * largest_force(whole.force_tangents))
+        << num_ranks;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+// More atoms than a chunk holds, and so little memory that adjoints of senders are gathered slice by slice.
+TEST(DeviceDirectionalRun, chunks_and_slices_do_not_show) {
+  TinyModelOptions tiny;
+  tiny.per_species_linear = true;
+  const Model model = make_tiny_model(tiny).model();
+  const Structure structure = random_structure(2, 3, 8);
+  const ImageStructure images = structure.images(model.cutoff);
+  const std::vector<Vector3> direction = random_direction(structure.size(), 5);
+  EvaluatorOptions options = directional(Precision::double_);
+  const Evaluation host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
+  const auto free = make_device_evaluator(model, options);
+  const auto expect_near_host = [&](const Evaluation &e, const std::string &name) {
+    EXPECT_LT(largest_difference(e.force_tangents, host.force_tangents),
+              TANGENT_ORDER * largest_force(host.force_tangents))
+        << name;
+  };
+  expect_near_host(evaluate_whole(*free, images, &direction), "free");
+  // A little more than the least that is asked for.
+  options.memory_limit = 1.0;
+  try {
+    evaluate_whole(*make_device_evaluator(model, options), images, &direction);
+  } catch (const MemoryLimitError &e) {
+    options.memory_limit = 1.011 * e.bytes;
+  }
+  const auto limited = make_device_evaluator(model, options);
+  expect_near_host(evaluate_whole(*limited, images, &direction), "limited");
+  EXPECT_LT(limited->memory_bytes(), free->memory_bytes());
+}
+
+TEST(DeviceDirectionalRun, without_neighbours_or_a_direction_nothing_changes) {
+  const Model model = evaluator_law_cases()[0].model();
+  for (const int num_atoms : {0, 1, 2}) {
+    const Structure alone = isolated_atoms(num_atoms);
+    const std::vector<Vector3> direction = random_direction(num_atoms, 1);
+    const Evaluation e = evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)),
+                                        alone.images(model.cutoff), &direction);
+    EXPECT_EQ(largest_force(e.force_tangents), 0.0);
+    EXPECT_EQ(e.energy_tangent, 0.0);
+  }
+  const Structure structure = random_structure(model.num_species(), 7);
+  const Evaluation still =
+      evaluate_whole(*make_device_evaluator(model, directional(Precision::double_)), structure.images(model.cutoff));
+  EXPECT_GT(largest_force(still.forces), 0.0);
+  EXPECT_EQ(largest_force(still.force_tangents), 0.0);
+}
+
+}    // namespace

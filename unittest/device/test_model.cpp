@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT
+// ModelDevice, on whatever Kokkos's default execution space is: which evaluators keep the laws of evaluator_laws.cpp,
+// and against ModelKokkos and the framework.
+#include "kokkos/evaluation/device_evaluation.h"
+#include "src/evaluation/native_evaluators.h"
+#include "unittest/support/evaluator_laws.h"
+#include "unittest/support/framework_answers.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// The same sums in another order, in float64, relative to the largest number of their kind.
+constexpr Closeness SUM_ORDER = {0.0, 1e-12};
+// In float32 through a few layers.
+constexpr Closeness FLOAT32 = {0.0, 3e-5};
+
+EvaluatorOptions options_of(Precision precision, bool radial_exact = false) {
+  EvaluatorOptions options;
+  options.precision = precision;
+  options.radial_exact = radial_exact;
+  return options;
+}
+
+// Numbers of channels about the lanes of a device, and each option by itself.
+std::vector<TinyCase> channel_cases() {
+  std::vector<TinyCase> cases(7);
+  cases[0].name = "odd_multiplicities";
+  cases[0].options.hidden = {"37x0e+19x1e+5x2e", "50x0e+1x1e", "7x0e"};
+  cases[0].options.embedding_channels = 33;
+  cases[1].name = "parity";
+  cases[1].keeps_parity = true;
+  cases[1].options.parity = true;
+  cases[1].options.hidden = {"5x0e+2x0o+3x1o+2x1e+2x2e", "4x0e+3x1o+1x2o", "5x0e"};
+  cases[2].name = "per_species_linear";
+  cases[2].options.per_species_linear = true;
+  cases[2].options.elements = {"Na", "Cl", "K"};
+  cases[2].options.hidden = {"6x0e+3x1e", "17x0e+3x1e", "5x0e"};
+  cases[3].name = "biases_and_deep_readout";
+  cases[3].keeps_parity = true;    // two layers form nothing but products of two harmonics of equal l
+  cases[3].options.biases = true;
+  cases[3].options.readout_hidden = {9, 40};
+  cases[4].name = "order_3";
+  cases[4].mirror_change = 1e-7;
+  cases[4].options.lmax_edge = 3;
+  cases[4].options.hidden = {"4x0e+3x1e+2x2e+2x3e", "4x0e+2x1e+1x3e", "5x0e"};
+  cases[5].name = "order_4";
+  cases[5].options.lmax_edge = 4;
+  cases[5].options.hidden = {"4x0e+3x1e+2x2e+2x3e+18x4e", "4x0e+2x4e", "5x0e"};
+  cases[6].name = "one_layer_r_power_polynomial";
+  cases[6].keeps_parity = true;    // nothing but distances enters
+  cases[6].options.hidden = {"5x0e"};
+  cases[6].options.r_power = true;
+  cases[6].options.xplor = false;
+  return cases;
+}
+
+class DeviceModel : public ::testing::TestWithParam<TinyCase> {
+ protected:
+  DeviceModel() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.cutoff)) {}
+  const Model model;
+  const ImageStructure images;
+};
+
+TEST_P(DeviceModel, agrees_with_the_host_kernels) {
+  for (const bool exact : {false, true}) {
+    const EvaluatorOptions options = options_of(Precision::double_, exact);
+    auto device = make_device_evaluator(model, options), host = make_kokkos_evaluator(model, options);
+    expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, exact ? "exact" : "table");
+  }
+}
+
+TEST_P(DeviceModel, float32_agrees_with_float64) {
+  const auto reference = make_kokkos_evaluator(model, options_of(Precision::double_));
+  const Evaluation expected = evaluate_whole(*reference, images);
+  for (const Precision precision : {Precision::single, Precision::mixed})
+    expect_same(evaluate_whole(*make_device_evaluator(model, options_of(precision)), images), expected, FLOAT32,
+                precision == Precision::single ? "single" : "mixed");
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceModel, ::testing::ValuesIn(evaluator_law_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+// More atoms than a chunk holds, a size that fills no chunk, and a second neighbourhood for the same evaluator.
+TEST(DeviceModelRun, chunks_do_not_show) {
+  TinyModelOptions tiny;
+  tiny.per_species_linear = true;
+  const Model m = make_tiny_model(tiny).model();
+  for (const bool exact : {false, true}) {
+    const EvaluatorOptions options = options_of(Precision::double_, exact);
+    auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
+    for (const int side : {7, 3, 8}) {
+      const ImageStructure images = random_structure(2, 3, side).images(m.cutoff);
+      expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER,
+                  "side " + std::to_string(side));
+    }
+  }
+}
+
+// Two slabs of a wide structure: most receivers of each see no other rank.
+TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
+  const Structure structure = random_structure(2, 5, 6);
+  const Model m = make_tiny_model({}).model();
+  const ImageStructure images = structure.images(m.cutoff);
+  std::vector<int> rank(structure.size());
+  for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
+  const std::vector<RankPart> parts = split_structure(images, rank, 2);
+  for (const RankPart &p : parts) {
+    ASSERT_GT(p.neighborhood.num_interior, 0);
+    ASSERT_LT(p.neighborhood.num_interior, p.neighborhood.num_receivers);
+  }
+  const auto run = [&](bool overlap) {
+    EvaluatorOptions options = options_of(Precision::double_);
+    options.overlap = overlap;
+    std::vector<std::unique_ptr<Evaluator>> ranks;
+    for (int r = 0; r < 2; r++) ranks.push_back(make_device_evaluator(m, options));
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+    for (const auto &error : e.errors) EXPECT_FALSE(error);
+    for (int r = 0; r < 2; r++) EXPECT_EQ(group.calls_beside_work(r), overlap ? group.calls(r) : 0);
+    EXPECT_GT(group.calls(0), 0);
+    return e;
+  };
+  const Evaluation beside = run(true);
+  expect_same(beside, run(false), {0.0}, "without overlap");
+  const auto host = make_kokkos_evaluator(m, options_of(Precision::double_));
+  expect_same(beside, evaluate_whole(*host, images), SUM_ORDER, "the host on one rank");
+}
+
+TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
+  const Model m = make_tiny_model().model();
+  const ImageStructure images = random_structure(2, 3, 8).images(m.cutoff);
+  EvaluatorOptions options = options_of(Precision::double_);
+  const auto free = make_device_evaluator(m, options);
+  const Evaluation expected = evaluate_whole(*free, images);
+  const std::size_t held = free->memory_bytes();
+  options.memory_limit = 0.98 * static_cast<double>(held);
+  const auto limited = make_device_evaluator(m, options);
+  expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, "limited");
+  EXPECT_LT(limited->memory_bytes(), held);
+  options.memory_limit = 0.2 * static_cast<double>(held);
+  EXPECT_THROW(evaluate_whole(*make_device_evaluator(m, options), images), MemoryLimitError);
+}
+
+// As little memory as an evaluation can do with: adjoints of senders are gathered slice by slice.
+TEST(DeviceModelRun, slices_do_not_show) {
+  using InDouble = ModelDevice<Kokkos::DefaultExecutionSpace, double, double>;
+  const auto with_limit = [](const Model &m, double bytes) {
+    EvaluatorOptions options = options_of(Precision::double_);
+    options.memory_limit = bytes;
+    return std::make_unique<InDouble>(m, options);
+  };
+  const auto needed = [](const auto &f) {
+    try {
+      f();
+    } catch (const MemoryLimitError &e) {
+      return e.bytes;
+    }
+    return 0.0;
+  };
+  for (const char *name : {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout"}) {
+    const std::vector<TinyCase> cases = evaluator_law_cases();
+    const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
+    ASSERT_NE(found, cases.end()) << name;
+    const Model m = found->model();
+    const Structure structure = random_structure(m.num_species(), 3, 8);
+    const ImageStructure images = structure.images(m.cutoff);
+    const auto free = with_limit(m, 0.0);
+    const Evaluation expected = evaluate_whole(*free, images);
+    EXPECT_EQ(free->num_slices(), 1) << name;
+    // A little more than the least that is asked for.
+    constexpr double ROOM = 1.011;
+    const double least = needed([&] { evaluate_whole(*with_limit(m, 1.0), images); });
+    ASSERT_GT(least, 0.0) << name;
+    const auto limited = with_limit(m, ROOM * least);
+    expect_same(evaluate_whole(*limited, images), expected, SUM_ORDER, name);
+    EXPECT_GT(limited->num_slices(), 1) << name;
+
+    std::vector<int> rank(structure.size());
+    for (int i = 0; i < structure.size(); i++) rank[i] = i % 7 == 0;
+    const std::vector<RankPart> parts = split_structure(images, rank, 2);
+    std::vector<std::unique_ptr<Evaluator>> ranks;
+    for (int r = 0; r < 2; r++) ranks.push_back(with_limit(m, 1.0));
+    RankGroup refused(parts);
+    const auto errors = evaluate_ranks(ranks, parts, structure.size(), refused).errors;
+    for (int r = 0; r < 2; r++) {
+      const double least_of_rank = needed([&] { std::rethrow_exception(errors[r]); });
+      ranks[r] = with_limit(m, ROOM * least_of_rank);
+    }
+    RankGroup group(parts);
+    const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+    for (const auto &error : e.errors) ASSERT_FALSE(error) << name;
+    expect_same(e, expected, SUM_ORDER, name + std::string(", 2 ranks"));
+    EXPECT_GT(dynamic_cast<InDouble &>(*ranks[0]).num_slices(), 1) << name;
+  }
+}
+
+// The radial networks of MACE's attention block are not on the device yet.
+constexpr char REFUSAL[] = "the device evaluation does not know";
+bool is_refused(const TinyCase &c) {
+  return c.options.sender_scalars > 0 || c.options.receiver_scalars > 0;
+}
+
+TEST(DeviceModelRun, refuses_what_it_does_not_know_by_name) {
+  int num_refused = 0;
+  for (const TinyCase &c : all_cases()) {
+    if (!is_refused(c)) continue;
+    ++num_refused;
+    try {
+      make_device_evaluator(c.model(), options_of(Precision::double_));
+      ADD_FAILURE() << c.name;
+    } catch (const std::invalid_argument &e) {
+      EXPECT_NE(std::string(e.what()).find(REFUSAL), std::string::npos) << e.what();
+    }
+  }
+  EXPECT_GT(num_refused, 0);
+}
+
+TEST(DeviceModelReference, mixed_by_tables_is_near_the_framework) {
+  expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::mixed)); },
+                     MIXED_REFERENCE, REFUSAL);
+}
+
+TEST(DeviceModelReference, double_by_tables_is_near_the_framework) {
+  expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::double_)); },
+                     TABLE_REFERENCE, REFUSAL);
+}
+
+}    // namespace
+
+namespace equi {
+namespace testing {
+
+std::vector<EvaluatorKind> evaluator_kinds() {
+  const auto maker = [](Precision precision, bool exact) {
+    return [=](const Model &m) { return make_device_evaluator(m, options_of(precision, exact)); };
+  };
+  // In float32 NOTICEABLE is below the rounding, but evaluations repeat to the last bit.
+  return {{"double_table", maker(Precision::double_, false), SUM_ORDER, TABLE, NOTICEABLE, true},
+          {"double_exact", maker(Precision::double_, true), SUM_ORDER, ROUNDING, NOTICEABLE, true},
+          {"mixed_table", maker(Precision::mixed, false), FLOAT32, FLOAT32, NOTICEABLE, false},
+          {"single_table", maker(Precision::single, false), FLOAT32, FLOAT32, NOTICEABLE, false}};
+}
+
+std::vector<TinyCase> evaluator_law_cases() {
+  std::vector<TinyCase> cases = channel_cases();
+  for (TinyCase &c : all_cases())
+    if (!is_refused(c)) cases.push_back(c);
+  return cases;
+}
+
+}    // namespace testing
+}    // namespace equi

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// Symmetric contractions on rows, generic and generated, against the double loops of ContractionProduct.
+#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/layers/contraction/contraction_op.h"
+#include "unittest/support/contraction_problem.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+constexpr InstructionSet ALL_SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
+
+struct SpeciesRows {
+  std::vector<int> order, begin;
+  explicit SpeciesRows(bool per_species) {
+    for (int s = 0; s < (per_species ? NUM_SPECIES : 1); ++s) {
+      begin.push_back(static_cast<int>(order.size()));
+      for (int r = 0; r < NUM_ROWS; ++r)
+        if (!per_species || SPECIES[r] == s) order.push_back(r);
+    }
+    begin.push_back(NUM_ROWS);
+  }
+  SpeciesOrder get() const { return {order.data(), begin.data()}; }
+};
+
+template <class T>
+class ContractionOpTest : public ::testing::Test {};
+using Types = ::testing::Types<float, double>;
+TYPED_TEST_SUITE(ContractionOpTest, Types);
+
+// f(op, kernels, what) with the generic kernel and the build's one for every instruction set of this CPU.
+template <class T, class F>
+void for_kernels(const ContractionCase &c, const F &f) {
+  for (const InstructionSet set : ALL_SETS) {
+    if (!instruction_set_available(set)) continue;
+    ContractionOp<T> op({0, 1, c.product}, FeatureLayout(c.product.irreps_in), FeatureLayout(c.product.irreps_out),
+                        NUM_SPECIES);
+    const std::string what = c.name + ", " + instruction_set_name(set);
+    f(op, host_kernels<T>(set), what + ", generic");
+    op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
+    ASSERT_EQ(op.is_generic(), !c.in_build || set == InstructionSet::generic) << what;
+    if (!op.is_generic()) f(op, host_kernels<T>(set), what + ", generated");
+  }
+}
+
+TYPED_TEST(ContractionOpTest, forward_equals_plain_loops) {
+  using T = TypeParam;
+  for (const ContractionCase &c : contraction_cases()) {
+    const Rows expected = c.forward();
+    const SpeciesRows order(c.product.per_species);
+    for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
+      PackedRows<T> px(c.product.irreps_in, c.x), py(c.product.irreps_out, size_t(NUM_ROWS));
+      AlignedVector<char> scratch(op.scratch_bytes(kernels));
+      op.forward(kernels, px.rows(), py.rows(), order.get(), scratch.data());
+      expect_near(py.values(), expected, 30 * ROUNDING<T>, what);
+      EXPECT_EQ(py.padding(), 0.0) << what;
+      expect_near(px.values(), PackedRows<T>(c.product.irreps_in, c.x).values(), 0.0, what + ", input");
+    });
+  }
+}
+
+TYPED_TEST(ContractionOpTest, backward_equals_plain_loops) {
+  using T = TypeParam;
+  for (const ContractionCase &c : contraction_cases()) {
+    const Rows expected = c.backward();
+    const SpeciesRows order(c.product.per_species);
+    for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
+      PackedRows<T> px(c.product.irreps_in, c.x), pg(c.product.irreps_out, c.g);
+      AlignedVector<char> scratch(op.scratch_bytes(kernels));
+      op.backward(kernels, px.rows(), pg.rows(), order.get(), scratch.data());
+      expect_near(px.values(), expected, 100 * ROUNDING<T>, what);
+      EXPECT_EQ(px.padding(), 0.0) << what;
+    });
+  }
+}
+
+}    // namespace

@@ -1,0 +1,283 @@
+// SPDX-License-Identifier: MIT
+// The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
+// edges, as adjoints of each other, and against finite differences.
+#include "src/generator/kernel_generator.h"
+#include "unittest/support/kernel_problem.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <tuple>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Sums of up to 40 edges times some tens of products, relative to the largest number of the result.
+template <class T>
+constexpr double ROUNDING = sizeof(T) == 4 ? 1e-5 : 1e-13;
+// Truncation and rounding of a fourth-order difference in float64, relative to the largest derivative.
+constexpr double FINITE_DIFFERENCE = 1e-8;
+
+template <class T>
+Rows rows_of_edges(const AlignedVector<T> &packed, int num_y) {
+  Rows rows;
+  for (size_t e = 0; e < packed.size() / num_y; ++e)
+    rows.emplace_back(packed.begin() + e * num_y, packed.begin() + (e + 1) * num_y);
+  return rows;
+}
+
+template <class T>
+bool same_bits(const AlignedVector<T> &a, const AlignedVector<T> &b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
+}
+
+double dot(const Rows &a, const Rows &b) {
+  double sum = 0.0;
+  for (size_t r = 0; r < a.size(); ++r)
+    for (size_t k = 0; k < a[r].size(); ++k) sum += a[r][k] * b[r][k];
+  return sum;
+}
+
+// Calls check<T>(case, kernels, what, problem, rows per bin) for all problems, kinds of table and types.
+class ConvolutionKernels : public ::testing::TestWithParam<std::tuple<InstructionSet, bool>> {
+ protected:
+  template <class F>
+  void for_all(const F &check) {
+    for_type<float>(check);
+    for_type<double>(check);
+  }
+  template <class T, class F>
+  void for_type(const F &check) {
+    const auto [set, is_generated] = GetParam();
+    const HostKernels<T> &kernels = host_kernels<T>(set);
+    for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
+      for (const int rows : ALL_ROWS_PER_BIN) {
+        const KernelCase<T> c(problem, rows, set, is_generated);
+        const std::string what =
+            c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");
+        check(c, kernels, what, reference_answer(problem, rows));
+      }
+  }
+};
+
+TEST_P(ConvolutionKernels, forward_is_the_sum_of_tensor_products) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    const auto out = c.forward(kernels);
+    const Irreps &irreps = c.p.product().irreps_out;
+    ASSERT_GT(largest(expected.out), 0.1) << what;
+    expect_near_relative(unpack<T>(irreps, out, NUM_RECEIVERS), expected.out, ROUNDING<T>, what);
+    EXPECT_EQ(padding<T>(irreps, out, NUM_RECEIVERS), 0.0) << what;
+  });
+}
+
+TEST_P(ConvolutionKernels, backward_is_the_adjoint_of_the_tensor_product) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    auto x_adj = c.zero_x_adj();
+    const auto y_adj = c.backward(kernels, &x_adj);
+    const Irreps &irreps = c.p.product().irreps_in;
+    expect_near_relative(unpack<T>(irreps, x_adj, NUM_SENDERS), expected.x_adj, ROUNDING<T>, what + ", x");
+    EXPECT_EQ(padding<T>(irreps, x_adj, NUM_SENDERS), 0.0) << what;
+    // Derivatives by harmonics and by distance differ in size.
+    Rows y = rows_of_edges<T>(y_adj, c.p.num_y()), r(y.size()), expected_y = expected.y_adj, expected_r(y.size());
+    for (size_t e = 0; e < y.size(); ++e) {
+      r[e] = {y[e][0]};
+      expected_r[e] = {expected_y[e][0]};
+      y[e][0] = expected_y[e][0] = 0.0;
+    }
+    expect_near_relative(y, expected_y, ROUNDING<T>, what + ", y");
+    expect_near_relative(r, expected_r, ROUNDING<T>, what + ", r");
+    expect_near_relative(rows_of_edges<T>(c.backward(kernels, nullptr), c.p.num_y()),
+                         rows_of_edges<T>(y_adj, c.p.num_y()), ROUNDING<T>, what + ", without x");
+  });
+}
+
+TEST_P(ConvolutionKernels, derivative_by_distance_is_that_of_forward) {
+  for_type<double>([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &) {
+    const Irreps &irreps = c.p.product().irreps_out;
+    const Rows y_adj = rows_of_edges<double>(c.backward(kernels, nullptr), c.p.num_y());
+    double most = 0.0;
+    for (const auto &row : y_adj) most = std::max(most, std::fabs(row[0]));
+    auto moved = c;
+    const auto form = [&](int e, double step) {
+      std::vector<double> r = c.p.distance;
+      r[e] += step;
+      moved.set_distances(r);
+      return dot(unpack<double>(irreps, moved.forward(kernels), NUM_RECEIVERS), c.p.g);
+    };
+    for (int e = 0; e < c.p.num_edges(); e += 13) {
+      double best = INFINITY;    // a knot may lie within a step: the third derivative jumps there
+      for (const double h : {1e-3, 3e-4, 1e-4}) {
+        const double wide = (form(e, h) - form(e, -h)) / (2 * h), narrow = (form(e, h / 2) - form(e, -h / 2)) / h;
+        best = std::min(best, std::fabs((4 * narrow - wide) / 3 - y_adj[e][0]));
+      }
+      ASSERT_LT(best, FINITE_DIFFERENCE * most) << what << ", edge " << e;
+    }
+  });
+}
+
+TEST_P(ConvolutionKernels, backward_gather_is_the_adjoint_of_forward) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    auto x_adj = c.zero_x_adj();
+    c.backward_gather(kernels, x_adj);
+    const Irreps &in = c.p.product().irreps_in, &out = c.p.product().irreps_out;
+    const double right = dot(c.p.x, unpack<T>(in, x_adj, NUM_SENDERS));
+    const double left = dot(c.p.g, unpack<T>(out, c.forward(kernels), NUM_RECEIVERS));
+    // Thousands of terms of either sign: relative to the root of the sum of their squares.
+    double squares = 0.0;
+    for (int i = 0; i < NUM_RECEIVERS; ++i)
+      for (size_t k = 0; k < expected.out[i].size(); ++k) squares += std::pow(expected.out[i][k] * c.p.g[i][k], 2);
+    EXPECT_NEAR(left, right, 10 * ROUNDING<T> * std::sqrt(squares)) << what;
+
+    auto scattered = c.zero_x_adj();
+    c.backward(kernels, &scattered);
+    expect_near_relative(unpack<T>(in, x_adj, NUM_SENDERS), unpack<T>(in, scattered, NUM_SENDERS), ROUNDING<T>,
+                         what + ", against scatter");
+    EXPECT_EQ(padding<T>(in, x_adj, NUM_SENDERS), 0.0) << what;
+  });
+}
+
+TEST_P(ConvolutionKernels, weights_of_edges_are_replaced_by_their_derivatives) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    // Once per problem; uvw paths have weights of distances alone.
+    if (c.op.rows_per_bin() != 2 || has_uvw(c.p)) return;
+    const KernelAnswer &expected = reference_answer(static_cast<int>(&c.p - kernel_problems().data()), 1);
+    for (const bool gathered : {false, true}) {
+      const std::string how = what + (gathered ? ", gathered" : "");
+      const KernelAnswer found = c.of_edge_weights(kernels, gathered);
+      expect_near_relative(found.w_adj, expected.w_adj, ROUNDING<T>, how);
+      // The weights are read before they are replaced.
+      expect_near_relative(found.x_adj, expected.x_adj, ROUNDING<T>, how + ", x");
+      if (gathered) continue;
+      expect_near_relative(found.out, expected.out, ROUNDING<T>, how + ", out");
+      expect_near_relative(found.y_adj, expected.y_adj, ROUNDING<T>, how + ", y");
+    }
+  });
+}
+
+TEST_P(ConvolutionKernels, backward_adds_to_x_adj) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &expected) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    const Irreps &irreps = c.p.product().irreps_in;
+    Rows sum = expected.x_adj;
+    for (size_t r = 0; r < sum.size(); ++r)
+      for (size_t k = 0; k < sum[r].size(); ++k) sum[r][k] += c.p.x[r][k];
+    auto scattered = c.x, gathered = c.x;
+    c.backward(kernels, &scattered);
+    c.backward_gather(kernels, gathered);
+    expect_near_relative(unpack<T>(irreps, scattered, NUM_SENDERS), sum, ROUNDING<T>, what + ", scatter");
+    expect_near_relative(unpack<T>(irreps, gathered, NUM_SENDERS), sum, ROUNDING<T>, what + ", gather");
+  });
+}
+
+TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
+  for_all([](const auto &c, const auto &kernels, const std::string &what, const KernelAnswer &) {
+    using T = std::decay_t<decltype(c.x[0])>;
+    const auto whole = c.forward(kernels);
+    EXPECT_TRUE(same_bits<T>(whole, c.forward(kernels))) << what;
+    auto x_adj = c.zero_x_adj(), again = c.zero_x_adj(), tiled_x = c.zero_x_adj();
+    const auto y_adj = c.backward(kernels, &x_adj);
+    EXPECT_TRUE(same_bits<T>(y_adj, c.backward(kernels, &again))) << what;
+    EXPECT_TRUE(same_bits<T>(x_adj, again)) << what;
+
+    AlignedVector<T> tiled_y;
+    for (int first = 0; first < NUM_RECEIVERS; first += 2) {
+      const int count = std::min(2, NUM_RECEIVERS - first);
+      const auto tile = c.forward(kernels, first, count);
+      // The tile's rows are those of the whole, all others are left alone.
+      for (int g = 0; g < c.out.num_groups(); ++g)
+        for (int r = 0; r < NUM_RECEIVERS; ++r)
+          for (int k = 0; k < c.out.group(g).width(); ++k) {
+            const size_t n =
+                static_cast<size_t>(NUM_RECEIVERS) * c.out.group(g).offset + r * c.out.group(g).width() + k;
+            if (r >= first && r < first + count)
+              ASSERT_EQ(tile[n], whole[n]) << what;
+            else
+              ASSERT_TRUE(std::isnan(tile[n])) << what;
+          }
+      const auto y = c.backward(kernels, &tiled_x, first, count);
+      tiled_y.insert(tiled_y.end(), y.begin(), y.end());
+    }
+    EXPECT_TRUE(same_bits<T>(y_adj, tiled_y)) << what;
+    // uvw paths of one input block add to x_adj one after another in each tile.
+    const Irreps &irreps = c.p.product().irreps_in;
+    if (has_uvw(c.p))
+      expect_near_relative(unpack<T>(irreps, tiled_x, NUM_SENDERS), unpack<T>(irreps, x_adj, NUM_SENDERS), ROUNDING<T>,
+                           what);
+    else
+      EXPECT_TRUE(same_bits<T>(x_adj, tiled_x)) << what;
+
+    auto gathered = c.zero_x_adj(), gathered_again = c.zero_x_adj();
+    c.backward_gather(kernels, gathered);
+    c.backward_gather(kernels, gathered_again);
+    EXPECT_TRUE(same_bits<T>(gathered, gathered_again)) << what;
+  });
+}
+
+std::vector<InstructionSet> available_sets() {
+  std::vector<InstructionSet> sets;
+  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+    if (instruction_set_available(set)) sets.push_back(set);
+  return sets;
+}
+
+// Each set with its generated kernels and without them; the baseline has none.
+std::vector<std::tuple<InstructionSet, bool>> kinds_of_kernels() {
+  std::vector<std::tuple<InstructionSet, bool>> kinds;
+  for (const InstructionSet set : available_sets()) {
+    kinds.emplace_back(set, false);
+    if (set != InstructionSet::generic) kinds.emplace_back(set, true);
+  }
+  return kinds;
+}
+
+INSTANTIATE_TEST_SUITE_P(Host, ConvolutionKernels, ::testing::ValuesIn(kinds_of_kernels()), [](const auto &info) {
+  return std::string(instruction_set_name(std::get<0>(info.param))) +
+         (std::get<1>(info.param) ? "_generated" : "_tables");
+});
+
+TEST(UnitLibrary, the_problems_meet_every_generated_unit) {
+  std::set<std::string> met, wanted;
+  for (const KernelProblem &p : kernel_problems())
+    for (const ProductUnit &unit : units_of(p.product())) met.insert(unit.shape.key());
+  for (const InstructionSet set : available_sets()) {
+    const bool is_expected = set != InstructionSet::generic;
+    const auto expect_kernels = [&](const UnitShape &unit, const auto *of_float, const auto *of_double) {
+      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
+      EXPECT_EQ(of_float != nullptr, is_expected) << unit.key();
+      EXPECT_EQ(of_double != nullptr, is_expected) << unit.key();
+    };
+    for (const UnitShape &unit : common_units())
+      expect_kernels(unit, find_unit_kernel<float>(set, unit), find_unit_kernel<double>(set, unit));
+    for (const UnitShape &unit : common_uvw_paths())
+      expect_kernels(unit, find_uvw_kernel<float>(set, unit), find_uvw_kernel<double>(set, unit));
+  }
+}
+
+TEST(UnitLibrary, an_unknown_unit_has_no_kernel) {
+  EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), UnitShape::of_key("9_99")), nullptr);
+  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), UnitShape::of_key("uvw_9_99")), nullptr);
+}
+
+TEST(HostKernels, best_instruction_set_is_available) {
+  EXPECT_TRUE(instruction_set_available(InstructionSet::generic));
+  EXPECT_TRUE(instruction_set_available(best_instruction_set()));
+  EXPECT_EQ(available_sets().back(), best_instruction_set());
+}
+
+TEST(HostKernels, an_instruction_set_that_the_cpu_lacks_is_refused) {
+  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
+    if (!instruction_set_available(set)) {
+      EXPECT_THROW(host_kernels<float>(set), std::invalid_argument);
+    } else {
+      EXPECT_NO_THROW(host_kernels<float>(set));
+    }
+}
+
+}    // namespace

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT
+// ModelKokkos: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
+#include "unittest/support/evaluator_laws.h"
+#include "unittest/support/make_kokkos.h"
+#include "unittest/support/model_cases.h"
+#include "unittest/support/scalar_model.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// float32 network: 6e-8 per operation, relative to numbers of order ten.
+constexpr Closeness FLOAT32 = {5e-5};
+
+class ModelKokkosTest : public ::testing::TestWithParam<TinyCase> {
+ protected:
+  ModelKokkosTest() : model(GetParam().model()), structure(random_structure(model.num_species(), 7)) {}
+
+  Model model;
+  Structure structure;
+};
+
+TEST_P(ModelKokkosTest, precisions_and_instruction_sets_agree) {
+  const ImageStructure images = structure.images(model.cutoff);
+  const Evaluation exact = evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images);
+  const double largest = std::max(1.0, largest_force(exact.forces));
+  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512}) {
+    if (!instruction_set_available(set)) continue;
+    const std::string what = host_kernels<double>(set).name;
+    const Evaluation tabulated = evaluate_whole(*make_kokkos(model, {Precision::double_, false, false, set}), images);
+    expect_same(tabulated, exact, {100 * TABLE.absolute * largest}, what + " double");
+    for (const Precision p : {Precision::mixed, Precision::single}) {
+      const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, false, set}), images);
+      expect_same(e, exact, {FLOAT32.absolute * largest}, what + (p == Precision::mixed ? " mixed" : " single"));
+      EXPECT_NE(e.energy, exact.energy);    // it is another arithmetic
+    }
+  }
+}
+
+TEST_P(ModelKokkosTest, deterministic_agrees_with_the_default) {
+  const ImageStructure images = random_structure(model.num_species(), 11, 4).images(model.cutoff);
+  for (const bool exact : {false, true})
+    expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, exact, true}), images),
+                evaluate_whole(*make_kokkos(model, {Precision::double_, exact, false}), images),
+                {10 * ROUNDING.absolute}, exact ? "exact" : "table");
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelKokkosTest, ::testing::ValuesIn(all_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+// ---- shapes of models that the builder does not make
+// ----------------------------------------------------------------------
+
+TEST(ModelKokkos, a_layer_that_the_energy_does_not_see_changes_nothing) {
+  TinyModelOptions options;
+  options.hidden = {"5x0e+3x1e", "5x0e"};
+  ModelDocument longer = make_tiny_model(options);
+  options.hidden = {"5x0e+3x1e"};
+  // The readout and what follows of the long model, on the features of its first layer.
+  for (auto &layer : longer.document["layers"])
+    if (layer["type"] == "readout") {
+      layer["input"] = "x1";
+      layer["irreps_in"] = "5x0e+3x1e";
+    }
+  const Model model = longer.model();
+  Model shorter = model;
+  shorter.layers.clear();
+  int num_convolutions = 0, num_gates = 0;
+  for (const Layer &layer : model.layers) {
+    // Layers of the second interaction lie between the first gate and the readout.
+    if (std::holds_alternative<Readout>(layer) || std::holds_alternative<ScaleShift>(layer) || num_gates == 0)
+      shorter.layers.push_back(layer);
+    num_gates += std::holds_alternative<Gate>(layer);
+    num_convolutions += std::holds_alternative<Convolution>(layer);
+  }
+  ASSERT_EQ(num_convolutions, 2);
+  const ImageStructure images = random_structure(2, 7).images(model.cutoff);
+  for (const bool deterministic : {false, true}) {
+    const KokkosOptions o{Precision::double_, true, deterministic};
+    const auto evaluator = make_kokkos(model, o);
+    expect_same(evaluate_whole(*evaluator, images), evaluate_whole(*make_kokkos(shorter, o), images), ROUNDING,
+                "unseen layer");
+    // Memory that an earlier step has used must not show either.
+    expect_same(evaluate_whole(*evaluator, images), evaluate_whole(*make_kokkos(shorter, o), images), ROUNDING,
+                "unseen layer, warm");
+  }
+}
+
+TEST(ModelKokkos, two_readouts_add_up) {
+  TinyModelOptions options;
+  options.hidden = {"5x0e+3x1e", "5x0e"};
+  Model both = make_tiny_model(options).model();
+  // A second readout, of the first layer's scalars.
+  size_t at = 0;
+  int first_gate = -1;
+  Readout early{};
+  for (size_t k = 0; k < both.layers.size(); ++k) {
+    if (const auto *g = std::get_if<Gate>(&both.layers[k]); g && first_gate < 0) first_gate = g->output;
+    if (const auto *r = std::get_if<Readout>(&both.layers[k])) {
+      early = *r;
+      at = k;
+    }
+  }
+  early.input = first_gate;
+  early.block = 0;
+  both.layers.insert(both.layers.begin() + static_cast<std::ptrdiff_t>(at), early);
+  const Structure structure = random_structure(2, 7);
+  const ImageStructure images = structure.images(both.cutoff);
+  const std::vector<double> expected = scalar_energies(both, images);
+  for (const bool deterministic : {false, true}) {
+    const auto evaluator = make_kokkos(both, {Precision::double_, true, deterministic});
+    const Evaluation e = evaluate_whole(*evaluator, images);
+    for (int i = 0; i < structure.size(); ++i) EXPECT_NEAR(e.atom_energy[i], expected[i], ROUNDING.absolute);
+    for (int k = 0; k < 3; ++k) {
+      const auto energy = [&](double step) {
+        Structure moved = structure;
+        moved.positions[2][k] += step;
+        return energy_of(*evaluator, moved, both.cutoff);
+      };
+      const double h = 3e-4, wide = (energy(h) - energy(-h)) / (2 * h), narrow = (energy(h / 2) - energy(-h / 2)) / h;
+      EXPECT_NEAR(e.forces[2][k], -(4 * narrow - wide) / 3, FINITE_DIFFERENCE * largest_force(e.forces));
+    }
+  }
+}
+
+TEST(ModelKokkos, the_log_names_precision_kernels_and_tables) {
+  const Model model = make_tiny_model().model();
+  const std::string text = make_kokkos(model, {Precision::mixed})->describe();
+  for (const char *word : {"precision mixed", "2 threads", "convolution 0", "convolution 1", "knots", "error"})
+    EXPECT_NE(text.find(word), std::string::npos) << word << " in\n" << text;
+  EXPECT_NE(make_kokkos(model, {Precision::double_, true, true})->describe().find("deterministic"), std::string::npos);
+  EXPECT_NE(make_kokkos(model, {Precision::double_, true})->describe().find("exact"), std::string::npos);
+  TinyModelOptions options;
+  options.sender_scalars = 5;
+  const std::string no_table = make_kokkos(make_tiny_model(options).model())->describe();
+  EXPECT_NE(no_table.find("no table"), std::string::npos) << no_table;
+  EXPECT_EQ(no_table.find("knots"), std::string::npos) << no_table;
+}
+
+}    // namespace
+
+namespace equi {
+namespace testing {
+
+std::vector<EvaluatorKind> evaluator_kinds() {
+  std::vector<EvaluatorKind> kinds;
+  for (const bool exact : {false, true})
+    for (const bool deterministic : {false, true}) {
+      const auto add = [&](const std::string &precision, Precision p, const Closeness &rounding,
+                           const Closeness &to_plain_loops, double noticeable) {
+        const KokkosOptions options{p, exact, deterministic};
+        kinds.push_back({precision + (exact ? "_exact" : "_table") + (deterministic ? "_deterministic" : ""),
+                         [=](const Model &m) { return make_kokkos(m, options); }, rounding, to_plain_loops, noticeable,
+                         p == Precision::double_});
+      };
+      add("double", Precision::double_, ROUNDING, exact ? ROUNDING : TABLE, NOTICEABLE);
+      add("mixed", Precision::mixed, FLOAT32, FLOAT32, 20 * FLOAT32.absolute);
+      add("single", Precision::single, FLOAT32, FLOAT32, 20 * FLOAT32.absolute);
+    }
+  return kinds;
+}
+
+std::vector<TinyCase> evaluator_law_cases() {
+  return all_cases();
+}
+
+}    // namespace testing
+}    // namespace equi

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT
+// What concerns the process as a whole: memory of a warm step, and results with other numbers of threads.
+#include "src/evaluation/native_evaluators.h"
+#include "unittest/support/allocation_counter.h"
+#include "unittest/support/child_process.h"
+#include "unittest/support/make_kokkos.h"
+#include "unittest/support/model_cases.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+// Allocations of the third step of the same structure.
+long allocations_when_warm(const Model &model, int side, bool deterministic) {
+  const ImageStructure images = random_structure(model.num_species(), 5, side).images(model.cutoff);
+  // With tables: `radial exact` runs the radial network for checks and may allocate.
+  const auto evaluator = make_kokkos(model, {Precision::mixed, false, deterministic});
+  evaluator->set_neighborhood(images.neighborhood);
+  std::vector<Vector3> forces(images.positions.size());
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
+  request.forces = reinterpret_cast<double(*)[3]>(forces.data());
+  request.virial = true;
+  NoExchange none;
+  for (int warm = 0; warm < 2; ++warm) evaluator->evaluate(request, none);
+  const long before = num_allocations();
+  evaluator->evaluate(request, none);
+  return num_allocations() - before;
+}
+
+// Kokkos makes one allocation of its own for each kernel it starts. Ours would come per tile, per layer or per atom, so
+// they would grow with the structure.
+TEST(ModelKokkosProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_start_kernels) {
+  constexpr long MAX_KERNELS = 32;
+  for (const TinyCase &c : all_cases()) {
+    const Model model = c.model();
+    for (const bool deterministic : {false, true}) {
+      const long small = allocations_when_warm(model, 4, deterministic);
+      EXPECT_LE(small, MAX_KERNELS) << c.name;
+      EXPECT_EQ(allocations_when_warm(model, 8, deterministic), small)
+          << c.name << (deterministic ? ", deterministic" : "");
+    }
+  }
+}
+
+TEST(ModelKokkosProcess, allocations_are_counted) {
+  const long before = num_allocations();
+  Buffer<double> buffer;
+  buffer.reserve(10);
+  EXPECT_EQ(num_allocations() - before, 1);
+}
+
+TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
+  const Model model = make_tiny_model().model();
+  const auto evaluator = make_kokkos(model, {Precision::mixed});
+  const ImageStructure small = random_structure(2, 5, 2).images(model.cutoff),
+                       large = random_structure(2, 5, 6).images(model.cutoff);
+  evaluate_whole(*evaluator, small);
+  const size_t before = evaluator->memory_bytes();
+  evaluate_whole(*evaluator, large);
+  const size_t after = evaluator->memory_bytes();
+  EXPECT_GT(after, before);
+  // 216 atoms with some tens of neighbours: below the bound of 100 kB per atom on a model much larger than this one.
+  EXPECT_LT(after - before, 216 * 100000u);
+  evaluate_whole(*evaluator, small);
+  EXPECT_GE(evaluator->memory_bytes(), after / 2);
+  // Rows of the widest feature that ranks exchange.
+  EXPECT_EQ(evaluator->exchange_bytes_per_row(), sizeof(float) * CHANNEL_PAD * (1 + 3 + 5));
+}
+
+TEST(ModelKokkosProcess, memory_limit_is_kept) {
+  const Model model = make_tiny_model().model();
+  // So many that the scratch of tiles, which does not count, is little.
+  const ImageStructure s = random_structure(2, 5, 12).images(model.cutoff);
+  for (const bool deterministic : {false, true}) {
+    EvaluatorOptions options;
+    options.deterministic = deterministic;
+    auto evaluator = make_kokkos_evaluator(model, options);
+    evaluate_whole(*evaluator, s);
+    const double held = static_cast<double>(evaluator->memory_bytes());
+    options.memory_limit = 0.9 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    try {
+      evaluate_whole(*evaluator, s);
+      ADD_FAILURE() << "deterministic " << deterministic;
+    } catch (const MemoryLimitError &e) {
+      EXPECT_NEAR(e.bytes / held, 1.0, 0.05);
+      EXPECT_LT(static_cast<double>(evaluator->memory_bytes()), options.memory_limit);
+    }
+    options.memory_limit = 1.01 * held;
+    evaluator = make_kokkos_evaluator(model, options);
+    evaluate_whole(*evaluator, s);
+    EXPECT_EQ(static_cast<double>(evaluator->memory_bytes()), held);
+  }
+}
+
+// Every number of an evaluation, to the last bit.
+std::string all_bits(bool deterministic) {
+  std::string text;
+  char number[40];
+  const auto add = [&](double v) {
+    std::snprintf(number, sizeof number, "%a ", v);
+    text += number;
+  };
+  for (const TinyCase &c : all_cases()) {
+    const Model model = c.model();
+    const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.cutoff);
+    for (const Precision p : {Precision::mixed, Precision::double_}) {
+      const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, deterministic}), images);
+      add(e.energy);
+      for (const double v : e.virial) add(v);
+      for (const Vector3 &f : e.forces)
+        for (const double v : f) add(v);
+      for (const auto &a : e.atom_virial)
+        for (const double v : a) add(v);
+      text += "\n";
+    }
+  }
+  return text;
+}
+
+const bool IS_REGISTERED = [] {
+  child_tasks()["deterministic"] = [] { return all_bits(true); };
+  child_tasks()["default"] = [] { return all_bits(false); };
+  return true;
+}();
+
+TEST(ModelKokkosProcess, deterministic_results_do_not_depend_on_the_number_of_threads) {
+  ASSERT_TRUE(IS_REGISTERED);
+  const std::string one = run_child("deterministic", 1);
+  EXPECT_GT(one.size(), 100000u);
+  EXPECT_EQ(one.find("nan"), std::string::npos);
+  EXPECT_TRUE(one == all_bits(true)) << "1 and 2 threads";
+  EXPECT_TRUE(one == run_child("deterministic", 3)) << "1 and 3 threads";
+  // By default they may: otherwise this test would prove nothing.
+  EXPECT_FALSE(run_child("default", 1) == all_bits(false));
+}
+
+TEST(ModelKokkosProcess, default_results_repeat_with_the_same_number_of_threads) {
+  EXPECT_TRUE(run_child("default", 2) == all_bits(false));
+}
+
+}    // namespace

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT
+// ModelKokkos against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
+#include "src/reference/torch_model.h"
+#include "unittest/support/framework_answers.h"
+#include "unittest/support/make_kokkos.h"
+#include "unittest/support/model_cases.h"
+
+#include <gtest/gtest.h>
+
+namespace {
+
+using namespace equi;
+using namespace equi::testing;
+
+class ModelTorch : public ::testing::TestWithParam<TinyCase> {};
+
+std::unique_ptr<Evaluator> make_torch(const Model &model) {
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  char error[500] = "";
+  std::unique_ptr<Evaluator> evaluator(equi_make_torch_evaluator(&model, &options, error, sizeof error));
+  if (!evaluator) throw std::runtime_error(error);
+  return evaluator;
+}
+
+TEST_P(ModelTorch, agrees_with_autograd) {
+  const Model model = GetParam().model();
+  const auto torch = make_torch(model);
+  for (const int side : {2, 4}) {
+    const Structure structure = random_structure(model.num_species(), 20 + side / 2, side);
+    const ImageStructure images = structure.images(model.cutoff);
+    const Evaluation expected = evaluate_whole(*torch, images);
+    const double largest = std::max(1.0, largest_force(expected.forces));
+    // The random networks' energies are of the order of 10 eV per atom, and float32 errors in proportion.
+    double energy_size = 1.0;
+    for (const double e : expected.atom_energy) energy_size = std::max(energy_size, std::fabs(e));
+    for (const bool deterministic : {false, true})
+      for (const auto &[options, tolerance] :
+           {std::pair<KokkosOptions, ReferenceTolerance>{{Precision::double_, true, deterministic}, EXACT_REFERENCE},
+            {{Precision::double_, false, deterministic}, TABLE_REFERENCE},
+            {{Precision::mixed, true, deterministic}, MIXED_REFERENCE},
+            {{Precision::mixed, false, deterministic}, MIXED_REFERENCE}}) {
+        const Evaluation e = evaluate_whole(*make_kokkos(model, options), images);
+        const std::string what = std::to_string(structure.size()) + " atoms, precision " +
+                                 std::to_string(static_cast<int>(options.precision)) +
+                                 (options.radial_exact ? ", exact" : ", table") +
+                                 (deterministic ? ", deterministic" : "");
+        const double energy = tolerance.energy * energy_size, force = tolerance.force * largest;
+        EXPECT_EQ(e.num_edges, expected.num_edges) << what;
+        EXPECT_NEAR(e.energy, expected.energy, energy * structure.size()) << what;
+        for (int k = 0; k < 6; ++k) EXPECT_NEAR(e.virial[k], expected.virial[k], force * structure.size()) << what;
+        for (int i = 0; i < structure.size(); ++i) {
+          // The energy of one atom has no other atoms' errors to cancel its own.
+          EXPECT_NEAR(e.atom_energy[i], expected.atom_energy[i], 10 * energy) << what << ", atom " << i;
+          for (int k = 0; k < 3; ++k)
+            EXPECT_NEAR(e.forces[i][k], expected.forces[i][k], force) << what << ", atom " << i;
+          for (int k = 0; k < 9; ++k)
+            EXPECT_NEAR(e.atom_virial[i][k], expected.atom_virial[i][k], 10 * force) << what << ", atom " << i;
+        }
+      }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(all_cases()),
+                         [](const auto &info) { return info.param.name; });
+
+}    // namespace

@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT
+// Symmetric contractions with random numbers, for tests of their kernels: the answers by ContractionProduct.
+#ifndef EQUI_TEST_CONTRACTION_PROBLEM_H
+#define EQUI_TEST_CONTRACTION_PROBLEM_H
+
+#include "src/generator/contraction_generator.h"
+#include "unittest/support/node_rows.h"
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+constexpr int NUM_ROWS = 11, NUM_SPECIES = 3;
+// None of species 1; the others are no multiple of the atoms that a kernel takes at once.
+constexpr int SPECIES[NUM_ROWS] = {2, 0, 0, 2, 2, 0, 2, 0, 0, 2, 2};
+
+// The products of `support` on mul channels with random numbers, each reached by several paths.
+inline ContractionProduct random_product(ContractionProduct support, int mul, bool per_species, unsigned seed) {
+  std::mt19937 random(seed);
+  std::normal_distribution<double> normal;
+  const auto widen = [mul](const Irreps &irreps) {
+    std::vector<IrrepBlock> blocks(irreps.begin(), irreps.end());
+    for (IrrepBlock &b : blocks) b.mul = mul;
+    return Irreps(blocks);
+  };
+  support.irreps_in = widen(support.irreps_in);
+  support.irreps_out = widen(support.irreps_out);
+  support.per_species = per_species;
+  for (ContractionTerm &term : support.terms) {
+    term.num_paths = 3;
+    std::vector<ContractionEntry> entries;
+    for (ContractionEntry e : term.entries)
+      for (const int path : {0, 2}) {
+        e.path = path;
+        e.coefficient = normal(random);
+        entries.push_back(e);
+      }
+    term.entries = entries;
+    for (int s = 0; s < (per_species ? NUM_SPECIES : 1); ++s) {
+      Matrix w{term.num_paths, mul, {}};
+      for (int k = 0; k < term.num_paths * mul; ++k) w.data.push_back(normal(random) / std::sqrt(entries.size()));
+      term.weight.push_back(w);
+    }
+  }
+  return support;
+}
+
+// Degree 4, two blocks of one irrep, blocks without an output, products with gaps: nothing that a build has kernels
+// for.
+inline ContractionProduct odd_support() {
+  ContractionProduct p;
+  p.irreps_in = Irreps::parse("1x0e+1x0e+1x1o");
+  p.irreps_out = Irreps::parse("1x1o+1x2e+1x0e");
+  p.terms.push_back({0, 1, 1, {{0, 0, {2}, 1.0}, {1, 0, {3}, 1.0}, {2, 0, {4}, 1.0}}, {}});
+  p.terms.push_back({0, 4, 1, {{0, 0, {0, 1, 1, 2}, 1.0}, {2, 0, {0, 4, 4, 4}, 1.0}, {1, 0, {3, 3, 4, 4}, 1.0}}, {}});
+  p.terms.push_back({2, 3, 1, {{0, 0, {0, 0, 1}, 1.0}, {0, 0, {2, 2, 2}, 1.0}}, {}});
+  p.terms.push_back({2, 2, 1, {{0, 0, {4, 4}, 1.0}}, {}});
+  return p;
+}
+
+struct ContractionCase {
+  std::string name;
+  ContractionProduct product;
+  bool in_build;    // whether the build has generated kernels for it
+  Rows x, g;        // rows of inputs and of cotangents
+
+  Rows forward() const {
+    Rows out(NUM_ROWS, std::vector<double>(product.irreps_out.dim(), 0.0));
+    for (int r = 0; r < NUM_ROWS; ++r) product.forward(SPECIES[r], x[r].data(), out[r].data());
+    return out;
+  }
+  Rows backward() const {
+    Rows x_adj(NUM_ROWS, std::vector<double>(product.irreps_in.dim(), 0.0));
+    for (int r = 0; r < NUM_ROWS; ++r) product.backward(SPECIES[r], x[r].data(), g[r].data(), x_adj[r].data());
+    return x_adj;
+  }
+};
+
+inline std::vector<ContractionCase> contraction_cases() {
+  std::vector<ContractionCase> all;
+  const auto add = [&](const std::string &name, const ContractionProduct &product, bool in_build) {
+    Random random(7);
+    const Rows x = random.rows(NUM_ROWS, product.irreps_in.dim());
+    all.push_back({name, product, in_build, x, random.rows(NUM_ROWS, product.irreps_out.dim())});
+  };
+  int mul = 0;
+  for (const std::string &name : common_contractions()) {
+    const int muls[] = {5, 13, 33, 16, 1};
+    add(name, random_product(contraction_of(name), muls[mul % 5], mul % 2 == 0, 3), true);
+    ++mul;
+  }
+  add("odd", random_product(odd_support(), 13, true, 4), false);
+  return all;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// ModelKokkos with every choice that a test may want to make.
+#ifndef EQUI_TEST_MAKE_KOKKOS_H
+#define EQUI_TEST_MAKE_KOKKOS_H
+
+#include "kokkos/evaluation/model_kokkos.h"
+
+#include <memory>
+
+namespace equi {
+namespace testing {
+
+struct KokkosOptions {
+  Precision precision = Precision::double_;
+  bool radial_exact = false;
+  bool deterministic = false;
+  InstructionSet set = best_instruction_set();
+  bool directional = false;
+  int kept_directions = 0;
+};
+
+inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
+  EvaluatorOptions options;
+  options.precision = k.precision;
+  options.radial_exact = k.radial_exact;
+  options.deterministic = k.deterministic;
+  options.directional = k.directional;
+  options.kept_directions = k.kept_directions;
+  if (k.directional) {
+    if (k.precision == Precision::double_)
+      return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, k.set);
+    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, options, k.set);
+  }
+  switch (k.precision) {
+    case Precision::single:
+      return std::make_unique<ModelKokkos<float, float>>(model, options, k.set);
+    case Precision::mixed:
+      return std::make_unique<ModelKokkos<float, double>>(model, options, k.set);
+    case Precision::double_:
+      break;
+  }
+  return std::make_unique<ModelKokkos<double, double>>(model, options, k.set);
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

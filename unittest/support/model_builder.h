@@ -1,0 +1,484 @@
+// SPDX-License-Identifier: MIT
+// Tiny random models, made on the spot: a document and tensors as `equi convert` would write them, open to change
+// before they become the bytes of an .equi file. Header-only, for all levels of tests.
+//
+//   TinyModelOptions options;
+//   options.hidden = {"13x0e+5x1e", "5x0e"};
+//   ModelDocument d = make_tiny_model(options);
+//   d.document["cutoff"] = -1.0;                      // break it, where a test wants that
+//   Model model = parse_model(d.bytes(), "tiny.equi");
+#ifndef EQUI_TEST_MODEL_BUILDER_H
+#define EQUI_TEST_MODEL_BUILDER_H
+
+#include "src/algebra/irreps.h"
+#include "src/base/data_hash.h"
+#include "src/model/model_file.h"
+#include "unittest/support/contraction_builder.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <cstring>
+#include <fstream>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <random>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+using Json = nlohmann::json;
+
+struct DocumentTensor {
+  std::vector<int64_t> shape;
+  std::vector<double> values;
+  bool is_double = true;
+};
+
+// A model file in the making.
+struct ModelDocument {
+  Json document;
+  std::map<std::string, DocumentTensor> tensors;
+
+  // The safetensors container. Public pieces, so that tests can put together damaged ones. The document gets the hash
+  // of the data unless a test has put one there or taken the version back to one without.
+  Json header() const {
+    Json h, stamped = document;
+    const Json version = document.value("format_version", Json());
+    if (!document.contains("data_hash") && version.is_number() && version >= FIRST_VERSION_WITH_HASH) {
+      const std::string bytes = data();
+      stamped["data_hash"] = data_hash(bytes.data(), bytes.size());
+    }
+    h["__metadata__"] = {{"equi", stamped.dump()}};
+    int64_t at = 0;
+    for (const auto &[name, t] : tensors) {
+      const int64_t end = at + static_cast<int64_t>(t.values.size()) * (t.is_double ? 8 : 4);
+      h[name] = {{"dtype", t.is_double ? "F64" : "F32"}, {"shape", t.shape}, {"data_offsets", {at, end}}};
+      at = end;
+    }
+    return h;
+  }
+  std::string data() const {
+    std::string bytes;
+    for (const auto &item : tensors)
+      for (double v : item.second.values) {
+        const float f = static_cast<float>(v);
+        if (item.second.is_double)
+          bytes.append(reinterpret_cast<const char *>(&v), 8);
+        else
+          bytes.append(reinterpret_cast<const char *>(&f), 4);
+      }
+    return bytes;
+  }
+  static std::string container(const std::string &header_text, const std::string &data) {
+    const uint64_t length = header_text.size();
+    return std::string(reinterpret_cast<const char *>(&length), 8) + header_text + data;
+  }
+  std::string bytes() const { return container(header().dump(), data()); }
+  void write(const std::string &path) const {
+    const std::string b = bytes();
+    std::ofstream(path, std::ios::binary).write(b.data(), static_cast<std::streamsize>(b.size()));
+  }
+  Model model() const { return parse_model(bytes(), "tiny.equi"); }
+};
+
+struct TinyModelOptions {
+  std::vector<std::string> elements = {"Na", "Cl"};
+  double cutoff = 4.0;
+  int lmax_edge = 2;
+  bool parity = false;    // harmonics with parity (-1)^l; then hidden may hold odd irreps
+  int embedding_channels = 5;
+  // What each interaction layer (convolution and gate) produces; the last must hold a 0e block. 0o scalars pass tanh,
+  // everything else silu.
+  std::vector<std::string> hidden = {"5x0e+3x1e+2x2e", "5x0e"};
+  bool per_species_linear = false;    // self-connection with weights of the atom's species
+  bool biases = false;                // on the 0e blocks of the linears, in the radial and readout networks
+  bool xplor = true;                  // else the polynomial
+  double p = 6.0, r_on = 3.5;
+  int num_basis = 4;
+  std::vector<int> radial_hidden = {8, 8};
+  std::vector<int> readout_hidden = {};    // empty: one matrix
+  bool r_power = false;                    // weights times r^l2
+  std::string basis = "bessel";            // or gaussian, chebyshev
+  std::string transform = "";              // or agnesi, soft
+  bool pair_cutoffs = false;               // not with a transform or xplor
+  bool late_cutoff = false;                // on the radial weights, not on the basis
+  int sender_columns = 0;                  // rows of the species as further inputs of the radial networks
+  int receiver_columns = 0;
+  // Scalars of these numbers, appended to the input of each convolution, as further inputs of its radial network.
+  int sender_scalars = 0;
+  int receiver_scalars = 0;
+  bool norms = false;            // in the radial networks
+  bool density = false;          // a density normalisation behind each convolution
+  int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
+  int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
+  bool contraction_per_species = true;
+  bool repulsion_inside = false;    // before scale_shift
+  bool repulsion_outside = false;
+  int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
+  double denominator = 3.0;
+  bool is_double = true;    // F64 tensors, else F32
+  unsigned seed = 1;
+};
+
+class TinyModelMaker {
+ public:
+  explicit TinyModelMaker(const TinyModelOptions &o) : o_(o), random_(o.seed) {}
+
+  ModelDocument make() {
+    Json &doc = d_.document;
+    doc["format"] = "equi";
+    doc["format_version"] = MODEL_FORMAT_VERSION;
+    doc["framework"] = {{"name", "test"}, {"version", "1"}};
+    doc["architecture"] = "SevenNet";
+    doc["elements"] = o_.elements;
+    doc["cutoff"] = o_.cutoff;
+    doc["lmax_edge"] = o_.lmax_edge;
+    doc["edge_parity"] = o_.parity;
+    doc["provenance"] = {{"source", "unittest/support/model_builder.h"}};
+    doc["units"] = {{"energy", "eV"}, {"length", "Angstrom"}};
+    doc["self_check"] = Json::array();
+
+    doc["radial_basis"] = radial_basis();
+
+    doc["layers"] = Json::array();
+    Irreps x(std::vector<IrrepBlock>{{o_.embedding_channels, {0, 1}}});
+    add({{"type", "species_embedding"},
+         {"output", "x0"},
+         {"irreps", x.to_string()},
+         {"weight", tensor("embedding", {num_species(), o_.embedding_channels}, 1.0)},
+         {"scale", 1.0}});
+    for (size_t t = 0; t < o_.hidden.size(); ++t) {
+      const Irreps next = Irreps::parse(o_.hidden[t]);
+      interaction(static_cast<int>(t), x, next);
+      x = next;
+    }
+
+    int block = 0;
+    while (x[block].irrep != Irrep{0, 1}) ++block;
+    std::vector<int> widths = {x[block].mul};
+    widths.insert(widths.end(), o_.readout_hidden.begin(), o_.readout_hidden.end());
+    widths.push_back(1);
+    add({{"type", "readout"},
+         {"input", "x" + std::to_string(o_.hidden.size())},
+         {"irreps_in", x.to_string()},
+         {"block", block},
+         {"network", network("readout", widths)}});
+    if (o_.repulsion_inside) repulsion("inside");
+    add({{"type", "scale_shift"},
+         {"scale", tensor("scale", {num_species()}, 1.0)},
+         {"shift", tensor("shift", {num_species()}, 1.0)}});
+    if (o_.repulsion_outside) repulsion("outside");
+    return d_;
+  }
+
+ private:
+  TinyModelOptions o_;
+  std::mt19937_64 random_;
+  ModelDocument d_;
+
+  int num_species() const { return static_cast<int>(o_.elements.size()); }
+  void add(const Json &layer) { d_.document["layers"].push_back(layer); }
+
+  // Normal numbers that float32 holds exactly, so that the file is the same model in F32 and F64.
+  std::string tensor(const std::string &name, const std::vector<int64_t> &shape, double width) {
+    DocumentTensor t{shape, {}, o_.is_double};
+    int64_t size = 1;
+    for (int64_t n : shape) size *= n;
+    std::normal_distribution<double> normal(0.0, width);
+    for (int64_t i = 0; i < size; ++i) t.values.push_back(static_cast<float>(normal(random_)));
+    d_.tensors[name] = t;
+    return name;
+  }
+  std::string tensor(const std::string &name, std::initializer_list<int> shape, double width) {
+    return tensor(name, std::vector<int64_t>(shape.begin(), shape.end()), width);
+  }
+
+  // The same for numbers that are evenly spread between two bounds.
+  std::string uniform(const std::string &name, const std::vector<int64_t> &shape, double low, double high) {
+    tensor(name, shape, 1.0);
+    std::uniform_real_distribution<double> between(low, high);
+    for (double &v : d_.tensors[name].values) v = static_cast<float>(between(random_));
+    return name;
+  }
+  std::string pairs(const std::string &name, double low, double high) {
+    return uniform(name, {num_species(), num_species()}, low, high);
+  }
+
+  Json radial_basis() {
+    Json basis = {{"kind", o_.basis}};
+    DocumentTensor grid{{o_.num_basis}, {}, o_.is_double};
+    if (o_.basis == "bessel") {
+      for (int n = 1; n <= o_.num_basis; ++n) grid.values.push_back(n * 3.14159265358979 / o_.cutoff);
+      d_.tensors["wave_numbers"] = grid;
+      basis.update({{"wave_numbers", "wave_numbers"}, {"prefactor", 2.0 / o_.cutoff}});
+    } else if (o_.basis == "gaussian") {
+      const double longest = o_.transform == "agnesi" ? 1.0 : o_.cutoff, step = longest / (o_.num_basis - 1);
+      for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back(n * step);
+      d_.tensors["centres"] = grid;
+      basis.update({{"centres", "centres"}, {"width", step}});
+    } else {
+      basis["size"] = o_.num_basis;
+    }
+    basis["cutoff_function"] = {{"kind", "polynomial"}, {"p", o_.p}};
+    if (o_.xplor) basis["cutoff_function"] = {{"kind", "xplor"}, {"r_on", o_.r_on}};
+    if (o_.late_cutoff) basis["apply_cutoff"] = false;
+    if (o_.transform == "agnesi")
+      basis["transform"] = {
+          {"kind", "agnesi"}, {"r0", pairs("r0", 1.2, 2.4)}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
+    if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs("r0", 1.2, 2.4)}, {"alpha", 4.0}};
+    if (o_.pair_cutoffs) basis["cutoffs"] = pairs("cutoffs", 0.7 * o_.cutoff, o_.cutoff);
+    return basis;
+  }
+
+  // Of a length that atoms some Angstrom apart feel.
+  void repulsion(const std::string &name) {
+    add({{"type", "pair_repulsion"},
+         {"prefactor", pairs(name + ".prefactor", 5.0, 15.0)},
+         {"length", pairs(name + ".length", 0.6, 1.2)},
+         {"cutoff", pairs(name + ".cutoff", 0.5 * o_.cutoff, o_.cutoff)},
+         {"p", o_.p},
+         {"coefficients", {0.18, 0.51, 0.28, 0.03}},
+         {"exponents", {3.2, 0.94, 0.4, 0.2}}});
+  }
+
+  // From feature `input` to feature `output` of equal irreps.
+  void contraction(const std::string &name, const std::string &input, const std::string &output, const Irreps &irreps) {
+    const int num = o_.contraction_per_species ? num_species() : 0;
+    const ContractionProduct product =
+        random_contraction(irreps, irreps, o_.contraction_degree, o_.contraction_paths, num, random_);
+    std::vector<Json> terms(irreps.size(), Json::array());
+    for (const ContractionTerm &t : product.terms) {
+      const std::string n = name + "." + std::to_string(t.out) + "." + std::to_string(t.degree);
+      DocumentTensor coupling{{static_cast<int64_t>(t.entries.size()), t.degree + 3}, {}, true};
+      for (const ContractionEntry &e : t.entries) {
+        coupling.values.insert(coupling.values.end(), {double(e.component), double(e.path)});
+        coupling.values.insert(coupling.values.end(), e.factor.begin(), e.factor.begin() + t.degree);
+        coupling.values.push_back(e.coefficient);
+      }
+      d_.tensors[n + ".coupling"] = coupling;
+      std::vector<int64_t> shape = {t.num_paths, irreps[t.out].mul};
+      if (num > 0) shape.insert(shape.begin(), num);
+      // Components of features are a few at the most: their powers stay of order one.
+      terms[t.out].push_back({{"degree", t.degree},
+                              {"weight", tensor(n + ".weight", shape, 0.5 * std::pow(0.4, t.degree - 1))},
+                              {"coupling", n + ".coupling"}});
+    }
+    Json blocks = Json::array();
+    for (int b = 0; b < irreps.size(); ++b) blocks.push_back({{"out", b}, {"terms", terms[b]}});
+    add({{"type", "symmetric_contraction"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"per_species", o_.contraction_per_species},
+         {"blocks", blocks}});
+  }
+
+  // A network on the radial basis with the options of such networks.
+  // Of a convolution: scalars is the number of the first block of scalars in its input.
+  Json radial_network(const std::string &name, int num_outputs, int scalars = -1) {
+    const bool reads_sender = scalars >= 0 && o_.sender_scalars > 0;
+    const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;
+    const int sender_inputs = reads_sender ? o_.sender_scalars : o_.sender_columns;
+    const int receiver_inputs = reads_receiver ? o_.receiver_scalars : o_.receiver_columns;
+    std::vector<int> widths = {o_.num_basis + sender_inputs + receiver_inputs};
+    widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
+    widths.push_back(num_outputs);
+    Json n = network(name, widths);
+    if (reads_sender)
+      n["sender"] = {{"block", scalars++}};
+    else if (o_.sender_columns > 0)
+      n["sender"] = tensor(name + ".sender", {num_species(), o_.sender_columns}, 1.0);
+    if (reads_receiver)
+      n["receiver"] = {{"block", scalars}};
+    else if (o_.receiver_columns > 0)
+      n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
+    if (o_.late_cutoff) n["times_cutoff"] = true;
+    if (o_.norms) {
+      n["norms"] = Json::array();
+      for (size_t k = 0; k < o_.radial_hidden.size(); ++k) {
+        const std::string norm = name + ".norm" + std::to_string(k);
+        n["norms"].push_back({{"weight", uniform(norm + ".weight", {o_.radial_hidden[k]}, 0.5, 1.5)},
+                              {"bias", tensor(norm + ".bias", {o_.radial_hidden[k]}, 0.3)},
+                              {"epsilon", 1e-5}});
+      }
+      n["norms"].push_back(nullptr);
+    }
+    return n;
+  }
+
+  Json network(const std::string &name, const std::vector<int> &widths) {
+    Json n = {
+        {"weights", Json::array()}, {"scales", Json::array()}, {"activation", "silu"}, {"activation_scale", 1.68}};
+    if (widths.size() == 2) n["activation"] = "identity";
+    if (o_.biases) n["biases"] = Json::array();
+    for (size_t k = 0; k + 1 < widths.size(); ++k) {
+      n["weights"].push_back(tensor(name + ".w" + std::to_string(k), {widths[k], widths[k + 1]}, 1.0));
+      n["scales"].push_back(1.0 / std::sqrt(widths[k]));
+      if (!o_.biases) continue;
+      if (k == 0)    // one null among them
+        n["biases"].push_back(
+            {{"tensor", tensor(name + ".b" + std::to_string(k), {widths[k + 1]}, 0.3)}, {"scale", 0.7}});
+      else
+        n["biases"].push_back(nullptr);
+    }
+    return n;
+  }
+
+  Json linear(const std::string &name, const std::string &input, const Irreps &in, const std::string &output,
+              const Irreps &out, bool per_species, bool accumulate) {
+    Json blocks = Json::array(), biases = Json::array();
+    for (int j = 0; j < out.size(); ++j) {
+      int fan_in = 0;
+      for (const IrrepBlock &b : in) fan_in += b.irrep == out[j].irrep ? b.mul : 0;
+      for (int i = 0; i < in.size(); ++i) {
+        if (in[i].irrep != out[j].irrep) continue;
+        const std::string w = name + "." + std::to_string(i) + "." + std::to_string(j);
+        std::vector<int64_t> shape = {in[i].mul, out[j].mul};
+        if (per_species) shape.insert(shape.begin(), num_species());
+        blocks.push_back(
+            {{"in", i}, {"out", j}, {"weight", tensor(w, shape, 1.0)}, {"scale", 1.0 / std::sqrt(fan_in)}});
+      }
+      if (o_.biases && out[j].irrep == Irrep{0, 1})
+        biases.push_back(
+            {{"out", j}, {"tensor", tensor(name + ".bias" + std::to_string(j), {out[j].mul}, 0.3)}, {"scale", 0.9}});
+    }
+    return {{"type", "linear"},
+            {"input", input},
+            {"irreps_in", in.to_string()},
+            {"output", output},
+            {"irreps_out", out.to_string()},
+            {"blocks", blocks},
+            {"biases", biases},
+            {"per_species", per_species},
+            {"accumulate", accumulate}};
+  }
+
+  // x_t -> self-connection and convolution -> gate -> x_{t+1}, as in SevenNet.
+  void interaction(int t, const Irreps &x, const Irreps &next) {
+    const std::string n = std::to_string(t), x_name = "x" + n;
+
+    // Gate input: scalars of each parity with the gates behind the even ones, then the gated blocks.
+    int even = 0, odd = 0, gates = 0;
+    std::vector<IrrepBlock> gated;
+    for (const IrrepBlock &b : next) {
+      if (b.irrep.l > 0) {
+        gated.push_back(b);
+        gates += b.mul;
+      } else {
+        (b.irrep.p > 0 ? even : odd) += b.mul;
+      }
+    }
+    std::vector<IrrepBlock> gate_blocks;
+    if (odd > 0) gate_blocks.push_back({odd, {0, -1}});
+    const int even_block = static_cast<int>(gate_blocks.size());
+    if (even + gates > 0) gate_blocks.push_back({even + gates, {0, 1}});
+    const int first_gated = static_cast<int>(gate_blocks.size());
+    gate_blocks.insert(gate_blocks.end(), gated.begin(), gated.end());
+    const Irreps z(gate_blocks);
+
+    // Paths to every irrep of the gate input, sorted by it.
+    struct Path {
+      int in, l2;
+      IrrepBlock out;
+    };
+    std::vector<Path> paths;
+    for (int i = 0; i < x.size(); ++i)
+      for (int l2 = 0; l2 <= o_.lmax_edge; ++l2)
+        for (int l3 = std::abs(x[i].irrep.l - l2); l3 <= x[i].irrep.l + l2; ++l3) {
+          const Irrep r{l3, x[i].irrep.p * (o_.parity && l2 % 2 ? -1 : 1)};
+          if (std::any_of(z.begin(), z.end(), [&](const IrrepBlock &b) { return b.irrep == r; }))
+            paths.push_back({i, l2, {x[i].mul, r}});
+        }
+    std::stable_sort(paths.begin(), paths.end(), [](const Path &a, const Path &b) {
+      return 2 * a.out.irrep.l + a.out.irrep.p < 2 * b.out.irrep.l + b.out.irrep.p;
+    });
+    std::vector<IrrepBlock> mid;
+    Json path_list = Json::array();
+    int num_weights = 0;
+    std::map<std::pair<int, int>, int> connected;    // the block of an irrep that uvw paths share
+    for (const Path &p : paths) {
+      Json item = {
+          {"in", p.in}, {"l", p.l2}, {"out", mid.size()}, {"scale", std::sqrt(p.out.irrep.dim()) / o_.denominator}};
+      if (o_.r_power && p.l2 > 0) item["r_power"] = p.l2;
+      if (o_.connected_channels > 0 && (p.in > 0 || p.l2 > 0)) {
+        const auto [block, is_new] =
+            connected.try_emplace({p.out.irrep.l, p.out.irrep.p}, static_cast<int>(mid.size()));
+        if (is_new) mid.push_back({o_.connected_channels, p.out.irrep});
+        item["out"] = block->second;
+        item["connection"] = "uvw";
+        num_weights += p.out.mul * o_.connected_channels;
+      } else {
+        mid.push_back(p.out);
+        num_weights += p.out.mul;
+      }
+      path_list.push_back(item);
+    }
+
+    add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
+    std::vector<IrrepBlock> y(x.begin(), x.end());
+    for (const int num : {o_.sender_scalars, o_.receiver_scalars})
+      if (num > 0) y.push_back({num, {0, 1}});
+    add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
+    add({{"type", "convolution"},
+         {"input", "y" + n},
+         {"irreps_in", Irreps(y).to_string()},
+         {"output", "m" + n},
+         {"irreps_out", Irreps(mid).to_string()},
+         {"paths", path_list},
+         {"radial", radial_network("radial" + n, num_weights, x.size())}});
+    std::string messages = "m" + n;
+    if (o_.density) {
+      add({{"type", "density_normalization"},
+           {"input", messages},
+           {"irreps_in", Irreps(mid).to_string()},
+           {"output", "d" + n},
+           {"irreps_out", Irreps(mid).to_string()},
+           {"radial", radial_network("density" + n, 1)},
+           {"offset", 0.8},
+           {"factor", 0.3}});
+      messages = "d" + n;
+    }
+    add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, true));
+
+    Json terms = Json::array();
+    int even_at = 0, odd_at = 0, gate_at = even, gated_at = first_gated;
+    for (int k = 0; k < next.size(); ++k) {
+      const IrrepBlock &b = next[k];
+      Json term = {{"out", k}, {"activation", "silu"}, {"scale", 1.68}};
+      if (b.irrep.l > 0) {
+        term.update({{"in", gated_at++}, {"offset", 0}, {"gate_in", even_block}, {"gate_offset", gate_at}});
+        gate_at += b.mul;
+      } else if (b.irrep.p > 0) {
+        term.update({{"in", even_block}, {"offset", even_at}});
+        even_at += b.mul;
+      } else {
+        term.update({{"in", 0}, {"offset", odd_at}, {"activation", "tanh"}, {"scale", 1.59}});
+        odd_at += b.mul;
+      }
+      terms.push_back(term);
+    }
+    const std::string next_name = "x" + std::to_string(t + 1);
+    const bool is_contracted = o_.contraction_degree > 0;
+    add({{"type", "gate"},
+         {"input", "z" + n},
+         {"irreps_in", z.to_string()},
+         {"output", is_contracted ? "a" + n : next_name},
+         {"irreps_out", next.to_string()},
+         {"terms", terms}});
+    if (is_contracted) contraction("contraction" + n, "a" + n, next_name, next);
+  }
+};
+
+inline ModelDocument make_tiny_model(const TinyModelOptions &options = {}) {
+  return TinyModelMaker(options).make();
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

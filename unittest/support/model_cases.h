@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT
+// Tiny models and structures on which the laws of an evaluation are tested.
+#ifndef EQUI_TEST_MODEL_CASES_H
+#define EQUI_TEST_MODEL_CASES_H
+
+#include "unittest/support/model_builder.h"
+#include "unittest/support/two_rank_exchange.h"
+
+#include <algorithm>
+#include <cmath>
+#include <ostream>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+struct Structure {
+  std::vector<Vector3> positions;
+  std::vector<int> species;
+  double cell[3][3] = {{5.1, 0.2, -0.3}, {0.4, 5.6, 0.1}, {-0.2, 0.3, 6.2}};
+  bool periodic[3] = {true, true, true};
+
+  ImageStructure images(double cutoff) const {
+    return build_image_structure(positions, species, cell, periodic, cutoff);
+  }
+  int size() const { return static_cast<int>(positions.size()); }
+};
+
+// side^3 atoms on a jittered grid, so that none are close. The cell of side 2 is smaller than twice the cutoff of the
+// tiny models.
+inline Structure random_structure(int num_species, unsigned seed, int side = 2) {
+  std::mt19937 random(seed);
+  std::uniform_real_distribution<double> jitter(-0.4, 0.4);
+  Structure s;
+  const double step[3] = {2.55, 2.8, 3.1};
+  for (int k = 0; k < side * side * side; ++k) {
+    const int corner[3] = {k % side, k / side % side, k / (side * side)};
+    Vector3 p;
+    for (int c = 0; c < 3; ++c) p[c] = corner[c] * step[c] + jitter(random);
+    s.positions.push_back(p);
+    s.species.push_back(static_cast<int>(random() % num_species));
+  }
+  for (auto &row : s.cell)
+    for (double &c : row) c *= 0.5 * side;
+  return s;
+}
+
+// Of species 0, in a row without periodic images, out of reach of each other.
+inline Structure isolated_atoms(int num_atoms) {
+  Structure s;
+  for (int i = 0; i < num_atoms; ++i) {
+    s.positions.push_back({100.0 * i, 0.0, 0.0});
+    s.species.push_back(0);
+  }
+  for (bool &p : s.periodic) p = false;
+  return s;
+}
+
+struct TinyCase {
+  std::string name;
+  TinyModelOptions options;
+  bool keeps_parity = false;      // whether mirror images have one energy
+  double mirror_change = 1e-6;    // by what their energies differ at the least where they do not, eV
+  // Replaces the builder's activations of the gates on even scalars, where not empty.
+  std::string scalar_activation, gate_activation;
+
+  Model model() const {
+    ModelDocument d = make_tiny_model(options);
+    for (auto &layer : d.document["layers"]) {
+      if (layer["type"] != "gate") continue;
+      for (auto &term : layer["terms"]) {
+        if (term["activation"] == "tanh") continue;
+        const std::string &a = term.contains("gate_in") ? gate_activation : scalar_activation;
+        if (!a.empty()) term["activation"] = a;
+      }
+    }
+    return d.model();
+  }
+};
+
+inline void PrintTo(const TinyCase &c, std::ostream *out) {
+  *out << c.name;
+}
+
+// Odd multiplicities and some above the padding of 16, every option of the format at least once, one to three layers.
+inline std::vector<TinyCase> tiny_cases() {
+  std::vector<TinyCase> cases(5);
+  cases[0].name = "rotations_only";
+  cases[0].keeps_parity = true;    // two layers form nothing but products of two harmonics of equal l
+  cases[1].name = "one_layer";
+  cases[1].options.hidden = {"7x0e"};
+  cases[1].keeps_parity = true;    // nothing but distances enters
+  cases[1].options.lmax_edge = 1;
+  cases[1].options.xplor = false;
+  cases[1].options.radial_hidden = {};
+  cases[1].options.readout_hidden = {6};
+  cases[2].name = "parity_three_layers";
+  TinyModelOptions &parity = cases[2].options;
+  parity.elements = {"O", "H", "Si"};
+  parity.parity = true;
+  parity.lmax_edge = 3;
+  parity.hidden = {"3x0e+1x0o+2x1o+3x1e+1x2e+1x3o", "2x0o+4x0e+1x2o+2x1o", "5x0e"};
+  parity.per_species_linear = true;
+  parity.biases = true;
+  parity.xplor = false;
+  parity.p = 5.5;
+  parity.readout_hidden = {4, 3};
+  parity.seed = 2;
+  cases[2].keeps_parity = true;
+  cases[3].name = "unnormalised_high_l";
+  TinyModelOptions &high = cases[3].options;
+  high.lmax_edge = 4;
+  high.hidden = {"4x0e+1x4e+3x1e", "3x0e+1x3e", "4x0e"};
+  high.embedding_channels = 1;
+  high.r_power = true;
+  high.radial_hidden = {5};
+  high.is_double = false;
+  high.seed = 3;
+  cases[4].name = "many_channels";
+  TinyModelOptions &wide = cases[4].options;
+  wide.embedding_channels = 33;
+  wide.hidden = {"16x0e+17x1e+5x2e+3x1e", "33x0e+16x1e", "13x0e"};
+  wide.per_species_linear = true;
+  wide.seed = 4;
+  // The activations that the builder does not choose.
+  cases.push_back(cases[2]);
+  cases.back().name = "parity_ssp_and_sigmoid";
+  cases.back().scalar_activation = "ssp";
+  cases.back().gate_activation = "sigmoid";
+  cases.push_back(cases[3]);
+  cases.back().name = "high_l_identity_and_tanh";
+  cases.back().scalar_activation = "identity";
+  cases.back().gate_activation = "tanh";
+  return cases;
+}
+
+// What MACE and NequIP need beyond tiny_cases().
+inline std::vector<TinyCase> family_cases() {
+  std::vector<TinyCase> cases(9);
+  cases[0].name = "contraction_agnesi_density";
+  TinyModelOptions &mace = cases[0].options;
+  mace.elements = {"O", "H", "Si"};
+  mace.parity = true;
+  mace.lmax_edge = 3;
+  mace.hidden = {"5x0e+5x1o+5x2e", "13x0e"};
+  mace.xplor = false;
+  mace.p = 5.0;
+  mace.transform = "agnesi";
+  mace.density = true;
+  mace.contraction_degree = 3;
+  mace.repulsion_inside = true;
+  mace.readout_hidden = {4};
+  cases[0].keeps_parity = true;
+  cases[1].name = "rows_of_species_norms_late_cutoff";
+  TinyModelOptions &late = cases[1].options;
+  late.hidden = {"3x0e+3x1e+3x2e", "3x0e+3x1e", "5x0e"};
+  late.basis = "gaussian";
+  late.transform = "soft";
+  late.late_cutoff = true;
+  late.sender_columns = 3;
+  late.receiver_columns = 2;
+  late.norms = true;
+  late.biases = true;
+  late.density = true;
+  late.contraction_degree = 2;
+  late.contraction_per_species = false;
+  late.repulsion_outside = true;
+  late.seed = 5;
+  cases[2].name = "cutoffs_of_pairs";
+  TinyModelOptions &pairs = cases[2].options;
+  pairs.elements = {"O", "H", "Si"};
+  pairs.parity = true;
+  pairs.hidden = {"13x0e+5x1o+3x1e", "33x0e"};
+  pairs.xplor = false;
+  pairs.pair_cutoffs = true;
+  pairs.density = true;
+  pairs.repulsion_inside = pairs.repulsion_outside = true;
+  pairs.denominator = 0.5;
+  pairs.seed = 6;
+  cases[2].keeps_parity = true;
+  cases[3].name = "fourth_degree_chebyshev";
+  TinyModelOptions &fourth = cases[3].options;
+  fourth.parity = true;
+  fourth.lmax_edge = 1;
+  fourth.hidden = {"1x0e+1x1o", "33x0e"};
+  fourth.xplor = false;
+  fourth.basis = "chebyshev";
+  fourth.transform = "agnesi";
+  fourth.sender_columns = 1;
+  fourth.radial_hidden = {5};
+  fourth.contraction_degree = 4;
+  fourth.is_double = false;
+  fourth.seed = 7;
+  cases[3].keeps_parity = true;
+  cases[4].name = "weights_of_features";
+  TinyModelOptions &attention = cases[4].options;
+  attention.parity = true;
+  attention.hidden = {"5x0e+5x1o", "13x0e+13x1o+13x2e", "33x0e"};
+  attention.xplor = false;
+  attention.sender_scalars = 7;
+  attention.receiver_scalars = 5;
+  attention.contraction_degree = 2;
+  attention.seed = 8;
+  cases[4].keeps_parity = true;
+  cases[5].name = "weights_of_features_norms_late_cutoff";
+  TinyModelOptions &normed = cases[5].options;
+  normed.elements = {"O", "H", "Si"};
+  normed.parity = true;
+  normed.lmax_edge = 3;
+  normed.hidden = {"13x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e"};
+  normed.denominator = 6.0;
+  normed.transform = "agnesi";
+  normed.late_cutoff = true;
+  normed.sender_scalars = 17;
+  normed.receiver_columns = 2;
+  normed.norms = true;
+  normed.biases = true;
+  normed.density = true;
+  normed.repulsion_outside = true;
+  normed.seed = 9;
+  cases[5].keeps_parity = true;
+  cases[6].name = "weights_of_receivers";
+  TinyModelOptions &receivers = cases[6].options;
+  receivers.lmax_edge = 4;
+  receivers.hidden = {"4x0e+1x4e+3x1e", "4x0e"};
+  receivers.xplor = false;
+  receivers.pair_cutoffs = true;
+  receivers.radial_hidden = {};
+  receivers.biases = true;
+  receivers.sender_columns = 1;
+  receivers.receiver_scalars = 33;
+  receivers.seed = 10;
+  cases[6].keeps_parity = true;
+  cases[7].name = "fully_connected";
+  TinyModelOptions &connected = cases[7].options;
+  connected.connected_channels = 13;
+  connected.embedding_channels = 5;
+  connected.hidden = {"17x0e+3x1e+5x2e", "5x0e+13x1e", "5x0e"};
+  connected.r_power = true;
+  connected.denominator = 6.0;
+  connected.seed = 11;
+  cases[8].name = "fully_connected_parity_pairs";
+  TinyModelOptions &both = cases[8].options;
+  both.elements = {"O", "H", "Si"};
+  both.parity = true;
+  both.lmax_edge = 3;
+  both.hidden = {"3x0e+1x0o+2x1o+5x1e+1x2e+1x3o", "13x0e"};
+  both.connected_channels = 3;
+  both.denominator = 0.7;
+  both.xplor = false;
+  both.pair_cutoffs = true;
+  both.density = true;
+  both.seed = 14;
+  cases[8].keeps_parity = true;
+  return cases;
+}
+
+inline std::vector<TinyCase> all_cases() {
+  std::vector<TinyCase> cases = tiny_cases();
+  for (const TinyCase &c : family_cases()) cases.push_back(c);
+  return cases;
+}
+
+inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {
+  const ImageStructure images = s.images(cutoff);
+  evaluator.set_neighborhood(images.neighborhood);
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
+  NoExchange none;
+  return evaluator.evaluate(request, none).energy;
+}
+
+inline double largest_force(const std::vector<Vector3> &forces) {
+  double largest = 0.0;
+  for (const Vector3 &f : forces)
+    for (const double c : f) largest = std::max(largest, std::fabs(c));
+  return largest;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT
+// The energy of a model by plain loops over the core's scalar references (TensorProduct::forward, spherical_harmonics,
+// RadialFunction, ContractionProduct::forward, PairRepulsion::energy, Network): slow, in float64, one rank. A second
+// route for tests of an Evaluator.
+#ifndef EQUI_TEST_SCALAR_MODEL_H
+#define EQUI_TEST_SCALAR_MODEL_H
+
+#include "src/algebra/spherical_harmonics.h"
+#include "src/geometry/neighbor_graph.h"
+#include "src/model/model.h"
+
+#include <cmath>
+#include <map>
+#include <variant>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+// The functions of all pairs of species, [receiver * num_species + sender].
+inline std::vector<RadialFunction> functions_of_pairs(const RadialFunction &f, int num_species) {
+  std::vector<RadialFunction> all;
+  for (int i = 0; i < num_species; ++i)
+    for (int j = 0; j < num_species; ++j) all.push_back(f.for_pair(i, j));
+  return all;
+}
+
+// The weights of an edge by the network at its full inputs, for functions of atoms' features x_i and x_j.
+inline std::vector<double> weights_of_features(const RadialFunction &f, const Irreps &irreps, double r, int species_i,
+                                               int species_j, const std::vector<double> &x_i,
+                                               const std::vector<double> &x_j) {
+  const RadialBasis basis = f.basis.for_pair(species_i, species_j);
+  std::vector<double> in(basis.size()), w(f.num_outputs());
+  basis.derivatives(r, 0, 1, in.data());
+  const auto append = [&](const Matrix &rows, int species, int block, const std::vector<double> &x) {
+    for (int k = 0; k < rows.cols; ++k) in.push_back(rows(species, k));
+    for (int u = 0; block >= 0 && u < irreps[block].mul; ++u) in.push_back(x[irreps.offset(block) + u]);
+  };
+  append(f.sender, species_j, f.sender_block, x_j);
+  append(f.receiver, species_i, f.receiver_block, x_i);
+  f.network.derivatives(0, in.data(), w.data());
+  double cutoff = 1.0;
+  if (f.times_cutoff) basis.cutoff_function(r, 0, 1, &cutoff);
+  for (double &v : w) v *= cutoff;
+  return w;
+}
+
+// Energies per receiver. Every row must be owned.
+inline std::vector<double> scalar_energies(const Model &model, const ImageStructure &s) {
+  const Neighborhood &g = s.neighborhood;
+  const int num_atoms = g.num_receivers;
+  using Feature = std::vector<std::vector<double>>;    // [atom][component]
+  std::map<int, Feature> features;
+  std::vector<double> energy(num_atoms, 0.0);
+
+  // Calls f(candidate, vec, r, species of receiver and sender) for all neighbours of receiver i.
+  const auto for_neighbours = [&](int i, const auto &f) {
+    for (int64_t c = g.first[i]; c < g.first[i + 1]; ++c) {
+      double vec[3];
+      for (int k = 0; k < 3; ++k) vec[k] = s.positions[g.sender_atom[c]][k] - s.positions[g.receiver[i]][k];
+      const double r = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]);
+      const int a = g.row_species[i], b = g.row_species[g.sender_row[c]];
+      if (r < (model.pair_cutoff.data.empty() ? model.cutoff : model.pair_cutoff(a, b))) f(c, vec, r, a, b);
+    }
+  };
+
+  for (const Layer &layer : model.layers) {
+    if (const auto *embedding = std::get_if<SpeciesEmbedding>(&layer)) {
+      Feature &out = features[embedding->output];
+      for (int i = 0; i < num_atoms; ++i) {
+        out.emplace_back();
+        for (int u = 0; u < embedding->weight.cols; ++u) out.back().push_back(embedding->weight(g.row_species[i], u));
+      }
+    } else if (const auto *linear = std::get_if<Linear>(&layer)) {
+      const Irreps &in = model.features[linear->input], &out = model.features[linear->output];
+      const Feature x = features.at(linear->input);
+      Feature &y = features[linear->output];
+      if (!linear->accumulate) y.assign(num_atoms, std::vector<double>(out.dim(), 0.0));
+      for (int i = 0; i < num_atoms; ++i) {
+        for (const LinearBlock &b : linear->blocks) {
+          const Matrix &w = b.weight[linear->per_species ? g.row_species[i] : 0];
+          const int dim = in[b.in].irrep.dim();
+          for (int u = 0; u < w.rows; ++u)
+            for (int v = 0; v < w.cols; ++v)
+              for (int m = 0; m < dim; ++m)
+                y[i][out.offset(b.out) + v * dim + m] += w(u, v) * x[i][in.offset(b.in) + u * dim + m];
+        }
+        for (size_t k = 0; k < linear->bias.size(); ++k)
+          for (size_t u = 0; u < linear->bias[k].size(); ++u)
+            y[i][out.offset(static_cast<int>(k)) + u] += linear->bias[k][u];
+      }
+    } else if (const auto *convolution = std::get_if<Convolution>(&layer)) {
+      const Feature &x = features.at(convolution->input);
+      const TensorProduct &product = convolution->product;
+      Feature m(num_atoms, std::vector<double>(product.irreps_out.dim(), 0.0));
+      std::vector<double> y((product.lmax_edge + 1) * (product.lmax_edge + 1)), w(product.num_weights());
+      const bool reads_features = convolution->radial.reads_features();
+      std::vector<RadialFunction> radial;
+      if (!reads_features) radial = functions_of_pairs(convolution->radial, model.num_species());
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbours(i, [&](int64_t c, const double *vec, double r, int a, int b) {
+          spherical_harmonics(product.lmax_edge, vec, y.data(), nullptr);
+          if (reads_features)
+            w = weights_of_features(convolution->radial, product.irreps_in, r, a, b, x[i], x[g.sender_row[c]]);
+          else
+            radial[a * model.num_species() + b].derivatives(r, 0, 1, w.data());
+          product.forward(x[g.sender_row[c]].data(), y.data(), w.data(), m[i].data());
+        });
+      features[convolution->output] = m;
+    } else if (const auto *gate = std::get_if<Gate>(&layer)) {
+      const Irreps &in = model.features[gate->input], &out = model.features[gate->output];
+      const Feature &z = features.at(gate->input);
+      Feature x(num_atoms, std::vector<double>(out.dim(), 0.0));
+      for (int i = 0; i < num_atoms; ++i)
+        for (const GateTerm &t : gate->terms) {
+          const int dim = out[t.out].irrep.dim();
+          for (int u = 0; u < out[t.out].mul; ++u) {
+            const double *from = &z[i][in.offset(t.in) + (t.offset + u) * dim];
+            double *to = &x[i][out.offset(t.out) + u * dim];
+            double a;
+            activation_derivatives(t.activation, t.gate_in < 0 ? *from : z[i][in.offset(t.gate_in) + t.gate_offset + u],
+                                   0, &a);
+            for (int m = 0; m < dim; ++m) to[m] = t.scale * a * (t.gate_in < 0 ? 1.0 : from[m]);
+          }
+        }
+      features[gate->output] = x;
+    } else if (const auto *normalization = std::get_if<DensityNormalization>(&layer)) {
+      const std::vector<RadialFunction> density = functions_of_pairs(normalization->density, model.num_species());
+      Feature x = features.at(normalization->input);
+      for (int i = 0; i < num_atoms; ++i) {
+        double sum = 0.0;
+        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+          double one;
+          density[a * model.num_species() + b].derivatives(r, 0, 1, &one);
+          sum += one;
+        });
+        for (double &v : x[i]) v /= normalization->offset + normalization->factor * sum;
+      }
+      features[normalization->output] = x;
+    } else if (const auto *contraction = std::get_if<SymmetricContraction>(&layer)) {
+      Feature y(num_atoms, std::vector<double>(model.features[contraction->output].dim(), 0.0));
+      for (int i = 0; i < num_atoms; ++i)
+        contraction->product.forward(g.row_species[i], features.at(contraction->input)[i].data(), y[i].data());
+      features[contraction->output] = y;
+    } else if (const auto *repulsion = std::get_if<PairRepulsion>(&layer)) {
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+          energy[i] += repulsion->energy(a, b, r, nullptr);
+        });
+    } else if (const auto *readout = std::get_if<Readout>(&layer)) {
+      const int offset = model.features[readout->input].offset(readout->block);
+      for (int i = 0; i < num_atoms; ++i)
+        energy[i] += readout->network.value_and_gradient(features.at(readout->input)[i].data() + offset, nullptr);
+    } else if (const auto *rescale = std::get_if<ScaleShift>(&layer)) {
+      for (int i = 0; i < num_atoms; ++i)
+        energy[i] = rescale->scale[g.row_species[i]] * energy[i] + rescale->shift[g.row_species[i]];
+    }
+  }
+  return energy;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif
