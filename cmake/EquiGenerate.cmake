@@ -57,6 +57,7 @@ set(equi_kernel_headers
     kokkos/kernel_interface/contraction_kernel.h
     kokkos/kernel_interface/host_simd.h
     kokkos/kernel_interface/unit_kernel.h
+    src/generator/kernel_layout.h
     src/numbers/dual.h
     src/numbers/host_device.h)
 foreach(header ${equi_kernel_headers})

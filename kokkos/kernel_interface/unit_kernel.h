@@ -11,18 +11,13 @@
 #define EQUI_UNIT_KERNEL_H
 
 #include "kokkos/kernel_interface/contraction_kernel.h"
+#include "src/generator/kernel_layout.h"
 
 #include <cstdint>
 
 namespace equi {
 
 constexpr int UNIT_KERNEL_ABI = 8;
-
-// Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
-constexpr int CHANNEL_PAD = 16;
-// Forms of 16 edges lie side by side, so that they are computed by SIMD over edges. Sums over neighbours are made in
-// blocks of as many: with a hundred neighbours this keeps float32 sums three times more accurate.
-constexpr int EDGE_BLOCK = 16;
 
 // A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
 // The first row of edge e for chunk k of a path q (its number in the unit) is at

@@ -38,10 +38,11 @@ void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) 
   text.line("        {");
   if (with_derivative) {
     text.line("        T w, dw;");
-    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, 16 * q);
+    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, CHANNEL_PAD * q);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
   } else {
-    text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, 16 * q);
+    text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q,
+              CHANNEL_PAD * q);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
   }
 }
@@ -467,7 +468,7 @@ void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
   text.line("namespace device_%s_%s {", kind, key.c_str());
   text.line("namespace {");
   text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
-            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
+            static_cast<int>(CHANNEL_PAD * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("struct Body {");
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   text.line("  static constexpr int NUM_BACKWARD_GROUPS = %d;", num_backward);

@@ -29,8 +29,8 @@ void generate_forms(Text &text, const UnitSchedule &u) {
   for (size_t f = 0; f < u.forms.size(); ++f) {
     std::string sum;
     for (const auto &t : u.forms[f].terms)
-      sum += summand(t.coefficient, text_of("load(y + %d + e)", 16 * t.index), sum.empty());
-    text.line("    store(forms + %d + e, %s);", static_cast<int>(16 * f), sum.c_str());
+      sum += summand(t.coefficient, text_of("load(y + %d + e)", EDGE_BLOCK * t.index), sum.empty());
+    text.line("    store(forms + %d + e, %s);", static_cast<int>(EDGE_BLOCK * f), sum.c_str());
   }
   if (u.forms.empty()) text.line("    (void)y, (void)forms, (void)e;");
   text.line("  }");
@@ -84,7 +84,7 @@ void generate_forward_products(Text &text, const UnitSchedule &u, const UnitSche
       for (int c = 0; c < d3; ++c) {
         Sum s("V", text_of("s%d", c));
         for (const auto &m : p.m)
-          if (m.m3 == c) s.add(text, m.sign, text_of("m[%d] * x%d", 16 * m.form, m.m1));
+          if (m.m3 == c) s.add(text, m.sign, text_of("m[%d] * x%d", EDGE_BLOCK * m.form, m.m1));
         text.line("        a%d += w * s%d;", base + c, c);
       }
     } else {
@@ -92,7 +92,7 @@ void generate_forward_products(Text &text, const UnitSchedule &u, const UnitSche
         text.line("        const V t%d = w * x%d;", a, a);
         for (const auto &m : p.m)
           if (m.m1 == a)
-            text.line("        a%d %s m[%d] * t%d;", base + m.m3, m.sign < 0 ? "-=" : "+=", 16 * m.form, a);
+            text.line("        a%d %s m[%d] * t%d;", base + m.m3, m.sign < 0 ? "-=" : "+=", EDGE_BLOCK * m.form, a);
       }
     }
     text.line("        }");
@@ -208,14 +208,15 @@ void generate_gather(Text &text, const UnitSchedule &u) {
       for (int a = 0; a < d1; ++a) {
         Sum s("V", text_of("s%d", a));
         for (const auto &m : p.m)
-          if (m.m1 == a) s.add(text, m.sign, text_of("m[%d] * g%d", 16 * m.form, m.m3));
+          if (m.m1 == a) s.add(text, m.sign, text_of("m[%d] * g%d", EDGE_BLOCK * m.form, m.m3));
         text.line("        a%d += w * s%d;", a, a);
       }
     } else {
       for (int c = 0; c < d3; ++c) {
         text.line("        const V t%d = w * g%d;", c, c);
         for (const auto &m : p.m)
-          if (m.m3 == c) text.line("        a%d %s m[%d] * t%d;", m.m1, m.sign < 0 ? "-=" : "+=", 16 * m.form, c);
+          if (m.m3 == c)
+            text.line("        a%d %s m[%d] * t%d;", m.m1, m.sign < 0 ? "-=" : "+=", EDGE_BLOCK * m.form, c);
       }
     }
     text.line("        }");
@@ -468,7 +469,7 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (
   const char *kernel = is_uvw ? "UvwKernel" : "UnitKernel";
   text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
   text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
-            static_cast<int>(16 * (is_uvw ? UVW_BLOCK : u.paths.size())));
+            static_cast<int>(CHANNEL_PAD * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("namespace {");
   generate_forms(text, u);
   if (is_uvw) {

@@ -18,6 +18,7 @@
 #define EQUI_KERNEL_SCHEDULE_H
 
 #include "src/algebra/tensor_product.h"
+#include "src/generator/kernel_layout.h"
 
 #include <string>
 #include <vector>
@@ -114,9 +115,6 @@ struct UnitSchedule {
   // What forward_products() counts of a uvw path beside the sums over W.
   int coupling_products() const;
 };
-
-// Channels of the output whose weights lie side by side in the table of a uvw path.
-constexpr int UVW_BLOCK = 4;
 
 // What a schedule is made for.
 struct KernelTarget {

@@ -58,7 +58,7 @@ void generate_z(Text &text, const PathSchedule &p, int d1) {
       Sum s("V", text_of("z%d", c));
       for (const auto &m : p.m)
         if (m.m3 == c)
-          s.add(text, m.sign, m.form < 0 ? text_of("x%d", m.m1) : text_of("m[%d] * x%d", 16 * m.form, m.m1));
+          s.add(text, m.sign, m.form < 0 ? text_of("x%d", m.m1) : text_of("m[%d] * x%d", EDGE_BLOCK * m.form, m.m1));
       text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, z%d);", d3, c, c);
     }
   });
@@ -97,7 +97,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
   begin_edge(text);
   load_components(text, 'z', "u.scratch", d3);
   for (int k = 0; k < outputs; ++k) {
-    text.line("        const V w%d = polynomial<ROWS, ROW>(t + %d, f);", k, 16 * k);
+    text.line("        const V w%d = polynomial<ROWS, ROW>(t + %d, f);", k, CHANNEL_PAD * k);
     for (int c = 0; c < d3; ++c) text.line("        a%d += w%d * z%d;", k * d3 + c, k, c);
   }
   text.line("      }");
@@ -120,7 +120,8 @@ void add_outputs(Text &text, int d3, int outputs) {
   if (d3 == 1) {
     // The polynomial of the sums over w has a product per row less to pay for its derivative.
     std::string sum;
-    for (int k = 0; k < outputs; ++k) sum += (k ? " + " : "") + text_of("g%d * load(t + k * ROW + %d)", k, 16 * k);
+    for (int k = 0; k < outputs; ++k)
+      sum += (k ? " + " : "") + text_of("g%d * load(t + k * ROW + %d)", k, CHANNEL_PAD * k);
     text.line("        const auto row = [&](int k) { return %s; };", sum.c_str());
     text.line("        V dw = row(ROWS - 1), w0 = dw * f + row(ROWS - 2);");
     text.line("        for (int k = ROWS - 3; k >= 0; k--) {");
@@ -134,7 +135,7 @@ void add_outputs(Text &text, int d3, int outputs) {
   for (int k = 0; k < outputs; ++k) {
     text.line("        {");
     text.line("        V w, dw;");
-    text.line("        polynomial<ROWS, ROW>(t + %d, f, w, dw);", 16 * k);
+    text.line("        polynomial<ROWS, ROW>(t + %d, f, w, dw);", CHANNEL_PAD * k);
     std::string dot;
     for (int c = 0; c < d3; ++c) {
       text.line("        h%d += w * g%d;", c, k * d3 + c);
@@ -245,7 +246,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
         if (p.is_diagonal()) text.line("        (void)m;");
         for (const auto &m : p.m)
           text.line("        p%d %s %s;", m.m1, m.sign < 0 ? "-=" : "+=",
-                    (m.form < 0 ? text_of("h%d", m.m3) : text_of("m[%d] * h%d", 16 * m.form, m.m3)).c_str());
+                    (m.form < 0 ? text_of("h%d", m.m3) : text_of("m[%d] * h%d", EDGE_BLOCK * m.form, m.m3)).c_str());
       });
   text.line("}");
   text.add("\n");
@@ -262,7 +263,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   text.line("        const T *g = u.out + u.x_row[e] * u.out_width + w;");
   for (int c = 0; c < d3; ++c) text.line("        V h%d = load(u.scratch + (e * %d + %d) * LANES<T>);", c, d3, c);
   for (int k = 0; k < outputs; ++k) {
-    text.line("        const V w%d = polynomial<ROWS, ROW>(t + %d, f);", k, 16 * k);
+    text.line("        const V w%d = polynomial<ROWS, ROW>(t + %d, f);", k, CHANNEL_PAD * k);
     for (int c = 0; c < d3; ++c) text.line("        h%d += w%d * g[%d * u.out_stride + %d];", c, k, c, k);
   }
   for (int c = 0; c < d3; ++c) text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, h%d);", d3, c, c);

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+// Numbers of the layout that the generator, the kernels and their callers share. Part of what a library of kernels is
+// compiled with: whoever changes one raises UNIT_KERNEL_ABI.
+#ifndef EQUI_KERNEL_LAYOUT_H
+#define EQUI_KERNEL_LAYOUT_H
+
+namespace equi {
+
+// Channels of a block are padded to a multiple of this, and radial weights come in chunks of as many channels.
+constexpr int CHANNEL_PAD = 16;
+// Forms of so many edges lie side by side, so that they are computed by SIMD over edges. Sums over neighbours are made
+// in blocks of as many: with a hundred neighbours this keeps float32 sums three times more accurate.
+constexpr int EDGE_BLOCK = 16;
+// Channels of the output whose weights lie side by side in the table of a uvw path.
+constexpr int UVW_BLOCK = 4;
+
+}    // namespace equi
+
+#endif
