@@ -4,53 +4,19 @@
 
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
-# The units of kernel_generator.cpp (`equi_generate list`): CMake must know the files before the generator exists. The
-# index, which the generator writes, names all of its units, so that a missing one does not link.
-set(equi_units
-    0_00_11
-    0_00
-    1_01_10_11
-    1_10
-    0_00_11_22
-    1_01_10_11_12_21_22
-    2_02_11_12_20_21_22
-    2_20
-    0_00_11_22_33
-    1_01_10_11_12_21_22_23_32_33
-    2_02_11_12_13_20_21_22_23_31_32_33
-    3_03_12_13_21_22_23_30_31_32_33
-    3_30
-    1_01_10
-    1_01_10_12_21
-    2_02_11_20_22
-    1_01_10_12_21_23_32
-    2_02_11_13_20_22_31_33
-    1_01_10_12_21_32
-    2_02_11_20_22_31)
+# The kernels that every build has: CMake must know the files before the generator exists. The index, which the generator
+# writes, names them all, so that a missing one does not link.
+set(common_kernels src/generator/common_kernels.def)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${common_kernels})
+foreach(kind UNIT UVW CONTRACTION)
+  file(STRINGS ${common_kernels} lines REGEX "^${kind}\\(")
+  list(TRANSFORM lines REPLACE "^${kind}\\((.*)\\)$" "\\1" OUTPUT_VARIABLE equi_common_${kind})
+endforeach()
 
-# The uvw paths of kernel_generator.cpp, likewise.
-set(equi_uvw_units
-    uvw_0_00
-    uvw_0_11
-    uvw_0_22
-    uvw_1_01
-    uvw_1_10
-    uvw_1_11
-    uvw_1_12
-    uvw_1_21
-    uvw_1_22
-    uvw_2_02
-    uvw_2_11
-    uvw_2_12
-    uvw_2_20
-    uvw_2_21
-    uvw_2_22)
-
-# The contractions of contraction_generator.cpp, likewise.
-set(equi_contractions 3_0_3 3_01_3 3_012_3 2_0_3 2_01_3)
-
-add_executable(equi_generate tools/equi_generate.cpp)
-target_link_libraries(equi_generate PRIVATE equi_core)
+# Of the library the generator has only its own rooms, so that few changes make it anew. After those that do, only texts
+# that are others now are compiled: an unchanged one keeps its time, and what tells that it was made is a stamp.
+add_executable(equi_generate tools/equi_generate.cpp $<TARGET_OBJECTS:equi_generator>)
+target_include_directories(equi_generate PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
 # What the text of a kernel includes, for `equi compile`.
 set(equi_kernel_headers
@@ -88,26 +54,49 @@ endforeach()
 # second option its products and sums are not contracted.
 set(flags_large -O1 -fexpensive-optimizations -fschedule-insns2)
 list(JOIN flags_large " " flags_large)
-target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_LARGE=\"${flags_large}\"")
+set(flags_definitions "EQUI_FLAGS_LARGE=\"${flags_large}\"")
 set(stamps "")
 foreach(target avx2 avx512)
   string(TOUPPER ${target} name)
   set(flags -std=c++17 ${equi_kernel_options} ${equi_flags_${target}} -fno-tree-slp-vectorize -fPIC -shared
             -fvisibility=hidden)
   list(JOIN flags " " flags)
-  target_compile_definitions(equi_generate PRIVATE "EQUI_FLAGS_${name}=\"${flags}\"")
+  list(APPEND flags_definitions "EQUI_FLAGS_${name}=\"${flags}\"")
   string(SHA256 stamp "${hashes} ${flags} ${flags_large}")
   string(SUBSTRING ${stamp} 0 16 stamp)
   list(APPEND stamps "EQUI_KERNEL_STAMP_${name}=\"${stamp}\"")
 endforeach()
 set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
-# The libraries that a user has, made or checked: what `equi compile` asks and tells.
-add_executable(equi_kernels tools/equi_kernels.cpp)
+# What `equi compile` and `equi schedule` ask.
+add_executable(equi_kernels tools/equi_kernels.cpp tools/model_kernels.cpp)
 target_link_libraries(equi_kernels PRIVATE equi_kokkos)
+target_compile_definitions(equi_kernels PRIVATE ${flags_definitions})
 target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
+# equi_generated_text(FILES WHAT FILE ARGUMENTS...): appends FILE, which equi_generate writes when it is called with the
+# arguments and FILE, to the list FILES. WHAT: told meanwhile.
+function(equi_generated_text files what file)
+  add_custom_command(
+    OUTPUT ${file}.stamp
+    BYPRODUCTS ${file}
+    COMMAND equi_generate ${ARGN} ${file}
+    COMMAND ${CMAKE_COMMAND} -E touch ${file}.stamp
+    DEPENDS equi_generate
+    COMMENT "Generating ${what}")
+  set_source_files_properties(${file} PROPERTIES GENERATED ON)
+  list(APPEND ${files} ${file})
+  set(${files} ${${files}} PARENT_SCOPE)
+endfunction()
+# equi_make_texts(NAME FILES LIBRARIES...): the target NAME makes these texts before the libraries are compiled.
+function(equi_make_texts name files)
+  list(TRANSFORM ${files} APPEND .stamp OUTPUT_VARIABLE stamps)
+  add_custom_target(${name} DEPENDS ${stamps})
+  foreach(library ${ARGN})
+    add_dependencies(${library} ${name})
+  endforeach()
+endfunction()
 # Of generated text only addresses are checked, and by calls: a unit with all checks in line compiles five times as long.
 set(generated_options "")
 if(EQUI_SANITIZE)
@@ -130,32 +119,25 @@ foreach(target ${equi_host_targets})
   string(TOUPPER ${target} name)
   set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp APPEND PROPERTY COMPILE_DEFINITIONS EQUI_HAS_${name})
 endforeach()
+set(texts "")
 foreach(target ${equi_host_targets})
   set(sources "")
-  foreach(kind unit contraction)
-    set(names ${equi_${kind}s})
-    if(kind STREQUAL "unit")
-      list(APPEND names ${equi_uvw_units})
-    endif()
-    foreach(name ${names})
-      set(file ${folder}/${kind}_${target}_${name}.cpp)
-      add_custom_command(
-        OUTPUT ${file}
-        COMMAND equi_generate ${kind} ${target} ${name} ${file}
-        DEPENDS equi_generate
-        COMMENT "Generating ${kind} kernels ${name} for ${target}")
-      list(APPEND sources ${file})
-    endforeach()
+  foreach(key ${equi_common_UNIT} ${equi_common_UVW})
+    equi_generated_text(sources "unit kernels ${key} for ${target}" ${folder}/unit_${target}_${key}.cpp unit ${target} ${key})
+  endforeach()
+  foreach(name ${equi_common_CONTRACTION})
+    equi_generated_text(sources "contraction kernels ${name} for ${target}" ${folder}/contraction_${target}_${name}.cpp
+                        contraction ${target} ${name})
   endforeach()
   set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}};${generated_options}")
-  target_sources(equi_kokkos PRIVATE ${sources})
-  set(index ${folder}/kernels_${target}.cpp)
-  add_custom_command(OUTPUT ${index} COMMAND equi_generate index ${target} ${index} DEPENDS equi_generate
-                     COMMENT "Listing kernels for ${target}")
-  set(sources ${index} kokkos/host_kernels/host_kernels_${target}.cpp)
-  target_sources(equi_kokkos PRIVATE ${sources})
-  set_source_files_properties(${sources} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
+  set(index "")
+  equi_generated_text(index "the list of kernels for ${target}" ${folder}/kernels_${target}.cpp index ${target})
+  list(APPEND texts ${sources} ${index})
+  set(others ${index} kokkos/host_kernels/host_kernels_${target}.cpp)
+  set_source_files_properties(${others} PROPERTIES COMPILE_OPTIONS "${equi_flags_${target}}")
+  target_sources(equi_kokkos PRIVATE ${sources} ${others})
 endforeach()
+equi_make_texts(equi_host_texts texts equi_kokkos)
 
 # Kernels for devices, in a few sources, so that they compile side by side and not each pays for Kokkos's headers.
 set(equi_device_target warp32)
@@ -164,43 +146,37 @@ if("HIP" IN_LIST Kokkos_DEVICES)
 endif()
 set(num_parts 4)
 set(number 0)
-foreach(unit ${equi_units} ${equi_uvw_units})
+foreach(unit ${equi_common_UNIT} ${equi_common_UVW})
   math(EXPR part "${number} % ${num_parts}")
   list(APPEND units_of_part_${part} ${unit})
-  if(unit IN_LIST equi_units)
+  if(unit IN_LIST equi_common_UNIT)
     list(APPEND edge_units_of_part_${part} ${unit})
   endif()
   math(EXPR number "${number} + 1")
 endforeach()
-# equi_device_unit_sources(PREFIX WHAT): in equi_device_${PREFIX}units the sources with the kernels of the units in
-# ${PREFIX}units_of_part_*, and their list. WHAT: told while they are made.
 math(EXPR last "${num_parts} - 1")
-function(equi_device_unit_sources prefix what)
-  set(files ${folder}/${prefix}units_${equi_device_target}.cpp)
-  add_custom_command(
-    OUTPUT ${files}
-    COMMAND equi_generate ${prefix}index ${equi_device_target} ${files}
-    DEPENDS equi_generate
-    COMMENT "Listing ${what} for ${equi_device_target}")
+# equi_device_unit_texts(FILES PREFIX WHAT): appends to FILES the sources with the kernels of the units in
+# ${PREFIX}units_of_part_*, and their list. WHAT: told while they are made.
+function(equi_device_unit_texts files prefix what)
+  equi_generated_text(${files} "the list of ${what} for ${equi_device_target}"
+                      ${folder}/${prefix}units_${equi_device_target}.cpp ${prefix}index ${equi_device_target})
   foreach(part RANGE ${last})
-    set(file ${folder}/${prefix}units_${equi_device_target}_${part}.cpp)
     list(JOIN ${prefix}units_of_part_${part} "," keys)
-    add_custom_command(
-      OUTPUT ${file}
-      COMMAND equi_generate ${prefix}unit ${equi_device_target} ${keys} ${file}
-      DEPENDS equi_generate
-      COMMENT "Generating ${what} for ${equi_device_target}, part ${part}")
-    list(APPEND files ${file})
+    equi_generated_text(${files} "${what} for ${equi_device_target}, part ${part}"
+                        ${folder}/${prefix}units_${equi_device_target}_${part}.cpp ${prefix}unit ${equi_device_target} ${keys})
   endforeach()
-  set(equi_device_${prefix}units ${files} PARENT_SCOPE)
+  set(${files} ${${files}} PARENT_SCOPE)
 endfunction()
-equi_device_unit_sources("" "unit kernels")
-equi_device_unit_sources(edge_ "unit kernels with weights of edges")    # for training
-set(file ${folder}/contractions_${equi_device_target}.cpp)
-list(JOIN equi_contractions "," names)
-add_custom_command(
-  OUTPUT ${file}
-  COMMAND equi_generate contraction ${equi_device_target} ${names} ${file}
-  DEPENDS equi_generate
-  COMMENT "Generating contraction kernels for ${equi_device_target}")
-list(APPEND equi_device_units ${file})
+# equi_device_texts(UNITS EDGE_UNITS WHAT): the sources of the kernels, and of those with weights of edges, for training.
+function(equi_device_texts units edge_units what)
+  set(${units} "")
+  set(${edge_units} "")
+  equi_device_unit_texts(${units} "" "unit kernels${what}")
+  equi_device_unit_texts(${edge_units} edge_ "unit kernels with weights of edges${what}")
+  list(JOIN equi_common_CONTRACTION "," names)
+  equi_generated_text(${units} "contraction kernels${what} for ${equi_device_target}"
+                      ${folder}/contractions_${equi_device_target}.cpp contraction ${equi_device_target} ${names})
+  set(${units} ${${units}} PARENT_SCOPE)
+  set(${edge_units} ${${edge_units}} PARENT_SCOPE)
+endfunction()
+equi_device_texts(equi_device_units equi_device_edge_units "")

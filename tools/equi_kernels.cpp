@@ -1,18 +1,28 @@
 // SPDX-License-Identifier: MIT
-// The libraries of kernels that a user has made, as the plugin sees them.
+// What `equi compile` and `equi schedule` ask: the kernels that a model needs, and the libraries of them that a user
+// has made, as the plugin sees them.
 //
+//   equi_kernels missing FILE.equi                     keys of the kernels that a model needs beyond those of the build
+//   equi_kernels schedule TARGET FILE.equi             a table of a model's kernels
+//   equi_kernels library TARGET KEY FILE.equi FILE     writes one of them as the text of a library
+//   equi_kernels flags TARGET FILE                     compiler options for such a text
 //   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a
 //                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
 //   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
 //
-// TARGET: avx2 or avx512. KEY: of a unit, as 1_01_10_11, or of a contraction of the model FILE.equi.
+// TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a unit, as 1_01_10_11, or of a contraction of
+// the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "src/model/model_file.h"
+#include "tools/model_kernels.h"
 
 #include <unistd.h>
+#include <cstdint>
 #include <cstdio>
+#include <filesystem>
+#include <fstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -20,6 +30,10 @@
 namespace {
 
 using namespace equi;
+
+// g++ takes more than five minutes at -O3 for the unit of l1 = 0 with all harmonics to l = 8 (175 kB), and 13 seconds
+// with EQUI_FLAGS_LARGE.
+constexpr std::uintmax_t LARGE_TEXT = 150000;
 
 InstructionSet set_of(const std::string &target) {
   for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
@@ -61,7 +75,20 @@ bool is_there(const std::string &target, const std::string &key) {
 void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   const auto word = [&](size_t k) { return k < words.size() ? words[k] : ""; };
-  if (verb == "place" && words.size() == 3) {
+  if (verb == "missing" && words.size() == 2) {
+    for (const std::string &key : missing_kernels(read_model(words[1]))) std::printf("%s\n", key.c_str());
+  } else if (verb == "schedule" && words.size() == 3) {
+    print_schedule(read_model(words[2]), kernel_target(words[1]));
+  } else if (verb == "library" && words.size() == 5) {
+    set_of(words[1]);
+    std::ofstream stream(words[4]);
+    stream << kernel_library_of(words[2], read_model(words[3]), kernel_target(words[1]));
+    stream.close();
+    if (!stream) throw std::runtime_error("cannot write " + words[4]);
+  } else if (verb == "flags" && words.size() == 3) {
+    std::printf("%s%s\n", set_of(words[1]) == InstructionSet::avx2 ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512,
+                std::filesystem::file_size(words[2]) > LARGE_TEXT ? " " EQUI_FLAGS_LARGE : "");
+  } else if (verb == "place" && words.size() == 3) {
     std::printf("%s\n", place_of(words[1], words[2]).c_str());
     const std::string note = kernel_cache().note;
     if (!note.empty()) std::printf("%s\n", note.c_str());
@@ -77,7 +104,8 @@ void run(const std::vector<std::string> &words) {
     if (!fault.empty()) throw std::runtime_error(fault);
   } else {
     throw std::invalid_argument(
-        "usage: equi_kernels place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
+        "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
+        "flags TARGET FILE | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
   }
 }
 

@@ -209,10 +209,6 @@ void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool i
 
 }    // namespace
 
-std::vector<std::string> common_contractions() {
-  return {"3_0_3", "3_01_3", "3_012_3", "2_0_3", "2_01_3"};
-}
-
 ContractionProduct contraction_of(const std::string &name) {
   const size_t first = name.find('_'), second = name.find('_', first + 1);
   const bool is_digits = name.find_first_not_of("0123456789_") == std::string::npos;

@@ -12,9 +12,6 @@
 
 namespace equi {
 
-// Contractions whose kernels every build has, as names for contraction_of(): those of common MACE models.
-std::vector<std::string> common_contractions();
-
 // "3_01_2": from one block per order 0 to 3 of natural parity, p = (-1)^l, to blocks of order 0 and 1, to degree 2. All
 // products that a coupling of the factors can make are in it, with one channel, one path, coefficients of 1 and no
 // weights. Throws std::invalid_argument for another text.

@@ -564,41 +564,6 @@ std::string file_of_kernels(const KernelTarget &target, const char *header, cons
 
 }    // namespace
 
-std::vector<UnitShape> common_units() {
-  std::vector<UnitShape> units;
-  const auto add = [&](int l1, int lmax_edge, int lmax_out, bool natural) {
-    UnitShape u;
-    u.l1 = l1;
-    for (int l2 = 0; l2 <= lmax_edge; ++l2)
-      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, lmax_out); ++l3)
-        if (!natural || (l1 + l2 + l3) % 2 == 0) u.paths.push_back({l2, l3});
-    for (const UnitShape &have : units)
-      if (have.l1 == u.l1 && have.paths == u.paths) return;
-    if (!u.paths.empty()) units.push_back(u);
-  };
-  // All features of a layer to order lmax: SevenNet without parity, NequIP with both parities; and the last layer,
-  // which makes scalars alone.
-  for (int lmax = 1; lmax <= 3; ++lmax)
-    for (int l1 = 0; l1 <= lmax; ++l1) {
-      add(l1, lmax, lmax, false);
-      add(l1, lmax, 0, false);
-    }
-  // Natural parity, p = (-1)^l: NequIP's or SevenNet's lighter models, and MACE with harmonics to 3.
-  for (int lmax = 1; lmax <= 3; ++lmax)
-    for (int l1 = 0; l1 <= std::min(lmax, 2); ++l1) add(l1, lmax, lmax, true);
-  for (int l1 = 0; l1 <= 2; ++l1) add(l1, 3, 2, true);
-  return units;
-}
-
-std::vector<UnitShape> common_uvw_paths() {
-  std::vector<UnitShape> paths;
-  for (int l1 = 0; l1 <= 2; ++l1)
-    for (int l2 = 0; l2 <= 2; ++l2)
-      for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, 2); ++l3)
-        paths.push_back({l1, {{l2, l3}}, Connection::uvw});
-  return paths;
-}
-
 std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
   return file_of_kernels(target, "kokkos/kernel_interface/host_simd.h", [&](Text &text) {
     // A dual takes two registers.
@@ -645,6 +610,12 @@ std::string as_library(const std::string &file, const KernelNames &names, const 
   text.line("}    // namespace EQUI_ISA");
   text.line("}    // namespace equi");
   return text.str();
+}
+
+std::string generate_unit_library(const UnitShape &shape, const KernelTarget &target) {
+  KernelNames names;
+  (shape.is_uvw() ? names.uvw : names.units).push_back(shape.key());
+  return as_library(generate_unit(make_unit_schedule(shape, target), target), names, target);
 }
 
 }    // namespace equi

@@ -13,11 +13,6 @@
 
 namespace equi {
 
-// The tensor products whose kernels every build has: the units of common models.
-std::vector<UnitShape> common_units();
-// The same for uvw paths: orders to 2.
-std::vector<UnitShape> common_uvw_paths();
-
 // Keys of units of uvu paths, of uvw paths and of contractions.
 struct KernelNames {
   std::vector<std::string> units, uvw, contractions;
@@ -33,6 +28,8 @@ std::string generate_kernel_list(const KernelNames &names, const KernelTarget &t
 
 // Such a file with the exported object by which a library of its kernels is found.
 std::string as_library(const std::string &file, const KernelNames &names, const KernelTarget &target);
+// The kernels of a unit as a library.
+std::string generate_unit_library(const UnitShape &shape, const KernelTarget &target);
 
 }    // namespace equi
 

@@ -272,4 +272,10 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
   return u;
 }
 
+const KernelTarget &kernel_target(const std::string &name) {
+  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
+    if (name == t->name) return *t;
+  throw std::invalid_argument("expected the target avx2, avx512, warp32 or wave64, found '" + name + "'");
+}
+
 }    // namespace equi

@@ -131,6 +131,8 @@ constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 1
 // 128 registers per lane let four warps (CUDA) or waves (HIP) share a scheduler. A wave keeps what is the same for all
 // of its lanes, like addresses, in registers of its own.
 constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};
+// By its name; throws std::invalid_argument with the list of known ones.
+const KernelTarget &kernel_target(const std::string &name);
 
 // Throws std::invalid_argument if a path violates the triangle rule.
 UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Kernels for a model: their schedule, and those that the build does not have.
 
-The programs equi_generate and equi_kernels of the build folder know them; here their output is shown, compiled and put
-in its place.
+The program equi_kernels of the build folder knows them; here its output is shown, compiled and put in its place.
 """
 
 import os
@@ -32,8 +31,8 @@ def _run(command):
         raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
-def _program(name, *words):
-    program = _build_dir() / "bin" / name
+def _kernels(*words):
+    program = _build_dir() / "bin" / "equi_kernels"
     if not program.is_file():
         raise EquiError(f"{program} is missing: it is found through EQUI_BUILD_DIR")
     done = _run([program, *words])
@@ -42,13 +41,9 @@ def _program(name, *words):
     return done.stdout
 
 
-def _generate(*words):
-    return _program("equi_generate", *words)
-
-
 def schedule(file, target):
     """The table of `equi schedule`."""
-    return _generate("schedule", target, file)
+    return _kernels("schedule", target, file)
 
 
 def _compiler():
@@ -69,23 +64,23 @@ def _state(target, key, file):
     done = _run([program, "check", target, key, file]) if program.is_file() else None
     if done is not None and done.returncode < 0:
         return f"broken: it ends the process that loads it with signal {-done.returncode}"
-    return _program("equi_kernels", "check", target, key, file).strip()
+    return _kernels("check", target, key, file).strip()
 
 
 def _make(compiler, target, key, file, folder):
     """Compiles the library and puts it in its place; a run that starts meanwhile finds either nothing or the whole."""
     source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
-    _generate("library", target, key, file, source)
-    command = [*compiler, *_generate("flags", target, source).split()]
+    _kernels("library", target, key, file, source)
+    command = [*compiler, *_kernels("flags", target, source).split()]
     done = _run([*command, "-I", _build_dir() / "include" / "equi", source, "-o", library])
     if done.returncode != 0:
         raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")
-    _program("equi_kernels", "store", target, key, library, file)
+    _kernels("store", target, key, library, file)
 
 
 def compile_missing(file, target=None, force=False, quiet=False):
     """Makes the libraries of the kernels that `file` needs beyond those of the build; returns lines that tell of them."""
-    keys = _generate("missing", file).split()
+    keys = _kernels("missing", file).split()
     if not keys:
         return ["the build has all kernels of this model"]
     work = [(t, key) for t in ([target] if target else TARGETS) for key in keys]
@@ -95,7 +90,7 @@ def compile_missing(file, target=None, force=False, quiet=False):
         with Steps(len(work), quiet) as steps, tempfile.TemporaryDirectory() as folder:
             for t, key in work:
                 steps.next(f"kernels {key} for {t}")
-                place, *notes = _program("equi_kernels", "place", t, key).splitlines()
+                place, *notes = _kernels("place", t, key).splitlines()
                 lines += [note for note in notes if note not in lines]
                 state = _state(t, key, file)
                 if state == "good" and not force:

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Schedules of convolution kernels against the couplings that they stand for, and the text of one generated unit.
 #include "src/algebra/coupling.h"
+#include "src/generator/common_kernels.h"
 #include "src/generator/device_generator.h"
 #include "src/generator/generated_text.h"
 #include "src/generator/kernel_generator.h"

@@ -2,7 +2,7 @@
 // The convolution on a device, with generated kernels and with the generic one: against the tensor product summed over
 // edges, in chunks, and to the last bit when repeated.
 #include "kokkos/layers/convolution/device_convolution.h"
-#include "src/generator/kernel_generator.h"
+#include "src/generator/common_kernels.h"
 #include "unittest/support/kernel_problem.h"
 
 #include <gtest/gtest.h>

@@ -4,7 +4,7 @@
 #include "kokkos/kernel_interface/device_unit.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/training/device_edge_convolution.h"
-#include "src/generator/kernel_generator.h"
+#include "src/generator/common_kernels.h"
 
 #include <gtest/gtest.h>
 

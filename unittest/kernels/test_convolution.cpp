@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
 // edges, as adjoints of each other, and against finite differences.
-#include "src/generator/kernel_generator.h"
+#include "src/generator/common_kernels.h"
 #include "unittest/support/kernel_problem.h"
 
 #include <gtest/gtest.h>

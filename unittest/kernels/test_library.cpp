@@ -3,8 +3,8 @@
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_check.h"
 #include "kokkos/host_kernels/kernel_library.h"
+#include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
-#include "src/generator/kernel_generator.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

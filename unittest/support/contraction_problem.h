@@ -3,6 +3,7 @@
 #ifndef EQUI_TEST_CONTRACTION_PROBLEM_H
 #define EQUI_TEST_CONTRACTION_PROBLEM_H
 
+#include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
 #include "unittest/support/node_rows.h"
 

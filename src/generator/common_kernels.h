@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// The kernels that every build has (common_kernels.def).
+#ifndef EQUI_COMMON_KERNELS_H
+#define EQUI_COMMON_KERNELS_H
+
+#include "src/generator/kernel_generator.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+std::vector<UnitShape> common_units();
+std::vector<UnitShape> common_uvw_paths();
+// As names for contraction_of().
+std::vector<std::string> common_contractions();
+// The keys of all of these.
+KernelNames common_kernels();
+
+}    // namespace equi
+
+#endif

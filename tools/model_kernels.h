@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// The kernels that a model needs, beside those that every build has.
+#ifndef EQUI_MODEL_KERNELS_H
+#define EQUI_MODEL_KERNELS_H
+
+#include "src/generator/kernel_schedule.h"
+#include "src/model/model.h"
+
+#include <set>
+#include <string>
+
+namespace equi {
+
+// Keys of the kernels that the model needs beyond those of the build.
+std::set<std::string> missing_kernels(const Model &model);
+
+// The text of a library with the kernel of the model that has this key. Throws std::invalid_argument without one.
+std::string kernel_library_of(const std::string &key, const Model &model, const KernelTarget &target);
+
+// Prints a table of the model's kernels.
+void print_schedule(const Model &model, const KernelTarget &target);
+
+}    // namespace equi
+
+#endif
