@@ -103,7 +103,7 @@ void ComputeEquiHVP::read_component(int k) {
 }
 
 void ComputeEquiHVP::compute_peratom() {
-  equi::this_rank_or_none(error, "Compute equi/hvp", [&] { multiply(); });
+  equi::this_rank_or_none(error, world, "Compute equi/hvp", [&] { multiply(); });
   invoked_peratom = update->ntimestep;
 }
 

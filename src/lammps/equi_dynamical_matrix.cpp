@@ -96,7 +96,7 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
 ------------------------------------------------------------------------- */
 
 void EquiDynamicalMatrix::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, NAME, [&] { calculate(narg, arg); });
+  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiDynamicalMatrix::calculate(int narg, char **arg) {

@@ -49,7 +49,7 @@ double random_component(uint64_t seed, uint64_t id, uint64_t component) {
 ------------------------------------------------------------------------- */
 
 void EquiModes::command(int narg, char **arg) {
-  equi::this_rank_or_none(error, NAME, [&] { calculate(narg, arg); });
+  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
 }
 
 void EquiModes::calculate(int narg, char **arg) {

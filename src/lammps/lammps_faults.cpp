@@ -12,9 +12,12 @@
 #include "error.h"
 #include "exceptions.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <thread>
 
 using namespace LAMMPS_NS;
 
@@ -72,7 +75,7 @@ void all_ranks_or_none(Error *error, MPI_Comm world, const std::string &subject,
   if (!fault.empty()) error->all(FLERR, "{}: {}", subject, fault);
 }
 
-void this_rank_or_none(Error *error, const std::string &subject, Work work) {
+void this_rank_or_none(Error *error, MPI_Comm world, const std::string &subject, Work work) {
   char text[MAX_TEXT];
   try {
     work();
@@ -82,7 +85,15 @@ void this_rank_or_none(Error *error, const std::string &subject, Work work) {
   } catch (...) {
     describe_exception(text);
   }
-  error->one(FLERR, "{}: {}", subject, text);
+  end_all_ranks(error, world, subject + ": " + text);
+}
+
+void end_all_ranks(Error *error, MPI_Comm world, const std::string &text) {
+  constexpr int MILLISECONDS = 50, MOST = 1000;
+  int me;
+  MPI_Comm_rank(world, &me);
+  std::this_thread::sleep_for(std::chrono::milliseconds(std::min(me, MOST / MILLISECONDS) * MILLISECONDS));
+  error->one(FLERR, "{}", text);
 }
 
 }    // namespace equi

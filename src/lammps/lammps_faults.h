@@ -45,8 +45,12 @@ std::string fault_of_ranks(MPI_Comm world, Work work);
 void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
 
 // For work that communicates, or that other ranks know nothing of: what it throws, other than LAMMPS's own errors, ends
-// all ranks through Error::one() with "SUBJECT: TEXT".
-void this_rank_or_none(LAMMPS_NS::Error *error, const std::string &subject, Work work);
+// all ranks of `world` with "SUBJECT: TEXT" (end_all_ranks).
+void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
+
+// Error::one() with this text. Ranks that end each other at the same time may end without a word, so a rank first gives
+// those below it a moment, a second at most, to end all.
+[[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &text);
 
 }    // namespace equi
 

@@ -681,11 +681,12 @@ void PairEqui::run_on_this_rank(equi::Work work) {
     const int num_atoms = impl->neighborhood.num_receivers;
     const double limit = impl->options.memory_limit, without = impl->memory_without_atoms;
     const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond.bytes - without));
-    error->one(
-        FLERR,
-        "Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword memory): "
-        "{} atoms per rank fit, about {} on {} ranks",
-        num_atoms, beyond.bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs, comm->nprocs);
+    equi::end_all_ranks(
+        error, world,
+        fmt::format("Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword "
+                    "memory): {} atoms per rank fit, about {} on {} ranks",
+                    num_atoms, beyond.bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs,
+                    comm->nprocs));
   } catch (const equi::EvaluationError &fault) {
     std::string atoms;
     if (fault.atom_i >= 0 && fault.atom_j >= 0)
@@ -693,11 +694,13 @@ void PairEqui::run_on_this_rank(equi::Work work) {
                           fault.distance);
     else if (fault.atom_i >= 0)
       atoms = fmt::format(": ID {}", atom->tag[fault.atom_i]);
-    error->one(FLERR, "Pair style equi: {}{} on step {}", fault.what(), atoms, update->ntimestep);
+    equi::end_all_ranks(error, world,
+                        fmt::format("Pair style equi: {}{} on step {}", fault.what(), atoms, update->ntimestep));
   } catch (...) {
     impl->unset();    // an evaluation that broke off anywhere is not used again
     equi::this_rank_or_none(
-        error, fmt::format("Pair style equi on step {} with {} atoms on this rank", update->ntimestep, atom->nlocal),
+        error, world,
+        fmt::format("Pair style equi on step {} with {} atoms on this rank", update->ntimestep, atom->nlocal),
         [] { throw; });
   }
 }

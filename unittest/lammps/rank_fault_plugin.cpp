@@ -41,7 +41,7 @@ class RankFault : public Command {
     if (who == "all")
       equi::all_ranks_or_none(error, world, "Fault", work);
     else
-      equi::this_rank_or_none(error, "Fault", work);
+      equi::this_rank_or_none(error, world, "Fault", work);
     MPI_Barrier(world);
     if (comm->me == 0) utils::logmesg(lmp, "All ranks go on\n");
   }

@@ -19,7 +19,7 @@ def map_of_rooms():
 
 
 def sources():
-    return [path for folder in ("src", "kokkos") for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".h", ".cpp")]
+    return [path for folder in ("src", "kokkos") for path in sorted((ROOT / folder).rglob("*")) if path.suffix in (".h", ".cpp", ".def")]
 
 
 def room_of(path):
