@@ -1,6 +1,14 @@
 // SPDX-License-Identifier: MIT
 // The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h: it walks the
 // tree (contraction_schedule.h) for a few atoms at once, so that reading the tree does not cost more than the products.
+#ifndef EQUI_HOST_CONTRACTION_IMPL_H
+#define EQUI_HOST_CONTRACTION_IMPL_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/kernel_interface/host_simd.h"
+
+#include <cstddef>
+
 namespace equi {
 namespace EQUI_ISA {
 
@@ -115,3 +123,5 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
 
 }    // namespace EQUI_ISA
 }    // namespace equi
+
+#endif

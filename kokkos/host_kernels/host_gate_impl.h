@@ -10,6 +10,13 @@ __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
 __attribute__((simd("notinbranch"), const)) double exp(double) noexcept;
 }
 #endif
+#ifndef EQUI_HOST_GATE_IMPL_H
+#define EQUI_HOST_GATE_IMPL_H
+
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/kernel_interface/host_simd.h"
+
+#include <cmath>
 
 namespace equi {
 namespace EQUI_ISA {
@@ -114,3 +121,5 @@ static void gate_backward(const GateCall<T> &g) {
 
 }    // namespace EQUI_ISA
 }    // namespace equi
+
+#endif

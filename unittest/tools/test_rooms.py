@@ -10,6 +10,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
+# What the sources of an instruction set define before they include its kernels.
+INSTRUCTION_SET = ("-DEQUI_ISA=isa_alone", '-DEQUI_ISA_NAME="alone"', "-DEQUI_SIMD_BYTES=16")
 # Headers that only a compiler for GPUs takes, or that need LAMMPS's KOKKOS package.
 NOT_FOR_THIS_COMPILER = re.compile(r"_(cuda|hip)\.h$|^kokkos/lammps/(?!row_packing)")
 
@@ -58,9 +60,11 @@ def test_other_includes_are_noticed():
     assert len(includes_against_the_order(texts, ["src/low", "src/high"])) == 3
 
 
-def compiler_of(room, commands):
-    """The command for a source of this room, else of its half of the house, without the source and the output."""
-    files = [file for file in commands if room_of(file) == room] or [file for file in commands if file.startswith("kokkos/geometry/")]
+def compiler_of(header, commands):
+    """The command for its source, else for one of its room, else of its half of the house, without source and output."""
+    own = header.removesuffix(".h") + ".cpp"
+    files = [own] if own in commands else [file for file in commands if room_of(file) == room_of(header)]
+    files += [file for file in commands if file.startswith("kokkos/geometry/")]
     words = shlex.split(commands[files[0]])
     words = words[: words.index("-o")] + words[words.index("-o") + 2 :]
     return [word for word in words if word != "-c" and not word.endswith(files[0]) and "ccache" not in word]
@@ -79,8 +83,8 @@ def test_each_header_compiles_alone(tmp_path):
     def compile_alone(header):
         source = tmp_path / (header.replace("/", "_") + ".cpp")
         source.write_text(f'#include "{header}"\n')
-        words = compiler_of(room_of(header), commands)
-        done = subprocess.run([*words, "-fsyntax-only", source], cwd=tmp_path, capture_output=True, text=True)
+        words = compiler_of(header, commands)
+        done = subprocess.run([*words, *INSTRUCTION_SET, "-fsyntax-only", source], cwd=tmp_path, capture_output=True, text=True)
         return f"{header}:\n{done.stderr[:2000]}" if done.returncode else None
 
     with ThreadPoolExecutor(2) as pool:
