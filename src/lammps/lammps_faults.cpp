@@ -89,11 +89,17 @@ void this_rank_or_none(Error *error, MPI_Comm world, const std::string &subject,
 }
 
 void end_all_ranks(Error *error, MPI_Comm world, const std::string &text) {
-  constexpr int MILLISECONDS = 50, MOST = 1000;
+  constexpr int TURN = 200, MOST = 2000, MOMENT = 50;    // milliseconds
+  const auto wait = [](int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
   int me;
   MPI_Comm_rank(world, &me);
-  std::this_thread::sleep_for(std::chrono::milliseconds(std::min(me, MOST / MILLISECONDS) * MILLISECONDS));
-  error->one(FLERR, "{}", text);
+  wait(std::min(me, MOST / TURN) * TURN);
+  try {
+    error->one(FLERR, "{}", text);
+  } catch (const LAMMPSException &) {
+    wait(MOMENT);
+    throw;
+  }
 }
 
 }    // namespace equi

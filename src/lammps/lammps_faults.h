@@ -49,7 +49,8 @@ void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::strin
 void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
 
 // Error::one() with this text. Ranks that end each other at the same time may end without a word, so a rank first gives
-// those below it a moment, a second at most, to end all.
+// those below it a moment, two seconds at most, to end all. And mpirun may drop what a rank has printed just before it
+// ends all, so there is another moment between the two.
 [[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &text);
 
 }    // namespace equi

@@ -314,8 +314,9 @@ def test_forces_that_are_not_finite_end_the_step_that_makes_them(script, ranks, 
     script.style = f"pair_style equi precision {precision}"
     run = script.lammps.try_run(script.lines(), ranks=ranks, timeout=TIMEOUT)
     assert run.returncode != 0 and "Loop time" not in run.output
-    assert len(run.errors) == 1, run.output
-    assert re.search(r"Pair style equi: .* is not finite: ID [1-8] on step 7", run.errors[0])
+    assert run.errors, run.output  # of one rank, or more where they are slow to end
+    for line in run.errors:
+        assert re.search(r"Pair style equi: .* is not finite: ID [1-8] on step 7", line), line
 
 
 @RANKS
