@@ -20,7 +20,7 @@ from pathlib import Path
 
 import common
 
-CHANNEL_PAD = 16  # kokkos/kernel_interface/unit_kernel.h
+CHANNEL_PAD = 16  # src/generator/kernel_layout.h
 
 
 # ---- what a model sends ----

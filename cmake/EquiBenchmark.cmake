@@ -25,14 +25,12 @@ set(EQUI_BENCH_KERNELS ${PROJECT_BINARY_DIR}/bench)
 function(equi_bench_units)
   foreach(target avx2 avx512)
     foreach(key ${ARGN})
-      set(file ${PROJECT_BINARY_DIR}/generated/bench_${target}_${key}.cpp)
-      add_custom_command(
-        OUTPUT ${file}
-        COMMAND equi_generate library ${target} ${key} ${file}
-        DEPENDS equi_generate
-        COMMENT "Generating kernels ${key} for ${target}")
+      set(text "")
+      equi_generated_text(text "kernels ${key} for ${target}" ${PROJECT_BINARY_DIR}/generated/bench_${target}_${key}.cpp
+                          library ${target} ${key})
       set(library bench_unit_${target}_${key})
-      add_library(${library} MODULE ${file})
+      add_library(${library} MODULE ${text})
+      equi_make_texts(${library}_text text ${library})
       target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR})
       target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}})
       add_dependencies(${library} equi_kernels)

@@ -80,7 +80,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "schedule" && words.size() == 3) {
     print_schedule(read_model(words[2]), kernel_target(words[1]));
   } else if (verb == "library" && words.size() == 5) {
-    set_of(words[1]);
+    set_of(words[1]);    // refuses a GPU's
     std::ofstream stream(words[4]);
     stream << kernel_library_of(words[2], read_model(words[3]), kernel_target(words[1]));
     stream.close();

@@ -13,51 +13,33 @@ std::vector<UnitShape> shapes_of(const std::vector<std::string> &keys) {
   return shapes;
 }
 
-// Keys begin with digits: each list takes the lines of its kind as text.
-const std::vector<std::string> UNITS = {
-#define UNIT(key) #key,
-#define UVW(key)
-#define CONTRACTION(name)
+// The lines of common_kernels.def, contractions by name.
+KernelNames lines() {
+  KernelNames names;
+#define UNIT(key)         names.units.push_back(#key);
+#define UVW(key)          names.uvw.push_back(#key);
+#define CONTRACTION(name) names.contractions.push_back(#name);
 #include "src/generator/common_kernels.def"
-#undef UNIT
-#undef UVW
-};
-
-const std::vector<std::string> UVW_PATHS = {
-#define UNIT(key)
-#define UVW(key) #key,
-#include "src/generator/common_kernels.def"
-#undef UVW
-#undef CONTRACTION
-};
-
-const std::vector<std::string> CONTRACTIONS = {
-#define UVW(key)
-#define CONTRACTION(name) #name,
-#include "src/generator/common_kernels.def"
-#undef UNIT
-#undef UVW
-#undef CONTRACTION
-};
+  return names;
+}
 
 }    // namespace
 
 std::vector<UnitShape> common_units() {
-  return shapes_of(UNITS);
+  return shapes_of(lines().units);
 }
 
 std::vector<UnitShape> common_uvw_paths() {
-  return shapes_of(UVW_PATHS);
+  return shapes_of(lines().uvw);
 }
 
 std::vector<std::string> common_contractions() {
-  return CONTRACTIONS;
+  return lines().contractions;
 }
 
 KernelNames common_kernels() {
-  KernelNames names{UNITS, UVW_PATHS, {}};
-  for (const std::string &name : CONTRACTIONS)
-    names.contractions.push_back(make_contraction_schedule(contraction_of(name)).key());
+  KernelNames names = lines();
+  for (std::string &name : names.contractions) name = make_contraction_schedule(contraction_of(name)).key();
   return names;
 }
 
