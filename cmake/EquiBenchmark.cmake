@@ -32,7 +32,7 @@ function(equi_bench_units)
       add_library(${library} MODULE ${text})
       equi_make_texts(${library}_text text ${library})
       target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR})
-      target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}})
+      target_compile_options(${library} PRIVATE ${equi_kernel_options} ${equi_flags_${target}} ${equi_text_options})
       add_dependencies(${library} equi_kernels)
       add_custom_command(
         TARGET ${library} POST_BUILD

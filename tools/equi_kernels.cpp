@@ -5,7 +5,7 @@
 //   equi_kernels missing FILE.equi                     keys of the kernels that a model needs beyond those of the build
 //   equi_kernels schedule TARGET FILE.equi             a table of a model's kernels
 //   equi_kernels library TARGET KEY FILE.equi FILE     writes one of them as the text of a library
-//   equi_kernels flags TARGET FILE                     compiler options for such a text
+//   equi_kernels flags TARGET                          compiler options for such texts
 //   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a
 //                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
@@ -19,9 +19,7 @@
 #include "tools/model_kernels.h"
 
 #include <unistd.h>
-#include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -30,10 +28,6 @@
 namespace {
 
 using namespace equi;
-
-// g++ takes more than five minutes at -O3 for the unit of l1 = 0 with all harmonics to l = 8 (175 kB), and 13 seconds
-// with EQUI_FLAGS_LARGE.
-constexpr std::uintmax_t LARGE_TEXT = 150000;
 
 InstructionSet set_of(const std::string &target) {
   for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
@@ -85,9 +79,8 @@ void run(const std::vector<std::string> &words) {
     stream << kernel_library_of(words[2], read_model(words[3]), kernel_target(words[1]));
     stream.close();
     if (!stream) throw std::runtime_error("cannot write " + words[4]);
-  } else if (verb == "flags" && words.size() == 3) {
-    std::printf("%s%s\n", set_of(words[1]) == InstructionSet::avx2 ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512,
-                std::filesystem::file_size(words[2]) > LARGE_TEXT ? " " EQUI_FLAGS_LARGE : "");
+  } else if (verb == "flags" && words.size() == 2) {
+    std::printf("%s\n", set_of(words[1]) == InstructionSet::avx2 ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
   } else if (verb == "place" && words.size() == 3) {
     std::printf("%s\n", place_of(words[1], words[2]).c_str());
     const std::string note = kernel_cache().note;
@@ -105,7 +98,7 @@ void run(const std::vector<std::string> &words) {
   } else {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
-        "flags TARGET FILE | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
+        "flags TARGET | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
   }
 }
 

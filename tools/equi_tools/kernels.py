@@ -71,7 +71,7 @@ def _make(compiler, target, key, file, folder):
     """Compiles the library and puts it in its place; a run that starts meanwhile finds either nothing or the whole."""
     source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
     _kernels("library", target, key, file, source)
-    command = [*compiler, *_kernels("flags", target, source).split()]
+    command = [*compiler, *_kernels("flags", target).split()]
     done = _run([*command, "-I", _build_dir() / "include" / "equi", source, "-o", library])
     if done.returncode != 0:
         raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")

@@ -152,7 +152,7 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
 
     tool("equi_kernels", "library", target, key, model, source)
     text = source.read_text()
-    flags = tool("equi_kernels", "flags", target, source).split()
+    flags = tool("equi_kernels", "flags", target).split()
     # One coefficient of many; the interface's version; the name of what a library exports.
     coefficient = re.search(r"T\(0x1\.", text)
     wrong_number = text[: coefficient.start()] + "T(1.01 * 0x1." + text[coefficient.end() :]
