@@ -16,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from ase import Atoms
+from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, frameworks, self_check
 from equi_tools.cli import main
@@ -44,13 +45,29 @@ def folder(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def model(folder):
-    """Path of a variant's .model file; each is made once."""
-    return lru_cache(maxsize=None)(lambda name: mace_testing.make_variant(name, folder))
+    """Path of a variant's .model file, a copy of the build's."""
+    return lambda name: built_copy(f"mace/{name}.model", folder)
+
+
+def converted(name):
+    """The file that the build has converted from a variant, with its last head."""
+    return built(f"mace/{name}.equi")
 
 
 def last_head(name):
     heads = mace_testing.VARIANTS[name].get("heads", [])
     return heads[-1] if len(heads) > 1 else None
+
+
+@pytest.fixture(scope="module")
+def oracle(model):
+    """The oracle of a variant with one of its heads, the last one if nothing is said; each is made once."""
+
+    @lru_cache(maxsize=None)
+    def calculator(name, head=None):
+        return mace_oracle.float64_calculator(model(name), head or last_head(name))
+
+    return calculator
 
 
 def close_contacts(elements):
@@ -100,19 +117,18 @@ def assert_same_function(path, calculator):
 
 
 @pytest.mark.parametrize("name", mace_testing.VARIANTS)
-def test_every_option_is_converted_exactly(name, folder, model):
-    target = folder / f"{name}.equi"
-    document = convert(model(name), target, head=last_head(name), quiet=True)
+def test_every_option_is_converted_exactly(name, oracle):
+    document, _ = equi_file.read(converted(name))
     assert document["framework"]["name"] == "mace" and document["architecture"] == "MACE"
     assert max(abs(c) for s in document["self_check"] for f in s["forces"] for c in f) > 1e-3
-    assert_same_function(target, mace_oracle.float64_calculator(model(name), last_head(name)))
+    assert_same_function(converted(name), oracle(name))
 
 
 @pytest.mark.parametrize(
     "name", ["plain", "nonlinear", "density", "agnesi", "so3", "heads", "float32", "reduced_float32", "attention_all"]
 )
-def test_oracle_is_the_framework_as_its_users_run_it(name, model):
-    exact = mace_oracle.float64_calculator(model(name), last_head(name))
+def test_oracle_is_the_framework_as_its_users_run_it(name, model, oracle):
+    exact = oracle(name)
     users = mace_oracle.framework_calculator(model(name), last_head(name))
     single = "float32" in name
     for atoms in all_structures(exact.elements, exact.cutoff):
@@ -155,10 +171,9 @@ SCRIPTED += [pytest.param(name, marks=pytest.mark.slow) for name in ("edge_irrep
 def test_torchscript_for_lammps_gives_the_same_file(name, folder, model):
     head = last_head(name)
     scripted = mace_testing.to_torchscript(model(name), head)
-    one = convert(model(name), folder / "one.equi", head=head, quiet=True)
     two = convert(scripted, folder / "two.equi", quiet=True)
+    (one, first), (_, second) = equi_file.read(converted(name)), equi_file.read(folder / "two.equi")
     assert one["layers"] == two["layers"] and one["radial_basis"] == two["radial_basis"]
-    (_, first), (_, second) = equi_file.read(folder / "one.equi"), equi_file.read(folder / "two.equi")
     assert list(first) == list(second)
     for key in first:
         assert np.array_equal(first[key], second[key]), key
@@ -166,21 +181,21 @@ def test_torchscript_for_lammps_gives_the_same_file(name, folder, model):
     assert_same_function(folder / "two.equi", mace_oracle.float64_calculator(scripted))
 
 
-def test_the_head_of_a_lammps_file_is_the_default(folder, model):
+def test_the_head_of_a_lammps_file_is_the_default(folder, model, oracle):
     scripted = mace_testing.to_torchscript(model("heads"), "r2scan")
     assert convert(scripted, folder / "fixed.equi", quiet=True)["provenance"]["head"] == "r2scan"
-    assert_same_function(folder / "fixed.equi", mace_oracle.float64_calculator(model("heads"), "r2scan"))
+    assert_same_function(folder / "fixed.equi", oracle("heads", "r2scan"))
     assert convert(scripted, folder / "other.equi", head="pbe", quiet=True)["provenance"]["head"] == "pbe"
-    assert_same_function(folder / "other.equi", mace_oracle.float64_calculator(model("heads"), "pbe"))
+    assert_same_function(folder / "other.equi", oracle("heads", "pbe"))
 
 
 @pytest.mark.parametrize("name", ["heads", "heads_bias"])
-def test_each_head_is_another_function(name, folder, model):
+def test_each_head_is_another_function(name, folder, model, oracle):
     energies = []
     for head in mace_testing.VARIANTS[name]["heads"]:
         document = convert(model(name), folder / "head.equi", head=head, quiet=True)
         assert document["provenance"]["head"] == head
-        assert_same_function(folder / "head.equi", mace_oracle.float64_calculator(model(name), head))
+        assert_same_function(folder / "head.equi", oracle(name, head))
         energies.append(document["self_check"][0]["energy"])
     assert len({round(energy, 4) for energy in energies}) == len(energies)
 
@@ -199,22 +214,21 @@ def test_a_head_named_default_is_the_default_as_in_mace(folder, model):
         ("attention_all", ["Cl", "O"]),
     ],
 )
-def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model):
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder, model, oracle):
     document = convert(model(name), folder / "some.equi", head=last_head(name), elements=kept, quiet=True)
     assert document["elements"] == kept
-    assert_same_function(folder / "some.equi", mace_oracle.float64_calculator(model(name), last_head(name)))
+    assert_same_function(folder / "some.equi", oracle(name))
 
 
 @pytest.mark.parametrize(
     "name", ["plain", "nonlinear_transform", "agnesi", "heads_bias", "density_no_cutoff", "attention", "attention_all"]
 )
-def test_every_number_of_a_file_matters(name, folder, model):
+def test_every_number_of_a_file_matters(name):
     """The comparison has teeth: a thousandth of any one tensor is above ten times its tolerance."""
-    convert(model(name), folder / "whole.equi", head=last_head(name), quiet=True)
-    document, tensors = equi_file.read(folder / "whole.equi")
+    document, tensors = equi_file.read(converted(name))
     # Small enough for many evaluations, and with all pairs of elements; one per element would do for most.
     atoms = close_contacts(document["elements"])
-    evaluator = EquiEvaluator(folder / "whole.equi")
+    evaluator = EquiEvaluator(converted(name))
     energy, forces, _, _ = evaluate(evaluator, atoms)
     changes = {}
     for key in tensors:
@@ -235,9 +249,8 @@ def test_every_number_of_a_file_matters(name, folder, model):
 
 
 @pytest.mark.parametrize("what", ["path", "coupling"])
-def test_a_wrong_sign_is_noticed(what, folder, model):
-    convert(model("ell3"), folder / "good.equi", quiet=True)
-    document, tensors = equi_file.read(folder / "good.equi")
+def test_a_wrong_sign_is_noticed(what, folder, oracle):
+    document, tensors = equi_file.read(converted("ell3"))
     if what == "path":
         layer = [layer for layer in document["layers"] if layer["type"] == "convolution"][1]
         assert len({path["scale"] > 0 for path in layer["paths"]}) == 2
@@ -248,14 +261,12 @@ def test_a_wrong_sign_is_noticed(what, folder, model):
         changed[7, -1] *= -1
         tensors = dict(tensors, **{name: changed})
     equi_file.write(folder / "flipped.equi", document, tensors)
-    calculator = mace_oracle.float64_calculator(model("ell3"))
-    found = differences(folder / "flipped.equi", calculator, all_structures(document["elements"], document["cutoff"]))
+    found = differences(folder / "flipped.equi", oracle("ell3"), all_structures(document["elements"], document["cutoff"]))
     assert found.max() > 1e3 * FORCE_TOLERANCE
 
 
-def test_numbers_keep_the_dtype_of_the_file(folder, model):
-    convert(model("float32"), folder / "float32.equi", quiet=True)
-    _, tensors = equi_file.read(folder / "float32.equi")
+def test_numbers_keep_the_dtype_of_the_file(model):
+    _, tensors = equi_file.read(converted("float32"))
     state = dict(torch.load(model("float32"), weights_only=False).named_parameters())
     key = "interactions.1.conv_tp_weights.layer0.weight"
     stored = tensors["interactions.1.radial.layer0"]
@@ -282,11 +293,10 @@ class Evaluated:
         return Result(energy, forces, stress if atoms.cell.rank == 3 else None, energies)
 
 
-def test_compare_asks_the_oracle(folder, model, monkeypatch, capsys):
+def test_compare_asks_the_oracle(model, monkeypatch, capsys):
     """`equi compare FILE SOURCE --builtin`: surfaces, wires, molecules, single atoms and sheared cells."""
     monkeypatch.setattr(compare, "Native", lambda file, *options: Evaluated(file))
-    convert(model("many_elements"), folder / "many.equi", quiet=True)
-    arguments = ["compare", "-q", str(folder / "many.equi"), model("many_elements"), "--builtin"]
+    arguments = ["compare", "-q", str(converted("many_elements")), model("many_elements"), "--builtin"]
     assert main(arguments + ["--radial", "exact"]) == 0
     text = capsys.readouterr().out
     assert "Cu_O_slab" in text and "C_wire" in text and "isolated_Au" in text and "left out" not in text
@@ -300,18 +310,15 @@ def test_compare_takes_the_head_of_the_file(folder, model, monkeypatch):
     assert main(arguments + ["--head", "ccsd"]) == 1
 
 
-def test_info_names_what_is_inside(folder, model, capsys):
-    convert(model("agnesi"), folder / "agnesi.equi", quiet=True)
-    assert main(["info", str(folder / "agnesi.equi")]) == 0
+def test_info_names_what_is_inside(capsys):
+    assert main(["info", str(converted("agnesi"))]) == 0
     text = capsys.readouterr().out
     for word in ("MACE", "H Na Cs", "agnesi", "symmetric_contraction", "pair_repulsion", "agnesi.model", "triclinic"):
         assert word in text
-    convert(model("attention_all"), folder / "attention.equi", quiet=True)
-    assert main(["info", str(folder / "attention.equi")]) == 0
+    assert main(["info", str(converted("attention_all"))]) == 0
     assert capsys.readouterr().out.count("radial network on features of sender and receiver") == 2
     for name in ("gaussian", "chebyshev", "nonlinear"):
-        convert(model(name), folder / "x.equi", quiet=True)
-        assert main(["info", "--json", str(folder / "x.equi")]) == 0
+        assert main(["info", "--json", str(converted(name))]) == 0
         assert json.loads(capsys.readouterr().out)["radial_basis"]["size"] in (6, 7)
 
 
@@ -506,16 +513,15 @@ def test_cost_of_a_large_model(folder):
 
 
 @pytest.mark.slow
-def test_every_variant_is_the_framework_as_its_users_run_it(folder, model):
+def test_every_variant_is_the_framework_as_its_users_run_it(model):
     """All variants in float64 against mace's own calculator, not our graph around its modules."""
     for name, options in mace_testing.VARIANTS.items():
         if options.get("dtype") == "float32" or options.get("radial_type") == "chebyshev":
             continue  # rounded couplings; torch has no derivative of its Chebyshev polynomials
-        convert(model(name), folder / "x.equi", head=last_head(name), quiet=True)
         users = mace_oracle.framework_calculator(model(name), last_head(name))
-        document, _ = equi_file.read(folder / "x.equi")
+        document, _ = equi_file.read(converted(name))
         with mace_checkpoint.default_dtype(torch.float64):
-            worst = differences(folder / "x.equi", users, all_structures(document["elements"], document["cutoff"]))
+            worst = differences(converted(name), users, all_structures(document["elements"], document["cutoff"]))
         assert worst[0] < ENERGY_TOLERANCE and worst[1] < FORCE_TOLERANCE and worst[2] < STRESS_TOLERANCE, name
 
 
@@ -530,7 +536,7 @@ def radial_jump(calculator, symbols, cutoff):
 
 
 @pytest.mark.parametrize("name", ["plain", "attention", "density", "nonlinear", "nonlinear_transform", "chebyshev"])
-def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, capsys):
+def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, oracle, capsys):
     """The warning and the note in the file come where mace's own energy jumps, and nowhere else."""
     target = folder / "noted.equi"
     assert main(["convert", model(name), "-o", str(target), "--quiet"]) == 0
@@ -538,7 +544,7 @@ def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, capsys)
     document, _ = equi_file.read(target)
     note = document["provenance"].get("notes", "")
     symbols = [document["elements"][n % len(document["elements"])] for n in range(3)]
-    jump = radial_jump(mace_oracle.float64_calculator(model(name)), symbols, document["cutoff"])
+    jump = radial_jump(oracle(name), symbols, document["cutoff"])
     assert ("jumps where a neighbor crosses the cutoff" in note) == (jump > 1e-4)
     assert jump > 1e-2 or jump < 1e-9
     assert warning == (f"equi: warning: {note}\n" if note else "")
@@ -546,12 +552,12 @@ def test_an_energy_that_jumps_at_the_cutoff_is_told(name, folder, model, capsys)
     assert note in capsys.readouterr().out
 
 
-def test_forces_of_mace_with_chebyshev_polynomials_are_no_derivatives_and_that_is_told(folder, model):
-    note = convert(model("chebyshev"), folder / "noted.equi", quiet=True)["provenance"]["notes"]
+def test_forces_of_mace_with_chebyshev_polynomials_are_no_derivatives_and_that_is_told(model, oracle):
+    note = equi_file.read(converted("chebyshev"))[0]["provenance"]["notes"]
     assert "forces and stresses are not the derivatives" in note
     atoms, step = close_contacts(["Na", "Cl"]), 1e-5
     misses = []
-    for calculator in (mace_oracle.framework_calculator(model("chebyshev")), mace_oracle.float64_calculator(model("chebyshev"))):
+    for calculator in (mace_oracle.framework_calculator(model("chebyshev")), oracle("chebyshev")):
         energies = []
         for shift in (-step, step):
             moved = atoms.copy()
@@ -569,17 +575,17 @@ HALF_TOLERANCE = {"float16": 2e-2, "bfloat16": 2e-1}
 
 @pytest.mark.parametrize("dtype", HALF_TOLERANCE)
 @pytest.mark.parametrize("name", ["plain", "nonlinear", "so3"])
-def test_half_precision_is_converted_as_the_numbers_in_the_file(name, dtype, folder, model):
+def test_half_precision_is_converted_as_the_numbers_in_the_file(name, dtype, folder, model, oracle):
     half = torch.load(model(name), weights_only=False).to(getattr(torch, dtype))
     torch.save(half, folder / "half.model")
     convert(folder / "half.model", folder / "half.equi", quiet=True)
     _, tensors = equi_file.read(folder / "half.equi")
     assert all(tensor.dtype in (np.float32, np.float64) for tensor in tensors.values())
-    oracle = mace_oracle.float64_calculator(folder / "half.model")
-    assert_same_function(folder / "half.equi", oracle)
-    atoms = self_check.structures(oracle.elements, oracle.cutoff)[1][1]
+    rounded = mace_oracle.float64_calculator(folder / "half.model")
+    assert_same_function(folder / "half.equi", rounded)
+    atoms = self_check.structures(rounded.elements, rounded.cutoff)[1][1]
     energies = []
-    for calculator in (oracle, mace_oracle.float64_calculator(model(name))):
+    for calculator in (rounded, oracle(name)):
         atoms.calc = calculator
         energies.append(atoms.get_potential_energy())
     assert abs(energies[0] - energies[1]) < HALF_TOLERANCE[dtype] * len(atoms)

@@ -14,12 +14,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
 from equi_tools.convert import convert, parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
-from equi_tools.frameworks.nequip_testing import VARIANTS, make_model, make_variant
+from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10
@@ -55,22 +56,37 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("models")
 
 
+@pytest.fixture(scope="module")
+def variant(folder):
+    """(path, types or None) of one of VARIANTS; a copy of the build's file."""
+
+    def copy(name):
+        suffix = SUFFIXES[VARIANTS[name].get("kind", "package")]
+        return built_copy(f"nequip/{name}{suffix}", folder), VARIANTS[name].get("types")
+
+    return copy
+
+
+def converted(name):
+    """The file that the build has converted from a variant."""
+    return built(f"nequip/{name}.equi")
+
+
 @pytest.mark.parametrize("name", VARIANTS)
-def test_every_option_is_converted_exactly(name, folder):
-    source, types = make_variant(name, folder)
+def test_every_option_is_converted_exactly(name, variant):
+    source, _ = variant(name)
     assert nequip_checkpoint.detect(source) == VARIANTS[name].get("kind", "package")
-    convert(source, folder / f"{name}.equi", types=types, quiet=True)
-    assert_equal(folder / f"{name}.equi")
+    assert_equal(converted(name))
 
 
 @pytest.mark.parametrize(
     "name", ["parity", "cutoffs", "zbl_cutoffs", "type_neighbours", "checkpoint_options", "torchscript_options", "float64"]
 )
-def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
+def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
     """Through nequip's own loaders where it has one for the file; a structure with all pairs of types."""
     from nequip.integrations.ase import NequIPCalculator
 
-    source, types = make_variant(name, folder)
+    source, types = variant(name)
     checkpoint = nequip_checkpoint.load(source, types)
     exact = nequip_oracle.float64_calculator(checkpoint)
     symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
@@ -138,9 +154,7 @@ def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder)
 @pytest.mark.parametrize("name", ["zbl_cutoffs", "no_parity", "readout", "type_neighbours"])
 def test_every_layer_and_number_matters(name, folder):
     """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
-    source, types = make_variant(name, folder)
-    convert(source, folder / "sound.equi", types=types, quiet=True)
-    document, tensors = equi_file_read(folder / "sound.equi")
+    document, tensors = equi_file_read(converted(name))
     document["self_check"] = document["self_check"][:2]
     for changed in tensors:
         spoiled = {n: t * (1.001 if n == changed else 1.0) for n, t in tensors.items()}
@@ -161,9 +175,7 @@ def equi_file_read(path):
 
 
 def test_cutoffs_are_those_of_receiver_and_sender(folder):
-    source, _ = make_variant("cutoffs", folder)
-    document = convert(source, folder / "cutoffs.equi", quiet=True)
-    _, tensors = equi_file_read(folder / "cutoffs.equi")
+    document, tensors = equi_file_read(converted("cutoffs"))
     stored = tensors[document["radial_basis"]["cutoffs"]]
     assert document["elements"] == ["Na", "Cl", "O"]
     assert np.allclose(stored, [[3.1, 3.1, 3.1], [4.0, 3.5, 4.2], [4.2, 4.2, 4.2]], rtol=1e-15)
@@ -173,41 +185,40 @@ def test_cutoffs_are_those_of_receiver_and_sender(folder):
     assert differences(folder / "turned.equi")[1] > 1e-3
 
 
-def test_numbers_are_kept(folder):
-    source, _ = make_variant("parity", folder)
+def test_numbers_are_kept(variant):
+    source, _ = variant("parity")
     checkpoint = nequip_checkpoint.load(source)
     _, tensors = nequip_convert.convert(checkpoint)
     name = "layer0_convnet.conv.edge_mlp.mlp.0.weight"
     assert tensors[name].dtype == np.float32
     assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"].numpy())
-    source, _ = make_variant("float64", folder)
+    source, _ = variant("float64")
     _, tensors = nequip_convert.convert(nequip_checkpoint.load(source))
     assert all(t.dtype == np.float64 for t in tensors.values())
 
 
 @pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbours", ["Cl"]), ("many_types", ["U", "H", "Si"]),
                                         ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
-def test_a_subset_of_elements_is_the_same_function(name, kept, folder):
-    source, types = make_variant(name, folder)
-    convert(source, folder / "all.equi", types=types, quiet=True)
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
+    source, types = variant(name)
     document = convert(source, folder / "some.equi", types=types, elements=kept, quiet=True)
     assert document["elements"] == kept
     assert_equal(folder / "some.equi")
-    assert_equal(folder / "all.equi", document["self_check"])
+    assert_equal(converted(name), document["self_check"])
 
 
 @pytest.mark.parametrize("elements, expected", [(["Na", "Xx"], "Xx"), (["Na", "Na"], "twice")])
-def test_wrong_elements_are_refused(elements, expected, folder):
-    source, _ = make_variant("plain", folder)
+def test_wrong_elements_are_refused(elements, expected, variant):
+    source, _ = variant("plain")
     with pytest.raises(EquiError, match=expected):
         nequip_convert.convert(nequip_checkpoint.load(source), elements=elements)
 
 
-def test_names_of_types_are_mapped_to_elements(folder):
-    source, types = make_variant("type_names", folder)
+def test_names_of_types_are_mapped_to_elements(folder, variant):
+    source, types = variant("type_names")
     with pytest.raises(EquiError, match="type a is no chemical symbol.*--types a=ELEMENT"):
         nequip_checkpoint.load(source)
-    document = convert(source, folder / "mapped.equi", types=types, quiet=True)
+    document, _ = equi_file_read(converted("type_names"))
     assert document["elements"] == ["Na", "Cl"]
     named = dict(VARIANTS["type_names"], type_names=["Na", "Cl"], types=None)
     # The same random numbers under the names of elements.
@@ -218,8 +229,8 @@ def test_names_of_types_are_mapped_to_elements(folder):
     assert_equal(folder / "named.equi", document["self_check"])
 
 
-def test_the_pair_potential_tells_the_elements_of_its_types(folder):
-    source, _ = make_variant("zbl_cutoffs", folder)
+def test_the_pair_potential_tells_the_elements_of_its_types(variant):
+    source, _ = variant("zbl_cutoffs")
     assert nequip_checkpoint.load(source).elements == ["O", "H"]
 
 
@@ -232,8 +243,8 @@ def test_the_pair_potential_tells_the_elements_of_its_types(folder):
         ({"a": "Na", "b": "Na"}, "types a, b all stand for Na"),
     ],
 )
-def test_wrong_mappings_are_refused(types, expected, folder):
-    source, _ = make_variant("type_names", folder)
+def test_wrong_mappings_are_refused(types, expected, variant):
+    source, _ = variant("type_names")
     with pytest.raises(EquiError, match=expected):
         nequip_checkpoint.load(source, types)
 
@@ -295,9 +306,9 @@ def test_an_unknown_module_is_refused_by_name(folder):
         nequip_checkpoint.load(folder / "more.nequip.zip")
 
 
-def test_a_model_whose_own_modules_compute_something_else_is_refused(folder):
+def test_a_model_whose_own_modules_compute_something_else_is_refused(variant):
     """Options and numbers as ever, but another factor in a module that keeps it as an attribute."""
-    source, _ = make_variant("plain", folder)
+    source, _ = variant("plain")
     checkpoint = nequip_checkpoint.load(source)
     nequip_oracle.float64_calculator(checkpoint)
     checkpoint.original.model.func.factor.factor *= 1.1
@@ -305,8 +316,8 @@ def test_a_model_whose_own_modules_compute_something_else_is_refused(folder):
         nequip_oracle.float64_calculator(checkpoint)
 
 
-def test_allegro_is_refused_by_name(folder):
-    source, _ = make_variant("checkpoint", folder)
+def test_allegro_is_refused_by_name(folder, variant):
+    source, _ = variant("checkpoint")
     raw = torch.load(source, weights_only=False)
     raw["hyper_parameters"]["info_dict"]["training_module"]["model"]["_target_"] = "allegro.model.AllegroModel"
     torch.save(raw, folder / "allegro.ckpt")
@@ -334,8 +345,8 @@ def test_other_files_are_not_ours(folder):
         nequip_checkpoint.load(folder / "absent.ckpt")
 
 
-def test_damaged_packages_are_one_line(folder):
-    source, _ = make_variant("plain", folder)
+def test_damaged_packages_are_one_line(folder, variant):
+    source, _ = variant("plain")
     with zipfile.ZipFile(source) as whole, zipfile.ZipFile(folder / "cut.nequip.zip", "w") as cut:
         for name in whole.namelist():
             if not name.endswith("eager_model.pkl"):
@@ -345,17 +356,17 @@ def test_damaged_packages_are_one_line(folder):
     assert "\n" not in str(error.value)
 
 
-def test_modalities_do_not_exist(folder):
-    source, _ = make_variant("plain", folder)
+def test_modalities_do_not_exist(variant):
+    source, _ = variant("plain")
     with pytest.raises(EquiError, match="no modalities"):
         nequip_convert.convert(nequip_checkpoint.load(source), modality="PBE")
 
 
-def test_global_settings_are_left_alone(folder):
+def test_global_settings_are_left_alone(folder, variant):
     import e3nn
 
     before = torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist()
-    source, _ = make_variant("plain", folder)
+    source, _ = variant("plain")
     convert(source, folder / "plain.equi", quiet=True)
     assert before == (torch.get_default_dtype(), e3nn.get_optimization_defaults(), np.random.get_state()[1].tolist())
 
