@@ -167,11 +167,16 @@ def make_checkpoint(path, seed=1, dtype=None, **options):
     return str(path)
 
 
+def modality_of(name):
+    """The modality with which one of VARIANTS is converted, or None."""
+    modalities = VARIANTS[name].get("modalities")
+    return modalities[-1] if modalities else None
+
+
 def make_variant(name, directory, seed=1):
     """(checkpoint path, modality or None) of one of VARIANTS."""
-    options = VARIANTS[name]
-    path = make_checkpoint(Path(directory) / f"{name}.pth", seed=seed, **options)
-    return path, (options["modalities"][-1] if "modalities" in options else None)
+    path = make_checkpoint(Path(directory) / f"{name}.pth", seed=seed, **VARIANTS[name])
+    return path, modality_of(name)
 
 
 def main(argv=None):

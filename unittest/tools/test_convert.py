@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks, self_check, testing
 from equi_tools.cli import main
@@ -50,11 +51,20 @@ def folder(tmp_path_factory):
     return tmp_path_factory.mktemp("models")
 
 
+@pytest.fixture(scope="module")
+def variant(folder):
+    """(checkpoint path, modality or None) of one of testing.VARIANTS; a copy of the build's."""
+    return lambda name: (built_copy(f"tiny/{name}.pth", folder), testing.modality_of(name))
+
+
+def converted(name):
+    """The file that the build has converted from a variant."""
+    return built(f"tiny/{name}.equi")
+
+
 @pytest.mark.parametrize("name", testing.VARIANTS)
-def test_every_option_is_converted_exactly(name, folder):
-    checkpoint, modality = testing.make_variant(name, folder)
-    convert(checkpoint, folder / f"{name}.equi", modality=modality, quiet=True)
-    assert largest_difference(folder / f"{name}.equi") < TOLERANCE
+def test_every_option_is_converted_exactly(name):
+    assert largest_difference(converted(name)) < TOLERANCE
 
 
 @pytest.mark.parametrize(
@@ -62,18 +72,24 @@ def test_every_option_is_converted_exactly(name, folder):
     [("7net-0", None), ("7net-0_22May2024", None), ("7net-l3i5", None), ("7net-mf-0", "PBE"), ("7net-mf-0", "R2SCAN")],
 )
 def test_shipped_checkpoints_are_converted_exactly(source, modality, folder):
-    document = convert(source, folder / "shipped.equi", modality=modality, quiet=True)
-    assert largest_difference(folder / "shipped.equi") < TOLERANCE
+    made_by_the_build = {"7net-0": "sevennet-0.equi", "7net-l3i5": "sevennet-l3i5.equi"}
+    if source in made_by_the_build:
+        path = built(made_by_the_build[source])
+        document, _ = equi_file.read(path)
+    else:
+        path = folder / "shipped.equi"
+        document = convert(source, path, modality=modality, quiet=True)
+    assert largest_difference(path) < TOLERANCE
     assert len(document["elements"]) == 89
     assert document["provenance"]["licence"] == "MIT"
     assert all(isinstance(v, str) for v in document["provenance"].values())
 
 
 @pytest.mark.parametrize("name", ["parity", "nequip", "raw_harmonics", "odd_scalars_only", "modal", "radial_deep"])
-def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, folder):
+def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
     from equi_tools.frameworks import sevenn_oracle
 
-    checkpoint, modality = testing.make_variant(name, folder)
+    checkpoint, modality = variant(name)
     exact = sevenn_oracle.float64_calculator(checkpoint, modality)
     rounded = sevenn_oracle.framework_calculator(checkpoint, modality)
     for _, atoms in self_check.structures(exact.elements, exact.cutoff):
@@ -129,9 +145,9 @@ def as_written_in_2024(source, target, rename):
 
 @pytest.mark.parametrize("rename", [False, True])
 @pytest.mark.parametrize("name", ["plain", "lmax3", "parity", "lmax3_parity"])
-def test_old_checkpoints_give_the_same_model(name, rename, folder):
-    source, _ = testing.make_variant(name, folder)
-    new = convert(source, folder / "new.equi", quiet=True)
+def test_old_checkpoints_give_the_same_model(name, rename, folder, variant):
+    source, _ = variant(name)
+    new, _ = equi_file.read(converted(name))
     as_written_in_2024(source, folder / "old.pth", rename)
     old = convert(str(folder / "old.pth"), folder / "old.equi", quiet=True)
     if name == "lmax3":
@@ -142,10 +158,10 @@ def test_old_checkpoints_give_the_same_model(name, rename, folder):
     assert largest_difference(folder / "old.equi") < TOLERANCE
 
 
-def test_old_checkpoints_agree_with_the_frameworks_own_loader(folder):
+def test_old_checkpoints_agree_with_the_frameworks_own_loader(folder, variant):
     from equi_tools.frameworks import sevenn_oracle
 
-    source, _ = testing.make_variant("lmax3", folder)
+    source, _ = variant("lmax3")
     as_written_in_2024(source, folder / "old.pth", rename=False)
     exact = sevenn_oracle.float64_calculator(str(folder / "old.pth"))
     rounded = sevenn_oracle.framework_calculator(str(folder / "old.pth"))
@@ -157,9 +173,7 @@ def test_old_checkpoints_agree_with_the_frameworks_own_loader(folder):
 
 
 def test_a_flipped_path_is_noticed(folder):
-    source, _ = testing.make_variant("lmax3", folder)
-    convert(source, folder / "lmax3.equi", quiet=True)
-    document, tensors = equi_file.read(folder / "lmax3.equi")
+    document, tensors = equi_file.read(converted("lmax3"))
     layer = [layer for layer in document["layers"] if layer["type"] == "convolution"][1]
     layer["paths"][5]["scale"] *= -1
     equi_file.write(folder / "flipped.equi", document, tensors)
@@ -181,13 +195,12 @@ def test_numbers_of_float64_checkpoints_are_kept(folder):
 @pytest.mark.parametrize(
     "name, kept", [("nequip_so3", ["O", "Ba"]), ("modal", ["Cl"]), ("many_elements", ["U", "H", "Si"])]
 )
-def test_a_subset_of_elements_is_the_same_function(name, kept, folder):
-    source, modality = testing.make_variant(name, folder)
-    convert(source, folder / "all.equi", modality=modality, quiet=True)
+def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
+    source, modality = variant(name)
     document = convert(source, folder / "some.equi", modality=modality, elements=kept, quiet=True)
     assert document["elements"] == kept
     assert largest_difference(folder / "some.equi") < TOLERANCE
-    assert largest_difference(folder / "all.equi", document["self_check"]) < TOLERANCE
+    assert largest_difference(converted(name), document["self_check"]) < TOLERANCE
 
 
 def test_universal_models_have_no_element_x(folder):
@@ -234,8 +247,7 @@ data: {batch_size: 3, load_trainset_path: ['train.extxyz'], load_validset_path: 
 
 
 def changed_checkpoint(folder, change, name="plain"):
-    source, _ = testing.make_variant(name, folder)
-    raw = torch.load(source, weights_only=False)
+    raw = torch.load(built(f"tiny/{name}.pth"), weights_only=False)
     change(raw)
     torch.save(raw, folder / "changed.pth")
     return str(folder / "changed.pth")
@@ -370,8 +382,8 @@ def test_an_interpreter_that_does_not_exist_is_one_line(tmp_path, monkeypatch, c
     assert message.startswith("equi: error: EQUI_PYTHON_NEQUIP: ") and message.count("\n") == 1
 
 
-def test_sevennet_models_have_no_head(folder, capsys):
-    source, _ = testing.make_variant("plain", folder)
+def test_sevennet_models_have_no_head(folder, variant, capsys):
+    source, _ = variant("plain")
     assert main(["convert", "-q", source, "--head", "pbe", "-o", str(folder / "x.equi")]) == 1
     assert "--head pbe: SevenNet models have no head" in capsys.readouterr().err
 
@@ -390,16 +402,14 @@ def test_couplings_are_those_of_e3nn(ls):
     assert np.abs(coupling(*ls) - wigner_3j(*ls, dtype=torch.float64).numpy()).max() < 1e-14
 
 
-def test_info_names_what_is_inside(folder, capsys):
-    source, _ = testing.make_variant("plain", folder)
-    convert(source, folder / "plain.equi", quiet=True)
-    assert main(["info", str(folder / "plain.equi")]) == 0
+def test_info_names_what_is_inside(capsys):
+    assert main(["info", str(converted("plain"))]) == 0
     text = capsys.readouterr().out
     for word in ("SevenNet", "Cl Na O", "4.2 Angstrom", "1x1->2", "plain.pth", "triclinic"):
         assert word in text
-    assert main(["info", "--json", str(folder / "plain.equi")]) == 0
+    assert main(["info", "--json", str(converted("plain"))]) == 0
     facts = json.loads(capsys.readouterr().out)
-    _, tensors = equi_file.read(folder / "plain.equi")
+    _, tensors = equi_file.read(converted("plain"))
     assert facts["num_parameters"] == sum(t.size for t in tensors.values())
 
 
@@ -424,9 +434,7 @@ def damaged(path, how):
 
 @pytest.mark.parametrize("how", ["truncated", "short header", "another format", "empty", "newer"])
 def test_damaged_files_are_one_line(how, folder, capsys):
-    source, _ = testing.make_variant("plain", folder)
-    convert(source, folder / "good.equi", quiet=True)
-    (folder / "bad.equi").write_bytes(damaged(folder / "good.equi", how))
+    (folder / "bad.equi").write_bytes(damaged(converted("plain"), how))
     assert main(["info", str(folder / "bad.equi")]) == 1
     message = capsys.readouterr().err
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and "bad.equi" in message
