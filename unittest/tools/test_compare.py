@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from ase.build import bulk
 from ase.io import write
+from built_models import built
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, demo, equi_file, lammps_runner, self_check, structures, testing
 from equi_tools.cli import main
-from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.lammps_runner import Result
 
@@ -24,11 +24,9 @@ BUILD = os.environ.get("EQUI_BUILD_DIR")
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("models")
-    checkpoint, _ = testing.make_variant("plain", folder)
-    convert(checkpoint, folder / "plain.equi", quiet=True)
-    return str(folder / "plain.equi"), checkpoint
+def model():
+    """Paths of a model and of the checkpoint that it was converted from."""
+    return str(built("tiny/plain.equi")), str(built("tiny/plain.pth"))
 
 
 class Evaluated:
@@ -188,21 +186,19 @@ needs_plugin = pytest.mark.skipif(
 
 @needs_plugin
 @pytest.mark.parametrize("name", testing.VARIANTS)
-def test_native_evaluation_of_every_option(name, tmp_path):
-    checkpoint, modality = testing.make_variant(name, tmp_path)
-    convert(checkpoint, tmp_path / "x.equi", modality=modality, quiet=True)
+def test_native_evaluation_of_every_option(name):
     lines = []
-    native = compare.Native(str(tmp_path / "x.equi"), "double", "exact", build_dir=BUILD)
+    native = compare.Native(str(built(f"tiny/{name}.equi")), "double", "exact", build_dir=BUILD)
     assert compare.check(native, quiet=True, write=lines.append) == 0, "\n".join(lines)
 
 
 @needs_plugin
-@pytest.mark.parametrize("source", ["7net-0", pytest.param("7net-l3i5", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "source, file", [("7net-0", "sevennet-0.equi"), pytest.param("7net-l3i5", "sevennet-l3i5.equi", marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize("precision, radial", [("double", "exact"), ("double", None), ("mixed", None)])
-def test_accuracy_bar_on_the_builtin_structures(source, precision, radial, tmp_path):
-    path = tmp_path / "x.equi"
-    convert(source, path, quiet=True)
-    command = ["compare", "-q", str(path), source, "--builtin", "--precision", precision]
+def test_accuracy_bar_on_the_builtin_structures(source, file, precision, radial):
+    command = ["compare", "-q", str(built(file)), source, "--builtin", "--precision", precision]
     command += ["--radial", radial] if radial else []
     command += ["--build-dir", BUILD] if BUILD else []
     assert main(command) == 0
