@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -48,16 +49,34 @@ def evaluate(lammps, keywords, case=CONVOLUTIONS):
     return run.values("RESULT")[0][0], run.dump("dump.forces")[:, 1:], run.output
 
 
+@pytest.fixture(scope="module")
+def compiled_once(build_dir, tmp_path_factory):
+    """A cache folder with the libraries of a case for all instruction sets, and what `equi compile` said when it made
+    them. They are made once for each case; tests take a copy."""
+
+    @lru_cache(maxsize=None)
+    def make(case):
+        cache = tmp_path_factory.mktemp("compiled")
+        done = subprocess.run(
+            [build_dir / "bin" / "equi", "compile", model_file(build_dir, case[0]), "-q"], check=True,
+            env={**os.environ, "XDG_CACHE_HOME": str(cache)}, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        return cache, done.stdout
+
+    return make
+
+
 @pytest.mark.parametrize("case", [CONVOLUTIONS, CONTRACTIONS], ids=["convolutions", "contractions"])
 @pytest.mark.parametrize("precision, tolerance", [("double", SAME), ("mixed", 1e-5)])
 def test_compiled_kernels_are_found_and_give_the_same_results(
-    lammps, build_dir, equi, tmp_path, precision, tolerance, case
+    lammps, build_dir, equi, compiled_once, tmp_path, precision, tolerance, case
 ):
     energy, forces, output = evaluate(lammps, f"precision {precision}", case)
     uses_generated = "generic kernels" not in output  # a CPU without AVX2 takes none
     assert (NOTICE in output) == uses_generated
-    first = equi("compile", model_file(build_dir, case[0]), "-q")
-    assert first.count("made ") == NUM_LIBRARIES
+    cache, told = compiled_once(case)
+    assert told.count("made ") == NUM_LIBRARIES
+    shutil.copytree(cache, tmp_path / "cache", dirs_exist_ok=True)
     assert len(list((tmp_path / "cache" / "equi" / "kernels").glob("kernel-*.so"))) == NUM_LIBRARIES
     compiled_energy, compiled_forces, output = evaluate(lammps, f"precision {precision}", case)
     assert NOTICE not in output
@@ -79,20 +98,16 @@ def best_target():
 needs_kernels = pytest.mark.skipif(best_target() is None, reason="this CPU takes no generated kernels")
 
 
-@pytest.fixture(scope="module")
-def libraries(build_dir, tmp_path_factory):
-    """A cache folder with the libraries of CONVOLUTIONS for this machine, made once; tests take a copy."""
-    cache = tmp_path_factory.mktemp("compiled")
-    words = ["compile", model_file(build_dir, CONVOLUTIONS[0]), "--target", best_target(), "-q"]
-    subprocess.run([build_dir / "bin" / "equi", *words], env={**os.environ, "XDG_CACHE_HOME": str(cache)}, check=True)
-    return cache
-
-
 @pytest.fixture
-def compiled(libraries, equi, tmp_path):
-    """A copy of them where `equi` and the pair style of the test look: the files, sorted by name."""
-    shutil.copytree(libraries, tmp_path / "cache")
+def compiled(compiled_once, equi, tmp_path):
+    """The libraries of CONVOLUTIONS for this machine, and no others, where `equi` and the pair style of the test look:
+    the files, sorted by name."""
+    shutil.copytree(compiled_once(CONVOLUTIONS)[0], tmp_path / "cache")
     files = sorted((tmp_path / "cache" / "equi" / "kernels").iterdir())
+    for file in files:
+        if f"-{best_target()}-" not in file.name:
+            file.unlink()
+    files = [file for file in files if file.exists()]
     assert len(files) == NUM_LIBRARIES // 2
     return files
 
@@ -177,7 +192,9 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
 
 @needs_kernels
 @pytest.mark.parametrize("place", ["relative", "open folder", "link"])
-def test_code_of_others_is_not_executed(lammps, build_dir, equi, compiled, tmp_path, monkeypatch, place):
+def test_code_of_others_is_not_executed(
+    lammps, build_dir, equi, compiled, compiled_once, tmp_path, monkeypatch, place
+):
     """A library that leaves a mark when it is loaded, sealed as the user's own are."""
     model, target = model_file(build_dir, CONVOLUTIONS[0]), best_target()
     mark, source, library = tmp_path / "mark", tmp_path / "mark.cpp", tmp_path / "mark.so"
@@ -201,7 +218,11 @@ def test_code_of_others_is_not_executed(lammps, build_dir, equi, compiled, tmp_p
         monkeypatch.setenv("XDG_CACHE_HOME", "cache")
         monkeypatch.setenv("HOME", str(tmp_path / "home"))
         reason = "expected an absolute path without '..', found 'cache'"
-        assert reason in equi("compile", model, "--target", target, "-q")
+        # The folder that is taken instead, with sound libraries, so that none is compiled here.
+        home = tmp_path / "home" / ".cache"
+        shutil.copytree(compiled_once(CONVOLUTIONS)[0], home)
+        told = equi("compile", model, "--target", target, "-q")
+        assert reason in told and told.count(f"{home}") == told.count("is there already") == len(compiled)
         shutil.rmtree(tmp_path / "home")
     elif place == "open folder":
         folder.chmod(0o777)
