@@ -8,8 +8,9 @@ function(equi_say)
   message(STATUS "equi: ${text}")
 endfunction()
 
-# One configure step at a time fills a cache that several build folders share; the others wait here until its process
-# ends. A file system without locks is no reason to stop, nor is a finished cache that cannot be written to.
+# One configure step at a time fills a cache that several build folders share; the others wait here until it ends, for
+# its process may live on: `ctest --build-and-test` builds and tests in the same one. A file system without locks is no
+# reason to stop, nor is a finished cache that cannot be written to.
 file(MAKE_DIRECTORY ${EQUI_CACHE_DIR})
 set(lock ${EQUI_CACHE_DIR}/.lock)
 execute_process(COMMAND ${CMAKE_COMMAND} -E touch ${lock} RESULT_VARIABLE status ERROR_QUIET)
@@ -21,6 +22,8 @@ if(status EQUAL 0)
   endif()
   if(NOT status EQUAL 0)
     equi_say("${EQUI_CACHE_DIR} cannot be locked (${status}): configure one build folder at a time")
+  else()
+    cmake_language(EVAL CODE "cmake_language(DEFER DIRECTORY [[${CMAKE_SOURCE_DIR}]] CALL file LOCK [[${lock}]] RELEASE)")
   endif()
 endif()
 
