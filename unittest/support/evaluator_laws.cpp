@@ -248,17 +248,14 @@ TEST_P(EvaluatorLaws, permutation_and_translation_change_nothing) {
 
 TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
   const ImageStructure images = structure.images(model.cutoff);
-  // Their radial tables take longer to make than the evaluations, so all splits share the evaluators of the ranks.
-  auto evaluators = make_ranks(1);
-  const Evaluation whole = evaluate_whole(*evaluators[0], images);
+  const Evaluation whole = evaluate_whole(*make(), images);
   // Rank 1 and rank 2 of the last two splits are empty.
   const std::vector<std::vector<int>> splits = {
       {0, 0, 0, 0, 1, 1, 1, 1}, {0, 1, 0, 1, 1, 0, 1, 0}, {0, 2, 2, 0, 2, 2, 0, 2}, {3, 0, 1, 1, 3, 0, 3, 1}};
   for (const std::vector<int> &split : splits) {
     const int num_ranks = 1 + *std::max_element(split.begin(), split.end());
     const std::vector<RankPart> parts = split_structure(images, split, num_ranks);
-    ASSERT_LE(evaluators.size(), static_cast<size_t>(num_ranks));
-    while (evaluators.size() < static_cast<size_t>(num_ranks)) evaluators.push_back(make());
+    const auto evaluators = make_ranks(num_ranks);
     RankGroup group(parts);
     const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
@@ -353,12 +350,11 @@ TEST_P(EvaluatorLaws, an_empty_structure_has_no_energy) {
 TEST_P(EvaluatorLaws, an_atom_beyond_all_cutoffs_changes_nothing) {
   Structure open = structure;
   for (bool &p : open.periodic) p = false;
-  const auto evaluator = make();
-  const Evaluation without = evaluate_whole(*evaluator, open.images(model.cutoff));
+  const Evaluation without = evaluate_whole(*make(), open.images(model.cutoff));
   Structure more = open;
   more.positions.push_back({100.0, 0.0, 0.0});
   more.species.push_back(0);
-  const Evaluation with = evaluate_whole(*evaluator, more.images(model.cutoff));
+  const Evaluation with = evaluate_whole(*make(), more.images(model.cutoff));
   const AllowedDifferences allowed = allowed_differences(kind.rounding, without);
   EXPECT_NEAR(with.energy - with.atom_energy.back(), without.energy, allowed.energy);
   for (int i = 0; i < open.size(); ++i)
@@ -369,12 +365,11 @@ TEST_P(EvaluatorLaws, an_atom_beyond_all_cutoffs_changes_nothing) {
 TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
   Structure broken = structure;
   broken.positions[5] = broken.positions[2];
-  const auto evaluators = make_ranks(2);
   for (const double distance : {0.5 * MIN_DISTANCE, 0.01 * MIN_DISTANCE, 0.0}) {
     broken.positions[5][0] = broken.positions[2][0] + distance;
     const ImageStructure images = broken.images(model.cutoff);
     try {
-      evaluate_whole(*evaluators[0], images);
+      evaluate_whole(*make(), images);
       FAIL() << "no error";
     } catch (const EvaluationError &e) {
       ASSERT_GE(std::min(e.atom_i, e.atom_j), 0);
@@ -386,7 +381,7 @@ TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
     // Both atoms on rank 0, all others on rank 1.
     const std::vector<RankPart> parts = split_structure(images, {1, 1, 0, 1, 1, 0, 1, 1}, 2);
     RankGroup group(parts);
-    const Evaluation e = evaluate_ranks(evaluators, parts, broken.size(), group);
+    const Evaluation e = evaluate_ranks(make_ranks(2), parts, broken.size(), group);
     ASSERT_TRUE(e.errors[0]);
     EXPECT_THROW(std::rethrow_exception(e.errors[0]), EvaluationError);
     EXPECT_EQ(group.calls(0), group.calls(1));
