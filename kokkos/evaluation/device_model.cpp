@@ -17,7 +17,7 @@ namespace {
 constexpr int HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
-// A radial network of atoms' features keeps some ten to twenty kB of each edge of a chunk.
+// A radial network of atoms' features takes some tens of kB for each edge of a chunk.
 constexpr int NETWORK_CHUNK = 256;
 // The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
 // slice is a pass over all senders.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
-// one by one (device_unit.h), each with a generated kernel or with the generic one. DeviceUnits has what does not
-// depend on where the weights come from.
+// one by one (device_unit.h), each with a generated kernel or with the generic one, which weights of a network on
+// features always take (device_edge_network.h). DeviceUnits has what does not depend on where the weights come from.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
