@@ -137,20 +137,22 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
         y_adj_rows{y_adj.data(), num_atoms, 0};
     const DeviceEdgeChunk receivers = edges.receivers(0, 0, num_atoms, is_fixed),
                           senders = edges.senders(0, 0, num_atoms);
-    const auto prepare = [&](const DeviceEdgeChunk &chunk, bool with_forms) {
-      convolution.prepare(exec, chunk, edges.distance(), edges.pair(), edges.harmonics(), with_forms, scratch);
+    const auto prepare = [&](const DeviceEdgeChunk &chunk, bool with_forms, bool of_senders) {
+      convolution.prepare(exec, chunk, edges.distance(), edges.pair(), edges.harmonics(), with_forms,
+                          {x_rows, is_fixed, of_senders, 0, 0}, scratch);
     };
     const double forward = shortest([&] {
-      prepare(receivers, true);
+      prepare(receivers, true, false);
       convolution.forward(exec, receivers, x_rows, y_rows, scratch);
     });
     const double backward = shortest([&] {
-      prepare(receivers, false);
-      convolution.backward(exec, receivers, x_rows, y_adj_rows, edges.harmonics(), edges.adjoint(), scratch);
+      prepare(receivers, false, false);
+      convolution.backward(exec, receivers, x_rows, y_adj_rows, edges.harmonics(), edges.adjoint(),
+                           is_fixed ? FeatureRows<T>{} : FeatureRows<T>{x_adj.data(), rows, 0}, scratch);
     });
     const double gather = is_fixed ? 0.0 : shortest([&] {
-      prepare(senders, true);
-      convolution.gather_senders(exec, senders, y_adj_rows, {x_adj.data(), num_atoms, 0}, scratch);
+      prepare(senders, true, true);
+      convolution.gather_senders(exec, senders, x_rows, y_adj_rows, {x_adj.data(), num_atoms, 0}, scratch);
     });
     const double ns = 1e9 / static_cast<double>(edges.room());
     std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),

@@ -46,7 +46,7 @@ struct GenericBody {
   template <int ROWS, bool TRANSPOSED>
   KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
     const Path p = paths[q];
-    const Real<T> *first = first_weights<ROWS>(u, a);
+    const auto first = first_weights<ROWS>(u, a);
     const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
     for (int e = a.begin; e < a.end; e++) {
       const T f = u.fraction[e];
@@ -70,10 +70,31 @@ struct GenericBody {
     for (int k = 0; k < 2 * paths[q].l3 + 1; k++) put(out, k * u.path[q].stride, sum[k]);
   }
 
+  // The derivatives by the weights of path q from the senders' side: the sum of x M^T g at each edge.
+  KOKKOS_FUNCTION void gather_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q) const {
+    const Path p = paths[q];
+    const auto x = u.input(a.atom, a.channel);
+    for (int e = a.begin; e < a.end; e++) {
+      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
+      const auto g = u.cotangent(q, u.other_row[e], a.channel);
+      T sum = 0;
+      for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
+        const Entry n = entries[k];
+        const T product = x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
+        sum += n.form < 0 ? product : n.sign * m[n.form] * product;
+      }
+      store_weight_adj(u, a, e, q, true, p.l2 == 0 ? u.fraction[e] * sum : sum);
+    }
+  }
+
   template <int ROWS>
   KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
-    for (int q = 0; q < num_paths; q++) sweep<ROWS, true>(u, a, q, sum);
+    for (int q = 0; q < num_paths; q++) {
+      sweep<ROWS, true>(u, a, q, sum);
+      if constexpr (ROWS == 1)
+        if (u.weights_adj) gather_weights(u, a, q);
+    }
     const auto x_adj = u.input_adjoint(a.atom, a.channel);
     for (int k = 0; k < 2 * l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
@@ -84,7 +105,7 @@ struct GenericBody {
                                 bool add) const {
     const Path p = paths[q];
     const auto g = u.cotangent(q, a.atom, a.channel);
-    const Real<T> *first = first_weights<ROWS>(u, a);
+    const auto first = first_weights<ROWS>(u, a);
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
       const auto x = u.input(u.other_row[e], a.channel);

@@ -52,32 +52,30 @@ struct DeviceAtom {
   int atom, begin, end, channel;
 };
 
-// A channel's weights: the first row of its table, or those of edge 0. Then those of edge e.
+// A channel's weights: the first row of its table, or those of edge 0. Then those of edge e. W: the pointer to them.
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION const Real<T> *first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
+KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
   if constexpr (ROWS == 1)
     return u.weights + a.channel;
   else
     return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD;
 }
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION const Real<T> *weights_of(const DeviceUnitCall<T> &u, const Real<T> *first, int row,
-                                                      int e) {
+template <int ROWS, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DeviceUnitCall<T> &u, W first, int row, int e) {
   return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
 }
 
 // The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
 // by f, which is left to the caller.
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f) {
+template <int ROWS, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, W t, int q, int column, int row, T f) {
   if constexpr (ROWS == 1)
     return u.scale[q] * t[u.column[q]];
   else
     return polynomial<ROWS>(t + column, row, f);
 }
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, const Real<T> *t, int q, int column, int row, T f,
-                                        T &w, T &dw) {
+template <int ROWS, class T, class W>
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, W t, int q, int column, int row, T f, T &w, T &dw) {
   if constexpr (ROWS == 1) {
     w = weight<ROWS>(u, t, q, column, row, f);
     dw = 0;
@@ -91,9 +89,10 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, const DeviceAtom &a, int e, int q,
                                                   bool active, T value) {
   if (!active || !u.weights_adj) return;
-  T *to = u.weights_adj + static_cast<int64_t>(u.table_row[e]) * u.weights_row + u.column[q] + a.channel;
+  const Pointer<T> to =
+      u.weights_adj + (static_cast<int64_t>(u.table_row[e]) * u.weights_row + u.column[q] + a.channel);
   value *= u.scale[q];
-  *to = u.add_weights_adj ? *to + value : value;
+  put(to, 0, u.add_weights_adj ? to[0] + value : value);
 }
 
 // Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.

@@ -104,6 +104,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::size_t memory_estimate(int64_t num_edges) const;
   void reserve();
   FeatureRows<R> rows_of(const Chunk &chunk, int feature, bool adjoint);
+  DeviceNetworkInput<R> network_input(const Chunk &chunk, const Step &step, bool of_senders);
   DeviceSpeciesOrder species_order(const Chunk &chunk) const;
   DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const {
     return edges_.receivers(chunk.cut, chunk.first, chunk.count, fixed_input);
@@ -131,6 +132,7 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   EvaluationPlan plan_;
   std::vector<Op> ops_;    // per layer of the model
   std::vector<Repulsion> repulsions_;
+  bool has_networks_ = false;    // of atoms' features, which make radial weights
   ScaleShift scale_shift_;
   int chunk_size_ = 0;    // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.

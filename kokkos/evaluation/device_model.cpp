@@ -17,6 +17,8 @@ namespace {
 constexpr int HOST_CHUNK = 256;
 // `radial exact` keeps all weights of a chunk's edges.
 constexpr int EXACT_CHUNK = 128;
+// A radial network of atoms' features takes some tens of kB for each edge of a chunk.
+constexpr int NETWORK_CHUNK = 256;
 // The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
 // slice is a pass over all senders.
 constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
@@ -44,9 +46,7 @@ ModelDevice<Exec, T, G>::ModelDevice(const Model &model, const EvaluatorOptions 
       const LinearOp<R> host(*l, layout(l->input), layout(l->output), model.num_species());
       op = std::make_unique<DeviceLinear<Exec, R>>(exec_, host, model.num_species());
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
-      if (c->radial.reads_features())
-        throw std::invalid_argument(model.file +
-                                    ": the device evaluation does not know radial functions of atoms' features yet");
+      has_networks_ = has_networks_ || c->radial.reads_features();
       op = std::make_unique<DeviceConvolution<Exec, T>>(exec_, *c, layout(c->input), layout(c->output),
                                                         model.num_species(), options);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
@@ -159,6 +159,7 @@ void ModelDevice<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n) {
   neighborhood_ = &n;
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
   chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
+  if (has_networks_) chunk_size_ = std::min(chunk_size_, NETWORK_CHUNK);
   slice_size_ = std::max(1, n.num_receivers);
   const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
@@ -283,6 +284,16 @@ FeatureRows<Real<T>> ModelDevice<Exec, T, G>::rows_of(const Chunk &chunk, int fe
   return {feature_[feature].data(), model_.num_species(), 0};
 }
 
+// What the radial network of a convolution reads of a chunk of receivers, or of senders, whose edges count receivers in
+// their slice.
+template <class Exec, class T, class G>
+DeviceNetworkInput<Real<T>> ModelDevice<Exec, T, G>::network_input(const Chunk &chunk, const Step &step,
+                                                                   bool of_senders) {
+  FeatureRows<R> x = rows_of(chunk, std::get<Convolution>(model_.layers[step.layer]).input, false);
+  x.first = 0;
+  return {x, step.fixed_input, of_senders, chunk.first, of_senders ? chunk.slice * slice_size_ : 0};
+}
+
 // An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
 template <class Exec, class T, class G>
 template <class Work>
@@ -358,7 +369,8 @@ void ModelDevice<Exec, T, G>::forward_layers(const Chunk &chunk, const Stage &st
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
       const DeviceEdgeChunk edges = receivers(chunk, step.fixed_input);
-      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true,
+                          network_input(chunk, step, false), scratch_);
       convolution.forward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, false), scratch_);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->forward(exec_, chunk.count, rows_of(chunk, g->input, false),
@@ -423,9 +435,12 @@ void ModelDevice<Exec, T, G>::backward_layers(const Chunk &chunk, const Stage &s
     } else if (const auto *c = std::get_if<Convolution>(&layer)) {
       const auto &convolution = *std::get<std::unique_ptr<DeviceConvolution<Exec, T>>>(op);
       const DeviceEdgeChunk edges = receivers(chunk, step->fixed_input);
-      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), false, scratch_);
+      convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), false,
+                          network_input(chunk, *step, false), scratch_);
       convolution.backward(exec_, edges, rows_of(chunk, c->input, false), rows_of(chunk, c->output, true),
-                           edges_.harmonics(), edges_.adjoint(), scratch_);
+                           edges_.harmonics(), edges_.adjoint(),
+                           step->fixed_input ? FeatureRows<R>{nullptr, 0, 0} : rows_of(chunk, c->input, true),
+                           scratch_);
     } else if (const auto *g = std::get_if<Gate>(&layer)) {
       std::get<std::unique_ptr<DeviceGate<Exec, T>>>(op)->backward(exec_, chunk.count, rows_of(chunk, g->output, true),
                                                                    rows_of(chunk, g->input, true));
@@ -465,8 +480,10 @@ void ModelDevice<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *a
   for (const Chunk &chunk : sender_chunks_) {
     if (chunk.slice != slice || (chunk.first >= num_owned()) != remote) continue;
     const DeviceEdgeChunk edges = edges_.senders(chunk.cut, place + chunk.first, chunk.count);
-    convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true, scratch_);
-    convolution.gather_senders(exec_, edges, out_adj, {adjoint, neighborhood_->num_rows, chunk.first}, scratch_);
+    convolution.prepare(exec_, edges, edges_.distance(), edges_.pair(), edges_.harmonics(), true,
+                        network_input(chunk, step, true), scratch_);
+    convolution.gather_senders(exec_, edges, rows_of(chunk, layer.input, false), out_adj,
+                               {adjoint, neighborhood_->num_rows, chunk.first}, scratch_);
   }
 }
 

@@ -29,7 +29,7 @@ constexpr int MAX_CALL_PATHS = 16;
 // Dual of them; features of duals lie in planes (feature_layout.h), duals of edges one after the other.
 template <class T>
 struct DeviceUnitCall {
-  int num_atoms, channels;    // channels: padded
+  int num_atoms, channels;    // channels: padded, unless weights are those of edges without padding
   const int64_t *begin;       // [num_atoms + 1] edges of an atom, `first` more than p
   int64_t first, num_edges;
   const int *other_row;    // [p] row of the atom at the other end
@@ -82,14 +82,14 @@ struct DeviceUnitCall {
   T *parts;
 
   // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
-  // are `channels` without padding, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction
-  // is then the harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the
-  // weights in the same order, or adds them.
-  const Real<T> *weights;
+  // are `channels`, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction is then the
+  // harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the weights in the
+  // same order, or adds them. So does a gather by the generic kernel, which then reads x, at its first row, too.
+  Pointer<const T> weights;
   int weights_row;
   int column[MAX_CALL_PATHS];
   Real<T> scale[MAX_CALL_PATHS];
-  Real<T> *weights_adj;    // null: not wanted
+  Pointer<T> weights_adj;    // null: not wanted
   bool add_weights_adj;
 };
 

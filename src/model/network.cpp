@@ -140,14 +140,9 @@ void activation_derivatives(Activation a, double x, int order, double *d) {
       f[0] = std::fabs(x);
       f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x - x);
       break;
-    case Activation::tanh: {
-      const double t = std::tanh(x), t1 = 1.0 - t * t;
-      f[0] = t;
-      f[1] = t1;
-      f[2] = -2.0 * t * t1;
-      f[3] = t1 * (6.0 * t * t - 2.0);
+    case Activation::tanh:
+      tanh_derivatives(x, f);
       break;
-    }
     case Activation::silu:
     case Activation::sigmoid:
     case Activation::ssp: {

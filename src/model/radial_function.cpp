@@ -1,78 +1,13 @@
 // SPDX-License-Identifier: MIT
 #include "src/model/radial_function.h"
 
-#include "src/model/cutoff_function.h"
-#include "src/numbers/jet.h"
+#include "src/model/basis_functions.h"
 
-#include <algorithm>
-#include <cmath>
 #include <stdexcept>
 
 namespace equi {
 
 namespace {
-
-// Derivatives of sin(x)/x; above `order` zeros.
-Jet sinc(const Jet &x, int order) {
-  double s[Jet::MAX_ORDER + 1] = {};
-  const double v = x.value();
-  if (std::fabs(v) < 1.0) {
-    // sum (-1)^k x^2k / (2k+1)!, differentiated term by term; ten terms reach 1e-19 at x = 1. The recurrence below
-    // would lose digits like 1/x^q.
-    for (int q = 0; q <= order; ++q) {
-      double sum = 0.0, factorial = 1.0;
-      for (int k = 0; k < 12; ++k) {
-        if (k > 0) factorial *= -(2.0 * k) * (2.0 * k + 1.0);
-        const int power = 2 * k - q;
-        if (power < 0) continue;
-        double term = 1.0 / factorial;
-        for (int i = 0; i < q; ++i) term *= 2 * k - i;
-        for (int i = 0; i < power; ++i) term *= v;
-        sum += term;
-      }
-      s[q] = sum;
-    }
-  } else {
-    // x s = sin x, differentiated q times: x s^(q) + q s^(q-1) = sin^(q) x
-    const double sine = std::sin(v), cosine = std::cos(v);
-    const double rhs[4] = {sine, cosine, -sine, -cosine};
-    s[0] = sine / v;
-    for (int q = 1; q <= order; ++q) s[q] = (rhs[q] - q * s[q - 1]) / v;
-  }
-  return compose(s, x);
-}
-
-Jet tanh(const Jet &x) {
-  double f[Jet::MAX_ORDER + 1];
-  activation_derivatives(Activation::tanh, x.value(), Jet::MAX_ORDER, f);
-  return compose(f, x);
-}
-
-// What the basis functions are functions of.
-Jet transformed(const RadialBasis &b, const Jet &r) {
-  switch (b.transform) {
-    case RadialBasis::Transform::agnesi: {
-      // u^q / (1 + u^(q-p)), multiplied out so that no power of u is negative.
-      const Jet u = 1.0 / b.r0 * r;
-      const double q = b.agnesi_q, p = b.agnesi_p;
-      return 1.0 / (1.0 + b.agnesi_a * (pow(u, std::max(q, p)) / (1.0 + pow(u, std::fabs(q - p)))));
-    }
-    case RadialBasis::Transform::soft: {
-      const double p0 = 0.75 * b.r0, p1 = 4.0 / 3.0 * b.r0;
-      return p0 + 0.5 * ((r - p0) * (1.0 + tanh(b.soft_alpha / (p1 - p0) * (r - 0.5 * (p0 + p1)))));
-    }
-    case RadialBasis::Transform::none:
-      break;
-  }
-  return b.stretch * r;
-}
-
-Jet cutoff_at(const RadialBasis &b, double r, int side) {
-  if (b.cutoff_kind == RadialBasis::Cutoff::polynomial)
-    return polynomial_cutoff(1.0 / b.cutoff * Jet::variable(r), b.p);
-  const bool is_before = r < b.r_on || (r == b.r_on && side <= 0);    // neither if r is not a number
-  return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), b.r_on, b.cutoff);
-}
 
 void require_one_pair(bool depends_on_pair) {
   if (depends_on_pair)
@@ -115,37 +50,13 @@ std::vector<double> RadialBasis::kinks() const {
 
 void RadialBasis::cutoff_function(double r, int order, int side, double *out) const {
   require_one_pair(depends_on_pair());
-  cutoff_at(*this, r, side).store(out, order, 1);
+  basis_functions(*this).cutoff_function(r, side).store(out, order, 1);
 }
 
 void RadialBasis::derivatives(double r, int order, int side, double *out) const {
   require_one_pair(depends_on_pair());
-  const Jet f = apply_cutoff ? cutoff_at(*this, r, side) : Jet(1.0);
-  const Jet x = transformed(*this, Jet::variable(r));
   const int n = size();
-  Jet before = 1.0, polynomial = x;    // T_i and T_{i+1}
-  for (int i = 0; i < n; ++i) {
-    Jet b;
-    switch (kind) {
-      case Kind::bessel:
-        // sin(kx)/x = k sinc(kx)
-        b = prefactor * wave_numbers[i] * sinc(wave_numbers[i] * x, order);
-        break;
-      case Kind::gaussian: {
-        const Jet distance = x - centres[i];
-        b = exp(-0.5 / (width * width) * (distance * distance));
-        break;
-      }
-      case Kind::chebyshev: {
-        b = polynomial;
-        const Jet next = 2.0 * (x * polynomial) - before;
-        before = polynomial;
-        polynomial = next;
-        break;
-      }
-    }
-    (b * f).store(out + i, order, n);
-  }
+  basis_functions(*this).derivatives(r, order, side, [&](int i, const Jet &b) { b.store(out + i, order, n); });
 }
 
 RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species) const {
@@ -184,8 +95,9 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
   network.derivatives(count, order, in.data(), out);
   if (output == Output::weights && !times_cutoff && r_power.empty()) return;
 
+  const BasisFunctions functions = basis_functions(basis);
   for (int p = 0; p < count; ++p) {
-    const Jet cutoff = times_cutoff ? cutoff_at(basis, r[p], side) : Jet(1.0);
+    const Jet cutoff = times_cutoff ? functions.cutoff_function(r[p], side) : Jet(1.0);
     double *row = out + p * (order + 1) * n;
     for (size_t j = 0; j < n; ++j) {
       Jet w = Jet::load(row + j, order, n);

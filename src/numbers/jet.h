@@ -81,6 +81,21 @@ EQUI_FUNCTION Jet exp(const Jet &x) {
   return compose(f, x);
 }
 
+// f[q]: q-th derivative of the hyperbolic tangent at x.
+EQUI_FUNCTION void tanh_derivatives(double x, double f[Jet::MAX_ORDER + 1]) {
+  const double t = std::tanh(x), t1 = 1.0 - t * t;
+  f[0] = t;
+  f[1] = t1;
+  f[2] = -2.0 * t * t1;
+  f[3] = t1 * (6.0 * t * t - 2.0);
+}
+
+EQUI_FUNCTION Jet tanh(const Jet &x) {
+  double f[Jet::MAX_ORDER + 1];
+  tanh_derivatives(x.value(), f);
+  return compose(f, x);
+}
+
 EQUI_FUNCTION Jet inverse_sqrt(const Jet &x) {
   const double i = 1.0 / x.value(), s = std::sqrt(i);
   const double f[] = {s, -0.5 * s * i, 0.75 * s * i * i, -1.875 * s * i * i * i};

@@ -70,7 +70,7 @@ class DeviceCase {
     DeviceBuffer<DeviceExec, T> result;
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
     const DeviceEdgeChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
     convolution.forward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
@@ -81,9 +81,9 @@ class DeviceCase {
     DeviceBuffer<DeviceExec, G> result;
     assign(exec, result, AlignedVector<G>(size, G(1)));
     const DeviceEdgeChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, scratch);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, {}, scratch);
     convolution.backward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
-                         result.data(), scratch);
+                         result.data(), {}, scratch);
     const auto all = to_host(result, size);
     Rows rows;
     for (int64_t e = 0; e < FIRST_EDGE + p.num_edges(); ++e) {
@@ -101,8 +101,9 @@ class DeviceCase {
     DeviceBuffer<DeviceExec, T> result;
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
     const DeviceEdgeChunk chunk = chunk_of(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, scratch);
-    convolution.gather_senders(exec, chunk, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, scratch);
+    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.gather_senders(exec, chunk, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first},
+                               scratch);
     return to_host(result, size);
   }
 

@@ -102,41 +102,43 @@ INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_
 TEST(DeviceDirectionalRun, chunks_and_slices_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
-  const Model model = make_tiny_model(tiny).model();
-  const Structure structure = random_structure(2, 3, 8);
-  const ImageStructure images = structure.images(model.cutoff);
-  const std::vector<Vector3> direction = random_direction(structure.size(), 5);
-  EvaluatorOptions options = directional(Precision::double_);
-  const Evaluation host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
-  const auto free = make_device_evaluator(model, options);
-  const auto expect_near_host = [&](const Evaluation &e, const std::string &name) {
-    EXPECT_LT(largest_difference(e.force_tangents, host.force_tangents),
-              TANGENT_ORDER * largest_force(host.force_tangents))
-        << name;
-  };
-  expect_near_host(evaluate_whole(*free, images, &direction), "free");
-  // A little more than the least that is asked for.
-  options.memory_limit = 1.0;
-  try {
-    evaluate_whole(*make_device_evaluator(model, options), images, &direction);
-  } catch (const MemoryLimitError &e) {
-    options.memory_limit = 1.011 * e.bytes;
+  for (const Model &model : {make_tiny_model(tiny).model(), case_named("weights_of_features").model()}) {
+    const Structure structure = random_structure(model.num_species(), 3, 8);
+    const ImageStructure images = structure.images(model.cutoff);
+    const std::vector<Vector3> direction = random_direction(structure.size(), 5);
+    EvaluatorOptions options = directional(Precision::double_);
+    const Evaluation host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
+    const auto free = make_device_evaluator(model, options);
+    const auto expect_near_host = [&](const Evaluation &e, const std::string &name) {
+      EXPECT_LT(largest_difference(e.force_tangents, host.force_tangents),
+                TANGENT_ORDER * largest_force(host.force_tangents))
+          << name;
+    };
+    expect_near_host(evaluate_whole(*free, images, &direction), "free");
+    // A little more than the least that is asked for.
+    options.memory_limit = 1.0;
+    try {
+      evaluate_whole(*make_device_evaluator(model, options), images, &direction);
+    } catch (const MemoryLimitError &e) {
+      options.memory_limit = 1.011 * e.bytes;
+    }
+    const auto limited = make_device_evaluator(model, options);
+    expect_near_host(evaluate_whole(*limited, images, &direction), "limited");
+    EXPECT_LT(limited->memory_bytes(), free->memory_bytes());
   }
-  const auto limited = make_device_evaluator(model, options);
-  expect_near_host(evaluate_whole(*limited, images, &direction), "limited");
-  EXPECT_LT(limited->memory_bytes(), free->memory_bytes());
 }
 
 TEST(DeviceDirectionalRun, without_neighbours_or_a_direction_nothing_changes) {
-  const Model model = evaluator_law_cases()[0].model();
-  for (const int num_atoms : {0, 1, 2}) {
-    const Structure alone = isolated_atoms(num_atoms);
-    const std::vector<Vector3> direction = random_direction(num_atoms, 1);
-    const Evaluation e = evaluate_whole(*make_device_evaluator(model, directional(Precision::mixed)),
-                                        alone.images(model.cutoff), &direction);
-    EXPECT_EQ(largest_force(e.force_tangents), 0.0);
-    EXPECT_EQ(e.energy_tangent, 0.0);
-  }
+  const Model model = evaluator_law_cases()[0].model(), networks = case_named("weights_of_features").model();
+  for (const Model *m : {&model, &networks})
+    for (const int num_atoms : {0, 1, 2}) {
+      const Structure alone = isolated_atoms(num_atoms);
+      const std::vector<Vector3> direction = random_direction(num_atoms, 1);
+      const Evaluation e = evaluate_whole(*make_device_evaluator(*m, directional(Precision::mixed)),
+                                          alone.images(m->cutoff), &direction);
+      EXPECT_EQ(largest_force(e.force_tangents), 0.0);
+      EXPECT_EQ(e.energy_tangent, 0.0);
+    }
   const Structure structure = random_structure(model.num_species(), 7);
   const Evaluation still =
       evaluate_whole(*make_device_evaluator(model, directional(Precision::double_)), structure.images(model.cutoff));

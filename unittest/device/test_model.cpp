@@ -88,16 +88,17 @@ INSTANTIATE_TEST_SUITE_P(, DeviceModel, ::testing::ValuesIn(evaluator_law_cases(
 TEST(DeviceModelRun, chunks_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
-  const Model m = make_tiny_model(tiny).model();
-  for (const bool exact : {false, true}) {
+  const auto expect_chunks = [](const Model &m, bool exact) {
     const EvaluatorOptions options = options_of(Precision::double_, exact);
     auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
     for (const int side : {7, 3, 8}) {
-      const ImageStructure images = random_structure(2, 3, side).images(m.cutoff);
+      const ImageStructure images = random_structure(m.num_species(), 3, side).images(m.cutoff);
       expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER,
                   "side " + std::to_string(side));
     }
-  }
+  };
+  for (const bool exact : {false, true}) expect_chunks(make_tiny_model(tiny).model(), exact);
+  expect_chunks(case_named("weights_of_features").model(), false);
 }
 
 // Two slabs of a wide structure: most receivers of each see no other rank.
@@ -161,7 +162,8 @@ TEST(DeviceModelRun, slices_do_not_show) {
     }
     return 0.0;
   };
-  for (const char *name : {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout"}) {
+  for (const char *name :
+       {"odd_multiplicities", "parity_three_layers", "biases_and_deep_readout", "weights_of_features"}) {
     const std::vector<TinyCase> cases = evaluator_law_cases();
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
     ASSERT_NE(found, cases.end()) << name;
@@ -198,35 +200,14 @@ TEST(DeviceModelRun, slices_do_not_show) {
   }
 }
 
-// The radial networks of MACE's attention block are not on the device yet.
-constexpr char REFUSAL[] = "the device evaluation does not know";
-bool is_refused(const TinyCase &c) {
-  return c.options.sender_scalars > 0 || c.options.receiver_scalars > 0;
-}
-
-TEST(DeviceModelRun, refuses_what_it_does_not_know_by_name) {
-  int num_refused = 0;
-  for (const TinyCase &c : all_cases()) {
-    if (!is_refused(c)) continue;
-    ++num_refused;
-    try {
-      make_device_evaluator(c.model(), options_of(Precision::double_));
-      ADD_FAILURE() << c.name;
-    } catch (const std::invalid_argument &e) {
-      EXPECT_NE(std::string(e.what()).find(REFUSAL), std::string::npos) << e.what();
-    }
-  }
-  EXPECT_GT(num_refused, 0);
-}
-
 TEST(DeviceModelReference, mixed_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::mixed)); },
-                     MIXED_REFERENCE, REFUSAL);
+                     MIXED_REFERENCE);
 }
 
 TEST(DeviceModelReference, double_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::double_)); },
-                     TABLE_REFERENCE, REFUSAL);
+                     TABLE_REFERENCE);
 }
 
 }    // namespace
@@ -247,8 +228,7 @@ std::vector<EvaluatorKind> evaluator_kinds() {
 
 std::vector<TinyCase> evaluator_law_cases() {
   std::vector<TinyCase> cases = channel_cases();
-  for (TinyCase &c : all_cases())
-    if (!is_refused(c)) cases.push_back(c);
+  for (TinyCase &c : all_cases()) cases.push_back(c);
   return cases;
 }
 

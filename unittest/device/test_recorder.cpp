@@ -180,26 +180,27 @@ class ThirdStep : public Evaluator {
 };
 
 TEST(DeviceRecorderRun, ranks_change_no_bit) {
-  const Model m = make_tiny_model({}).model();
-  const Structure structure = random_structure(2, 5, 4);
-  const ImageStructure images = structure.images(m.cutoff);
-  std::vector<int> rank(structure.size());
-  for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
-  const std::vector<RankPart> parts = split_structure(images, rank, 3);    // the last one is empty
-  const auto run = [&](bool graphs, bool overlap) {
-    EvaluatorOptions options;
-    options.graphs = graphs;
-    options.overlap = overlap;
-    std::vector<std::unique_ptr<Evaluator>> ranks;
-    for (int r = 0; r < 3; r++) ranks.push_back(std::make_unique<ThirdStep>(std::make_unique<InMixed>(m, options)));
-    RankGroup group(parts);
-    const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
-    for (const auto &error : e.errors) EXPECT_FALSE(error);
-    return e;
-  };
-  const Evaluation expected = run(false, true);
-  expect_same(run(true, true), expected, {0.0}, "beside exchanges");
-  expect_same(run(true, false), expected, {0.0}, "after exchanges");
+  for (const Model &m : {make_tiny_model({}).model(), case_named("weights_of_features").model()}) {
+    const Structure structure = random_structure(2, 5, 4);
+    const ImageStructure images = structure.images(m.cutoff);
+    std::vector<int> rank(structure.size());
+    for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
+    const std::vector<RankPart> parts = split_structure(images, rank, 3);    // the last one is empty
+    const auto run = [&](bool graphs, bool overlap) {
+      EvaluatorOptions options;
+      options.graphs = graphs;
+      options.overlap = overlap;
+      std::vector<std::unique_ptr<Evaluator>> ranks;
+      for (int r = 0; r < 3; r++) ranks.push_back(std::make_unique<ThirdStep>(std::make_unique<InMixed>(m, options)));
+      RankGroup group(parts);
+      const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
+      for (const auto &error : e.errors) EXPECT_FALSE(error);
+      return e;
+    };
+    const Evaluation expected = run(false, true);
+    expect_same(run(true, true), expected, {0.0}, "beside exchanges");
+    expect_same(run(true, false), expected, {0.0}, "after exchanges");
+  }
 }
 
 TEST(DeviceRecorderRun, what_needs_the_host_is_counted) {

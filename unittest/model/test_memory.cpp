@@ -56,12 +56,6 @@ TEST(Buffer, is_empty_after_it_could_not_grow) {
   numbers[499] = 1.0;
 }
 
-TinyCase case_of(const std::string &name) {
-  for (const TinyCase &c : all_cases())
-    if (c.name == name) return c;
-  throw std::logic_error("no tiny model " + name);
-}
-
 struct Route {
   const char *name;
   EvaluatorOptions options;
@@ -95,7 +89,7 @@ std::string without_memory() {
   long places = 0;
   bool and_all_later = false;
   for (const Route &route : routes()) {
-    const Model model = case_of(route.name).model();
+    const Model model = case_named(route.name).model();
     const ImageStructure images = random_structure(model.num_species(), 5).images(model.cutoff);
     and_all_later = !and_all_later;    // in turn
     places += expect_exceptions_without_memory([&] { return make_kokkos_evaluator(model, route.options); }, images,

@@ -489,22 +489,6 @@ class KernelCase {
   }
 };
 
-inline double largest(const Rows &rows) {
-  double most = 0.0;
-  for (const auto &row : rows)
-    for (const double v : row) most = std::max(most, std::fabs(v));
-  return most;
-}
-
-// relative: to the largest number that is expected.
-inline void expect_near_relative(const Rows &found, const Rows &expected, double relative, const std::string &what) {
-  const double tolerance = relative * largest(expected);
-  ASSERT_EQ(found.size(), expected.size()) << what;
-  for (size_t r = 0; r < found.size(); ++r)
-    for (size_t k = 0; k < found[r].size(); ++k)
-      ASSERT_NEAR(found[r][k], expected[r][k], tolerance) << what << ", row " << r << ", number " << k;
-}
-
 }    // namespace testing
 }    // namespace equi
 

@@ -10,6 +10,7 @@
 #include <cmath>
 #include <ostream>
 #include <random>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -261,6 +262,12 @@ inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);
   return cases;
+}
+
+inline TinyCase case_named(const std::string &name) {
+  for (const TinyCase &c : all_cases())
+    if (c.name == name) return c;
+  throw std::logic_error("no tiny model " + name);
 }
 
 inline double energy_of(Evaluator &evaluator, const Structure &s, double cutoff) {

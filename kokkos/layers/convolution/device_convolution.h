@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
-// one by one (device_unit.h), each with a generated kernel or with the generic one. DeviceUnits has what does not
-// depend on where the weights come from.
+// one by one (device_unit.h), each with a generated kernel or with the generic one, which weights of a network on
+// features always take (device_edge_network.h). DeviceUnits has what does not depend on where the weights come from.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
@@ -9,10 +9,13 @@
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_unit.h"
 #include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/convolution/device_edge_network.h"
 #include "kokkos/layers/node/node_ops.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <functional>
+#include <memory>
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -92,13 +95,17 @@ struct DeviceConvScratch {
   DeviceBuffer<Exec, int> table_row;
   DeviceBuffer<Exec, T> fraction, forms, parts;
   DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
+  DeviceBuffer<Exec, int> own_row, other_row;
+  DeviceBuffer<Exec, Real<T>> network, weights, weights_adj;
   DeviceRadialEdges<Exec, DoubleOf<T>> edges;
   std::vector<T> host_fraction;
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
     return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
-           exact_rows.bytes() + edges.bytes();
+           exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() +
+           weights_adj.bytes() + edges.bytes();
   }
 };
 
@@ -117,46 +124,52 @@ class DeviceConvolution {
   const ConvolutionOp<T> &host() const { return op_; }
   int num_generic_units() const { return units_.num_generic(); }
 
-  // Each of the following three needs the chunk prepared: places in the radial table, and forms unless for backward.
-  // distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
+  // Each of the following three needs the chunk prepared: places in the radial table, or the weights that a network
+  // makes of `input`, and forms unless for backward. distance, pair and y [E][num_y] are indexed by edge, as
+  // DeviceEdges has them.
   template <class G>
   void prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, const T *y,
-               bool with_forms, Scratch &scratch) const;
+               bool with_forms, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
+
+  // The part of it that a network takes; nvcc wants functions with kernels public.
+  template <class G>
+  void make_weights(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+                    const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
   void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
                Scratch &scratch) const;
 
-  // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance.
+  // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance; x_adj += what a network has read of the
+  // chunk's atoms, unless it is null.
   template <class G>
   void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<const R> out_adj,
-                const T *y, G *y_adj, Scratch &scratch) const;
+                const T *y, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
-  // x_adj += adjoints of the chunk's atoms, senders; out_adj: the cotangent of the output with all its rows.
-  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> out_adj,
-                      FeatureRows<R> x_adj, Scratch &scratch) const;
+  // x_adj += adjoints of the chunk's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
+  // output with all its rows.
+  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                      FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
   // Bytes that chunks of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const {
-    return scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
-           scratch.bins_per_length.growth(num_edges) + scratch.forms.growth(num_edges * units_.forms_width()) +
-           scratch.parts.growth(num_edges * units_.part_size()) +
-           (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
-  }
+  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
 
  private:
   int rows_per_bin() const { return op_.rows_per_bin(); }
   int64_t table_rows(const DeviceEdgeChunk &chunk) const {
     return op_.exact() ? rows_per_bin() * chunk.count : op_.num_rows();
   }
+  // Where kernels put the adjoints of the weights that a network has made.
+  Pointer<T> weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const;
   // The kernels of all units, after prepare(call, numbers before the input block).
   template <UnitPass PASS, class F>
   void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
               int64_t out_row, const F &prepare) const;
 
   ConvolutionOp<T> op_;
-  DeviceRadialSet<Exec> radial_set_;
+  std::optional<DeviceRadialSet<Exec>> radial_set_;
+  std::unique_ptr<DeviceEdgeNetwork<Exec, T>> network_;    // in the place of the radial set, or null
   Units units_;
   DeviceBuffer<Exec, R> table_;
 };

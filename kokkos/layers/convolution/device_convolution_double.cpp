@@ -8,18 +8,21 @@ using DeviceExec = Kokkos::DefaultExecutionSpace;
 template class DeviceConvolution<DeviceExec, double>;
 template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
                                                              const double *, const int *, const double *, bool,
-                                                             Scratch &) const;
+                                                             const DeviceNetworkInput<double> &, Scratch &) const;
 template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                               FeatureRows<const double>, FeatureRows<const double>,
-                                                              const double *, double *, Scratch &) const;
+                                                              const double *, double *, FeatureRows<double>,
+                                                              Scratch &) const;
 
 template class DeviceConvolution<DeviceExec, Dual<double>>;
 template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
                                                                    const Dual<double> *, const int *,
-                                                                   const Dual<double> *, bool, Scratch &) const;
+                                                                   const Dual<double> *, bool,
+                                                                   const DeviceNetworkInput<double> &, Scratch &) const;
 template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
                                                                     FeatureRows<const double>,
                                                                     FeatureRows<const double>, const Dual<double> *,
-                                                                    Dual<double> *, Scratch &) const;
+                                                                    Dual<double> *, FeatureRows<double>,
+                                                                    Scratch &) const;
 
 }    // namespace equi

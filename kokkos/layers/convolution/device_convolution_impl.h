@@ -35,30 +35,32 @@ struct AddPartsKernel {
   DeviceEdgeChunk chunk;
   int num_y;
   Sums sums;
-  const Real<T> *bins_per_length;
-  G *y_adj;    // of the chunk's first edge
+  const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
+  G *y_adj;                          // of the chunk's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
     if (!chunk.contains(chunk.first + c)) return;
     const int k = static_cast<int>(n % num_y);
+    if (k == 0 && !bins_per_length) return;
     const T total = sums(c, k);
     y_adj[n] += static_cast<G>(k == 0 ? total * bins_per_length[c] : total);
   }
 };
 
-// f(rows per bin as a type) for the generic kernel.
+// f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
 template <bool OF_EDGES, class F>
 void with_rows(int rows, const F &f) {
-  if constexpr (OF_EDGES)
-    f(std::integral_constant<int, 1>{});
-  else if (rows == 2)
-    f(std::integral_constant<int, 2>{});
-  else if (rows == 3)
-    f(std::integral_constant<int, 3>{});
-  else if (rows == 4)
-    f(std::integral_constant<int, 4>{});
-  else
-    f(std::integral_constant<int, 6>{});
+  if (rows == 1) return f(std::integral_constant<int, 1>{});
+  if constexpr (!OF_EDGES) {
+    if (rows == 2)
+      f(std::integral_constant<int, 2>{});
+    else if (rows == 3)
+      f(std::integral_constant<int, 3>{});
+    else if (rows == 4)
+      f(std::integral_constant<int, 4>{});
+    else
+      f(std::integral_constant<int, 6>{});
+  }
 }
 
 }    // namespace
@@ -158,8 +160,13 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
                                               const FeatureLayout &out, int num_species,
                                               const EvaluatorOptions &options, const Finder &find)
     : op_(convolution, in, out, num_species, options),
-      radial_set_(exec, op_.radial_set()),
-      units_(exec, op_.product(), op_.rows_per_bin(), find) {
+      units_(exec, op_.product(), op_.rows_per_bin(),
+             op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
+  if (op_.network()) {
+    network_ = std::make_unique<DeviceEdgeNetwork<Exec, T>>(exec, *op_.network());
+    return;
+  }
+  radial_set_.emplace(exec, op_.radial_set());
   if (op_.exact()) return;
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
@@ -187,13 +194,16 @@ void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const DeviceEdge
 template <class Exec, class T>
 template <class G>
 void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                         const int *pair, const T *y, bool with_forms, Scratch &scratch) const {
+                                         const int *pair, const T *y, bool with_forms,
+                                         const DeviceNetworkInput<R> &input, Scratch &scratch) const {
   const int64_t n = chunk.count;
+  if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
+  if (network_) return make_weights(exec, chunk, distance, pair, input, scratch);
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n);
   R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
-    const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
+    const typename DeviceRadialSet<Exec>::Finder find = radial_set_->finder();
     const int rows = rows_per_bin();
     Kokkos::parallel_for(
         "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
@@ -207,7 +217,7 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
           bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
-    radial_set_.fetch(exec, chunk, distance, pair, scratch.edges);
+    radial_set_->fetch(exec, chunk, distance, pair, scratch.edges);
     const int64_t per_edge = op_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
     scratch.host_fraction.resize(n);
@@ -226,7 +236,33 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
-  if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
+}
+
+// The kernels read the weights of an edge in the row of its own, and 1 as the harmonic of order 0.
+template <class Exec, class T>
+template <class G>
+void DeviceConvolution<Exec, T>::make_weights(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                              const int *pair, const DeviceNetworkInput<R> &input,
+                                              Scratch &scratch) const {
+  const int64_t n = chunk.count;
+  int *table_row = scratch.table_row.reserve(n);
+  T *fraction = scratch.fraction.reserve(n);
+  Kokkos::parallel_for(
+      "equi:weights_of_edges", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+        table_row[c] = static_cast<int>(c);
+        fraction[c] = T(1);
+      });
+  int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
+  network_->find_rows(exec, chunk, pair, input, own_row, other_row);
+  network_->forward(
+      exec, DeviceNetworkEdges<T, G>{chunk, distance, pair, own_row, other_row, input.x, input.of_senders},
+      scratch.network.reserve(network_->scratch_size(n)), scratch.weights.reserve(network_->weights_size(n)));
+}
+
+template <class Exec, class T>
+Pointer<T> DeviceConvolution<Exec, T>::weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const {
+  return make_pointer<T>(scratch.weights_adj.reserve(network_->weights_size(chunk.count)),
+                         network_->weights_plane(chunk.count));
 }
 
 template <class Exec, class T, class Kernel>
@@ -261,7 +297,7 @@ void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall
                               entries_.data(), couplings_.data()};
     with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
       constexpr int ROWS = decltype(rows)::value;
-      if constexpr (!Kernel::OF_EDGES)
+      if constexpr (ROWS > 1)
         if (unit.is_uvw()) return launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
       launch_unit<PASS, ROWS>(exec, body, u);
     });
@@ -283,11 +319,22 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
   call.fraction = scratch.fraction.data();
   call.forms = scratch.forms.data();
   call.parts = scratch.parts.data();
+  if (network_) {
+    call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(chunk.count));
+    call.weights_row = static_cast<int>(op_.plan().weights_row);
+  }
   units_.template launch<PASS>(
       exec, call, x_rows, out_rows, out_row,
-      [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *, int, int64_t block) {
-        u.table = table + table_rows(chunk) * unit.first_column;
-        u.slab = table_rows(chunk) * unit.row;
+      [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *paths, int num_paths, int64_t block) {
+        if (network_) {    // its columns are scaled
+          for (int q = 0; q < num_paths; q++) {
+            u.column[q] = paths[q].column;
+            u.scale[q] = 1;
+          }
+        } else {
+          u.table = table + table_rows(chunk) * unit.first_column;
+          u.slab = table_rows(chunk) * unit.row;
+        }
         prepare(u, block);
       });
 }
@@ -304,31 +351,46 @@ void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk
 template <class Exec, class T>
 template <class G>
 void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
-                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, Scratch &scratch) const {
+                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj,
+                                          Scratch &scratch) const {
   if (chunk.count == 0) return;
   const int num_y = op_.plan().num_y;
   T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
+  const Pointer<T> of_weights = network_ ? weights_adj(chunk, scratch) : Pointer<T>{};
   launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
                         [&](DeviceUnitCall<T> &u, int64_t block) {
                           u.x = x.data + block;
                           u.out_adj = out_adj.data;
                           u.y = y + chunk.first * num_y;
+                          u.weights_adj = of_weights;
                         });
-  Kokkos::parallel_for(
-      "equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
-      AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
-                                                 scratch.bins_per_length.data(), y_adj + chunk.first * num_y});
+  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
+                       AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
+                                                                  network_ ? nullptr : scratch.bins_per_length.data(),
+                                                                  y_adj + chunk.first * num_y});
+  if (!network_) return;
+  R *of_network = scratch.network.data();
+  network_->backward(exec, chunk.count, of_network, scratch.weights_adj.data());
+  network_->add_distance_adjoints(exec, chunk, of_network, y_adj, num_y);
+  if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, chunk, false, of_network, x_adj);
 }
 
 template <class Exec, class T>
-void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk,
+void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
                                                 FeatureRows<const R> out_adj, FeatureRows<R> x_adj,
                                                 Scratch &scratch) const {
+  const bool of_network = network_ && op_.network()->reads_sender();
+  const Pointer<T> of_weights = of_network ? weights_adj(chunk, scratch) : Pointer<T>{};
   // Rows of out_adj are those of receivers, told by the edges.
   launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {
+    u.x = x.data + block + x.first * u.x_width;
     u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
     u.out_adj = out_adj.data;
+    u.weights_adj = of_weights;
   });
+  if (!of_network) return;
+  network_->backward(exec, chunk.count, scratch.network.data(), scratch.weights_adj.data());
+  network_->add_atom_adjoints(exec, chunk, true, scratch.network.data(), x_adj);
 }
 
 template <class Exec, class T, class Kernel>
@@ -338,8 +400,23 @@ std::size_t DeviceUnits<Exec, T, Kernel>::bytes() const {
 }
 
 template <class Exec, class T>
+std::size_t DeviceConvolution<Exec, T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+  const std::size_t bytes = scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
+                            scratch.forms.growth(num_edges * units_.forms_width()) +
+                            scratch.parts.growth(num_edges * units_.part_size());
+  if (network_) {
+    const int64_t of_weights = network_->weights_size(num_edges);
+    return bytes + scratch.own_row.growth(num_edges) + scratch.other_row.growth(num_edges) +
+           scratch.network.growth(network_->scratch_size(num_edges)) + scratch.weights.growth(of_weights) +
+           scratch.weights_adj.growth(of_weights);
+  }
+  return bytes + scratch.bins_per_length.growth(num_edges) +
+         (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
+}
+
+template <class Exec, class T>
 std::size_t DeviceConvolution<Exec, T>::bytes() const {
-  return units_.bytes() + radial_set_.bytes() + table_.bytes();
+  return units_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 
 }    // namespace equi

@@ -33,6 +33,9 @@ struct NetworkAdjoints {
   const int *receiver_row, *sender_row;
 };
 
+template <class Exec, class T>
+class DeviceEdgeNetwork;
+
 // Weights and arrays of the scratch lie in planes [PLANES<T>][edge], which the products of matrices take as one matrix.
 template <class T>
 class EdgeNetwork {
@@ -62,6 +65,9 @@ class EdgeNetwork {
   std::size_t bytes() const;
 
  private:
+  // Takes its constants and the order of its scratch.
+  template <class Exec, class U>
+  friend class DeviceEdgeNetwork;
   // A product of matrices, out = in weight, for each edge and plane.
   struct Product {
     int rows, cols;

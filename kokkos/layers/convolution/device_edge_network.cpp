@@ -1,0 +1,446 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/convolution/device_edge_network.h"
+
+#include "kokkos/runtime/device_dense.h"
+#include "src/model/activation.h"
+
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// A number of float64 and its derivative along the direction of a step.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
+  return make_number<T>(static_cast<Real<T>>(value), static_cast<Real<T>>(tangent));
+}
+
+struct RowsKernel {
+  DeviceEdgeChunk chunk;
+  const int *pair;
+  int num_species;
+  bool by_species, of_senders;
+  int first_row, first_other;
+  int *own_row, *other_row;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const int64_t position = chunk.first + c;
+    if (!chunk.contains(position)) return;
+    if (by_species) {
+      const int p = pair[chunk.edge_at(position)], receiver = p / num_species, sender = p % num_species;
+      own_row[c] = of_senders ? sender : receiver;
+      other_row[c] = of_senders ? receiver : sender;
+      return;
+    }
+    int low = 0, high = chunk.num_atoms;    // the edge is one of these atoms'
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (position < chunk.begin[middle])
+        high = middle;
+      else
+        low = middle;
+    }
+    own_row[c] = first_row + low;
+    other_row[c] = first_other + chunk.other_row[position];
+  }
+};
+
+// The functions of the basis, their derivatives by the distance, and the cutoff function with its derivative.
+template <class T, class G>
+struct BasisKernel {
+  DeviceNetworkEdges<T, G> edges;
+  const BasisFunctions *bases;
+  bool per_pair, with_cutoff;
+  int num_basis, num_inputs;
+  Pointer<T> inputs, slopes, cutoff;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const int64_t position = edges.chunk.first + c;
+    if (!edges.chunk.contains(position)) return;
+    const int64_t e = edges.chunk.edge_at(position);
+    const BasisFunctions &basis = bases[per_pair ? edges.pair[e] : 0];
+    const double r = static_cast<double>(value_of(edges.distance[e])),
+                 along = static_cast<double>(tangent_of(edges.distance[e]));
+    basis.derivatives(r, PLANES<T>, -1, [&](int n, const Jet &b) {
+      put(inputs, c * num_inputs + n, rounded<T>(b.d[0], b.d[1] * along));
+      put(slopes, c * num_basis + n, rounded<T>(b.d[1], b.d[2] * along));
+    });
+    if (!with_cutoff) return;
+    const Jet f = basis.cutoff_function(r, -1);
+    put(cutoff, 2 * c, rounded<T>(f.d[0], f.d[1] * along));
+    put(cutoff, 2 * c + 1, rounded<T>(f.d[1], f.d[2] * along));
+  }
+};
+
+// The part of the inputs that comes from one atom: a row of its species, a constant, or channels of its features.
+template <class T>
+struct AtomInputsKernel {
+  using R = Real<T>;
+  DeviceEdgeChunk chunk;
+  const int *pair;
+  int num_species;
+  bool of_sender;
+  const R *constants;    // [species][size], or null:
+  const R *features;     // the first channel in row 0
+  const int *row;
+  int width, channels;    // numbers of a row, and of a plane in it
+  int first, size, num_inputs;
+  Pointer<T> inputs;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t c = n / size;
+    const int u = static_cast<int>(n % size);
+    if (!chunk.contains(chunk.first + c)) return;
+    T value;
+    if (constants) {
+      const int p = pair[chunk.edge_at(chunk.first + c)];
+      value = T(constants[static_cast<int64_t>(of_sender ? p % num_species : p / num_species) * size + u]);
+    } else {
+      value = make_pointer<const T>(features, channels)[static_cast<int64_t>(row[c]) * width + u];
+    }
+    put(inputs, c * num_inputs + first + u, value);
+  }
+};
+
+// The adjoints of features of the chunk's own atoms, each by one thread in the order of the atom's edges.
+template <class R>
+struct AtomAdjointsKernel {
+  DeviceEdgeChunk chunk;
+  const R *inputs_adj;    // at the part's first column
+  int64_t num_rows;
+  int size, planes, num_inputs, width, channels;
+  R *x_adj;    // the first channel in the chunk's first row
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t a = n / (planes * size);
+    const int plane = static_cast<int>(n / size % planes), u = static_cast<int>(n % size);
+    R sum = 0;
+    for (int64_t position = chunk.begin[a]; position < chunk.begin[a + 1]; position++)
+      sum += inputs_adj[(plane * num_rows + position - chunk.first) * num_inputs + u];
+    x_adj[a * width + plane * channels + u] += sum;
+  }
+};
+
+// h = scale activation(z + bias), where the sum replaces z.
+template <class T>
+struct ActivationKernel {
+  Activation activation;
+  Real<T> scale;
+  int width;
+  const Real<T> *bias;    // or null
+  Pointer<T> z, h;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const T sum = bias ? z[n] + T(bias[n % width]) : z[n];
+    if (bias) put(z, n, sum);
+    put(h, n, scale * activate(activation, sum).value);
+  }
+};
+
+// z is replaced by its adjoint.
+template <class T>
+struct ActivationAdjointKernel {
+  Activation activation;
+  Real<T> scale;
+  Pointer<T> z, h_adj;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    put(z, n, h_adj[n] * (scale * activate(activation, z[n]).derivative));
+  }
+};
+
+// EdgeNetwork::normalize and its adjoint, a thread for each edge.
+template <class T>
+struct NormalizeKernel {
+  int width;
+  const Real<T> *bias;    // or null
+  const Real<T> *norm_weight, *norm_bias;
+  Real<T> epsilon;
+  Pointer<T> z, normalized, factors;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    using std::sqrt;
+    const int64_t first = c * width;
+    T mean = T(0), variance = T(0);
+    for (int j = 0; j < width; j++) {
+      if (bias) put(z, first + j, z[first + j] + T(bias[j]));
+      mean += z[first + j];
+    }
+    mean = mean / T(width);
+    for (int j = 0; j < width; j++) variance += (z[first + j] - mean) * (z[first + j] - mean);
+    const T factor = T(1) / sqrt(variance / T(width) + T(epsilon));
+    put(factors, c, factor);
+    for (int j = 0; j < width; j++) {
+      const T component = factor * (z[first + j] - mean);
+      put(normalized, first + j, component);
+      put(z, first + j, norm_weight[j] * component + T(norm_bias[j]));
+    }
+  }
+};
+template <class T>
+struct NormalizeAdjointKernel {
+  int width;
+  const Real<T> *norm_weight;
+  Pointer<T> normalized, factors, adjoint;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const int64_t first = c * width;
+    T mean = T(0), along = T(0);
+    for (int j = 0; j < width; j++) {
+      const T a = norm_weight[j] * adjoint[first + j];
+      put(adjoint, first + j, a);
+      mean += a;
+      along += a * normalized[first + j];
+    }
+    mean = mean / T(width);
+    along = along / T(width);
+    const T factor = factors[c];
+    for (int j = 0; j < width; j++)
+      put(adjoint, first + j, factor * (adjoint[first + j] - mean - normalized[first + j] * along));
+  }
+};
+
+// The inputs of the last product: what comes before times the cutoff function, and a number for the bias.
+template <class T>
+struct LastInputsKernel {
+  int width, last_width;    // the latter one more with a bias
+  bool with_cutoff;
+  Pointer<T> cutoff, h, last;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t c = n / last_width;
+    const int j = static_cast<int>(n % last_width);
+    const T factor = with_cutoff ? cutoff[2 * c] : T(1);
+    put(last, n, j < width ? factor * h[c * width + j] : factor);
+  }
+};
+// The adjoint of h; that of the cutoff function takes its place.
+template <class T>
+struct LastInputsAdjointKernel {
+  int width, last_width;
+  bool with_cutoff;
+  Pointer<T> cutoff, h, last_adj, h_adj;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const T factor = with_cutoff ? cutoff[2 * c] : T(1);
+    T sum = width < last_width ? last_adj[c * last_width + width] : T(0);
+    for (int j = 0; j < width; j++) {
+      const T of_last = last_adj[c * last_width + j];
+      sum += h[c * width + j] * of_last;
+      put(h_adj, c * width + j, factor * of_last);
+    }
+    if (with_cutoff) put(cutoff, 2 * c, sum);
+  }
+};
+
+template <class T, class G>
+struct DistanceAdjointsKernel {
+  DeviceEdgeChunk chunk;
+  int num_basis, num_inputs;
+  bool with_cutoff;
+  Pointer<T> inputs_adj, slopes, cutoff;
+  G *distance_adj;
+  int stride;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    if (!chunk.contains(chunk.first + c)) return;
+    T sum = with_cutoff ? cutoff[2 * c] * cutoff[2 * c + 1] : T(0);
+    for (int n = 0; n < num_basis; n++) sum += inputs_adj[c * num_inputs + n] * slopes[c * num_basis + n];
+    distance_adj[chunk.edge_at(chunk.first + c) * stride] += static_cast<G>(sum);
+  }
+};
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceEdgeNetwork<Exec, T>::DeviceEdgeNetwork(const Exec &exec, const EdgeNetwork<T> &host) : host_(host) {
+  std::vector<double> numbers;
+  std::vector<BasisFunctions> bases;
+  for (const RadialBasis &basis : host.bases_) {
+    bases.push_back(basis_functions(basis));
+    // The same for all pairs.
+    if (numbers.empty() && bases.back().numbers)
+      numbers.assign(bases.back().numbers, bases.back().numbers + bases.back().size);
+  }
+  assign(exec, basis_numbers_, numbers);
+  for (BasisFunctions &basis : bases) basis.numbers = basis_numbers_.data();
+  assign(exec, bases_, bases);
+
+  std::vector<R> data;
+  const auto add = [&](const auto &part) -> int64_t {
+    const int64_t at = static_cast<int64_t>(data.size());
+    data.insert(data.end(), part.begin(), part.end());
+    return part.empty() ? -1 : at;
+  };
+  for (const auto &layer : host.hidden_)
+    hidden_.push_back({add(layer.product.weight), add(layer.bias), add(layer.norm_weight), add(layer.norm_bias)});
+  weights_ = add(host.weights_.weight);
+  sender_rows_ = add(host.sender_.rows);
+  receiver_rows_ = add(host.receiver_.rows);
+  assign(exec, data_, data);
+}
+
+// to = from times a matrix [in, out], or from times the transpose of [out, in].
+template <class Exec, class T>
+void DeviceEdgeNetwork<Exec, T>::multiply(const Exec &exec, bool transpose, int64_t count, int in, int out,
+                                          const R *from, int64_t matrix, R *to) const {
+  const int64_t rows = PLANES<T> * num_rows(count);
+  // A host divides products into such blocks by itself, for its threads.
+  const int64_t step = DeviceTraits<Exec>::ON_HOST ? rows : BLOCK;
+  for (int64_t row = 0; row < rows; row += step)
+    device_gemm(exec, transpose, step, out, in, from + row * in, constants(matrix), R(0), to + row * out);
+}
+
+template <class Exec, class T>
+void DeviceEdgeNetwork<Exec, T>::find_rows(const Exec &exec, const DeviceEdgeChunk &chunk, const int *pair,
+                                           const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
+  Kokkos::parallel_for("equi:network_rows", DeviceRange<Exec>(exec, 0, chunk.count),
+                       RowsKernel{chunk, pair, host_.num_species_, input.by_species, input.of_senders, input.first_row,
+                                  input.first_other, own_row, other_row});
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceEdgeNetwork<Exec, T>::make_inputs(const Exec &exec, const DeviceNetworkEdges<T, G> &edges,
+                                             R *scratch) const {
+  const int64_t count = edges.chunk.count;
+  const int num_inputs = host_.num_inputs_;
+  const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
+  Kokkos::parallel_for(
+      "equi:network_basis", DeviceRange<Exec>(exec, 0, count),
+      BasisKernel<T, G>{edges, bases_.data(), host_.bases_.size() > 1, host_.times_cutoff_, host_.num_basis_,
+                        num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
+  for (const bool of_sender : {true, false}) {
+    const AtomInputs &part = of_sender ? host_.sender_ : host_.receiver_;
+    if (part.size == 0) continue;
+    AtomInputsKernel<T> kernel{};
+    kernel.chunk = edges.chunk;
+    kernel.pair = edges.pair;
+    kernel.num_species = host_.num_species_;
+    kernel.of_sender = of_sender;
+    if (part.group < 0) {
+      kernel.constants = constants(of_sender ? sender_rows_ : receiver_rows_);
+    } else {
+      const FeatureGroup &group = host_.in_.group(part.group);
+      kernel.features = edges.x.group(group) + part.channel;
+      kernel.width = group.width();
+      kernel.channels = group.channels;
+    }
+    kernel.row = of_sender ? edges.sender_row() : edges.receiver_row();
+    kernel.first = part.first;
+    kernel.size = part.size;
+    kernel.num_inputs = num_inputs;
+    kernel.inputs = inputs;
+    Kokkos::parallel_for("equi:network_inputs", DeviceRange<Exec>(exec, 0, count * part.size), kernel);
+  }
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceEdgeNetwork<Exec, T>::forward(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch,
+                                         R *weights) const {
+  const int64_t count = edges.chunk.count;
+  if (count == 0) return;
+  make_inputs(exec, edges, scratch);
+  R *h = place(scratch, count, host_.inputs_);
+  int width = host_.num_inputs_;
+  for (size_t k = 0; k < hidden_.size(); k++) {
+    const auto &layer = host_.hidden_[k];
+    const Hidden &at = hidden_[k];
+    R *z = place(scratch, count, layer.z);
+    multiply(exec, false, count, width, layer.product.cols, h, at.weight, z);
+    width = layer.product.cols;
+    h = place(scratch, count, layer.h);
+    const bool is_normed = at.norm_weight >= 0;
+    if (is_normed)
+      Kokkos::parallel_for("equi:network_norm", DeviceRange<Exec>(exec, 0, count),
+                           NormalizeKernel<T>{width, constants(at.bias), constants(at.norm_weight),
+                                              constants(at.norm_bias), layer.epsilon, numbers(z, count, width),
+                                              numbers(place(scratch, count, layer.normalized), count, width),
+                                              numbers(place(scratch, count, layer.factor), count, 1)});
+    Kokkos::parallel_for(
+        "equi:network_activation", DeviceRange<Exec>(exec, 0, count * width),
+        ActivationKernel<T>{host_.activation_, host_.activation_scale_, width, is_normed ? nullptr : constants(at.bias),
+                            numbers(z, count, width), numbers(h, count, width)});
+  }
+  if (has_last()) {
+    R *last = place(scratch, count, host_.last_);
+    Kokkos::parallel_for("equi:network_last", DeviceRange<Exec>(exec, 0, count * host_.last_width_),
+                         LastInputsKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
+                                             numbers(h, count, width), numbers(last, count, host_.last_width_)});
+    h = last;
+  }
+  multiply(exec, false, count, host_.last_width_, host_.weights_.cols, h, weights_, weights);
+}
+
+template <class Exec, class T>
+void DeviceEdgeNetwork<Exec, T>::backward(const Exec &exec, int64_t count, R *scratch, const R *weights_adj) const {
+  if (count == 0) return;
+  R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
+  multiply(exec, true, count, host_.weights_.cols, host_.last_width_, weights_adj, weights_, adjoint);
+  if (has_last()) {
+    const int width = host_.last_width_ - host_.has_last_bias_;
+    R *h = place(scratch, count, host_.hidden_.empty() ? host_.inputs_ : host_.hidden_.back().h);
+    Kokkos::parallel_for(
+        "equi:network_last_adjoint", DeviceRange<Exec>(exec, 0, count),
+        LastInputsAdjointKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
+                                   numbers(h, count, width), numbers(adjoint, count, host_.last_width_),
+                                   numbers(before, count, width)});
+    std::swap(adjoint, before);
+  }
+  for (size_t k = hidden_.size(); k-- > 0;) {
+    const auto &layer = host_.hidden_[k];
+    const int width = layer.product.cols;
+    R *z = place(scratch, count, layer.z);
+    Kokkos::parallel_for("equi:network_activation_adjoint", DeviceRange<Exec>(exec, 0, count * width),
+                         ActivationAdjointKernel<T>{host_.activation_, host_.activation_scale_,
+                                                    numbers(z, count, width), numbers(adjoint, count, width)});
+    if (hidden_[k].norm_weight >= 0)
+      Kokkos::parallel_for(
+          "equi:network_norm_adjoint", DeviceRange<Exec>(exec, 0, count),
+          NormalizeAdjointKernel<T>{width, constants(hidden_[k].norm_weight),
+                                    numbers(place(scratch, count, layer.normalized), count, width),
+                                    numbers(place(scratch, count, layer.factor), count, 1), numbers(z, count, width)});
+    multiply(exec, true, count, width, layer.product.rows, z, hidden_[k].weight, before);
+    std::swap(adjoint, before);
+  }
+}
+
+template <class Exec, class T>
+template <class G>
+void DeviceEdgeNetwork<Exec, T>::add_distance_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, R *scratch,
+                                                       G *distance_adj, int stride) const {
+  const int64_t count = chunk.count;
+  Kokkos::parallel_for(
+      "equi:network_distance_adjoints", DeviceRange<Exec>(exec, 0, count),
+      DistanceAdjointsKernel<T, G>{chunk, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
+                                   numbers(inputs_adj(scratch, count), count, host_.num_inputs_),
+                                   slopes(scratch, count), cutoff(scratch, count), distance_adj, stride});
+}
+
+template <class Exec, class T>
+void DeviceEdgeNetwork<Exec, T>::add_atom_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, bool of_senders,
+                                                   R *scratch, FeatureRows<R> x_adj) const {
+  const AtomInputs &part = of_senders ? host_.sender_ : host_.receiver_;
+  const FeatureGroup &group = host_.in_.group(part.group);
+  Kokkos::parallel_for("equi:network_atom_adjoints",
+                       DeviceRange<Exec>(exec, 0, static_cast<int64_t>(chunk.num_atoms) * PLANES<T> * part.size),
+                       AtomAdjointsKernel<R>{chunk, inputs_adj(scratch, chunk.count) + part.first,
+                                             num_rows(chunk.count), part.size, PLANES<T>, host_.num_inputs_,
+                                             group.width(), group.channels, x_adj.group(group) + part.channel});
+}
+
+template <class Exec, class T>
+std::size_t DeviceEdgeNetwork<Exec, T>::bytes() const {
+  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes();
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template void DeviceEdgeNetwork<DeviceExec, T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &,      \
+                                                          Real<T> *, Real<T> *) const;                               \
+  template void DeviceEdgeNetwork<DeviceExec, T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, \
+                                                                        Real<T> *, G *, int) const;
+
+template class DeviceEdgeNetwork<DeviceExec, float>;
+template class DeviceEdgeNetwork<DeviceExec, double>;
+template class DeviceEdgeNetwork<DeviceExec, Dual<float>>;
+template class DeviceEdgeNetwork<DeviceExec, Dual<double>>;
+EQUI_INSTANTIATE(float, float)
+EQUI_INSTANTIATE(float, double)
+EQUI_INSTANTIATE(double, double)
+EQUI_INSTANTIATE(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+#undef EQUI_INSTANTIATE
+
+}    // namespace equi

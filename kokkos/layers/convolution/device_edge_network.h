@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT
+// The radial weights of a convolution whose network reads features of the edge's atoms, on a device: what
+// edge_network.h does on the host, from the same constants, for the edges of a chunk at a time.
+#ifndef EQUI_DEVICE_EDGE_NETWORK_H
+#define EQUI_DEVICE_EDGE_NETWORK_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/layers/convolution/edge_network.h"
+#include "src/model/basis_functions.h"
+
+#include <vector>
+
+namespace equi {
+
+// Where the network finds the features of a chunk's edges in x, the convolution's input with all its rows: a chunk of
+// receivers, or of senders.
+template <class R>
+struct DeviceNetworkInput {
+  FeatureRows<const R> x;
+  bool by_species;    // rows are those of species
+  bool of_senders;
+  int first_row;      // of the chunk's first atom
+  int first_other;    // of the row 0 that the edges count the atoms at their other ends from
+};
+
+// The edges of a chunk as the network reads them, in device memory.
+template <class T, class G>
+struct DeviceNetworkEdges {
+  DeviceEdgeChunk chunk;
+  const G *distance;    // by edge, as the pair
+  const int *pair;
+  const int *own_row, *other_row;    // [count] of x: the chunk's atom of each edge, and the atom at its other end
+  FeatureRows<const Real<T>> x;
+  bool of_senders;
+
+  const int *receiver_row() const { return of_senders ? other_row : own_row; }
+  const int *sender_row() const { return of_senders ? own_row : other_row; }
+};
+
+template <class Exec, class T>
+class DeviceEdgeNetwork {
+  using R = Real<T>;
+
+ public:
+  // host must live as long.
+  DeviceEdgeNetwork(const Exec &exec, const EdgeNetwork<T> &host);
+
+  // Numbers of scratch for so many edges, of a plane of their weights, and of these.
+  int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
+  int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.weights_.cols; }
+  int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
+
+  // Writes the rows of the two atoms of each edge.
+  void find_rows(const Exec &exec, const DeviceEdgeChunk &chunk, const int *pair, const DeviceNetworkInput<R> &input,
+                 int *own_row, int *other_row) const;
+
+  // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are no edges get numbers
+  // without meaning.
+  template <class G>
+  void forward(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;
+
+  // From the adjoints of the weights to those of the inputs, which stay in the scratch for the two below. scratch: as
+  // forward left it for the same number of edges.
+  void backward(const Exec &exec, int64_t count, R *scratch, const R *weights_adj) const;
+  // distance_adj[e * stride] += the adjoint of the distance of edge e.
+  template <class G>
+  void add_distance_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, R *scratch, G *distance_adj,
+                             int stride) const;
+  // x_adj += what the network has read of the chunk's own atoms, senders or receivers; its first row is theirs.
+  void add_atom_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, bool of_senders, R *scratch,
+                         FeatureRows<R> x_adj) const;
+
+  std::size_t bytes() const;
+
+ private:
+  using Host = EdgeNetwork<T>;
+  using AtomInputs = typename Host::AtomInputs;
+  // Offsets in data_; -1: there is none.
+  struct Hidden {
+    int64_t weight, bias, norm_weight, norm_bias;
+  };
+
+  // Products take this many rows at a time: a library chooses its kernel, and so the last bit of the results, by the
+  // size and the alignment of a product, which must not depend on how many positions a launch covers.
+  static constexpr int64_t BLOCK = DeviceTraits<Exec>::ON_HOST ? 256 : 2048;
+  static int64_t num_rows(int64_t count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
+  void multiply(const Exec &exec, bool transpose, int64_t count, int in, int out, const R *from, int64_t matrix,
+                R *to) const;
+
+  static R *place(R *scratch, int64_t count, int64_t before) { return Host::place(scratch, num_rows(count), before); }
+  static Pointer<T> numbers(R *first, int64_t count, int width) { return Host::numbers(first, num_rows(count), width); }
+  Pointer<T> slopes(R *scratch, int64_t count) const {
+    return numbers(place(scratch, count, host_.slopes_), count, host_.num_basis_);
+  }
+  Pointer<T> cutoff(R *scratch, int64_t count) const { return numbers(place(scratch, count, host_.cutoff_), count, 2); }
+  const R *constants(int64_t offset) const { return offset < 0 ? nullptr : data_.data() + offset; }
+  bool has_last() const { return host_.times_cutoff_ || host_.has_last_bias_; }
+  // Which of the two arrays of adjoints those of the inputs end in.
+  R *inputs_adj(R *scratch, int64_t count) const {
+    return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + has_last()) % 2]);
+  }
+  template <class G>
+  void make_inputs(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch) const;
+
+  const Host &host_;
+  DeviceBuffer<Exec, double> basis_numbers_;
+  DeviceBuffer<Exec, BasisFunctions> bases_;    // one, or per [receiver species, sender species]
+  DeviceBuffer<Exec, R> data_;
+  std::vector<Hidden> hidden_;
+  int64_t weights_, sender_rows_, receiver_rows_;    // offsets
+};
+
+}    // namespace equi
+
+#endif
