@@ -8,9 +8,9 @@
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
 #include "bench/rock_salt.h"
-#include "kokkos/evaluation/evaluation_plan.h"
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/layers/convolution/device_convolution.h"
+#include "kokkos/layers/evaluation_plan.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/model/model_file.h"
 

@@ -72,7 +72,7 @@ constexpr Problem PROBLEMS[] = {
 };
 
 constexpr double CUTOFF = 5.0;    // Angstrom
-// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/evaluation/model_kokkos.cpp).
+// Atoms that a call of a kernel gets, the most that an evaluation gives it (kokkos/evaluation/host_evaluation.cpp).
 constexpr int TILE = 64;
 constexpr int COLD_REPEATS = 3;
 

@@ -5,7 +5,7 @@
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
 # How generated text is compiled, after other options. It is SIMD code already, its loops are unrolled where that pays
-# (EQUI_UNROLL): of what -O3 adds nothing more makes it faster, and takes four times as long, for the unit of l1 = 0 with
+# (EQUI_UNROLL_SIMD): of what -O3 adds nothing more makes it faster, and takes four times as long, for the unit of l1 = 0 with
 # all harmonics to l = 8 even minutes. Other compilers than g++ have no such choice of passes and are fast at -O3.
 set(equi_text_options -O3)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -109,14 +109,23 @@ if(EQUI_SANITIZE)
 endif()
 
 # Beside the generic kernels, which any CPU runs, one source compiled for each; host_kernels.cpp chooses at run time.
-set(EQUI_INSTRUCTION_SETS "avx2;avx512" CACHE STRING "Instruction sets of x86-64 that kernels are compiled for (each some minutes)")
+set(EQUI_INSTRUCTION_SETS "avx2;avx512" CACHE STRING "Instruction sets of x86-64 that kernels are compiled for; native: the best that this machine has")
 set(equi_host_targets "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   set(equi_host_targets ${EQUI_INSTRUCTION_SETS})
+  if(EQUI_INSTRUCTION_SETS STREQUAL "native")
+    file(READ /proc/cpuinfo cpu)
+    set(equi_host_targets "")
+    if(cpu MATCHES "avx512f" AND cpu MATCHES "avx512dq" AND cpu MATCHES "avx512bw" AND cpu MATCHES "avx512vl")
+      set(equi_host_targets avx512)
+    elseif(cpu MATCHES "avx2" AND cpu MATCHES "fma")
+      set(equi_host_targets avx2)
+    endif()
+  endif()
 endif()
 foreach(target ${equi_host_targets})
   if(NOT target MATCHES "^avx(2|512)$")
-    message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected avx2 and avx512, separated by semicolons, found ${target}")
+    message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected native, or avx2 and avx512, separated by semicolons, found ${target}")
   endif()
   string(TOUPPER ${target} name)
   set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp

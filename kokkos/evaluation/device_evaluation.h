@@ -10,26 +10,19 @@
 // instance while receivers whose senders are all owned, the first of the neighborhood, are computed; in the backward
 // pass adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
 //
-// T and G as in model_kokkos.h. The same source serves a host's execution space, where it is tested; the kernels made
-// for the host are those of ModelKokkos.
+// T and G as in host_evaluation.h. The same source serves a host's execution space, where it is tested; the kernels
+// made for the host are those of HostEvaluation.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
 #include "kokkos/evaluation/device_evaluator.h"
-#include "kokkos/evaluation/evaluation_plan.h"
-#include "kokkos/geometry/device_edges.h"
-#include "kokkos/layers/contraction/device_contraction.h"
-#include "kokkos/layers/convolution/device_convolution.h"
-#include "kokkos/layers/density/device_density.h"
-#include "kokkos/layers/node/device_node_ops.h"
-#include "kokkos/layers/repulsion/device_repulsion.h"
+#include "kokkos/evaluation/layered_evaluation.h"
+#include "kokkos/layers/device_batch.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"
 #include "src/evaluation/evaluator.h"
 
-#include <memory>
-#include <variant>
 #include <vector>
 
 namespace equi {
@@ -44,12 +37,16 @@ struct StepSummary {
 };
 
 template <class Exec, class T, class G>
-class ModelDevice : public DeviceEvaluator<Exec> {
+class DeviceEvaluation
+    : public LayeredEvaluation<DeviceEvaluator<Exec>, DeviceBatch<Exec, T, G>, DeviceBuffer<Exec, Real<T>>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
+  using Batch = DeviceBatch<Exec, T, G>;
+  using Base = LayeredEvaluation<DeviceEvaluator<Exec>, Batch, DeviceBuffer<Exec, R>>;
+  using Base::features_, Base::model_, Base::options_, Base::plan_;
 
  public:
-  ModelDevice(const Model &model, const EvaluatorOptions &options);
+  DeviceEvaluation(const Model &model, const EvaluatorOptions &options);
 
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
@@ -57,7 +54,6 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   void set_neighborhood(DeviceNeighborhood<Exec> &n) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
-  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
   std::size_t memory_bytes() const override;
   // Of the present neighborhood: more than one where the limit of the memory asks for it.
   int num_slices() const { return neighborhood_->num_slices; }
@@ -73,50 +69,22 @@ class ModelDevice : public DeviceEvaluator<Exec> {
     int slice, cut, first, count;      // from this cut of DeviceEdges to the next
     std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
   };
-  struct ReadoutOp {
-    DeviceReadout<Exec, T> readout;
-    DeviceBuffer<Exec, T> adjoint;    // [N][inputs]
-  };
-  struct NormalizationOp {
-    DeviceDensity<Exec, T> density;
-    DeviceBuffer<Exec, D> norm;    // [N]
-  };
-  struct Repulsion {
-    DeviceRepulsion<Exec> pair;
-    bool is_scaled;
-  };
-  // Pointers, because the layers own device memory.
-  using Op =
-      std::variant<std::monostate, std::unique_ptr<DeviceLinear<Exec, R>>, std::unique_ptr<DeviceConvolution<Exec, T>>,
-                   std::unique_ptr<DeviceGate<Exec, T>>, std::unique_ptr<NormalizationOp>,
-                   std::unique_ptr<DeviceContraction<Exec, T>>, std::unique_ptr<ReadoutOp>>;
 
   void evaluate_fixed_features();
   void begin_step(const DeviceRequest &request);
   EvaluationResult end_step(bool with_forces, bool with_virial);
   int find_not_finite(bool with_forces) const;
   void sort_chunks_by_species();
-  // f(buffer, numbers) for what an evaluation keeps of the rows.
-  template <class Self, class F>
-  static void for_row_buffers(Self &self, const F &f);
+  void for_arrays(const ArrayVisitor &f);
   // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
   // atoms.
-  std::size_t memory_estimate(int64_t num_edges) const;
-  void reserve();
-  FeatureRows<R> rows_of(const Chunk &chunk, int feature, bool adjoint);
-  DeviceNetworkInput<R> network_input(const Chunk &chunk, const Step &step, bool of_senders);
-  DeviceSpeciesOrder species_order(const Chunk &chunk) const;
-  DeviceEdgeChunk receivers(const Chunk &chunk, bool fixed_input) const {
-    return edges_.receivers(chunk.cut, chunk.first, chunk.count, fixed_input);
-  }
-  void forward_layers(const Chunk &chunk, const Stage &stage);
-  void backward_layers(const Chunk &chunk, const Stage &stage);
+  std::size_t memory_estimate(int64_t num_edges);
+  Batch batch_of(const Chunk &chunk, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
   void forward_stage(int stage, GhostExchange &exchange);
   void backward_stage(int stage, GhostExchange &exchange);
   void clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last);
   void gather_senders(int stage, int slice, bool remote, R *adjoint);
-  R *exchanged_adjoint(int stage) { return exchanged_adjoint_[stage % 2].data(); }
   template <class Work>
   void exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse);
@@ -127,13 +95,6 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   QueuedWork<Exec> queued_;
   DeviceRecorder<Exec> recorder_;
   bool is_exchanging_ = false;
-  Model model_;
-  EvaluatorOptions options_;
-  EvaluationPlan plan_;
-  std::vector<Op> ops_;    // per layer of the model
-  std::vector<Repulsion> repulsions_;
-  bool has_networks_ = false;    // of atoms' features, which make radial weights
-  ScaleShift scale_shift_;
   int chunk_size_ = 0;    // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
@@ -145,18 +106,13 @@ class ModelDevice : public DeviceEvaluator<Exec> {
   std::vector<Chunk> chunks_, sender_chunks_;
   DeviceBuffer<Exec, int> species_order_;
 
-  std::vector<DeviceBuffer<Exec, R>> feature_;    // fixed, rows and owned features
-  std::vector<DeviceBuffer<Exec, R>>
-      fixed_result_;    // per linear layer with fixed input and other output: a row per species
-  DeviceBuffer<Exec, R> chunk_features_, stage_scratch_;
-  // Adjoints of exchanged inputs. That of one stage is read while that of the stage before is written.
-  DeviceBuffer<Exec, R> exchanged_adjoint_[2];
+  DeviceStep<Exec, T, G> step_;
+  DeviceBuffer<Exec, R> chunk_features_;
   DeviceBuffer<Exec, R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<Exec, D> energy_;
-  DeviceBuffer<Exec, double> scale_, shift_;
+  DeviceBuffer<Exec, double> shift_;
   DeviceSum<Exec> sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
-  DeviceConvScratch<Exec, T> scratch_;
   // Of a host without device memory.
   DeviceBuffer<Exec, double> positions_, direction_;
   std::vector<R> staging_;    // rows on their way between ranks

@@ -6,7 +6,7 @@
 #ifndef EQUI_HARMONICS_H
 #define EQUI_HARMONICS_H
 
-#include "src/model/activation.h"
+#include "src/functions/activation.h"
 
 #include <cmath>
 

@@ -30,18 +30,33 @@ extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
 }    // namespace isa_avx512
 #endif
 
-bool instruction_set_available(InstructionSet set) {
+namespace {
+
+bool is_compiled(InstructionSet set) {
+#ifdef EQUI_HAS_AVX512
+  if (set == InstructionSet::avx512) return true;
+#endif
 #ifdef EQUI_HAS_AVX2
+  if (set == InstructionSet::avx2) return true;
+#endif
+  return set == InstructionSet::generic;
+}
+
+bool cpu_has(InstructionSet set) {
+#ifdef __x86_64__
   __builtin_cpu_init();
   if (set == InstructionSet::avx2) return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-#endif
-#ifdef EQUI_HAS_AVX512
-  __builtin_cpu_init();
   if (set == InstructionSet::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
 #endif
   return set == InstructionSet::generic;
+}
+
+}    // namespace
+
+bool instruction_set_available(InstructionSet set) {
+  return is_compiled(set) && cpu_has(set);
 }
 
 const char *instruction_set_name(InstructionSet set) {
@@ -56,9 +71,9 @@ const char *instruction_set_name(InstructionSet set) {
   return "generic";
 }
 
-InstructionSet best_instruction_set() {
+InstructionSet best_instruction_set(bool compiled) {
   for (InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2})
-    if (instruction_set_available(set)) return set;
+    if (cpu_has(set) && (!compiled || is_compiled(set))) return set;
   return InstructionSet::generic;
 }
 

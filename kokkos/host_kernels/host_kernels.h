@@ -11,8 +11,8 @@
 #define EQUI_HOST_KERNELS_H
 
 #include "kokkos/kernel_interface/unit_kernel.h"
+#include "src/functions/activation.h"
 #include "src/generator/contraction_node.h"
-#include "src/model/activation.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -178,8 +178,8 @@ struct HostKernels {
 
 enum class InstructionSet { generic, avx2, avx512 };
 
-// The best set that this CPU has and that was compiled in.
-InstructionSet best_instruction_set();
+// The best set that this CPU has, and that was compiled in unless all are asked for.
+InstructionSet best_instruction_set(bool compiled = true);
 bool instruction_set_available(InstructionSet set);
 const char *instruction_set_name(InstructionSet set);
 template <class T>

@@ -12,7 +12,7 @@
 
 #define EQUI_INLINE __attribute__((always_inline)) inline
 // Before a loop of few turns, whose number the compiler knows: without it g++ unrolls them from -O2 on alone.
-#define EQUI_UNROLL _Pragma("GCC unroll 64")
+#define EQUI_UNROLL_SIMD _Pragma("GCC unroll 64")
 
 namespace equi {
 namespace EQUI_ISA {
@@ -117,7 +117,7 @@ EQUI_INLINE DualSimd<T> in_register(DualSimd<T> v) {
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE Simd<T> polynomial(const T *row, Simd<T> f) {
   Simd<T> w = load(row + (ROWS - 1) * STRIDE);
-  EQUI_UNROLL
+  EQUI_UNROLL_SIMD
   for (int k = ROWS - 2; k >= 0; k--) w = w * f + load(row + k * STRIDE);
   return w;
 }
@@ -127,7 +127,7 @@ template <int ROWS, int STRIDE, class T>
 EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
   dw = load(row + (ROWS - 1) * STRIDE);
   w = dw * f + load(row + (ROWS - 2) * STRIDE);
-  EQUI_UNROLL
+  EQUI_UNROLL_SIMD
   for (int k = ROWS - 3; k >= 0; k--) {
     dw = dw * f + w;
     w = w * f + load(row + k * STRIDE);
@@ -144,7 +144,7 @@ EQUI_INLINE DualSimd<T> polynomial(const T *row, DualSimd<T> f) {
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSimd<T> &dw) {
   Simd<T> p0 = load(row + (ROWS - 1) * STRIDE), p1 = {}, p2 = {};
-  EQUI_UNROLL
+  EQUI_UNROLL_SIMD
   for (int k = ROWS - 2; k >= 0; k--) {
     p2 = p2 * f.value + p1;
     p1 = p1 * f.value + p0;
@@ -216,18 +216,17 @@ EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
 template <class T, int N>
 EQUI_INLINE void sums_of_lanes(const Simd<T> (&v)[N], T (&sum)[N]) {
   constexpr int L = LANES<T>;
-  EQUI_UNROLL
+  EQUI_UNROLL_SIMD
   for (int first = 0; first < N; first += L) {
     Simd<T> s[L];
-    EQUI_UNROLL
+    EQUI_UNROLL_SIMD
     for (int k = 0; k < L; k++) s[k] = first + k < N ? v[first + k < N ? first + k : 0] : Simd<T>{};
-    EQUI_UNROLL
-    for (int n = L / 2; n > 0; n /= 2)
-      EQUI_UNROLL
-      for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
+    EQUI_UNROLL_SIMD
+    for (int n = L / 2; n > 0; n /= 2) EQUI_UNROLL_SIMD
+    for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
     T of_block[L];
     __builtin_memcpy(of_block, &s[0], sizeof of_block);
-    EQUI_UNROLL
+    EQUI_UNROLL_SIMD
     for (int k = 0; k < L; k++)
       if (first + k < N) sum[first + k] = of_block[k];
   }
@@ -238,17 +237,17 @@ template <class T, int N>
 EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
   if constexpr (IS_DUAL<T>) {
     Simd<Real<T>> value[N], tangent[N];
-    EQUI_UNROLL
+    EQUI_UNROLL_SIMD
     for (int k = 0; k < N; k++) value[k] = v[k].value, tangent[k] = v[k].tangent;
     Real<T> value_sum[N], tangent_sum[N];
     sums_of_lanes<Real<T>>(value, value_sum);
     sums_of_lanes<Real<T>>(tangent, tangent_sum);
-    EQUI_UNROLL
+    EQUI_UNROLL_SIMD
     for (int k = 0; k < N; k++) to[index[k]] += T(value_sum[k], tangent_sum[k]);
   } else {
     T sum[N];
     sums_of_lanes<T>(v, sum);
-    EQUI_UNROLL
+    EQUI_UNROLL_SIMD
     for (int k = 0; k < N; k++) to[index[k]] += sum[k];
   }
 }
@@ -257,7 +256,7 @@ template <class T, int N>
 EQUI_INLINE void add_sums_of_tangents(const Simd<T> (&v)[N], const int (&index)[N], Dual<T> *to) {
   T sum[N];
   sums_of_lanes<T>(v, sum);
-  EQUI_UNROLL
+  EQUI_UNROLL_SIMD
   for (int k = 0; k < N; k++) to[index[k]].tangent += sum[k];
 }
 

@@ -22,9 +22,11 @@
 #include "kokkos/runtime/device_lanes_hip.h"
 #endif
 
-// Before loops over arrays that a GPU must keep in registers.
+// Before loops over arrays that are to stay in registers.
 #if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
 #define EQUI_UNROLL _Pragma("unroll")
+#elif defined(__GNUC__) && !defined(__clang__) && !defined(__CUDACC__)
+#define EQUI_UNROLL _Pragma("GCC unroll 64")
 #else
 #define EQUI_UNROLL
 #endif
@@ -150,6 +152,12 @@ void device_fill(const Exec &exec, T *data, int64_t n, T value) {
 template <class Exec, class T>
 void device_zero(const Exec &exec, T *data, int64_t n) {
   device_fill(exec, data, n, T(0));
+}
+
+template <class Exec, class T>
+void device_copy(const Exec &exec, T *to, const T *from, int64_t n) {
+  Kokkos::parallel_for(
+      "equi:copy", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] = from[k]; });
 }
 
 template <class Exec, class T>

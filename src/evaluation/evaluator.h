@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The interface between the pair style and an evaluation of the model (ModelKokkos, or TorchModel as the reference).
+// The interface between the pair style and an evaluation of the model (HostEvaluation, or TorchModel as the reference).
 #ifndef EQUI_EVALUATOR_H
 #define EQUI_EVALUATOR_H
 

@@ -10,9 +10,9 @@
 
 namespace equi {
 
-// Evaluators on the CPU (kokkos/evaluation/model_kokkos.cpp), and on Kokkos's default execution space, a GPU where
-// Kokkos has one (kokkos/evaluation/device_model.cpp, in builds with EQUI_DEVICE). The model is already restricted to
-// the elements of the run. The second starts Kokkos if the host program has not.
+// Evaluators on the CPU (kokkos/evaluation/host_evaluation.cpp), and on Kokkos's default execution space, a GPU where
+// Kokkos has one (kokkos/evaluation/device_evaluation.cpp, in builds with EQUI_DEVICE). The model is already restricted
+// to the elements of the run. The second starts Kokkos if the host program has not.
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
 

@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT
 // A potential as an ordered list of layers: what is to be computed, independent of how and where. Filled by the reader
-// (model_file.h) with all normalisation constants folded in, in float64. The meaning of every layer is stated in
+// (model_file.h) with all normalization constants folded in, in float64. The meaning of every layer is stated in
 // doc/model_file.rst.
 #ifndef EQUI_MODEL_H
 #define EQUI_MODEL_H
 
 #include "src/algebra/irreps.h"
-#include "src/algebra/symmetric_contraction.h"
-#include "src/algebra/tensor_product.h"
-#include "src/model/network.h"
-#include "src/model/pair_repulsion.h"
-#include "src/model/radial_function.h"
+#include "src/layers/convolution.h"
+#include "src/layers/density_normalization.h"
+#include "src/layers/gate.h"
+#include "src/layers/linear.h"
+#include "src/layers/pair_repulsion.h"
+#include "src/layers/readout.h"
+#include "src/layers/scale_shift.h"
+#include "src/layers/species_embedding.h"
+#include "src/layers/symmetric_contraction.h"
+#include "src/numbers/matrix.h"
 
 #include <array>
 #include <map>
@@ -20,67 +25,13 @@
 
 namespace equi {
 
-// Features are numbered; Model::features holds their irreps.
-struct SpeciesEmbedding {
-  int output;
-  Matrix weight;    // [species, mul], scale folded in
-};
-
-struct LinearBlock {
-  int in, out;
-  std::vector<Matrix> weight;    // one, or one per species; [mul_in, mul_out], scale folded in
-};
-
-struct Linear {
-  int input, output;
-  bool per_species = false;
-  bool accumulate = false;
-  std::vector<LinearBlock> blocks;
-  std::vector<std::vector<double>> bias;    // per output block: empty or [mul], scale folded in
-};
-
-struct Convolution {
-  int input, output;
-  TensorProduct product;
-  RadialFunction radial;    // columns in path order
-};
-
-struct GateTerm {
-  int out, in, offset;                  // output block, input block and first channel in it
-  int gate_in = -1, gate_offset = 0;    // block and channel of the gate scalars; -1: a scalar term without gate
-  Activation activation;
-  double scale;
-};
-
-struct Gate {
-  int input, output;
-  std::vector<GateTerm> terms;
-};
-
-// y_i = x_i / (offset + factor sum_j density(r_ij))
-struct DensityNormalization {
-  int input, output;
-  RadialFunction density;    // one output, of kind tanh_square
-  double offset, factor;
-};
-
-struct SymmetricContraction {
-  int input, output;
-  ContractionProduct product;
-};
-
-struct Readout {
-  int input, block;
-  Network network;
-};
-
-struct ScaleShift {
-  std::vector<double> scale, shift;    // [species], eV
-};
-
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not.
 using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, SymmetricContraction,
                            Readout, PairRepulsion, ScaleShift>;
+
+inline Ports ports(const Layer &layer) {
+  return std::visit([](const auto &l) { return l.ports(); }, layer);
+}
 
 // A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).
 struct ReferenceStructure {

@@ -3,19 +3,12 @@
 #ifndef EQUI_MODEL_FILE_H
 #define EQUI_MODEL_FILE_H
 
-#include "src/base/printable.h"
+#include "src/document/model_file_error.h"
 #include "src/model/model.h"
 
-#include <stdexcept>
 #include <string>
 
 namespace equi {
-
-// Message: file, field, what was expected, what was found. Texts of the file in it are made printable.
-class ModelFileError : public std::runtime_error {
- public:
-  explicit ModelFileError(const std::string &message) : std::runtime_error(printable(message)) {}
-};
 
 // The largest format_version this reader knows.
 constexpr int MODEL_FORMAT_VERSION = 3;

@@ -1,20 +1,19 @@
 // SPDX-License-Identifier: MIT
 // The layers of doc/model_file.rst as ATen operators on features [rows, dim] in the order of irreps.h. Part of
-// torch_model.cpp alone, its only includer: Torch's headers are slow to compile and stay in one source.
+// torch_model.cpp alone, its only includer, whose Run is what a layer evaluates itself in: it reads features from it
+// and writes others.
 #ifndef EQUI_TORCH_LAYERS_H
 #define EQUI_TORCH_LAYERS_H
 
 #include "src/algebra/coupling.h"
 #include "src/model/model.h"
+#include "src/reference/torch_functions.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdint>
-#include <map>
 #include <stdexcept>
-#include <string>
 #include <type_traits>
 #include <utility>
 #include <variant>
@@ -22,247 +21,6 @@
 
 namespace equi {
 namespace torch_layers {
-
-using at::Tensor;
-
-inline Tensor to_tensor(const double *data, at::IntArrayRef shape, at::ScalarType type) {
-  Tensor t = at::empty(shape, at::kDouble);
-  std::copy(data, data + t.numel(), t.data_ptr<double>());
-  return t.to(type);
-}
-
-inline Tensor to_tensor(const std::vector<double> &data, at::ScalarType type) {
-  return to_tensor(data.data(), {static_cast<int64_t>(data.size())}, type);
-}
-
-inline Tensor to_tensor(const Matrix &m, at::ScalarType type) {
-  return to_tensor(m.data.data(), {m.rows, m.cols}, type);
-}
-
-inline Tensor to_tensor(const std::vector<int> &data) {
-  Tensor t = at::empty({static_cast<int64_t>(data.size())}, at::kLong);
-  std::copy(data.begin(), data.end(), t.data_ptr<int64_t>());
-  return t;
-}
-
-inline Tensor activate(Activation a, const Tensor &x) {
-  switch (a) {
-    case Activation::identity:
-      return x;
-    case Activation::silu:
-      return x * at::sigmoid(x);
-    case Activation::tanh:
-      return at::tanh(x);
-    case Activation::sigmoid:
-      return at::sigmoid(x);
-    case Activation::relu:
-      return at::relu(x);
-    case Activation::abs:
-      return at::abs(x);
-    // The threshold, beyond which ATen returns x itself, lies where log(1 + e^x) = x also in float64; its default does
-    // not.
-    case Activation::ssp:
-      return at::softplus(x, 1.0, 40.0) - std::log(2.0);
-  }
-  throw std::invalid_argument("TorchModel: unknown activation");
-}
-
-// Block b of a feature [rows, dim] as [rows, mul, 2l+1].
-inline Tensor block_of(const Tensor &x, const Irreps &irreps, int b) {
-  return x.narrow(1, irreps.offset(b), irreps[b].dim()).reshape({x.size(0), irreps[b].mul, irreps[b].irrep.dim()});
-}
-
-// Harmonics of unit vectors [E, 3] for l = 0..lmax as [E, (lmax+1)^2]: Y_lm = norm * Pi_l^a(y) * (C_a or S_a) with a =
-// |m|, (z + i x)^a = C_a + i S_a and Pi_l^a the a-th derivative of the Legendre polynomial P_l.
-inline Tensor harmonics(const Tensor &unit, int lmax) {
-  const Tensor x = unit.select(1, 0), y = unit.select(1, 1), z = unit.select(1, 2);
-  std::vector<Tensor> c = {at::ones_like(x)}, s = {at::zeros_like(x)};
-  for (int a = 0; a < lmax; ++a) {
-    c.push_back(c[a] * z - s[a] * x);
-    s.push_back(s[a] * z + c[a] * x);
-  }
-  std::map<std::pair<int, int>, Tensor> pi;
-  double double_factorial = 1.0;    // (2a-1)!!
-  for (int a = 0; a <= lmax; ++a) {
-    if (a > 0) double_factorial *= 2 * a - 1;
-    pi[{a, a}] = at::full_like(y, double_factorial);
-    for (int l = a + 1; l <= lmax; ++l) {
-      Tensor p = (2.0 * l - 1.0) * y * pi[{l - 1, a}];
-      if (l > a + 1) p = p - (l + a - 1.0) * pi[{l - 2, a}];
-      pi[{l, a}] = p / (l - a);
-    }
-  }
-  std::vector<Tensor> columns;
-  for (int l = 0; l <= lmax; ++l)
-    for (int m = -l; m <= l; ++m) {
-      const int a = std::abs(m);
-      double ratio = 1.0;    // (l-a)! / (l+a)!
-      for (int k = l - a + 1; k <= l + a; ++k) ratio /= k;
-      const double norm = std::sqrt((2 * l + 1) * (m == 0 ? 1.0 : 2.0) * ratio);
-      columns.push_back(norm * pi[{l, a}] * (m >= 0 ? c[a] : s[a]));
-    }
-  return at::stack(columns, 1);
-}
-
-struct TorchNetwork {
-  std::vector<Tensor> weights, biases;              // an undefined bias is none
-  std::vector<Tensor> norm_weights, norm_biases;    // undefined: no norm
-  std::vector<double> norm_epsilons;
-  Activation activation;
-  double scale;
-
-  TorchNetwork(const Network &n, at::ScalarType type) : activation(n.activation), scale(n.activation_scale) {
-    for (size_t k = 0; k < n.weights.size(); ++k) {
-      weights.push_back(to_tensor(n.weights[k], type));
-      const bool has_bias = k < n.biases.size() && !n.biases[k].empty();
-      biases.push_back(has_bias ? to_tensor(n.biases[k], type) : Tensor());
-      const bool has_norm = k < n.norms.size() && !n.norms[k].weight.empty();
-      norm_weights.push_back(has_norm ? to_tensor(n.norms[k].weight, type) : Tensor());
-      norm_biases.push_back(has_norm ? to_tensor(n.norms[k].bias, type) : Tensor());
-      norm_epsilons.push_back(has_norm ? n.norms[k].epsilon : 0.0);
-    }
-  }
-
-  Tensor operator()(Tensor h) const {
-    for (size_t k = 0; k < weights.size(); ++k) {
-      h = at::matmul(h, weights[k]);
-      if (biases[k].defined()) h = h + biases[k];
-      if (k + 1 == weights.size()) break;
-      if (norm_weights[k].defined())
-        h = at::layer_norm(h, {h.size(1)}, norm_weights[k], norm_biases[k], norm_epsilons[k]);
-      h = scale * activate(activation, h);
-    }
-    return h;
-  }
-
-  // Numbers per row that autograd keeps: the inputs and the hidden layers with their activations.
-  double kept() const {
-    double sum = static_cast<double>(weights.front().size(0));
-    for (const Tensor &w : weights) sum += 5.0 * w.size(1);
-    return sum;
-  }
-};
-
-// What a sum over edges is made of.
-struct EdgeRows {
-  Tensor vec;                                 // [E, 3] float64
-  Tensor receiver_species, sender_species;    // [E] int64
-
-  int64_t size() const { return vec.size(0); }
-  Tensor distance() const { return vec.square().sum(1).sqrt(); }    // [E]
-  // The numbers of a matrix [receiver species, sender species] as [E, 1].
-  Tensor of_pair(const Tensor &matrix) const {
-    return matrix.flatten().index_select(0, receiver_species * matrix.size(1) + sender_species).unsqueeze(1);
-  }
-};
-
-// The feature that a sum over edges reads, of the atoms of each edge [E, dim]; undefined where it is not read.
-struct EdgeFeatures {
-  Tensor sender, receiver;
-};
-
-inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
-  return 1.0 - (p + 1) * (p + 2) / 2 * at::pow(u, p) + p * (p + 2) * at::pow(u, p + 1) -
-         p * (p + 1) / 2 * at::pow(u, p + 2);
-}
-
-// Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
-struct TorchRadial {
-  Tensor wave_numbers, centres;        // of the kinds that have them
-  Tensor power;                        // [columns]: undefined if all are zero
-  Tensor cutoff, r0;                   // a number, or [species, species]
-  Tensor sender, receiver;             // [species, n], or undefined
-  int sender_block, receiver_block;    // of the convolution's input, or -1
-  RadialBasis basis;
-  TorchNetwork network;
-  RadialFunction::Output output;
-  bool times_cutoff;
-  at::ScalarType type;
-
-  TorchRadial(const RadialFunction &f, at::ScalarType type)
-      : sender_block(f.sender_block),
-        receiver_block(f.receiver_block),
-        basis(f.basis),
-        network(f.network, type),
-        output(f.output),
-        times_cutoff(f.times_cutoff),
-        type(type) {
-    const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
-    wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
-    centres = to_tensor(basis.centres, at::kDouble);
-    cutoff = matrix(basis.pair_cutoff, at::kDouble);
-    r0 = matrix(basis.pair_r0, at::kDouble);
-    sender = matrix(f.sender, type);
-    receiver = matrix(f.receiver, type);
-    if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
-      power = to_tensor(f.r_power).to(at::kDouble);
-  }
-
-  // The cutoff of each edge as [E, 1], or one for all.
-  Tensor cutoff_of(const EdgeRows &edges) const {
-    return cutoff.defined() ? edges.of_pair(cutoff) : at::full({1, 1}, basis.cutoff, at::kDouble);
-  }
-
-  Tensor cutoff_function(const Tensor &r, const EdgeRows &edges) const {
-    if (basis.cutoff_kind == RadialBasis::Cutoff::polynomial)
-      return polynomial_cutoff_of(r / cutoff_of(edges), basis.p);
-    const double c = basis.cutoff;
-    // No switching range: the quotient below would be infinite, and where() would pass its derivative on as NaN.
-    if (basis.r_on >= c) return at::ones_like(r);
-    const Tensor rr = r * r;
-    const double cc = c * c, oo = basis.r_on * basis.r_on;
-    const Tensor outer = (cc - rr).square() * (cc + 2.0 * rr - 3.0 * oo) / std::pow(cc - oo, 3);
-    return at::where(r < basis.r_on, at::ones_like(r), outer);
-  }
-
-  Tensor transformed(const Tensor &r, const EdgeRows &edges) const {
-    if (basis.transform == RadialBasis::Transform::none) return r * (basis.cutoff / cutoff_of(edges));
-    const Tensor own = edges.of_pair(r0);
-    if (basis.transform == RadialBasis::Transform::agnesi) {
-      const Tensor u = r / own;
-      const double q = basis.agnesi_q, p = basis.agnesi_p;
-      return 1.0 / (1.0 + basis.agnesi_a * at::pow(u, q) / (1.0 + at::pow(u, q - p)));
-    }
-    const Tensor p0 = 3.0 / 4.0 * own, p1 = 4.0 / 3.0 * own;
-    return p0 + (r - p0) * (1.0 + at::tanh(basis.soft_alpha / (p1 - p0) * (r - (p0 + p1) / 2.0))) / 2.0;
-  }
-
-  // [E, functions], without the cutoff function.
-  Tensor functions(const Tensor &x) const {
-    switch (basis.kind) {
-      case RadialBasis::Kind::gaussian:
-        return at::exp(-0.5 * ((x - centres) / basis.width).square());
-      case RadialBasis::Kind::chebyshev: {
-        std::vector<Tensor> t = {at::ones_like(x), x};
-        while (static_cast<int>(t.size()) <= basis.num_polynomials)
-          t.push_back(2.0 * x * t[t.size() - 1] - t[t.size() - 2]);
-        t.erase(t.begin());
-        return at::cat(t, 1);
-      }
-      case RadialBasis::Kind::bessel:
-        break;
-    }
-    return basis.prefactor * at::sin(x * wave_numbers) / x;
-  }
-
-  // x: of the two atoms [E, dim], as `irreps`; read where blocks of it are inputs of the network.
-  Tensor operator()(const Tensor &r, const EdgeRows &edges, const EdgeFeatures &x = {},
-                    const Irreps &irreps = {}) const {
-    const Tensor f = cutoff_function(r, edges);
-    Tensor b = functions(transformed(r, edges));
-    if (basis.apply_cutoff) b = b * f;
-    std::vector<Tensor> inputs = {b.to(type)};
-    if (sender.defined()) inputs.push_back(sender.index_select(0, edges.sender_species));
-    if (sender_block >= 0) inputs.push_back(block_of(x.sender, irreps, sender_block).flatten(1));
-    if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
-    if (receiver_block >= 0) inputs.push_back(block_of(x.receiver, irreps, receiver_block).flatten(1));
-    Tensor w = network(at::cat(inputs, 1));
-    if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
-    if (times_cutoff) w = w * f.to(type);
-    if (power.defined()) w = w * at::pow(r, power).to(type);
-    return w;
-  }
-};
 
 // Work on many rows, done in chunks of them whose intermediates take about chunk_bytes.
 struct Chunked {
@@ -343,6 +101,8 @@ struct TorchConvolution : EdgeSum {
     if (blocks.empty()) return at::zeros({x.size(0), 0}, x.options());
     return at::cat(blocks, 1);
   }
+
+  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
 };
 
 // The sum of a DensityNormalization.
@@ -365,6 +125,11 @@ struct TorchDensity : EdgeSum {
 
   Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
     return radial(edges.distance().unsqueeze(1), edges);
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this);
+    run.write(output, run.owned(run.read(input)) / (offset + factor * sum), true);
   }
 };
 
@@ -390,6 +155,11 @@ struct TorchRepulsion : EdgeSum {
     const Tensor screening = at::matmul(at::exp(-r / edges.of_pair(length) * exponents), coefficients).unsqueeze(1);
     const Tensor f = at::where(u < 1.0, polynomial_cutoff_of(u, p), at::zeros_like(u));
     return edges.of_pair(prefactor) / r * screening * f;
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this);
+    run.energy() = run.energy() + sum.select(1, 0);
   }
 };
 
@@ -456,6 +226,8 @@ struct TorchContraction : Chunked {
     for (Tensor &t : out) t = t.transpose(1, 2).flatten(1);
     return at::cat(out, 1);
   }
+
+  void evaluate(auto &run) const { run.contraction_forward(*this); }
 };
 
 struct TorchLinear {
@@ -506,6 +278,22 @@ struct TorchLinear {
     for (Tensor &t : out) t = t.flatten(1);
     return out.empty() ? at::zeros({rows, 0}, x.options()) : at::cat(out, 1);
   }
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.read(input);
+    Tensor y = (*this)(x, run.model.species.narrow(0, 0, x.size(0)));
+    bool from_positions = run.geometric.at(input);
+    if (accumulate) {
+      Tensor before = run.read(output);
+      from_positions = from_positions || run.geometric.at(output);
+      if (from_positions) {
+        y = run.owned(y);
+        before = run.owned(before);
+      }
+      y = before + y;
+    }
+    run.write(output, y, from_positions);
+  }
 };
 
 struct TorchGate {
@@ -538,21 +326,35 @@ struct TorchGate {
     }
     return at::cat(out, 1);
   }
+
+  void evaluate(auto &run) const { run.write(output, (*this)(run.read(input)), run.geometric.at(input)); }
 };
 
 struct TorchEmbedding {
   int output;
   Tensor weight;
+
+  void evaluate(auto &run) const { run.write(output, weight.index_select(0, run.model.species), false); }
 };
 
 struct TorchReadout {
   int input, block;
   Irreps irreps;
   TorchNetwork network;
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.owned(block_of(run.read(input), irreps, block).flatten(1));
+    run.energy() = run.energy() + network(x).select(1, 0).to(at::kDouble);
+  }
 };
 
 struct TorchScaleShift {
   Tensor scale, shift;
+
+  void evaluate(auto &run) const {
+    const Tensor s = run.owned(run.model.species);
+    run.energy() = run.energy() * scale.index_select(0, s) + shift.index_select(0, s);
+  }
 };
 
 using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity,

@@ -147,8 +147,7 @@ struct TorchModel::Impl::Run {
         want_gradient(want_gradient),
         num_owned(model.neighborhood->num_receivers),
         num_rows(model.neighborhood->num_rows) {
-    live[ENERGY] = at::zeros({num_owned}, at::kDouble);
-    geometric[ENERGY] = true;    // it has the rows of a receiver from the start
+    write(ENERGY, at::zeros({num_owned}, at::kDouble), true);    // it has the rows of a receiver from the start
   }
 
   Tensor read(int feature) const {
@@ -156,6 +155,13 @@ struct TorchModel::Impl::Run {
     if (it == live.end()) throw std::invalid_argument("TorchModel: a layer reads a feature before it is written");
     return it->second;
   }
+
+  void write(int feature, const Tensor &t, bool from_positions) {
+    live[feature] = t;
+    geometric[feature] = from_positions;
+  }
+
+  Tensor &energy() { return live[ENERGY]; }    // [N] float64
 
   void begin_stage() {
     stage = {};
@@ -213,8 +219,7 @@ struct TorchModel::Impl::Run {
   // Ends the stage with a result that no graph leads to, and begins the next.
   void record(const Record &r, const Tensor &result) {
     records.push_back(r);
-    live[r.output] = result;
-    geometric[r.output] = true;
+    write(r.output, result, true);
     begin_stage();
   }
 
@@ -276,6 +281,24 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, owned(x_adj));
   }
 
+  void contraction_forward(const TorchContraction &layer) {
+    const bool from_positions = geometric.at(layer.input);
+    const Tensor x = read(layer.input).detach();
+    if (from_positions) end_stage();
+    Tensor y = at::zeros({x.size(0), layer.irreps_out.dim()}, x.options());
+    {
+      at::NoGradGuard no_grad;
+      for (int64_t first = 0; first < x.size(0); first += layer.chunk) {
+        const int64_t n = std::min(layer.chunk, x.size(0) - first);
+        y.narrow(0, first, n).copy_(layer(x.narrow(0, first, n), model.species.narrow(0, first, n)));
+      }
+    }
+    if (from_positions)
+      record({nullptr, &layer, layer.input, layer.output, x, false}, y);
+    else
+      write(layer.output, y, false);
+  }
+
   void contraction_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
     if (!y_adj.defined()) return;
     Tensor x_adj = at::zeros_like(r.x);
@@ -305,36 +328,8 @@ struct TorchModel::Impl::Run {
       sum_backward(r, out_adj, adjoint, vec_adj);
   }
 
-  void operator()(const TorchEmbedding &layer) {
-    live[layer.output] = layer.weight.index_select(0, model.species);
-    geometric[layer.output] = false;
-  }
-
-  void operator()(const TorchLinear &layer) {
-    const Tensor x = read(layer.input);
-    Tensor y = layer(x, model.species.narrow(0, 0, x.size(0)));
-    bool from_positions = geometric.at(layer.input);
-    if (layer.accumulate) {
-      Tensor before = read(layer.output);
-      from_positions = from_positions || geometric.at(layer.output);
-      if (from_positions) {
-        y = owned(y);
-        before = owned(before);
-      }
-      y = before + y;
-    }
-    live[layer.output] = y;
-    geometric[layer.output] = from_positions;
-  }
-
-  void operator()(const TorchConvolution &layer) { sum_forward(layer, layer.input, layer.output); }
-
-  void operator()(const TorchGate &layer) {
-    live[layer.output] = layer(read(layer.input));
-    geometric[layer.output] = geometric.at(layer.input);
-  }
-
-  // A sum over edges that no feature takes part in, [N, 1] on the graph of the stage that begins with it.
+  // A sum over edges that no feature takes part in, [N, 1] on the graph of the stage that begins with it. What else a
+  // layer reads, it reads afterwards.
   Tensor sum_of(const EdgeSum &sum) {
     sum_forward(sum, -1, EDGE_SUM);
     const Tensor t = live.at(EDGE_SUM);
@@ -342,53 +337,12 @@ struct TorchModel::Impl::Run {
     return t;
   }
 
-  void operator()(const TorchDensity &layer) {
-    const Tensor sum = sum_of(layer);
-    live[layer.output] = owned(read(layer.input)) / (layer.offset + layer.factor * sum);
-    geometric[layer.output] = true;
-  }
-
-  void operator()(const TorchContraction &layer) {
-    const bool from_positions = geometric.at(layer.input);
-    const Tensor x = read(layer.input).detach();
-    if (from_positions) end_stage();
-    Tensor y = at::zeros({x.size(0), layer.irreps_out.dim()}, x.options());
-    {
-      at::NoGradGuard no_grad;
-      for (int64_t first = 0; first < x.size(0); first += layer.chunk) {
-        const int64_t n = std::min(layer.chunk, x.size(0) - first);
-        y.narrow(0, first, n).copy_(layer(x.narrow(0, first, n), model.species.narrow(0, first, n)));
-      }
-    }
-    if (from_positions) {
-      record({nullptr, &layer, layer.input, layer.output, x, false}, y);
-    } else {
-      live[layer.output] = y;
-      geometric[layer.output] = false;
-    }
-  }
-
-  void operator()(const TorchRepulsion &layer) {
-    const Tensor sum = sum_of(layer);
-    live[ENERGY] = live[ENERGY] + sum.select(1, 0);
-  }
-
-  void operator()(const TorchReadout &layer) {
-    const Tensor x = owned(block_of(read(layer.input), layer.irreps, layer.block).flatten(1));
-    live[ENERGY] = live[ENERGY] + layer.network(x).select(1, 0).to(at::kDouble);
-  }
-
-  void operator()(const TorchScaleShift &layer) {
-    const Tensor s = owned(model.species);
-    live[ENERGY] = live[ENERGY] * layer.scale.index_select(0, s) + layer.shift.index_select(0, s);
-  }
-
   // Energies per receiver [N].
   Tensor forward() {
     begin_stage();
-    for (const TorchLayer &layer : model.layers) std::visit(*this, layer);
+    for (const TorchLayer &layer : model.layers) std::visit([this](const auto &l) { l.evaluate(*this); }, layer);
     end_stage();
-    return live[ENERGY].detach();
+    return energy().detach();
   }
 
   // dE/dvec [E, 3].

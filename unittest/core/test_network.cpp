@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Activations and dense networks: values by a second route, derivatives by finite differences.
-#include "src/model/network.h"
+#include "src/functions/network.h"
 
 #include <gtest/gtest.h>
 #include <cmath>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What is not a number stays so through everything that a distance goes through: a broken position must show in the
 // energy.
-#include "src/model/network.h"
-#include "src/model/pair_repulsion.h"
-#include "src/model/radial_function.h"
+#include "src/functions/network.h"
+#include "src/functions/radial_function.h"
+#include "src/layers/pair_repulsion.h"
 
 #include <gtest/gtest.h>
 

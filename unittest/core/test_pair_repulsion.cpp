@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The repulsion of pairs against its formula and finite differences.
-#include "src/model/pair_repulsion.h"
+#include "src/layers/pair_repulsion.h"
 
 #include <gtest/gtest.h>
 #include <cmath>

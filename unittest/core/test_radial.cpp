@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Radial basis, radial functions and their tables.
-#include "src/model/radial_function.h"
+#include "src/functions/radial_function.h"
 
 #include <gtest/gtest.h>
 #include <algorithm>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // What commands with second derivatives need of mathematics: duals, networks over them, translations of crystals,
 // eigenvalues.
+#include "src/functions/activation.h"
 #include "src/hessian/lattice_translations.h"
 #include "src/hessian/lowest_eigenpairs.h"
-#include "src/model/activation.h"
 
 #include <gtest/gtest.h>
 

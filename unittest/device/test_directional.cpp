@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Derivatives of forces along a direction, -H v, by ModelDevice over duals: against ModelKokkos over duals, which
-// test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
+// Derivatives of forces along a direction, -H v, by DeviceEvaluation over duals: against HostEvaluation over duals,
+// which test_model_directional.cpp holds against differences and symmetry, and against differences of its own forces.
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// ModelDevice, on whatever Kokkos's default execution space is: which evaluators keep the laws of evaluator_laws.cpp,
-// and against ModelKokkos and the framework.
+// DeviceEvaluation, on whatever Kokkos's default execution space is: which evaluators keep the laws of
+// evaluator_laws.cpp, and against HostEvaluation and the framework.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
@@ -148,7 +148,7 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
 
 // As little memory as an evaluation can do with: adjoints of senders are gathered slice by slice.
 TEST(DeviceModelRun, slices_do_not_show) {
-  using InDouble = ModelDevice<Kokkos::DefaultExecutionSpace, double, double>;
+  using InDouble = DeviceEvaluation<Kokkos::DefaultExecutionSpace, double, double>;
   const auto with_limit = [](const Model &m, double bytes) {
     EvaluatorOptions options = options_of(Precision::double_);
     options.memory_limit = bytes;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Steps that are recorded and replayed: the rules of DeviceRecorder, and that ModelDevice keeps them.
+// Steps that are recorded and replayed: the rules of DeviceRecorder, and that DeviceEvaluation keeps them.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "kokkos/runtime/device_recorder.h"
 #include "unittest/support/evaluator_laws.h"
@@ -19,8 +19,8 @@ using namespace equi;
 using namespace equi::testing;
 using Host = Kokkos::DefaultHostExecutionSpace;
 using Exec = Kokkos::DefaultExecutionSpace;
-using InMixed = ModelDevice<Exec, float, double>;
-using InDouble = ModelDevice<Exec, double, double>;
+using InMixed = DeviceEvaluation<Exec, float, double>;
+using InDouble = DeviceEvaluation<Exec, double, double>;
 
 // What the recorder made of a step: memory that it may not let grow tells.
 class RecorderTest : public ::testing::Test {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What a step of ModelDevice asks of a device: a replayed one launches a graph and waits at its ends, nothing else.
+// What a step of DeviceEvaluation asks of a device: a replayed one launches a graph and waits at its ends, nothing
+// else.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "unittest/support/evaluator_laws.h"
 
@@ -16,7 +17,7 @@ using Exec = Kokkos::DefaultExecutionSpace;
 TEST(EmulatedSteps, a_replay_is_one_graph_between_two_waits) {
   const Model m = make_tiny_model({}).model();
   const ImageStructure s = random_structure(2, 3, 4).images(1.2 * m.cutoff);
-  ModelDevice<Exec, float, double> evaluator(m, {});
+  DeviceEvaluation<Exec, float, double> evaluator(m, {});
   DeviceNeighborhood<Exec> neighborhood;
   copy_neighborhood(Exec(), s.neighborhood, neighborhood);
   DeviceEvaluator<Exec> &on_device = evaluator;

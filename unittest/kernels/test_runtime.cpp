@@ -4,7 +4,7 @@
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
-#include "src/model/activation.h"
+#include "src/functions/activation.h"
 #include "unittest/support/child_process.h"
 
 #include <gtest/gtest.h>

@@ -103,7 +103,7 @@ const bool IS_REGISTERED = [] {
   return true;
 }();
 
-TEST(ModelKokkosMemory, what_cannot_be_allocated_is_an_exception_after_which_all_goes_on) {
+TEST(HostEvaluationMemory, what_cannot_be_allocated_is_an_exception_after_which_all_goes_on) {
   ASSERT_TRUE(IS_REGISTERED);
   for (const int num_threads : {1, 4}) {
     const std::string places = run_child("without_memory", num_threads);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// How a model's layers are scheduled (kokkos/evaluation/evaluation_plan.h).
-#include "kokkos/evaluation/evaluation_plan.h"
+// How a model's layers are scheduled (kokkos/layers/evaluation_plan.h).
+#include "kokkos/layers/evaluation_plan.h"
 #include "unittest/support/model_builder.h"
 
 #include <gtest/gtest.h>
@@ -82,7 +82,7 @@ TEST(EvaluationPlan, gate_inputs_are_kept_and_what_dies_in_a_tile_is_not) {
       EXPECT_EQ(plan.features[feature(model, "z" + n)].storage, Storage::owned);
       // The adjoint of a convolution's output is gathered after the stage. The first convolution has no senders to
       // gather for.
-      EXPECT_EQ(plan.features[feature(model, "m" + n)].storage, gather && t > 0 ? Storage::stage : Storage::tile) << n;
+      EXPECT_EQ(plan.features[feature(model, "m" + n)].storage, gather && t > 0 ? Storage::stage : Storage::batch) << n;
     }
     // x1 is read by the linear before the next convolution and, after the exchange, as self-connection or not at all.
     EXPECT_NE(plan.features[feature(model, "x3")].storage, Storage::rows);
@@ -94,8 +94,8 @@ TEST(EvaluationPlan, features_of_a_scratch_do_not_overlap) {
   for (const bool gather : {false, true}) {
     const EvaluationPlan plan = make_evaluation_plan(model, gather);
     for (size_t s = 0; s < plan.stages.size(); ++s)
-      for (const Storage storage : {Storage::tile, Storage::stage}) {
-        const int64_t size = storage == Storage::tile ? plan.stages[s].tile_row_size : plan.stages[s].stage_row_size;
+      for (const Storage storage : {Storage::batch, Storage::stage}) {
+        const int64_t size = storage == Storage::batch ? plan.stages[s].batch_row_size : plan.stages[s].stage_row_size;
         std::vector<int> used(size, 0);
         std::vector<bool> seen(model.features.size(), false);
         for (const Step &step : plan.stages[s].steps) {
@@ -176,10 +176,14 @@ void duplicate_layer(Model &model, size_t k) {
   model.layers.insert(model.layers.begin() + static_cast<std::ptrdiff_t>(k) + 1, copy);
 }
 
-TEST(EvaluationPlan, refuses_two_convolutions_of_one_feature) {
+TEST(EvaluationPlan, two_convolutions_of_one_feature_share_a_stage) {
   Model model = three_layers();
+  const size_t num_stages = make_evaluation_plan(model, false).stages.size();
   duplicate_layer(model, layers_of_type<Convolution>(model)[1]);
-  expect_refusal(model, "y1");
+  const EvaluationPlan plan = make_evaluation_plan(model, true);
+  EXPECT_EQ(plan.stages.size(), num_stages);
+  EXPECT_EQ(plan.stages[1].exchanged_input, feature(model, "y1"));
+  EXPECT_EQ(plan.features[feature(model, "copy")].storage, Storage::stage);
 }
 
 TEST(EvaluationPlan, two_convolutions_of_a_fixed_feature_are_allowed) {
@@ -188,10 +192,13 @@ TEST(EvaluationPlan, two_convolutions_of_a_fixed_feature_are_allowed) {
   EXPECT_NO_THROW(make_evaluation_plan(model, false));
 }
 
-TEST(EvaluationPlan, refuses_two_gates_of_one_feature) {
+TEST(EvaluationPlan, two_gates_of_one_feature_leave_its_values) {
   Model model = three_layers();
+  EXPECT_FALSE(make_evaluation_plan(model, false).features[feature(model, "z1")].has_own_adjoint);
   duplicate_layer(model, layers_of_type<Gate>(model)[1]);
-  expect_refusal(model, "z1");
+  const EvaluationPlan plan = make_evaluation_plan(model, false);
+  EXPECT_TRUE(plan.features[feature(model, "z1")].has_own_adjoint);
+  EXPECT_EQ(plan.features[feature(model, "z1")].storage, Storage::owned);
 }
 
 TEST(EvaluationPlan, refuses_the_readout_of_a_feature_of_the_species) {
@@ -202,11 +209,14 @@ TEST(EvaluationPlan, refuses_the_readout_of_a_feature_of_the_species) {
   expect_refusal(model, "x0");
 }
 
-TEST(EvaluationPlan, refuses_a_feature_for_a_gate_and_a_convolution) {
+TEST(EvaluationPlan, a_gate_and_a_convolution_may_read_one_feature) {
   Model model = three_layers();
   auto &convolution = std::get<Convolution>(model.layers[layers_of_type<Convolution>(model)[1]]);
   convolution.input = feature(model, "z0");
-  expect_refusal(model, "z0");
+  const EvaluationPlan plan = make_evaluation_plan(model, false);
+  EXPECT_TRUE(plan.features[feature(model, "z0")].has_own_adjoint);
+  EXPECT_EQ(plan.features[feature(model, "z0")].storage, Storage::rows);
+  EXPECT_EQ(plan.features[feature(model, "z0")].adjoint_storage, Storage::rows);
 }
 
 }    // namespace

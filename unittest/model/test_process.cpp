@@ -35,7 +35,7 @@ long allocations_when_warm(const Model &model, int side, bool deterministic) {
 
 // Kokkos makes one allocation of its own for each kernel it starts. Ours would come per tile, per layer or per atom, so
 // they would grow with the structure.
-TEST(ModelKokkosProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_start_kernels) {
+TEST(HostEvaluationProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_start_kernels) {
   constexpr long MAX_KERNELS = 32;
   for (const TinyCase &c : all_cases()) {
     const Model model = c.model();
@@ -48,14 +48,14 @@ TEST(ModelKokkosProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_
   }
 }
 
-TEST(ModelKokkosProcess, allocations_are_counted) {
+TEST(HostEvaluationProcess, allocations_are_counted) {
   const long before = num_allocations();
   Buffer<double> buffer;
   buffer.reserve(10);
   EXPECT_EQ(num_allocations() - before, 1);
 }
 
-TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
+TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {
   const Model model = make_tiny_model().model();
   const auto evaluator = make_kokkos(model, {Precision::mixed});
   const ImageStructure small = random_structure(2, 5, 2).images(model.cutoff),
@@ -73,7 +73,7 @@ TEST(ModelKokkosProcess, memory_grows_with_the_atoms_and_is_kept) {
   EXPECT_EQ(evaluator->exchange_bytes_per_row(), sizeof(float) * CHANNEL_PAD * (1 + 3 + 5));
 }
 
-TEST(ModelKokkosProcess, memory_limit_is_kept) {
+TEST(HostEvaluationProcess, memory_limit_is_kept) {
   const Model model = make_tiny_model().model();
   // So many that the scratch of tiles, which does not count, is little.
   const ImageStructure s = random_structure(2, 5, 12).images(model.cutoff);
@@ -130,7 +130,7 @@ const bool IS_REGISTERED = [] {
   return true;
 }();
 
-TEST(ModelKokkosProcess, deterministic_results_do_not_depend_on_the_number_of_threads) {
+TEST(HostEvaluationProcess, deterministic_results_do_not_depend_on_the_number_of_threads) {
   ASSERT_TRUE(IS_REGISTERED);
   const std::string one = run_child("deterministic", 1);
   EXPECT_GT(one.size(), 100000u);
@@ -141,7 +141,7 @@ TEST(ModelKokkosProcess, deterministic_results_do_not_depend_on_the_number_of_th
   EXPECT_FALSE(run_child("default", 1) == all_bits(false));
 }
 
-TEST(ModelKokkosProcess, default_results_repeat_with_the_same_number_of_threads) {
+TEST(HostEvaluationProcess, default_results_repeat_with_the_same_number_of_threads) {
   EXPECT_TRUE(run_child("default", 2) == all_bits(false));
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ModelKokkos against the framework.
+// HostEvaluation against the framework.
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/make_kokkos.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// ModelKokkos against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
+// HostEvaluation against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
 #include "src/reference/torch_model.h"
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/make_kokkos.h"

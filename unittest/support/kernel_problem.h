@@ -56,7 +56,7 @@ inline void fill_kernel_problem(KernelProblem &p, std::mt19937 &random) {
   for (int n = 1; n <= 4; ++n) radial.basis.wave_numbers.push_back(n * 3.14159265358979 / radial.basis.cutoff);
   radial.network.activation = Activation::silu;
   radial.network.activation_scale = 1.68;
-  const int widths[3] = {4, 6, product.num_weights()};
+  const int widths[3] = {4, 6, static_cast<int>(product.num_weights())};
   for (int k = 0; k < 2; ++k) {
     Matrix w{widths[k], widths[k + 1], {}};
     for (int n = 0; n < w.rows * w.cols; ++n) w.data.push_back(normal(random) / std::sqrt(w.rows));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
-// ModelKokkos with every choice that a test may want to make.
+// HostEvaluation with every choice that a test may want to make.
 #ifndef EQUI_TEST_MAKE_KOKKOS_H
 #define EQUI_TEST_MAKE_KOKKOS_H
 
-#include "kokkos/evaluation/model_kokkos.h"
+#include "kokkos/evaluation/host_evaluation.h"
 
 #include <memory>
 
@@ -28,18 +28,18 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.kept_directions = k.kept_directions;
   if (k.directional) {
     if (k.precision == Precision::double_)
-      return std::make_unique<ModelKokkos<Dual<double>, Dual<double>>>(model, options, k.set);
-    return std::make_unique<ModelKokkos<Dual<float>, Dual<double>>>(model, options, k.set);
+      return std::make_unique<HostEvaluation<Dual<double>, Dual<double>>>(model, options, k.set);
+    return std::make_unique<HostEvaluation<Dual<float>, Dual<double>>>(model, options, k.set);
   }
   switch (k.precision) {
     case Precision::single:
-      return std::make_unique<ModelKokkos<float, float>>(model, options, k.set);
+      return std::make_unique<HostEvaluation<float, float>>(model, options, k.set);
     case Precision::mixed:
-      return std::make_unique<ModelKokkos<float, double>>(model, options, k.set);
+      return std::make_unique<HostEvaluation<float, double>>(model, options, k.set);
     case Precision::double_:
       break;
   }
-  return std::make_unique<ModelKokkos<double, double>>(model, options, k.set);
+  return std::make_unique<HostEvaluation<double, double>>(model, options, k.set);
 }
 
 }    // namespace testing

@@ -10,8 +10,11 @@
 #include <cmath>
 #include <ostream>
 #include <random>
+#include <set>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
+#include <variant>
 #include <vector>
 
 namespace equi {
@@ -59,6 +62,76 @@ inline Structure isolated_atoms(int num_atoms) {
   return s;
 }
 
+// The feature that a layer reads, and the one that it writes; -1 where there is none.
+inline int *input_of(Layer &layer) {
+  return std::visit(
+      [](auto &l) -> int * {
+        if constexpr (std::is_same_v<std::decay_t<decltype(l)>, SpeciesEmbedding> ||
+                      std::is_same_v<std::decay_t<decltype(l)>, PairRepulsion> ||
+                      std::is_same_v<std::decay_t<decltype(l)>, ScaleShift>)
+          return nullptr;
+        else
+          return &l.input;
+      },
+      layer);
+}
+
+// Features that ranks exchange: the inputs of convolutions but for the first one's, which depends on the species alone.
+inline int num_exchanged_features(const Model &model) {
+  std::set<int> inputs;
+  for (const Layer &layer : model.layers)
+    if (const auto *c = std::get_if<Convolution>(&layer)) inputs.insert(c->input);
+  return static_cast<int>(inputs.size()) - 1;
+}
+// Convolutions that read them.
+inline int num_exchanging_convolutions(const Model &model) {
+  int first = -1, count = 0;
+  for (const Layer &layer : model.layers)
+    if (const auto *c = std::get_if<Convolution>(&layer)) {
+      if (first < 0) first = c->input;
+      count += c->input != first;
+    }
+  return count;
+}
+
+// The same potential, in which every convolution, gate, normalization and contraction whose output is read by linear
+// layers alone is there twice: each of these layers adds up half of what it makes of the one and of the other.
+inline Model with_features_read_twice(const Model &model) {
+  Model twice = model;
+  twice.layers.clear();
+  std::vector<int> copy_of(model.features.size(), -1);
+  for (const Layer &layer : model.layers) {
+    twice.layers.push_back(layer);
+    Layer copy = layer;
+    int *output = nullptr;
+    if (auto *c = std::get_if<Convolution>(&copy)) output = &c->output;
+    if (auto *g = std::get_if<Gate>(&copy)) output = &g->output;
+    if (auto *d = std::get_if<DensityNormalization>(&copy)) output = &d->output;
+    if (auto *s = std::get_if<SymmetricContraction>(&copy)) output = &s->output;
+    const bool is_linear = std::holds_alternative<Linear>(layer);
+    if (output && std::all_of(model.layers.begin(), model.layers.end(), [&](Layer other) {
+          return !input_of(other) || *input_of(other) != *output || std::holds_alternative<Linear>(other);
+        })) {
+      copy_of[*output] = static_cast<int>(twice.features.size());
+      twice.features.push_back(twice.features[*output]);
+      twice.feature_names.push_back(twice.feature_names[*output] + "_copy");
+      *output = copy_of[*output];
+      twice.layers.push_back(copy);
+    } else if (is_linear && copy_of[*input_of(copy)] >= 0) {
+      for (auto *half : {&std::get<Linear>(twice.layers.back()), &std::get<Linear>(copy)})
+        for (LinearBlock &block : half->blocks)
+          for (Matrix &weight : block.weight)
+            for (double &w : weight.data) w *= 0.5;
+      Linear &second = std::get<Linear>(copy);
+      second.input = copy_of[second.input];
+      second.accumulate = true;
+      second.bias.clear();
+      twice.layers.push_back(copy);
+    }
+  }
+  return twice;
+}
+
 struct TinyCase {
   std::string name;
   TinyModelOptions options;
@@ -66,6 +139,7 @@ struct TinyCase {
   double mirror_change = 1e-6;    // by what their energies differ at the least where they do not, eV
   // Replaces the builder's activations of the gates on even scalars, where not empty.
   std::string scalar_activation, gate_activation;
+  bool reads_twice = false;    // with_features_read_twice()
 
   Model model() const {
     ModelDocument d = make_tiny_model(options);
@@ -77,7 +151,7 @@ struct TinyCase {
         if (!a.empty()) term["activation"] = a;
       }
     }
-    return d.model();
+    return reads_twice ? with_features_read_twice(d.model()) : d.model();
   }
 };
 
@@ -261,6 +335,11 @@ inline std::vector<TinyCase> family_cases() {
 inline std::vector<TinyCase> all_cases() {
   std::vector<TinyCase> cases = tiny_cases();
   for (const TinyCase &c : family_cases()) cases.push_back(c);
+  for (const char *name : {"parity_three_layers", "contraction_agnesi_density"}) {
+    cases.push_back(*std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; }));
+    cases.back().name += "_read_twice";
+    cases.back().reads_twice = true;
+  }
   return cases;
 }
 

@@ -3,7 +3,8 @@
 #ifndef EQUI_TEST_NODE_ROWS_H
 #define EQUI_TEST_NODE_ROWS_H
 
-#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/linear/linear_op.h"
 #include "unittest/support/packed_feature.h"
 
 #include <gtest/gtest.h>

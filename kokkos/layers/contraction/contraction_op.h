@@ -5,7 +5,7 @@
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/feature_layout.h"
-#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/generator/contraction_schedule.h"
 #include "src/model/model.h"

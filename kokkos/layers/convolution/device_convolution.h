@@ -10,7 +10,7 @@
 #include "kokkos/kernel_interface/device_unit.h"
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
-#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/layers/device_batch.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <functional>
@@ -87,26 +87,6 @@ class DeviceUnits {
   DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
   DeviceBuffer<Exec, int> sum_begin_;
   DeviceBuffer<Exec, PartOfSum> sum_parts_;
-};
-
-// Memory that all convolutions share; it is filled for one chunk at a time.
-template <class Exec, class T>
-struct DeviceConvScratch {
-  DeviceBuffer<Exec, int> table_row;
-  DeviceBuffer<Exec, T> fraction, forms, parts;
-  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
-  // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
-  DeviceBuffer<Exec, int> own_row, other_row;
-  DeviceBuffer<Exec, Real<T>> network, weights, weights_adj;
-  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
-  std::vector<T> host_fraction;
-  std::vector<Real<T>> host_rows, host_bins;
-  std::vector<int> host_table_row;
-  std::size_t bytes() const {
-    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
-           exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() +
-           weights_adj.bytes() + edges.bytes();
-  }
 };
 
 // T: float, double or a Dual of them.

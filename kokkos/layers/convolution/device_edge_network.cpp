@@ -2,7 +2,7 @@
 #include "kokkos/layers/convolution/device_edge_network.h"
 
 #include "kokkos/runtime/device_dense.h"
-#include "src/model/activation.h"
+#include "src/functions/activation.h"
 
 #include <utility>
 

@@ -6,7 +6,7 @@
 
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/layers/convolution/edge_network.h"
-#include "src/model/basis_functions.h"
+#include "src/functions/basis_functions.h"
 
 #include <vector>
 

@@ -89,7 +89,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
     layer.z = take(width);
     layer.h = take(width);
     if (k < network.norms.size() && !network.norms[k].weight.empty()) {
-      const LayerNorm &norm = network.norms[k];
+      const HiddenNorm &norm = network.norms[k];
       layer.norm_weight.assign(norm.weight.begin(), norm.weight.end());
       layer.norm_bias.assign(norm.bias.begin(), norm.bias.end());
       layer.epsilon = static_cast<R>(norm.epsilon);

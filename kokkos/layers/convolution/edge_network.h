@@ -6,9 +6,9 @@
 #define EQUI_EDGE_NETWORK_H
 
 #include "kokkos/host_kernels/convolution_plan.h"
-#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
-#include "src/model/radial_function.h"
+#include "src/functions/radial_function.h"
 
 #include <vector>
 

@@ -5,7 +5,7 @@
 
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/kernel_interface/feature_layout.h"
-#include "kokkos/layers/node/node_ops.h"
+#include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/model/model.h"
 

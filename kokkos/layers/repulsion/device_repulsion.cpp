@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/repulsion/device_repulsion.h"
 
-#include "src/model/repulsion_function.h"
+#include "src/functions/repulsion_function.h"
 
 namespace equi {
 

@@ -4,7 +4,7 @@
 #define EQUI_DEVICE_REPULSION_H
 
 #include "kokkos/geometry/device_edges.h"
-#include "src/model/pair_repulsion.h"
+#include "src/layers/pair_repulsion.h"
 
 namespace equi {
 

@@ -1,0 +1,577 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/evaluation/device_evaluation.h"
+
+#include "kokkos/layers/contraction/device_contraction_layer.h"
+#include "kokkos/layers/convolution/device_convolution_layer.h"
+#include "kokkos/layers/density/device_density_layer.h"
+#include "kokkos/layers/embedding/device_embedding_layer.h"
+#include "kokkos/layers/gate/device_gate_layer.h"
+#include "kokkos/layers/linear/device_linear_layer.h"
+#include "kokkos/layers/readout/device_readout_layer.h"
+#include "kokkos/layers/repulsion/device_repulsion_layer.h"
+#include "kokkos/runtime/device_dense.h"
+#include "src/evaluation/native_evaluators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+// Receivers per chunk where the device is the host.
+constexpr int HOST_CHUNK = 256;
+// `radial exact` keeps all weights of a chunk's edges.
+constexpr int EXACT_CHUNK = 128;
+// A radial network of atoms' features takes some tens of kB for each edge of a chunk.
+constexpr int NETWORK_CHUNK = 256;
+// The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
+// slice is a pass over all senders.
+constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
+// Of the limit: the rest is for small things that are not known when chunks are cut.
+constexpr double FILLED = 0.99;
+
+// The op of a layer of each type.
+template <class Exec, class T, class G>
+struct MakeDeviceLayer {
+  using Op = std::unique_ptr<LayerOp<DeviceBatch<Exec, T, G>>>;
+  const Exec &exec;
+  const Model &model;
+  const EvaluationPlan &plan;
+  const EvaluatorOptions &options;
+  const std::vector<double> &scale;
+  int num_convolutions = 0;
+
+  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
+  Op operator()(const SpeciesEmbedding &l) {
+    return std::make_unique<DeviceEmbeddingLayer<Exec, T, G>>(exec, l, layout(l.output));
+  }
+  Op operator()(const Linear &l) {
+    return std::make_unique<DeviceLinearLayer<Exec, T, G>>(exec, l, layout(l.input), layout(l.output),
+                                                           model.num_species());
+  }
+  Op operator()(const Convolution &l) {
+    return std::make_unique<DeviceConvolutionLayer<Exec, T, G>>(exec, l, num_convolutions++, layout(l.input),
+                                                                layout(l.output), model.num_species(), options);
+  }
+  Op operator()(const Gate &l) {
+    return std::make_unique<DeviceGateLayer<Exec, T, G>>(l, layout(l.input), layout(l.output));
+  }
+  Op operator()(const DensityNormalization &l) {
+    return std::make_unique<DeviceDensityLayer<Exec, T, G>>(exec, l, layout(l.input), model.num_species(), options);
+  }
+  Op operator()(const SymmetricContraction &l) {
+    return std::make_unique<DeviceContractionLayer<Exec, T, G>>(exec, l, layout(l.input), layout(l.output),
+                                                                model.num_species());
+  }
+  Op operator()(const Readout &l) {
+    return std::make_unique<DeviceReadoutLayer<Exec, T, G>>(exec, l, layout(l.input), scale);
+  }
+  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
+    return std::make_unique<DeviceRepulsionLayer<Exec, T, G>>(exec, l, pair_scale);
+  }
+};
+
+}    // namespace
+
+template <class Exec, class T, class G>
+DeviceEvaluation<Exec, T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
+    : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>)),
+      own_exec_(make_own_instance<Exec>()),
+      edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
+      step_{plan_, features_, edges_, model.num_species()},
+      summary_("equi:summary") {
+  start_device_dense(exec_);
+  assign(exec_, shift_, Base::shift_);
+  MakeDeviceLayer<Exec, T, G> make{exec_, model_, plan_, options_, Base::scale_};
+  Base::make_ops(make);
+  evaluate_fixed_features();
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::evaluate_fixed_features() {
+  const int num_species = model_.num_species();
+  std::vector<int> species(num_species), begin(num_species + 1);
+  std::iota(species.begin(), species.end(), 0);
+  std::iota(begin.begin(), begin.end(), 0);
+  DeviceBuffer<Exec, int> device_species;
+  assign(exec_, device_species, species);
+  features_.for_fixed_arrays([&](DeviceBuffer<Exec, R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
+  step_.exec = exec_;
+  Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
+  Base::evaluate_fixed_features(of_species);
+  exec_.fence("equi: the local order of species is in use no more");
+}
+
+template <class Exec, class T, class G>
+std::string DeviceEvaluation<Exec, T, G>::describe() const {
+  char text[200];
+  const char *names[] = {"single", "mixed", "double"};
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n",
+                names[static_cast<int>(options_.precision)], Exec::name());
+  return text + Base::describe_layers();
+}
+
+// ---- neighbourhood
+// ----------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
+  copy_neighborhood(exec_, n, copied_neighborhood_);
+  positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
+  set_neighborhood(copied_neighborhood_);
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n) {
+  exec_ = Exec();
+  neighborhood_ = &n;
+  is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
+  chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
+  for (const Layer &layer : model_.layers)
+    if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
+      chunk_size_ = std::min(chunk_size_, NETWORK_CHUNK);
+  slice_size_ = std::max(1, n.num_receivers);
+  step_.num_rows = n.num_rows;
+  step_.row_species = n.row_species.data();
+  const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
+  while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
+    const int whole = slice_size_, least = MIN_SLICE_CHUNKS * chunk_size_;
+    if (whole > least) {
+      const double before = estimate();
+      slice_size_ = std::max(least, whole / 2);
+      if (estimate() < before) continue;
+      slice_size_ = whole;    // the lists of senders by slices take more than is saved
+    }
+    if (chunk_size_ <= MIN_CHUNK) break;    // an evaluation will tell
+    chunk_size_ /= 2;
+  }
+  transpose_neighborhood(exec_, slice_size_, n);
+
+  std::vector<int> receiver_cuts{0};
+  std::vector<int64_t> sender_cuts{0};
+  // Chunks of [first, last); place: of row 0 among the cuts.
+  const auto divide = [&](std::vector<Chunk> &chunks, auto &cuts, int slice, int64_t place, int first, int last) {
+    for (int count; first < last; first += count) {
+      count = std::min(chunk_size_, last - first);
+      chunks.push_back({slice, static_cast<int>(chunks.size()), first, count, {}});
+      cuts.push_back(place + first + count);
+    }
+  };
+  chunks_.clear();
+  sender_chunks_.clear();
+  for (int slice = 0; slice < n.num_slices; slice++) {
+    const int first = slice * slice_size_, last = std::min(n.num_receivers, first + slice_size_),
+              middle = std::clamp(n.num_interior, first, last);
+    divide(chunks_, receiver_cuts, slice, 0, first, middle);
+    divide(chunks_, receiver_cuts, slice, 0, middle, last);
+    const int64_t place = static_cast<int64_t>(slice) * n.num_rows;
+    divide(sender_chunks_, sender_cuts, slice, place, 0, n.num_receivers);
+    divide(sender_chunks_, sender_cuts, slice, place, n.num_receivers, n.num_rows);
+  }
+  // Without counting, each launch over edges covers all candidates: for a chunk or two only. Exact radial functions are
+  // evaluated on the host.
+  const bool is_small = n.num_receivers <= chunk_size_ && n.num_slices == 1 &&
+                        (options_.memory_limit <= 0.0 || estimate() <= FILLED * options_.memory_limit);
+  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
+  recorder_.forget();
+  sort_chunks_by_species();
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::sort_chunks_by_species() {
+  const int num_species = model_.num_species(), num_chunks = static_cast<int>(chunks_.size());
+  std::vector<int> first_row;
+  for (const Chunk &chunk : chunks_) first_row.push_back(chunk.first);
+  first_row.push_back(num_owned());
+  DeviceBuffer<Exec, int> device_first, device_begin;
+  assign(exec_, device_first, first_row);
+  std::vector<int> begin(static_cast<size_t>(num_chunks) * (num_species + 1));
+  order_by_species(exec_, num_chunks, device_first.data(), neighborhood_->row_species.data(), num_species,
+                   device_begin.reserve(begin.size()), species_order_.reserve(num_owned()));
+  copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // products are sized on the host
+  for (int k = 0; k < num_chunks; k++)
+    chunks_[k].species_begin.assign(begin.begin() + k * (num_species + 1), begin.begin() + (k + 1) * (num_species + 1));
+}
+
+// ---- memory
+// -----------------------------------------------------------------------------------------------------------------
+
+// f(array, numbers) for what an evaluation keeps, beside edges.
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::for_arrays(const ArrayVisitor &f) {
+  const int64_t owned = num_owned(), rows = neighborhood_->num_rows, chunk = std::min<int64_t>(owned, chunk_size_);
+  features_.set_rows(rows, owned, slice_rows());
+  Base::for_arrays(owned, f);
+  int64_t batch_row_size = 0, in_place_row_size = 0;
+  for (const Stage &stage : plan_.stages) batch_row_size = std::max(batch_row_size, stage.batch_row_size);
+  for (const FeaturePlan &feature : plan_.features)
+    if (feature.has_own_adjoint) in_place_row_size = std::max<int64_t>(in_place_row_size, feature.layout.row_size());
+  f(chunk_features_, chunk * batch_row_size);
+  f(step_.in_place, chunk * in_place_row_size);
+  if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
+  f(energy_, owned);
+}
+
+template <class Exec, class T, class G>
+DeviceBatch<Exec, T, G> DeviceEvaluation<Exec, T, G>::batch_of(const Chunk &chunk, const Stage &stage) {
+  Batch batch{step_,
+              chunk.first,
+              chunk.count,
+              step_.row_species + chunk.first,
+              {species_order_.data() + chunk.first, chunk.species_begin.data()}};
+  batch.features = chunk_features_.data();
+  batch.cut = chunk.cut;
+  batch.stage_first = chunk.first - chunk.slice * slice_size_;
+  batch.exchanged_input = stage.exchanged_input;
+  return batch;
+}
+
+// ---- stages
+// ----------------------------------------------------------------------------------------------------------------
+
+// An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
+template <class Exec, class T, class G>
+template <class Work>
+void DeviceEvaluation<Exec, T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
+                                                   const Work &work) {
+  exec_.fence("equi: features ready for other ranks");
+  if (!options_.overlap) {
+    exchange_rows(exchange, feature, data, is_reverse);
+    work();
+    return;
+  }
+  queued_.begin();
+  if (work()) queued_.end(exec_);
+  exchange.set_busy([this] { return queued_.is_busy(); });
+  exchange_rows(exchange, feature, data, is_reverse);
+  exchange.set_busy({});
+}
+
+// Rows of a feature or of its adjoint to other ranks and back, on the default instance; through host memory where the
+// exchange wants it. Complete on return.
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
+  const FeatureLayout &layout = plan_.features[feature].layout;
+  const int64_t rows = neighborhood_->num_rows, owned = num_owned();
+  const bool is_staged = !DeviceTraits<Exec>::ON_HOST && !exchange.takes_device_rows();
+  const Exec copies;
+  R *sent = data;
+  if (is_staged) {
+    staging_.resize(rows * layout.row_size());
+    sent = staging_.data();
+  }
+  FeaturePieces<R> pieces;
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const FeatureGroup &group = layout.group(g);
+    pieces.push_back({sent + rows * group.offset, group.width()});
+    // Forward sends owned rows, reverse all.
+    if (is_staged)
+      copy_to_host(copies, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
+  }
+  if (is_reverse)
+    exchange.reverse(pieces);
+  else
+    exchange.forward(pieces);
+  if (!is_staged) return;
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
+    // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
+    if (is_reverse)
+      copy_to_device(copies, data + at, sent + at, owned * width);
+    else
+      copy_to_device(copies, data + at + owned * width, sent + at + owned * width, (rows - owned) * width);
+  }
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::launch_forward(const Stage &stage, bool interior) {
+  recorder_.run(exec_, [&] {
+    for (const Chunk &chunk : chunks_)
+      if ((chunk.first < neighborhood_->num_interior) == interior) {
+        Batch batch = batch_of(chunk, stage);
+        Base::forward_layers(batch, stage);
+      }
+  });
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::forward_stage(int s, GhostExchange &exchange) {
+  const Stage &stage = plan_.stages[s];
+  const int input = stage.exchanged_input;
+  if (input >= 0 && is_exchanging_)
+    exchange_beside(exchange, input, features_.data(input), false, [&] {
+      launch_forward(stage, true);
+      return neighborhood_->num_interior > 0;
+    });
+  else
+    launch_forward(stage, true);
+  launch_forward(stage, false);
+}
+
+// What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
+// gather over the edges that point at each row.
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
+  const Stage &stage = plan_.stages[s];
+  const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
+  Base::template for_convolutions<DeviceConvolutionLayer<Exec, T, G>>(
+      stage, [&](const Step &, DeviceConvolutionLayer<Exec, T, G> &op) {
+        for (const Chunk &chunk : sender_chunks_)
+          if (chunk.slice == slice && (chunk.first >= num_owned()) == remote)
+            op.gather(step_, edges_.senders(chunk.cut, place + chunk.first, chunk.count), slice * slice_size_,
+                      {adjoint, neighborhood_->num_rows, chunk.first});
+      });
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
+  if (last - first == neighborhood_->num_rows) {    // the groups follow one another
+    device_zero(exec_, data, (last - first) * layout.row_size());
+    return;
+  }
+  for (int g = 0; g < layout.num_groups(); g++) {
+    const int64_t width = layout.group(g).width();
+    device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
+  }
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
+  const Stage &stage = plan_.stages[s];
+  const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
+  const bool is_gathered = input >= 0;
+  const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
+  R *adjoint = is_gathered ? features_.exchanged_adjoint(s) : nullptr;
+  recorder_.run(exec_, [&] {
+    if (is_gathered) {
+      if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+      if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
+    }
+    for (int slice = 0; slice <= last; slice++) {
+      for (const Chunk &chunk : chunks_)
+        if (chunk.slice == slice) {
+          Batch batch = batch_of(chunk, stage);
+          Base::backward_layers(batch, stage);
+        }
+      if (!is_gathered) continue;
+      if (is_exchanging_) gather_senders(s, slice, true, returned_.data());
+      if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
+    }
+  });
+  if (!is_gathered || !is_exchanging_) return;
+  exchange_beside(exchange, input, returned_.data(), true, [&] {
+    recorder_.run(exec_, [&] { gather_senders(s, last, false, adjoint); });
+    return num_owned() > 0;
+  });
+  recorder_.run(exec_, [&] {
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const int64_t at = neighborhood_->num_rows * layout.group(g).offset,
+                    size = num_owned() * static_cast<int64_t>(layout.group(g).width());
+      device_add(exec_, adjoint + at, returned_.data() + at, size);
+    }
+  });
+}
+
+// ---- a step
+// -----------------------------------------------------------------------------------------------------------------
+
+template <class Exec, class T, class G>
+EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
+  is_exchanging_ = exchange.active();
+  begin_step(request);
+  const auto step = [&] {
+    recorder_.run(exec_, [&] { launch_edges(request); });
+    const int num_stages = static_cast<int>(plan_.stages.size());
+    for (int s = 0; s < num_stages; s++) forward_stage(s, exchange);
+    if (request.forces)
+      for (int s = num_stages - 1; s >= 0; s--) backward_stage(s, exchange);
+    recorder_.run(exec_, [&] { launch_results(request); });
+  };
+  if (is_exchanging_)
+    step();    // the host takes part between its parts
+  else
+    recorder_.run(exec_, step);
+  return end_step(request.forces, request.forces && request.virial);
+}
+
+// Which instance the step runs on, and whether its launches are recorded.
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::begin_step(const DeviceRequest &request) {
+  exec_ = Exec();
+  if (is_exchanging_ || !edges_.is_counted()) {
+    exec_.fence("equi: positions ready for the own instance");
+    exec_ = own_exec_;
+  }
+  if (edges_.is_counted()) return recorder_.begin_plain_step();
+  int largest_chunk = 0;
+  for (const Chunk &chunk : chunks_) largest_chunk = std::max(largest_chunk, chunk.count);
+  recorder_.begin_step((request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0),
+                       {request.positions, request.direction},
+                       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_chunk});
+}
+
+// The edges of a step, and what does not go through the layers.
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::launch_edges(const DeviceRequest &request) {
+  edges_.build(exec_, request.positions, request.direction);
+  check_memory(memory_estimate(edges_.room()), options_);
+  for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
+  step_.exec = exec_;
+  step_.energy = energy_.data();
+  fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
+  device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
+}
+
+template <class Exec, class T, class G>
+void DeviceEvaluation<Exec, T, G>::launch_results(const DeviceRequest &request) {
+  StepSummary *summary = summary_.data();
+  if (request.forces) {
+    edges_.finish(exec_, request.virial, request.atom_virial);
+    if (request.virial) edges_.sum_virial(exec_, summary->virial);
+    edges_.sum_forces(exec_, summary->forces, summary->tangents);
+  }
+  sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
+  const auto *closest = edges_.closest();
+  const int64_t *num_edges = edges_.begin() + num_owned();
+  Kokkos::parallel_for(
+      "equi:summary", DeviceRange<Exec>(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
+        summary->distance = closest->val;
+        summary->closest = closest->loc;
+        summary->num_edges = *num_edges;
+      });
+}
+
+template <class Exec, class T, class G>
+EvaluationResult DeviceEvaluation<Exec, T, G>::end_step(bool with_forces, bool with_virial) {
+  recorder_.end_step();
+  exec_.fence("equi: results of a step");
+  const StepSummary &summary = *summary_.data();
+  EvaluationResult result;
+  result.num_edges = summary.num_edges;
+  result.energy = summary.energy[0];
+  if (IS_DUAL<T>) result.energy_tangent = summary.energy[1];
+  if (with_virial) {
+    for (int k = 0; k < 3; k++) result.virial[k] = summary.virial[k];
+    for (int k = 3; k < 6; k++) result.virial[k] = 0.5 * (summary.virial[k] + summary.virial[k + 3]);
+  }
+  Collision collision;
+  if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);
+  double sum = result.energy + result.energy_tangent;
+  for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
+  check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
+  return result;
+}
+
+// After a step whose sums are not finite: an atom with an energy or a force that is not, -1 if there is none.
+template <class Exec, class T, class G>
+int DeviceEvaluation<Exec, T, G>::find_not_finite(bool with_forces) const {
+  const int num_rows = neighborhood_->num_rows;
+  std::vector<int> row_atom(num_rows);
+  copy_to_host(exec_, row_atom.data(), neighborhood_->row_atom.data(), num_rows);
+  int atom = -1;
+  const auto search = [&](const double *from, int count, int width) {
+    std::vector<double> numbers(static_cast<size_t>(count) * width);
+    copy_to_host(exec_, numbers.data(), from, static_cast<int64_t>(numbers.size()));
+    for (size_t k = 0; atom < 0 && k < numbers.size(); k++)
+      if (!std::isfinite(numbers[k])) atom = row_atom[k / width];
+  };
+  search(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>);
+  if (with_forces) search(edges_.row_forces(), num_rows, 3);
+  if (with_forces && IS_DUAL<T>) search(edges_.row_tangents(), num_rows, 3);
+  return atom;
+}
+
+template <class Exec, class T, class G>
+DeviceResults DeviceEvaluation<Exec, T, G>::results() const {
+  double *energy = nullptr;
+  if constexpr (!IS_DUAL<T>) energy = energy_.data();
+  return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial(), energy};
+}
+
+template <class Exec, class T, class G>
+EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
+  copy_to_device(Exec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
+  DeviceRequest on_device{positions_.data(), nullptr, request.forces || request.force_tangents, request.virial,
+                          request.atom_virial != nullptr};
+  if (IS_DUAL<T> && request.direction) {
+    double *direction = direction_.reserve(size);
+    copy_to_device(Exec(), direction, reinterpret_cast<const double *>(request.direction), size);
+    on_device.direction = direction;
+  }
+  const EvaluationResult result = evaluate(on_device, exchange);
+
+  const int num_rows = neighborhood_->num_rows;
+  host_rows_.resize(num_rows);
+  copy_to_host(exec_, host_rows_.data(), neighborhood_->row_atom.data(), num_rows);
+  // Adds the first `used` of `width` numbers per row.
+  const auto add = [&](const double *from, int count, int width, int used, double *to) {
+    host_numbers_.resize(static_cast<size_t>(count) * width);
+    copy_to_host(exec_, host_numbers_.data(), from, static_cast<int64_t>(count) * width);
+    for (int row = 0; row < count; row++)
+      if (host_rows_[row] >= 0)
+        for (int k = 0; k < used; k++)
+          to[static_cast<int64_t>(host_rows_[row]) * used + k] += host_numbers_[static_cast<size_t>(row) * width + k];
+  };
+  if (request.forces) add(edges_.row_forces(), num_rows, 3, 3, *request.forces);
+  if (IS_DUAL<T> && request.force_tangents) add(edges_.row_tangents(), num_rows, 3, 3, *request.force_tangents);
+  if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, 9, *request.atom_virial);
+  if (request.atom_energy)
+    add(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, 1, request.atom_energy);
+  return result;
+}
+
+template <class Exec, class T, class G>
+std::size_t DeviceEvaluation<Exec, T, G>::memory_bytes() const {
+  return Base::bytes_of_layers() + edges_.bytes() + chunk_features_.bytes() + energy_.bytes() + returned_.bytes() +
+         step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
+         positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) +
+         staging_.capacity() * sizeof(R);
+}
+
+template <class Exec, class T, class G>
+std::size_t DeviceEvaluation<Exec, T, G>::memory_estimate(int64_t num_edges) {
+  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
+                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()),
+              scratch = 0;
+  for_arrays([&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
+  const int64_t owned = std::max(1, num_owned()),
+                edges_of_chunk = num_edges * std::min<int64_t>(owned, chunk_size_) / owned;
+  for (const auto &op : Base::ops_)
+    if (const auto *c = dynamic_cast<const DeviceConvolutionLayer<Exec, T, G> *>(op.get()))
+      scratch = std::max(scratch, c->scratch_growth(step_, edges_of_chunk));
+  return bytes + scratch;
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceEvaluation<DeviceExec, float, float>;
+template class DeviceEvaluation<DeviceExec, float, double>;
+template class DeviceEvaluation<DeviceExec, double, double>;
+template class DeviceEvaluation<DeviceExec, Dual<float>, Dual<double>>;
+template class DeviceEvaluation<DeviceExec, Dual<double>, Dual<double>>;
+
+std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
+  start_kokkos(0, 0);
+  if (options.directional) {
+    if (options.precision == Precision::double_)
+      return std::make_unique<DeviceEvaluation<DeviceExec, Dual<double>, Dual<double>>>(model, options);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<DeviceEvaluation<DeviceExec, Dual<float>, Dual<double>>>(model, mixed);
+  }
+  switch (options.precision) {
+    case Precision::single:
+      return std::make_unique<DeviceEvaluation<DeviceExec, float, float>>(model, options);
+    case Precision::mixed:
+      return std::make_unique<DeviceEvaluation<DeviceExec, float, double>>(model, options);
+    case Precision::double_:
+      break;
+  }
+  return std::make_unique<DeviceEvaluation<DeviceExec, double, double>>(model, options);
+}
+
+}    // namespace equi

@@ -1,0 +1,490 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/evaluation/host_evaluation.h"
+
+#include "kokkos/host_kernels/kernel_cache.h"
+#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/layers/contraction/host_contraction_layer.h"
+#include "kokkos/layers/convolution/host_convolution_layer.h"
+#include "kokkos/layers/density/host_density_layer.h"
+#include "kokkos/layers/embedding/host_embedding_layer.h"
+#include "kokkos/layers/gate/host_gate_layer.h"
+#include "kokkos/layers/linear/host_linear_layer.h"
+#include "kokkos/layers/readout/host_readout_layer.h"
+#include "kokkos/layers/repulsion/host_repulsion_layer.h"
+#include "kokkos/runtime/dense.h"
+#include "kokkos/runtime/host_exec.h"
+#include "src/evaluation/native_evaluators.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <numeric>
+#include <set>
+#include <stdexcept>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// A tile's scratch should stay in a core's second-level cache, but the dense products want a few dozen rows.
+constexpr int64_t TILE_BYTES = 800000;
+constexpr int MIN_TILE = 16, MAX_TILE = 64;
+// `deterministic`: tiles must not depend on the number of threads.
+constexpr int DETERMINISTIC_TILE = 32;
+
+// The op of a layer of each type.
+template <class T, class G>
+struct MakeHostLayer {
+  using Op = std::unique_ptr<LayerOp<HostBatch<T, G>>>;
+  const EvaluationPlan &plan;
+  const EvaluatorOptions &options;
+  const std::vector<double> &scale;
+  int num_species;
+  InstructionSet set;
+  int num_convolutions = 0;
+
+  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
+  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(l); }
+  Op operator()(const Linear &l) {
+    return std::make_unique<HostLinearLayer<T, G>>(l, layout(l.input), layout(l.output), num_species);
+  }
+  Op operator()(const Convolution &l) {
+    return std::make_unique<HostConvolutionLayer<T, G>>(l, num_convolutions++, layout(l.input), layout(l.output),
+                                                        num_species, options, set);
+  }
+  Op operator()(const Gate &l) { return std::make_unique<HostGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
+  Op operator()(const DensityNormalization &l) {
+    return std::make_unique<HostDensityLayer<T, G>>(l, layout(l.input), num_species, std::max(1, plan.planes - 1),
+                                                    options);
+  }
+  Op operator()(const SymmetricContraction &l) {
+    return std::make_unique<HostContractionLayer<T, G>>(l, layout(l.input), layout(l.output), num_species, set);
+  }
+  Op operator()(const Readout &l) {
+    return std::make_unique<HostReadoutLayer<T, G>>(l, layout(l.input), scale, plan.planes);
+  }
+  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
+    return std::make_unique<HostRepulsionLayer<T, G>>(l, pair_scale);
+  }
+};
+
+}    // namespace
+
+template <class T, class G>
+HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
+    : Base(model, options,
+           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
+      set_(set),
+      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff),
+      step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
+  start_dense();
+  const int concurrency = HostExec().concurrency();
+  for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
+  MakeHostLayer<T, G> make{plan_, options_, Base::scale_, model.num_species(), set};
+  Base::make_ops(make);
+  std::vector<int> species(model.num_species());
+  std::iota(species.begin(), species.end(), 0);
+  step_.planes = {0, plan_.planes};
+  features_.for_fixed_arrays([](Buffer<R> &array, int64_t n) { std::fill_n(array.reserve(n), n, R(0)); });
+  Batch of_species{step_, threads_[0]->scratch, 0, model.num_species(), species.data()};
+  Base::evaluate_fixed_features(of_species);
+}
+
+template <class T, class G>
+std::string HostEvaluation<T, G>::describe() const {
+  char text[200];
+  const char *names[] = {"single", "mixed", "double"};
+  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", names[static_cast<int>(options_.precision)],
+                kokkos_backend().c_str(), step_.kernels.name, options_.deterministic ? ", deterministic" : "");
+  std::string lines = text + Base::describe_layers();
+  if (const InstructionSet best = best_instruction_set(false); best != best_instruction_set()) {
+    std::snprintf(text, sizeof text,
+                  "  WARNING: this CPU has %s, for which this build has no kernels; slower ones are taken "
+                  "(EQUI_INSTRUCTION_SETS)\n",
+                  instruction_set_name(best));
+    lines += text;
+  }
+  KernelReport report;
+  for (const auto &op : Base::ops_)
+    if (op) op->report_kernels(report);
+  if (report.generic_units + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
+  std::snprintf(text, sizeof text,
+                "  %d input blocks and %d contractions have no generated kernels and take slower ones; 'equi compile' "
+                "makes them\n",
+                report.generic_units, report.generic_contractions);
+  lines += text;
+  std::set<std::string> faults;    // of libraries that the user has
+  for (const std::string &key : report.keys)
+    if (const std::string fault = kernel_library_fault(set_, key); !fault.empty()) faults.insert(fault);
+  for (const std::string &fault : faults) lines += "  kernel library " + fault + "\n";
+  if (const std::string note = kernel_cache().note; !note.empty()) lines += "  kernel cache: " + note + "\n";
+  return lines;
+}
+
+// f(thread index) once per thread.
+template <class T, class G>
+template <class F>
+void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
+  const int num_threads = static_cast<int>(threads_.size());
+  // Threads enlarge their own buffers, for which there may be no memory.
+  parallel_with_faults(
+      label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
+}
+
+// ---- neighbourhood
+// ----------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
+  neighborhood_ = &n;
+  values_are_kept_ = false;
+  edges_.set_neighborhood(n);
+  step_.num_receivers = n.num_receivers;
+  step_.num_rows = n.num_rows;
+  step_.row_species = n.row_species.data();
+  features_.set_rows(n.num_rows, n.num_receivers, n.num_receivers);
+  divide_tiles();
+  if (!options_.deterministic) build_slabs();
+}
+
+// Tiles of similar size, and for each thread a run of them with about the same number of candidates.
+template <class T, class G>
+void HostEvaluation<T, G>::divide_tiles() {
+  const Neighborhood &n = *neighborhood_;
+  const int num_threads = static_cast<int>(threads_.size());
+  int64_t row_size = 1;
+  for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.batch_row_size);
+  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
+  if (options_.deterministic)
+    tile = DETERMINISTIC_TILE;
+  else {
+    const int per_thread = (n.num_receivers + num_threads - 1) / num_threads;
+    const int tiles = std::max(1, (per_thread + tile - 1) / tile);
+    tile = std::max(1, (per_thread + tiles - 1) / tiles);
+  }
+  tiles_.clear();
+  for (int first = 0; first < n.num_receivers; first += tile)
+    tiles_.push_back({first, std::min(tile, n.num_receivers - first)});
+
+  // An atom costs something without neighbours too; the constant is the work of its linear layers in units of an edge.
+  constexpr double ATOM_COST = 8.0;
+  auto cost = [&](const Tile &t) {
+    return static_cast<double>(n.first[t.first + t.count] - n.first[t.first]) + ATOM_COST * t.count;
+  };
+  double total = 0.0, done = 0.0;
+  for (const Tile &t : tiles_) total += cost(t);
+  int next = 0;
+  const int num_tiles = static_cast<int>(tiles_.size());
+  for (int t = 0; t < num_threads; t++) {
+    threads_[t]->first_tile = next;
+    const double target = total * (t + 1) / num_threads;
+    while (next < num_tiles && (t == num_threads - 1 || done + 0.5 * cost(tiles_[next]) < target))
+      done += cost(tiles_[next++]);
+    threads_[t]->last_tile = next;
+  }
+}
+
+template <class T, class G>
+void HostEvaluation<T, G>::build_slabs() {
+  const Neighborhood &n = *neighborhood_;
+  candidate_slab_row_.resize(n.first[n.num_receivers]);
+  on_threads("equi:slab_rows", [&](int t) {
+    Thread &thread = *threads_[t];
+    thread.slab_rows.clear();
+    std::vector<int> local(n.num_rows, -1);
+    for (int k = thread.first_tile; k < thread.last_tile; k++)
+      for (int64_t c = n.first[tiles_[k].first]; c < n.first[tiles_[k].first + tiles_[k].count]; c++) {
+        int &l = local[n.sender_row[c]];
+        if (l < 0) {
+          l = static_cast<int>(thread.slab_rows.size());
+          thread.slab_rows.push_back(n.sender_row[c]);
+        }
+        candidate_slab_row_[c] = l;
+      }
+  });
+  slab_begin_.assign(n.num_rows + 1, 0);
+  for (const auto &thread : threads_)
+    for (int row : thread->slab_rows) slab_begin_[row + 1]++;
+  for (int r = 0; r < n.num_rows; r++) slab_begin_[r + 1] += slab_begin_[r];
+  slab_part_.resize(slab_begin_[n.num_rows]);
+  std::vector<int64_t> next(slab_begin_.begin(), slab_begin_.end() - 1);
+  for (size_t t = 0; t < threads_.size(); t++)
+    for (size_t l = 0; l < threads_[t]->slab_rows.size(); l++)
+      slab_part_[next[threads_[t]->slab_rows[l]]++] = {static_cast<int>(t), static_cast<int>(l)};
+}
+
+// ---- stages
+// ----------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void HostEvaluation<T, G>::find_slab_rows() {
+  const Neighborhood &n = *neighborhood_;
+  int *slab_row = edge_slab_row_.reserve(edges_.size());
+  Kokkos::parallel_for("equi:edge_slab", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
+    for (int64_t c = n.first[i]; c < n.first[i + 1]; c++)
+      if (edges_.edge_of_candidate(c) >= 0) slab_row[edges_.edge_of_candidate(c)] = candidate_slab_row_[c];
+  });
+}
+
+template <class T, class G>
+const FeaturePieces<Real<T>> &HostEvaluation<T, G>::pieces(int feature, R *data) {
+  pieces_.clear();
+  const FeatureLayout &layout = plan_.features[feature].layout;
+  for (int g = 0; g < layout.num_groups(); g++)
+    pieces_.push_back(
+        {data + static_cast<int64_t>(neighborhood_->num_rows) * layout.group(g).offset, layout.group(g).width()});
+  return pieces_;
+}
+
+// Where tangents alone are computed: which rows of the stage's input have any.
+template <class T, class G>
+void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
+  if (!step_.tangents_alone() || stage.exchanged_input < 0) return;
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const FeatureRows<R> x{features_.data(stage.exchanged_input), neighborhood_->num_rows, 0};
+  step_.row_moves.resize(neighborhood_->num_rows);
+  Kokkos::parallel_for("equi:moving", Kokkos::RangePolicy<HostExec>(0, neighborhood_->num_rows), [&](int row) {
+    bool moves = false;
+    for (int g = 0; g < layout.num_groups() && !moves; g++) {
+      const FeatureGroup &group = layout.group(g);
+      const R *numbers = x.group(group) + static_cast<int64_t>(row) * group.width();
+      group.for_numbers(step_.planes, [&](int first, int count) {
+        moves = moves || std::any_of(numbers + first, numbers + first + count, [](R t) { return t != R(0); });
+      });
+    }
+    step_.row_moves[row] = moves;
+  });
+}
+
+// The adjoint of a stage's exchanged input from the slabs of all threads, in the order of threads.
+template <class T, class G>
+void HostEvaluation<T, G>::add_slabs(int s) {
+  const Stage &stage = plan_.stages[s];
+  const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
+  const bool add_owned = stage.input_adjoint_is_written;
+  const int64_t rows = neighborhood_->num_rows;
+  R *adjoint = features_.exchanged_adjoint(s);
+  Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const FeatureGroup &group = layout.group(g);
+      R *to = adjoint + rows * group.offset + row * group.width();
+      bool add = add_owned && row < num_owned();
+      for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
+        const Thread &thread = *threads_[slab_part_[p].thread];
+        const R *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
+                        static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
+        group.for_numbers(step_.planes, [&](int first, int count) {
+          for (int c = first; c < first + count; c++) to[c] = add ? to[c] + from[c] : from[c];
+        });
+        add = true;
+      }
+      if (!add) group.for_numbers(step_.planes, [&](int first, int count) { std::fill_n(to + first, count, R(0)); });
+    }
+  });
+}
+
+// The same by a gather over the transposed edges of each row.
+template <class T, class G>
+void HostEvaluation<T, G>::gather_senders(int s) {
+  const Stage &stage = plan_.stages[s];
+  const FeatureLayout &layout = Base::layout(stage.exchanged_input);
+  const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
+  R *adjoint = features_.exchanged_adjoint(s);
+  bool add_all = false;    // the sums of the convolutions before
+  Base::template for_convolutions<HostConvolutionLayer<T, G>>(
+      stage, [&](const Step &step, HostConvolutionLayer<T, G> &op) {
+        const int size = op.gather_size(), num_blocks = (num_rows + size - 1) / size;
+        on_threads("equi:gather", [&](int t) {
+          Thread &thread = *threads_[t];
+          for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
+            const int first = block * size, count = std::min(size, num_rows - first);
+            Batch senders{step_, thread.scratch, first, count, step_.row_species + first, &step};
+            const FeatureRows<R> sums{thread.slab.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
+            op.gather(senders, sums);
+            const FeatureRows<R> rows{adjoint, num_rows, first};
+            for (int g = 0; g < layout.num_groups(); g++) {
+              const FeatureGroup &group = layout.group(g);
+              for (int a = 0; a < count; a++) {
+                const R *from = sums.group(group) + static_cast<int64_t>(a) * group.width();
+                R *to = rows.group(group) + static_cast<int64_t>(a) * group.width();
+                const bool add = add_all || (stage.input_adjoint_is_written && first + a < num_owned());
+                for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
+              }
+            }
+          }
+        });
+        add_all = true;
+      });
+}
+
+template <class T, class G>
+template <class F>
+void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F &f) {
+  for (int k = thread.first_tile; k < thread.last_tile; k++) {
+    const Tile &tile = tiles_[k];
+    thread.scratch.features.reserve(tile.count * stage.batch_row_size);
+    Batch batch{step_, thread.scratch, tile.first, tile.count, step_.row_species + tile.first};
+    batch.slab = {thread.slab.data(), static_cast<int64_t>(thread.slab_rows.size()), 0};
+    f(batch);
+  }
+}
+
+template <class T, class G>
+void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
+  for (const Stage &stage : plan_.stages) {
+    if (stage.exchanged_input >= 0)
+      exchange.forward(pieces(stage.exchanged_input, features_.data(stage.exchanged_input)));
+    find_moving_senders(stage);
+    on_threads("equi:forward", [&](int t) {
+      for_tiles(*threads_[t], stage, [&](Batch &batch) { Base::forward_layers(batch, stage); });
+    });
+  }
+}
+
+template <class T, class G>
+void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
+  for (int s = static_cast<int>(plan_.stages.size()) - 1; s >= 0; s--) {
+    const Stage &stage = plan_.stages[s];
+    const int input = stage.exchanged_input;
+    on_threads("equi:backward", [&](int t) {
+      Thread &thread = *threads_[t];
+      if (input >= 0 && !options_.deterministic) {
+        const size_t size = thread.slab_rows.size() * Base::layout(input).row_size();
+        std::fill_n(thread.slab.reserve(size), size, R(0));
+      }
+      for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
+    });
+    if (input < 0) continue;
+    if (options_.deterministic)
+      gather_senders(s);
+    else
+      add_slabs(s);
+    R *adjoint = features_.exchanged_adjoint(s);
+    exchange.reverse(pieces(input, adjoint));
+    // What remote rows had is in the sums now, which must not get the kept values another time.
+    if (plan_.keeps_values)
+      set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
+                  neighborhood_->num_rows - num_owned(), {0, plan_.planes});
+  }
+}
+
+// ---- a step
+// -----------------------------------------------------------------------------------------------------------------
+
+// An atom with a result that is not finite, -1 if there is none: a receiver by its energy, else the first by what the
+// request's arrays hold.
+template <class T, class G>
+int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) const {
+  const auto is_finite = [](const double *numbers, int count) {
+    return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
+  };
+  for (int i = 0; i < num_owned(); i++) {
+    const D e = energy_.data()[i];
+    if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
+  }
+  const int num_atoms = neighborhood_->num_atoms;
+  int first = num_atoms;
+  Kokkos::parallel_reduce(
+      "equi:not_finite", Kokkos::RangePolicy<HostExec>(0, num_atoms),
+      [&](int a, int &lowest) {
+        bool passes = !request.forces || is_finite(request.forces[a], 3);
+        passes = passes && (!request.atom_virial || is_finite(request.atom_virial[a], 9));
+        for (int d = 0; passes && request.force_tangents && d < request.num_directions; d++)
+          passes = is_finite(request.along(d).force_tangents[a], 3);
+        if (!passes && a < lowest) lowest = a;
+      },
+      Kokkos::Min<int>(first));
+  return first < num_atoms ? first : -1;
+}
+
+template <class T, class G>
+void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, EvaluationResult &result) const {
+  for (int i = 0; i < num_owned(); i++) {
+    const double e = value_of(energy_.data()[i]) + Base::shift_[step_.row_species[i]];
+    result.energy += e;
+    result.energy_tangent += tangent_of(energy_.data()[i]);
+    if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
+  }
+}
+
+template <class T, class G>
+EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  EvaluationResult result;
+  const bool backward_is_wanted = request.forces || request.force_tangents;
+  const bool tangents_alone =
+      values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial;
+  if (request.num_directions > (tangents_alone ? max_directions() : 1))
+    throw std::logic_error("more directions than an evaluation takes at a time");
+  step_.planes = tangents_alone ? Planes{1, 1 + request.num_directions} : Planes{0, PLANES<T>};
+  values_are_kept_ = false;
+  edges_.build(request);
+  result.num_edges = edges_.size();
+  check_memory(memory_estimate(edges_.size()), options_);
+  if (!tangents_alone) {
+    Base::reserve_arrays(num_owned());
+    energy_.reserve(num_owned());
+  }
+  if (!options_.deterministic) find_slab_rows();
+  step_.edge_slab_row = edge_slab_row_.data();
+  step_.energy = energy_.data();
+  std::fill_n(energy_.data(), num_owned(), D(0.0));
+  forward(exchange);
+  add_energies(request, result);
+  if (backward_is_wanted) {
+    backward(exchange);
+    edges_.finish(request, result);
+  }
+  check_evaluation(edges_.collision(), result, find_not_finite(request));
+  values_are_kept_ = plan_.keeps_values && backward_is_wanted;
+  return result;
+}
+
+template <class T, class G>
+std::size_t HostEvaluation<T, G>::memory_bytes() const {
+  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + energy_.bytes() + edge_slab_row_.bytes() +
+                      candidate_slab_row_.size() * sizeof(int) + slab_part_.size() * sizeof(SlabPart) +
+                      slab_begin_.size() * sizeof(int64_t);
+  for (const auto &t : threads_) bytes += t->slab.bytes() + t->scratch.bytes() + t->slab_rows.size() * sizeof(int);
+  return bytes;
+}
+
+template <class T, class G>
+std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
+  std::size_t bytes =
+      memory_bytes() + edges_.growth(num_edges) + Base::growth_of_arrays(num_owned()) + energy_.growth(num_owned());
+  if (options_.deterministic) return bytes;
+  bytes += edge_slab_row_.growth(num_edges);
+  for (const auto &thread : threads_)
+    bytes += thread->slab.growth(thread->slab_rows.size() * plan_.max_exchanged_row_size);
+  return bytes;
+}
+
+template class HostEvaluation<float, float>;
+template class HostEvaluation<float, double>;
+template class HostEvaluation<double, double>;
+template class HostEvaluation<Dual<float>, Dual<double>>;
+template class HostEvaluation<Dual<double>, Dual<double>>;
+
+std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
+  start_kokkos(0, 0);
+  const InstructionSet set = best_instruction_set();
+  if (options.directional) {
+    if (options.precision == Precision::double_)
+      return std::make_unique<HostEvaluation<Dual<double>, Dual<double>>>(model, options, set);
+    EvaluatorOptions mixed = options;    // also where single is asked for
+    mixed.precision = Precision::mixed;
+    return std::make_unique<HostEvaluation<Dual<float>, Dual<double>>>(model, mixed, set);
+  }
+  switch (options.precision) {
+    case Precision::single:
+      return std::make_unique<HostEvaluation<float, float>>(model, options, set);
+    case Precision::mixed:
+      return std::make_unique<HostEvaluation<float, double>>(model, options, set);
+    case Precision::double_:
+      break;
+  }
+  return std::make_unique<HostEvaluation<double, double>>(model, options, set);
+}
+
+}    // namespace equi

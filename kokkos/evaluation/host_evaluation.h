@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+// The evaluation of a model on CPUs: the stages of an EvaluationPlan, tile by tile and thread by thread, with the
+// exchange of remote rows between stages.
+//
+// T is the type of the network (features, radial weights), G that of the geometry: single <float,float>, mixed
+// <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
+// duals of these types (dual.h) the same stages give the derivatives along a direction too: features are twice as many
+// numbers, those that ranks exchange as well.
+//
+// Each thread owns a contiguous run of tiles. Adjoints of sender features are scattered into a slab of the thread's
+// own, which has rows for those senders only that its receivers can see, and the slabs are added up in the order of
+// threads: no atomics, and the same result at every run with the same number of threads. With `deterministic` they are
+// gathered over the transposed edges instead, which does not depend on the number of threads either but computes radial
+// weights twice.
+#ifndef EQUI_HOST_EVALUATION_H
+#define EQUI_HOST_EVALUATION_H
+
+#include "kokkos/evaluation/layered_evaluation.h"
+#include "kokkos/layers/host_batch.h"
+
+#include <memory>
+#include <vector>
+
+namespace equi {
+
+template <class T, class G>
+class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buffer<Real<T>>> {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+  using Batch = HostBatch<T, G>;
+  using Base = LayeredEvaluation<Evaluator, Batch, Buffer<R>>;
+  using Base::features_, Base::model_, Base::options_, Base::plan_;
+
+ public:
+  HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set);
+
+  std::string describe() const override;
+  void set_neighborhood(const Neighborhood &n) override;
+  EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
+  std::size_t memory_bytes() const override;
+  int max_directions() const override { return plan_.keeps_values ? plan_.planes - 1 : 1; }
+
+ private:
+  struct Tile {
+    int first, count;
+  };
+  struct Thread {
+    int first_tile = 0, last_tile = 0;    // [first, last)
+    std::vector<int> slab_rows;           // row of each slab row
+    Buffer<R> slab;                       // adjoints of senders
+    HostScratch<T, G> scratch;
+  };
+
+  void make_layers();
+  void divide_tiles();
+  void build_slabs();
+  template <class F>
+  void on_threads(const char *label, const F &f);
+  // f(batch) for the tiles of a thread.
+  template <class F>
+  void for_tiles(Thread &thread, const Stage &stage, const F &f);
+
+  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
+  // atoms.
+  std::size_t memory_estimate(int64_t num_edges) const;
+  void find_slab_rows();
+  void find_moving_senders(const Stage &stage);
+  int find_not_finite(const EvaluationRequest &request) const;
+  void forward(GhostExchange &exchange);
+  void backward(GhostExchange &exchange);
+  void add_energies(const EvaluationRequest &request, EvaluationResult &result) const;
+  void add_slabs(int stage);
+  void gather_senders(int stage);
+  const FeaturePieces<R> &pieces(int feature, R *data);    // valid until the next call
+  int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+
+  InstructionSet set_;
+  Edges<T, G> edges_;
+  HostStep<T, G> step_;
+
+  const Neighborhood *neighborhood_ = nullptr;
+  std::vector<Tile> tiles_;
+  std::vector<std::unique_ptr<Thread>> threads_;
+  // Where the rows of the slabs go: contributions of row r are slab_part_[slab_begin_[r]..slab_begin_[r+1]).
+  struct SlabPart {
+    int thread, slab_row;
+  };
+  std::vector<int64_t> slab_begin_;
+  std::vector<SlabPart> slab_part_;
+  std::vector<int> candidate_slab_row_;    // [candidates] slab row of the sender in the slab of the receiver's thread
+  Buffer<int> edge_slab_row_;
+  FeaturePieces<R> pieces_;
+  Buffer<D> energy_;
+  bool values_are_kept_ = false;    // of the positions of the last evaluation
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT
+// What the evaluations on both back ends share: the plan, the ops of the layers, the memory of features, and what is
+// told of them.
+#ifndef EQUI_LAYERED_EVALUATION_H
+#define EQUI_LAYERED_EVALUATION_H
+
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_memory.h"
+#include "kokkos/layers/layer_op.h"
+#include "src/evaluation/evaluator.h"
+
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace equi {
+
+// Interface: Evaluator, or a class derived from it. Batch: HostBatch or DeviceBatch. Array: of numbers of features.
+template <class Interface, class Batch, class Array>
+class LayeredEvaluation : public Interface {
+ public:
+  using R = typename Batch::R;
+  using Op = LayerOp<Batch>;
+
+  LayeredEvaluation(const Model &model, const EvaluatorOptions &options, EvaluationPlan plan)
+      : model_(model), options_(options), plan_(std::move(plan)), features_(plan_, model.num_species()) {
+    scale_.assign(model.num_species(), 1.0);
+    shift_.assign(model.num_species(), 0.0);
+    for (const Layer &layer : model_.layers)
+      if (const auto *s = std::get_if<ScaleShift>(&layer)) {
+        scale_ = s->scale;
+        shift_ = s->shift;
+      }
+  }
+
+  std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
+
+ protected:
+  const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
+
+  // make(layer): the op of a layer of each type; PairRepulsion, which is scaled only before ScaleShift, with its scale
+  // per species: make(layer, scale).
+  template <class Make>
+  void make_ops(Make &make) {
+    std::vector<double> scale = scale_;
+    for (const Layer &layer : model_.layers)
+      ops_.push_back(std::visit(
+          [&](const auto &l) -> std::unique_ptr<Op> {
+            using L = std::decay_t<decltype(l)>;
+            if constexpr (std::is_same_v<L, ScaleShift>) {
+              scale.assign(model_.num_species(), 1.0);
+              return nullptr;
+            } else if constexpr (std::is_same_v<L, PairRepulsion>) {
+              return make(l, scale);
+            } else {
+              return make(l);
+            }
+          },
+          layer));
+  }
+  // Features that depend on the species alone, and what other features get of them. The batch has a row per species.
+  void evaluate_fixed_features(Batch &species) {
+    for (int k : plan_.fixed_layers) ops_[k]->forward(species);
+    for (const Stage &stage : plan_.stages)
+      for (const Step &step : stage.steps)
+        if (step.fixed_input) ops_[step.layer]->prepare(species);
+  }
+
+  void forward_layers(Batch &batch, const Stage &stage) {
+    for (const Step &step : stage.steps) {
+      batch.layer = &step;
+      ops_[step.layer]->forward(batch);
+    }
+  }
+  void backward_layers(Batch &batch, const Stage &stage) {
+    for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
+      if (step->adjoint == Step::Adjoint::none) continue;
+      batch.layer = &*step;
+      ops_[step->layer]->backward(batch);
+    }
+  }
+  // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
+  template <class Convolution_, class F>
+  void for_convolutions(const Stage &stage, const F &f) {
+    for (const Step &step : stage.steps)
+      if (const auto *c = std::get_if<Convolution>(&model_.layers[step.layer]);
+          c && !step.fixed_input && step.adjoint != Step::Adjoint::none)
+        f(step, static_cast<Convolution_ &>(*ops_[step.layer]));
+  }
+
+  // f(array, numbers) for what an evaluation keeps of rows.
+  void for_arrays(int64_t num_receivers, const ArrayVisitor &f) const {
+    features_.for_arrays(f);
+    for (const auto &op : ops_)
+      if (op) op->for_arrays([&](ArrayRef array, int64_t n) { f(array, num_receivers * n); });
+  }
+  void reserve_arrays(int64_t num_receivers) {
+    for_arrays(num_receivers, [](ArrayRef array, int64_t n) { array.reserve(n); });
+  }
+  std::size_t growth_of_arrays(int64_t num_receivers) const {
+    std::size_t bytes = 0;
+    for_arrays(num_receivers, [&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
+    return bytes;
+  }
+  // Of arrays and of the layers' constants.
+  std::size_t bytes_of_layers() const {
+    std::size_t bytes = 0;
+    features_.for_fixed_arrays([&](Array &array, int64_t) { bytes += array.bytes(); });
+    for_arrays(0, [&](ArrayRef array, int64_t) { bytes += array.bytes(); });
+    for (const auto &op : ops_)
+      if (op) bytes += op->bytes();
+    return bytes;
+  }
+
+  std::string describe_layers() const {
+    std::string lines;
+    for (const auto &op : ops_)
+      if (const std::string line = op ? op->describe() : ""; !line.empty()) lines += "  " + line + "\n";
+    return lines;
+  }
+
+  Model model_;
+  EvaluatorOptions options_;
+  EvaluationPlan plan_;
+  mutable FeatureMemory<R, Array> features_;
+  std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
+  std::vector<double> scale_, shift_;       // per species, eV
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT
+// The symmetric contraction on the host.
+#ifndef EQUI_HOST_CONTRACTION_LAYER_H
+#define EQUI_HOST_CONTRACTION_LAYER_H
+
+#include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/layers/contraction/contraction_op.h"
+#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <string>
+
+namespace equi {
+
+template <class T, class G>
+class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
+ public:
+  HostContractionLayer(const SymmetricContraction &layer, const FeatureLayout &in, const FeatureLayout &out,
+                       int num_species, InstructionSet set)
+      : input_(layer.input), output_(layer.output), op_(layer, in, out, num_species) {
+    op_.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
+  }
+  void forward(HostBatch<T, G> &batch) override {
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.step.kernels, batch.rows(input_), batch.rows(output_), order(batch), scratch(batch), d);
+  }
+  void backward(HostBatch<T, G> &batch) override {
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int direction) {
+      op_.backward(batch.step.kernels, x, batch.rows(output_, true), order(batch), scratch(batch), direction);
+    });
+  }
+  std::size_t bytes() const override { return op_.bytes(); }
+  std::string describe() const override { return "symmetric contraction: " + op_.describe(); }
+  void report_kernels(KernelReport &report) const override {
+    if (!IS_DUAL<T>) report.generic_contractions += op_.is_generic();    // of duals all are generic
+    report.keys.push_back(op_.schedule().key());
+  }
+
+ private:
+  SpeciesOrder order(HostBatch<T, G> &batch) const { return batch.species_order(op_.per_species()); }
+  void *scratch(HostBatch<T, G> &batch) const {
+    return batch.scratch.kernel.reserve(op_.scratch_bytes(batch.step.kernels));
+  }
+
+  int input_, output_;
+  ContractionOp<T> op_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT
+// The convolution on a device.
+#ifndef EQUI_DEVICE_CONVOLUTION_LAYER_H
+#define EQUI_DEVICE_CONVOLUTION_LAYER_H
+
+#include "kokkos/layers/convolution/device_convolution.h"
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <string>
+
+namespace equi {
+
+template <class Exec, class T, class G>
+class DeviceConvolutionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+  using R = Real<T>;
+  using Batch = DeviceBatch<Exec, T, G>;
+
+ public:
+  // number: of the convolution in the model, for the log.
+  DeviceConvolutionLayer(const Exec &exec, const Convolution &layer, int number, const FeatureLayout &in,
+                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options)
+      : input_(layer.input), output_(layer.output), number_(number), op_(exec, layer, in, out, num_species, options) {}
+
+  void forward(Batch &batch) override {
+    const DeviceEdgeChunk edges = batch.edges(batch.layer->fixed_input);
+    prepare(batch.step, edges, true, network_input(batch));
+    op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), batch.step.scratch);
+  }
+  void backward(Batch &batch) override {
+    const DeviceEdgeChunk edges = batch.edges(batch.layer->fixed_input);
+    prepare(batch.step, edges, false, network_input(batch));
+    const FeatureRows<R> none{nullptr, 0, 0};
+    op_.backward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_, true), batch.step.edges.harmonics(),
+                 batch.step.edges.adjoint(), batch.layer->fixed_input ? none : batch.rows(input_, true),
+                 batch.step.scratch);
+  }
+  // x_adj += what the edges of these senders, x_adj.first and the following, add to the adjoint of the input. The edges
+  // count receivers from the first of a slice on.
+  void gather(DeviceStep<Exec, T, G> &step, const DeviceEdgeChunk &senders, int slice_first, FeatureRows<R> x_adj) {
+    const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
+    prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
+    op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
+  }
+
+  std::size_t bytes() const override { return op_.bytes(); }
+  // Bytes that batches of num_edges edges will add to the scratch.
+  std::size_t scratch_growth(const DeviceStep<Exec, T, G> &step, int64_t num_edges) const {
+    return op_.scratch_growth(step.scratch, num_edges);
+  }
+  std::string describe() const override {
+    return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.host().plan().num_paths) + " paths, " +
+           op_.host().describe();
+  }
+
+ private:
+  // What a radial network reads of a batch of receivers.
+  DeviceNetworkInput<R> network_input(const Batch &batch) const {
+    FeatureRows<R> x = batch.rows(input_);
+    x.first = 0;
+    return {x, batch.layer->fixed_input, false, batch.first, 0};
+  }
+  void prepare(DeviceStep<Exec, T, G> &step, const DeviceEdgeChunk &edges, bool with_forms,
+               const DeviceNetworkInput<R> &input) const {
+    op_.prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(), with_forms, input,
+                step.scratch);
+  }
+
+  int input_, output_, number_;
+  DeviceConvolution<Exec, T> op_;
+};
+
+}    // namespace equi
+
+#endif

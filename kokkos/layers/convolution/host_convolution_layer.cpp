@@ -1,0 +1,390 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/convolution/host_convolution_layer.h"
+
+#include <algorithm>
+
+namespace equi {
+
+namespace {
+
+// Edges whose weights a network makes at a time: enough rows for the dense products, and their scratch, some tens of kB
+// per edge, stays small.
+constexpr int NETWORK_EDGES = 256;
+// Senders of a gather, whose sums do not depend on their number; with a network for a similar number of edges.
+constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
+
+}    // namespace
+
+template <class T, class G>
+HostConvolutionLayer<T, G>::HostConvolutionLayer(const Convolution &layer, int number, const FeatureLayout &in,
+                                                 const FeatureLayout &out, int num_species,
+                                                 const EvaluatorOptions &options, InstructionSet set)
+    : input_(layer.input),
+      output_(layer.output),
+      number_(number),
+      is_exact_(options.radial_exact),
+      op_(layer, in, out, num_species, options) {
+  op_.product().select_kernels(set);
+}
+
+template <class T, class G>
+std::string HostConvolutionLayer<T, G>::describe() const {
+  return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.plan().num_paths) + " paths, " +
+         op_.describe();
+}
+
+template <class T, class G>
+void HostConvolutionLayer<T, G>::report_kernels(KernelReport &report) const {
+  if (!is_exact_) report.generic_units += op_.num_generic_units();
+  for (const UnitSchedule &unit : op_.product().schedules()) report.keys.push_back(unit.shape.key());
+}
+
+template <class T, class G>
+int HostConvolutionLayer<T, G>::gather_size() const {
+  return op_.network() ? NETWORK_SENDERS : GATHERED_SENDERS;
+}
+
+// ---- edges and their weights
+// --------------------------------------------------------------------------------------------------
+
+// f(run) for the runs of a batch's receivers whose weights are made together: the batch itself unless a network makes
+// them.
+template <class T, class G>
+template <class F>
+void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
+  if (!op_.network()) {
+    f(Run{batch.first, batch.count});
+    return;
+  }
+  const int64_t *begin = batch.step.edges.begin();
+  const int end = batch.first + batch.count;
+  for (int first = batch.first; first < end;) {
+    int last = first + 1;
+    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
+    f(Run{first, last - first});
+    first = last;
+  }
+}
+
+// What the network reads of the edges of a run.
+template <class T, class G>
+NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  const int64_t *begin = edges.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
+  int *receiver = batch.scratch.receiver_row.reserve(2 * count), *species = receiver + count;
+  for (int a = 0; a < run.count; a++)
+    for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
+      receiver[e - begin[0]] = run.first + a;
+      species[e - begin[0]] = batch.step.row_species[run.first + a];
+    }
+  const int *sender_species = edges.sender_species() + begin[0];
+  const bool fixed = batch.layer->fixed_input;
+  FeatureRows<R> x = batch.rows(input_);
+  x.first = 0;
+  return {count,
+          edges.distance() + begin[0],
+          species,
+          sender_species,
+          fixed ? species : receiver,
+          fixed ? sender_species : edges.sender_row() + begin[0],
+          x};
+}
+
+// The weights of the edges that the network makes, each a bin of its own.
+template <class T, class G>
+RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, const NetworkEdges<T, G> &of,
+                                                                int *table_row, T *fraction, R *bins_per_length) const {
+  const EdgeNetwork<T> &network = *op_.network();
+  R *weights = batch.scratch.weights.reserve(network.weights_size(of.count));
+  network.forward(batch.step.kernels, of, batch.scratch.radial.reserve(network.scratch_size(of.count)), weights);
+  for (int64_t e = 0; e < of.count; e++) {
+    table_row[e] = static_cast<int>(e);
+    fraction[e] = T(1);
+    bins_per_length[e] = 0;    // the network gives the derivative by the distance
+  }
+  return {weights, of.count};
+}
+
+// The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in the step's edges.
+template <class T, class G>
+ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  HostScratch<T, G> &scratch = batch.scratch;
+  const int64_t *begin = edges.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
+  int *table_row = scratch.table_row.reserve(count);
+  T *fraction = scratch.fraction.reserve(count);
+  R *bins_per_length = scratch.bins_per_length.reserve(count);
+  const RadialRows<R> radial =
+      op_.network()
+          ? network_weights(batch, network_edges(batch, run), table_row, fraction, bins_per_length)
+          : op_.radial(edges.distance(direction) + begin[0], batch.functions(op_.radial_set()), count, 0, count,
+                       scratch.radial.reserve(count * op_.scratch_per_edge()), table_row, fraction, bins_per_length);
+  ConvEdges<T> of_run =
+      make_edges(batch, run.count, begin, batch.layer->fixed_input ? edges.sender_species() : edges.sender_row(),
+                 edges.harmonics(direction), radial);
+  of_run.direction = direction;
+  return of_run;
+}
+
+// Edges whose places in the rows of `radial` are the thread's.
+template <class T, class G>
+ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
+                                                    const T *harmonics, const RadialRows<R> &radial) const {
+  R *weights = op_.network() ? batch.scratch.weights.data() : nullptr;
+  const int64_t plane = radial.rows * op_.plan().weights_row;
+  return {count,
+          begin,
+          other_row,
+          harmonics,
+          radial.table,
+          radial.rows,
+          batch.scratch.table_row.data(),
+          batch.scratch.fraction.data(),
+          batch.scratch.bins_per_length.data(),
+          op_.rows_per_bin(),
+          make_pointer<const T>(weights, plane),
+          make_pointer<T>(weights, plane)};
+}
+
+// ---- edges of tangents
+// --------------------------------------------------------------------------------------------------------
+
+// Of the edges of a run, those that do not move, which come first: for the tangents in all directions.
+template <class T, class G>
+ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
+  int64_t *end = batch.scratch.gather_begin.reserve(run.count);
+  for (int a = 0; a < run.count; a++) end[a] = edges.edge_begin[a] + batch.step.edges.num_rigid(run.first + a);
+  ConvEdges<T> rigid = edges;
+  rigid.rigid_directions = batch.step.num_directions();
+  rigid.edge_end = end;
+  return rigid;
+}
+
+// Of these, those whose senders have tangents: what the forward pass has tangents from.
+template <class T, class G>
+ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const {
+  const int64_t first = edges.edge_begin[0], count = edges.edge_begin[batch.count] - first;
+  const int num_y = batch.step.edges.num_y();
+  int64_t *begin = batch.scratch.gather_begin.reserve(batch.count + 1);
+  int *row = batch.scratch.receiver_row.reserve(count), *table_row = batch.scratch.moving_table_row.reserve(count);
+  T *y = batch.scratch.gather_y.reserve(count * num_y), *fraction = batch.scratch.moving_fraction.reserve(count);
+  int64_t n = 0;
+  begin[0] = 0;
+  for (int a = 0; a < batch.count; a++) {
+    const int64_t num_rigid = batch.layer->fixed_input ? 0 : batch.step.edges.num_rigid(batch.first + a);
+    for (int64_t e = edges.edge_begin[a]; e < edges.edge_begin[a] + num_rigid; e++) {
+      if (!batch.step.row_moves[edges.other_row[e]]) continue;
+      row[n] = edges.other_row[e];
+      table_row[n] = edges.table_row[e - first];
+      fraction[n] = edges.fraction[e - first];
+      std::copy_n(edges.y + e * num_y, num_y, y + n * num_y);
+      n++;
+    }
+    begin[a + 1] = n;
+  }
+  ConvEdges<T> moving = edges;
+  moving.rigid_directions = batch.step.num_directions();
+  moving.edge_begin = begin;
+  moving.other_row = row;
+  moving.y = y;
+  moving.table_row = table_row;
+  moving.fraction = fraction;
+  return moving;
+}
+
+// f(receiver's number in the run, edges, number of edges of the run before them) for the edges that move of each
+// receiver that has any, in each direction. Bins and weights are those of `edges`, whatever the direction.
+template <class T, class G>
+template <class F>
+void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,
+                                                  const F &f) const {
+  for (int a = 0; a < run.count; a++) {
+    const int64_t bounds[2] = {edges.edge_begin[a] + batch.step.edges.num_rigid(run.first + a),
+                               edges.edge_begin[a + 1]};
+    const int64_t before = bounds[0] - edges.edge_begin[0], count = bounds[1] - bounds[0];
+    if (count == 0) continue;
+    T *fraction = batch.scratch.moving_fraction.reserve(count);
+    ConvEdges<T> moving = edges;
+    moving.num_atoms = 1;
+    moving.edge_begin = bounds;
+    moving.table_row += before;
+    moving.fraction = fraction;
+    moving.bins_per_length += before;
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      for (int64_t e = 0; e < count; e++)
+        fraction[e] = make_number<T>(
+            value_of(edges.fraction[before + e]),
+            static_cast<R>(tangent_of(batch.step.edges.distance(d)[bounds[0] + e])) * moving.bins_per_length[e]);
+      moving.y = batch.step.edges.harmonics(d);
+      moving.direction = d;
+      f(a, moving, before);
+    }
+  }
+}
+
+// ---- forward
+// ------------------------------------------------------------------------------------------------------------------
+
+// Where the tangents alone are wanted.
+template <class T, class G>
+void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
+  const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
+  const FeatureLayout &layout = batch.layout(output_);
+  const HostKernels<T> &kernels = batch.step.kernels;
+  const Run run{batch.first, batch.count};
+  const ConvEdges<T> edges = edges_of(batch, run), rigid = rigid_edges_of_moving_senders(batch, edges);
+  if (rigid.edge_begin[batch.count] == 0)
+    set_to_zero(y, layout, batch.count, batch.step.planes);
+  else
+    kernels.forward(op_.plan(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
+  // Of a part of the edges the value is none of the sum's.
+  const FeatureRows<R> part{batch.scratch.row.reserve(layout.row_size()), 1, 0};
+  for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
+    kernels.forward(op_.plan(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
+    const FeatureRows<R> sum{y.data, y.rows, y.first + a};
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const R *from = part.group(layout.group(g));
+      R *to = sum.group(layout.group(g));
+      layout.group(g).for_numbers(plane_of(moving.direction), [&](int begin, int count) {
+        for (int k = begin; k < begin + count; k++) to[k] += from[k];
+      });
+    }
+  });
+}
+
+template <class T, class G>
+void HostConvolutionLayer<T, G>::forward(Batch &batch) {
+  if (batch.step.tangents_alone() && op_.has_rigid_kernels()) return forward_tangents(batch);
+  const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
+  for_runs(batch, [&](const Run &run) {
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      const ConvEdges<T> edges = edges_of(batch, run, d);
+      batch.step.kernels.forward(op_.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - batch.first,
+                                 kernel_scratch(batch, edges));
+    }
+  });
+}
+
+// ---- backward
+// -----------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void HostConvolutionLayer<T, G>::backward(Batch &batch) {
+  const HostStep<T, G> &step = batch.step;
+  const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
+  const bool scatter = !batch.layer->fixed_input && !step.is_gathering;
+  const FeatureRows<R> slab = scatter ? batch.slab : FeatureRows<R>{nullptr, 0, 0};
+  FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
+  if (writes_receivers(batch)) {
+    own_adj = batch.rows(input_, true);
+    if (!batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, step.planes);
+    own_adj.first = 0;
+  }
+  for_runs(batch, [&](const Run &run) {
+    const int64_t begin = step.edges.begin()[run.first], count = step.edges.begin()[run.first + run.count] - begin;
+    const int num_y = op_.plan().num_y;
+    const int64_t size = count * num_y;
+    T *y_adj = batch.scratch.y_adj.reserve(step.num_directions() * size);
+    const auto backward = [&](const ConvEdges<T> &part, int64_t out_row, T *part_y_adj) {
+      step.kernels.backward(op_.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj,
+                            slab.data, slab.rows, step.edge_slab_row, kernel_scratch(batch, part));
+    };
+    const int64_t out_row = out_adj.first + run.first - batch.first;
+    if (step.tangents_alone() && op_.has_rigid_kernels()) {
+      const ConvEdges<T> edges = edges_of(batch, run);
+      ConvEdges<T> rigid = rigid_edges(batch, run, edges);
+      rigid.y_adj_distance = size;
+      backward(rigid, out_row, y_adj);
+      for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t before) {
+        backward(moving, out_row + a, y_adj + moving.direction * size + before * num_y);
+      });
+    } else {
+      for (int d = 0; d < step.num_directions(); d++) backward(edges_of(batch, run, d), out_row, y_adj + d * size);
+    }
+    if (op_.network()) {
+      const NetworkEdges<T, G> of = network_edges(batch, run);
+      op_.network()->backward(step.kernels, of, batch.scratch.radial.data(), batch.scratch.weights.data(),
+                              {y_adj, num_y, own_adj, slab, of.receiver_row, step.edge_slab_row + begin});
+    }
+    for (int d = 0; d < step.num_directions(); d++) {
+      G *adjoint = step.edges.adjoint(d) + begin * num_y;
+      for (int64_t k = 0; k < size; k++) adjoint[k] += static_cast<G>(y_adj[d * size + k]);
+    }
+  });
+}
+
+// The edges that point at the rows of a batch, in the order of these rows.
+template <class T, class G>
+typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::gathered_edges(Batch &senders) const {
+  const HostStep<T, G> &step = senders.step;
+  HostScratch<T, G> &scratch = senders.scratch;
+  const int first = senders.first, count = senders.count, num_y = op_.plan().num_y;
+  const int64_t *transposed = step.edges.transposed_begin();
+  const int64_t most = transposed[first + count] - transposed[first];
+  int64_t *begin = scratch.gather_begin.reserve(count + 1);
+  int *receiver = scratch.receiver_row.reserve(most);
+  // The function of each edge or, for a network, the species of its two atoms and the row of the sender.
+  const int64_t stride = op_.network() ? most : 0;
+  int *function = scratch.function.reserve(most + 2 * stride);
+  int *receiver_species = function, *sender_species = function + stride, *sender_row = function + 2 * stride;
+  G *distance = scratch.gather_distance.reserve(most);
+  T *y = scratch.gather_y.reserve(most * num_y);
+  int64_t n = 0;
+  begin[0] = 0;
+  for (int a = 0; a < count; a++) {
+    for (int64_t k = transposed[first + a]; k < transposed[first + a + 1]; k++) {
+      const int64_t e = step.edges.transposed_edge(k);
+      if (e < 0) continue;
+      receiver[n] = step.edges.transposed_receiver(k);
+      distance[n] = step.edges.distance()[e];
+      const int species_i = step.row_species[receiver[n]], species_j = senders.species[a];
+      if (op_.network()) {
+        receiver_species[n] = species_i;
+        sender_species[n] = species_j;
+        sender_row[n] = first + a;
+      } else {
+        function[n] = op_.radial_set().of_pair(species_i, species_j);
+      }
+      std::copy_n(step.edges.harmonics() + e * num_y, num_y, y + n * num_y);
+      n++;
+    }
+    begin[a + 1] = n;
+  }
+  return {n, begin, receiver, function, receiver_species, sender_species, sender_row, distance, y};
+}
+
+template <class T, class G>
+void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
+  const HostStep<T, G> &step = senders.step;
+  HostScratch<T, G> &scratch = senders.scratch;
+  const GatheredEdges e = gathered_edges(senders);
+  int *table_row = scratch.table_row.reserve(e.count);
+  T *fraction = scratch.fraction.reserve(e.count);
+  R *bins_per_length = scratch.bins_per_length.reserve(e.count);
+  const FeatureRows<R> x{step.features.data(input_), step.num_rows, 0};
+  const NetworkEdges<T, G> of{e.count, e.distance, e.receiver_species, e.sender_species, e.receiver, e.sender_row, x};
+  const RadialRows<R> radial = op_.network() ? network_weights(senders, of, table_row, fraction, bins_per_length)
+                                             : op_.radial(e.distance, e.function, e.count, 0, e.count,
+                                                          scratch.radial.reserve(e.count * op_.scratch_per_edge()),
+                                                          table_row, fraction, bins_per_length);
+  const ConvEdges<T> edges = make_edges(senders, senders.count, e.begin, e.receiver, e.harmonics, radial);
+  // Blocks that start no path keep this.
+  std::fill_n(sums.data, static_cast<size_t>(senders.count) * senders.layout(input_).row_size(), R(0));
+  const R *out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true).data;
+  step.kernels.backward_gather(op_.plan(), edges, x.data, x.rows, senders.first, out_adj, step.num_receivers, sums.data,
+                               senders.count, 0, kernel_scratch(senders, edges));
+  if (!op_.network() || !op_.network()->reads_sender()) return;
+  for (int64_t k = 0; k < e.count; k++) e.sender_row[k] -= senders.first;    // in `sums`
+  op_.network()->backward(step.kernels, of, scratch.radial.data(), scratch.weights.data(),
+                          {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
+}
+
+template class HostConvolutionLayer<float, float>;
+template class HostConvolutionLayer<float, double>;
+template class HostConvolutionLayer<double, double>;
+template class HostConvolutionLayer<Dual<float>, Dual<double>>;
+template class HostConvolutionLayer<Dual<double>, Dual<double>>;
+
+}    // namespace equi

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// The convolution on the host: which kernels a tile's edges go through, forward, backward and in a gather of senders.
+#ifndef EQUI_HOST_CONVOLUTION_LAYER_H
+#define EQUI_HOST_CONVOLUTION_LAYER_H
+
+#include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <string>
+
+namespace equi {
+
+template <class T, class G>
+class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
+  using R = Real<T>;
+  using Batch = HostBatch<T, G>;
+
+ public:
+  // number: of the convolution in the model, for the log.
+  HostConvolutionLayer(const Convolution &layer, int number, const FeatureLayout &in, const FeatureLayout &out,
+                       int num_species, const EvaluatorOptions &options, InstructionSet set);
+
+  void forward(Batch &batch) override;
+  // Adjoints of senders go to batch.slab unless the step is gathering them.
+  void backward(Batch &batch) override;
+  // The adjoint of the input in the rows of a batch, of senders, from the edges that point at them: `sums` has these
+  // rows and is set. After backward of all receivers.
+  void gather(Batch &senders, FeatureRows<R> sums);
+  // Rows of a batch for gather().
+  int gather_size() const;
+
+  std::size_t bytes() const override { return op_.bytes(); }
+  std::string describe() const override;
+  void report_kernels(KernelReport &report) const override;
+
+ private:
+  // Receivers whose weights are made together.
+  struct Run {
+    int first, count;
+  };
+  // What a gather knows of the edges that point at its rows.
+  struct GatheredEdges {
+    int64_t count;
+    int64_t *begin;
+    const int *receiver, *function, *receiver_species, *sender_species;
+    int *sender_row;
+    const G *distance;
+    const T *harmonics;
+  };
+
+  template <class F>
+  void for_runs(const Batch &batch, const F &f) const;
+  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0) const;
+  ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
+                          const RadialRows<R> &radial) const;
+  NetworkEdges<T, G> network_edges(Batch &batch, const Run &run) const;
+  RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &of, int *table_row, T *fraction,
+                                R *bins_per_length) const;
+  void forward_tangents(Batch &batch) const;
+  ConvEdges<T> rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const;
+  ConvEdges<T> rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const;
+  template <class F>
+  void for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges, const F &f) const;
+  GatheredEdges gathered_edges(Batch &senders) const;
+  char *kernel_scratch(Batch &batch, const ConvEdges<T> &edges) const {
+    return batch.scratch.kernel.reserve(batch.step.kernels.scratch_bytes(op_.plan(), edges));
+  }
+  bool writes_receivers(const Batch &batch) const {
+    return op_.network() && op_.network()->reads_receiver() && !batch.layer->fixed_input;
+  }
+
+  int input_, output_, number_;
+  bool is_exact_;
+  ConvolutionOp<T> op_;
+};
+
+}    // namespace equi
+
+#endif

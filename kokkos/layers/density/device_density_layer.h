@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT
+// The normalization by a density on a device.
+#ifndef EQUI_DEVICE_DENSITY_LAYER_H
+#define EQUI_DEVICE_DENSITY_LAYER_H
+
+#include "kokkos/layers/density/device_density.h"
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <string>
+
+namespace equi {
+
+template <class Exec, class T, class G>
+class DeviceDensityLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+  using Batch = DeviceBatch<Exec, T, G>;
+
+ public:
+  DeviceDensityLayer(const Exec &exec, const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
+                     const EvaluatorOptions &options)
+      : input_(layer.input), output_(layer.output), op_(exec, DensityOp<T>(layer, layout, num_species, options)) {}
+  void forward(Batch &batch) override {
+    const auto &edges = batch.step.edges;
+    op_.template forward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), batch.rows(input_),
+                            batch.rows(output_), norm_.data() + batch.first);
+  }
+  void backward(Batch &batch) override {
+    auto &edges = batch.step.edges;
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x) {
+      op_.template backward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), x,
+                               batch.rows(output_, true), norm_.data() + batch.first, edges.adjoint(), edges.num_y());
+    });
+  }
+  void for_arrays(const ArrayVisitor &f) override { f(norm_, 1); }
+  std::size_t bytes() const override { return op_.bytes(); }
+  std::string describe() const override { return "density normalisation: " + op_.host().radial_set().describe(); }
+
+ private:
+  int input_, output_;
+  DeviceDensity<Exec, T> op_;
+  DeviceBuffer<Exec, DoubleOf<T>> norm_;    // [receivers]
+};
+
+}    // namespace equi
+
+#endif

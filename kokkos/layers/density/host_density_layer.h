@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+// The normalization by a density on the host.
+#ifndef EQUI_HOST_DENSITY_LAYER_H
+#define EQUI_HOST_DENSITY_LAYER_H
+
+#include "kokkos/layers/density/density_op.h"
+#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <algorithm>
+#include <string>
+
+namespace equi {
+
+template <class T, class G>
+class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
+ public:
+  // directions: that an evaluation takes at a time.
+  HostDensityLayer(const DensityNormalization &layer, const FeatureLayout &layout, int num_species, int directions,
+                   const EvaluatorOptions &options)
+      : input_(layer.input), output_(layer.output), directions_(directions), op_(layer, layout, num_species, options) {}
+
+  void forward(HostBatch<T, G> &batch) override {
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.count, batch.rows(input_), batch.rows(output_), edges(batch, d), norm(batch, d), d);
+  }
+  void backward(HostBatch<T, G> &batch) override {
+    const int num_y = batch.step.edges.num_y();
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int d) {
+      const DensityEdges<G> of = edges(batch, d);
+      op_.backward(batch.count, x, batch.rows(output_, true), of, norm(batch, d),
+                   batch.step.edges.adjoint(d) + of.edge_begin[0] * num_y, num_y, d);
+    });
+  }
+  void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
+  std::string describe() const override { return "density normalisation: " + op_.radial_set().describe(); }
+
+ private:
+  DensityEdges<G> edges(HostBatch<T, G> &batch, int direction) const {
+    const int64_t *begin = batch.step.edges.begin() + batch.first;
+    return {begin, batch.step.edges.distance(direction) + begin[0], batch.functions(op_.radial_set())};
+  }
+  DoubleOf<T> *norm(const HostBatch<T, G> &batch, int direction) const {
+    return norm_.data() + static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first;
+  }
+
+  int input_, output_, directions_;
+  DensityOp<T> op_;
+  Buffer<DoubleOf<T>> norm_;    // [directions][receivers]
+};
+
+}    // namespace equi
+
+#endif

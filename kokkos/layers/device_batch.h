@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// A batch of the evaluation on a device: the receivers of a launch.
+#ifndef EQUI_DEVICE_BATCH_H
+#define EQUI_DEVICE_BATCH_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/device_radial_set.h"
+#include "kokkos/layers/device_rows.h"
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_memory.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace equi {
+
+// Memory that all convolutions share; it is filled for one batch at a time.
+template <class Exec, class T>
+struct DeviceConvScratch {
+  DeviceBuffer<Exec, int> table_row;
+  DeviceBuffer<Exec, T> fraction, forms, parts;
+  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
+  DeviceBuffer<Exec, int> own_row, other_row;
+  DeviceBuffer<Exec, Real<T>> network, weights, weights_adj;
+  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
+  std::vector<T> host_fraction;
+  std::vector<Real<T>> host_rows, host_bins;
+  std::vector<int> host_table_row;
+  std::size_t bytes() const {
+    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
+           exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() +
+           weights_adj.bytes() + edges.bytes();
+  }
+};
+
+// The evaluation at hand, the same for all its batches.
+template <class Exec, class T, class G>
+struct DeviceStep {
+  using R = Real<T>;
+  const EvaluationPlan &plan;
+  FeatureMemory<R, DeviceBuffer<Exec, R>> &features;
+  DeviceEdges<Exec, T, G> &edges;
+  int num_species;
+
+  Exec exec = {};
+  int num_rows = 0;
+  const int *row_species = nullptr;    // [num_rows] device memory
+  DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
+  DeviceBuffer<Exec, R> in_place = {};
+  DeviceConvScratch<Exec, T> scratch = {};
+};
+
+template <class Exec, class T, class G>
+class DeviceBatch {
+ public:
+  using R = Real<T>;
+
+  DeviceStep<Exec, T, G> &step;
+  int first, count;
+  const int *species;          // [count] device memory
+  DeviceSpeciesOrder order;    // of the rows
+  R *features = nullptr;       // storage batch
+  int cut = 0;                 // of DeviceEdges, up to the next one
+  int64_t stage_first = 0;     // first row in the slice
+  int exchanged_input = -1;    // of the stage
+  const Step *layer = nullptr;
+
+  FeatureRows<R> rows(int feature, bool adjoint = false) const {
+    return step.features.rows({first, count, features, stage_first}, feature, adjoint);
+  }
+  const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
+  // Adjoints of the exchanged input begin with what slices before have gathered.
+  bool adds(int feature) const { return layer->adjoint == Step::Adjoint::add || feature == exchanged_input; }
+  DeviceEdgeChunk edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
+
+  // f(rows), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
+  template <class F>
+  void replace_by_adjoint(int feature, const F &f) {
+    const FeatureRows<R> x = rows(feature), x_adj = rows(feature, true);
+    if (x_adj.data == x.data) return f(x);
+    FeatureRows<R> at = x_adj;
+    if (adds(feature)) at = {step.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
+    for (int g = 0; g < layout(feature).num_groups(); g++) {
+      const FeatureGroup &group = layout(feature).group(g);
+      device_copy(step.exec, at.group(group), x.group(group), static_cast<int64_t>(count) * group.width());
+    }
+    f(at);
+    if (at.data == x_adj.data) return;
+    for (int g = 0; g < layout(feature).num_groups(); g++) {
+      const FeatureGroup &group = layout(feature).group(g);
+      device_add(step.exec, x_adj.group(group), at.group(group), static_cast<int64_t>(count) * group.width());
+    }
+  }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Rows of features in device memory: the order of their species, and what is done with rows of any layer.
+#ifndef EQUI_DEVICE_ROWS_H
+#define EQUI_DEVICE_ROWS_H
+
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/runtime/device_exec.h"
+
+namespace equi {
+
+// Channel c of a group's first component, for all rows.
+template <class T, class R>
+Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c) {
+  return make_pointer<T>(rows.group(group) + c, group.channels);
+}
+
+// Which rows of a chunk belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the chunk. order:
+// device memory, begin: host memory.
+struct DeviceSpeciesOrder {
+  const int *order;
+  const int *begin;
+};
+
+// Rows of `result` (one per species) copied or added to y.
+template <class Exec, class T>
+void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
+                       const int *species, FeatureRows<T> y, bool add);
+
+// to[i] = value[species[i]]; D: double, or a Dual of it.
+template <class Exec, class D>
+void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, D *to);
+
+// What DeviceSpeciesOrder tells of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
+// [chunks][num_species + 1], order [rows] by chunk. All in device memory.
+template <class Exec>
+void order_by_species(const Exec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
+                      int *begin, int *order);
+
+}    // namespace equi
+
+#endif

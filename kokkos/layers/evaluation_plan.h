@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT
+// How a model's layers are scheduled: which layers form a stage, where every feature lives, and in which order adjoints
+// are written.
+//
+// Features that depend on the species alone are *fixed*: computed once per species when the model is loaded. The
+// remaining layers are cut into stages, each beginning with a convolution whose input has to be known for the remote
+// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch (a batch is a
+// run of receivers), so that what lives and dies within a stage needs memory for one batch only.
+#ifndef EQUI_EVALUATION_PLAN_H
+#define EQUI_EVALUATION_PLAN_H
+
+#include "kokkos/kernel_interface/feature_layout.h"
+#include "src/model/model.h"
+
+#include <vector>
+
+namespace equi {
+
+enum class Storage {
+  fixed,    // one row per species
+  rows,     // one row per row of the neighbourhood, remote ones included: inputs of convolutions
+  owned,    // one row per receiver: kept from the forward to the backward pass, or from one stage to the next
+  stage,    // one row per receiver, kept within a stage; the features of all stages share the memory
+  batch     // one row per receiver of the batch at hand
+};
+
+struct FeaturePlan {
+  FeatureLayout layout;
+  Storage storage = Storage::batch;
+  int64_t offset = 0;    // storage batch, stage: numbers per row before this feature in the scratch
+  int consumer = -1;     // storage rows: the stage that begins with the exchange of this feature
+  // The adjoint has memory of its own (of the storage rows, owned or batch): with kept values, and where a layer that
+  // is not linear reads the feature and another one too. Otherwise it takes the place of the value, or for the storage
+  // rows, memory that stages share.
+  bool has_own_adjoint = false;
+  Storage adjoint_storage = Storage::batch;
+  int64_t adjoint_offset = 0;
+};
+
+// A layer of the model within a stage.
+struct Step {
+  int layer = 0;
+  // What the backward pass does with the adjoint of the input: nothing, or write it first (overwrite), or add.
+  enum class Adjoint { none, overwrite, add } adjoint = Adjoint::none;
+  // A linear layer whose input is fixed and whose output is not: its result is a row per species that is copied or
+  // added.
+  bool fixed_input = false;
+};
+
+struct Stage {
+  std::vector<Step> steps;
+  int exchanged_input = -1;    // feature that must be known on remote rows before the stage, or -1
+  // Whether receivers' rows of its adjoint are written by later stages, and whether by any layer before the sums of
+  // senders come to them.
+  bool input_adjoint_is_begun = false, input_adjoint_is_written = false;
+  int64_t batch_row_size = 0, stage_row_size = 0;    // numbers per row of the scratch of batches and of the stage
+};
+
+struct EvaluationPlan {
+  std::vector<FeaturePlan> features;
+  std::vector<int> fixed_layers;    // evaluated once per species, in order
+  std::vector<Stage> stages;
+  int max_exchanged_row_size = 0;    // of all exchanged inputs
+  // Values, and adjoints, that a layer reads which is not linear outlive an evaluation, so that another of the same
+  // positions can do with tangents alone.
+  bool keeps_values = false;
+  int planes = 1;    // of the features (feature_layout.h)
+};
+
+// gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
+// batch. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
+// so many directions, if that can be, which it cannot where senders are gathered, radial networks read features, or a
+// layer that is not linear is one of several that read or that write a feature. Throws std::invalid_argument if the
+// layers cannot be scheduled (for example a feature that depends on the species alone and is contracted).
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
+                                    int kept_directions = 0);
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT
+// Where the features of an evaluation and their adjoints lie in memory, as an EvaluationPlan says; on either back end.
+#ifndef EQUI_FEATURE_MEMORY_H
+#define EQUI_FEATURE_MEMORY_H
+
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <algorithm>
+#include <functional>
+#include <vector>
+
+namespace equi {
+
+// A run of receivers, and what belongs to it.
+template <class R>
+struct BatchRows {
+  int first, count;
+  R *batch_features;          // storage batch: plan.stages[..].batch_row_size numbers for each of its rows
+  int64_t stage_first = 0;    // its first row among those of the storage stage
+};
+
+// R: float or double. Array: Buffer<R> or DeviceBuffer<Exec, R>.
+template <class R, class Array>
+class FeatureMemory {
+ public:
+  // The plan must live as long.
+  FeatureMemory(const EvaluationPlan &plan, int num_species)
+      : plan_(plan), num_species_(num_species), feature_(plan.features.size()), adjoint_(plan.features.size()) {}
+
+  // num_rows, num_receivers: of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
+  void set_rows(int64_t num_rows, int64_t num_receivers, int64_t stage_rows) {
+    num_rows_ = num_rows;
+    num_receivers_ = num_receivers;
+    stage_rows_ = stage_rows;
+  }
+
+  FeatureRows<R> rows(const BatchRows<R> &batch, int feature, bool adjoint) const {
+    const FeaturePlan &plan = plan_.features[feature];
+    if (adjoint && plan.has_own_adjoint) {
+      if (plan.adjoint_storage == Storage::batch)
+        return {batch.batch_features + batch.count * plan.adjoint_offset, batch.count, 0};
+      return {adjoint_[feature].data(), plan.adjoint_storage == Storage::rows ? num_rows_ : num_receivers_,
+              batch.first};
+    }
+    switch (plan.storage) {
+      case Storage::rows:
+        return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), num_rows_, batch.first};
+      case Storage::owned:    // the adjoint takes the place of the value
+        return {feature_[feature].data(), num_receivers_, batch.first};
+      case Storage::stage:
+        return {stage_.data() + stage_rows_ * plan.offset, stage_rows_, batch.stage_first};
+      case Storage::batch:
+        return {batch.batch_features + batch.count * plan.offset, batch.count, 0};
+      case Storage::fixed:
+        break;
+    }
+    return {feature_[feature].data(), num_species_, 0};
+  }
+  // All rows of a feature with the storage rows or fixed.
+  R *data(int feature) const { return feature_[feature].data(); }
+  // The adjoint of a stage's exchanged input, of all rows.
+  R *exchanged_adjoint(int stage) const {
+    const int input = plan_.stages[stage].exchanged_input;
+    return plan_.features[input].has_own_adjoint ? adjoint_[input].data() : exchanged_adjoint_[stage % 2].data();
+  }
+
+  // f(array, numbers) for all arrays but those of fixed features.
+  void for_arrays(const ArrayVisitor &f) {
+    for (size_t k = 0; k < plan_.features.size(); k++) {
+      const FeaturePlan &feature = plan_.features[k];
+      const int64_t size = feature.layout.row_size();
+      if (feature.storage == Storage::rows) f(feature_[k], num_rows_ * size);
+      if (feature.storage == Storage::owned) f(feature_[k], num_receivers_ * size);
+      if (feature.has_own_adjoint && feature.adjoint_storage != Storage::batch)
+        f(adjoint_[k], (feature.adjoint_storage == Storage::rows ? num_rows_ : num_receivers_) * size);
+    }
+    int64_t stage_row_size = 0;
+    bool is_exchanged[2] = {false, false};
+    for (size_t s = 0; s < plan_.stages.size(); s++) {
+      const int input = plan_.stages[s].exchanged_input;
+      stage_row_size = std::max(stage_row_size, plan_.stages[s].stage_row_size);
+      if (input >= 0 && !plan_.features[input].has_own_adjoint) is_exchanged[s % 2] = true;
+    }
+    f(stage_, stage_rows_ * stage_row_size);
+    for (int k = 0; k < 2; k++)
+      if (is_exchanged[k]) f(exchanged_adjoint_[k], num_rows_ * plan_.max_exchanged_row_size);
+  }
+  // The same for those of fixed features, which have a row per species.
+  void for_fixed_arrays(const std::function<void(Array &, int64_t)> &f) {
+    for (size_t k = 0; k < feature_.size(); k++)
+      if (plan_.features[k].storage == Storage::fixed)
+        f(feature_[k], static_cast<int64_t>(num_species_) * plan_.features[k].layout.row_size());
+  }
+
+ private:
+  const EvaluationPlan &plan_;
+  int num_species_;
+  int64_t num_rows_ = 0, num_receivers_ = 0, stage_rows_ = 0;
+  std::vector<Array> feature_, adjoint_;
+  Array stage_;
+  // Adjoints of exchanged inputs that have none of their own. That of one stage is read while that of the stage before
+  // is written.
+  Array exchanged_adjoint_[2];
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT
+// The rows of features that layers work on.
+#ifndef EQUI_FEATURE_ROWS_H
+#define EQUI_FEATURE_ROWS_H
+
+#include "kokkos/kernel_interface/feature_layout.h"
+
+#include <algorithm>
+#include <cstdint>
+
+namespace equi {
+
+// Rows first .. first + count - 1 of a feature that has `rows` rows at data (feature_layout.h).
+template <class T>
+struct FeatureRows {
+  T *data;
+  int64_t rows, first;
+  T *group(const FeatureGroup &g) const { return data + rows * g.offset + first * g.width(); }
+  operator FeatureRows<const T>() const { return {data, rows, first}; }
+};
+
+// Sets the planes of a group to 0 in `count` rows.
+template <class T>
+void set_to_zero(FeatureRows<T> rows, const FeatureGroup &group, int64_t count, Planes planes) {
+  for (int64_t r = 0; r < count; r++)
+    group.for_numbers(planes,
+                      [&](int first, int n) { std::fill_n(rows.group(group) + r * group.width() + first, n, T(0)); });
+}
+template <class T>
+void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count, Planes planes) {
+  for (int g = 0; g < layout.num_groups(); g++) set_to_zero(rows, layout.group(g), count, planes);
+}
+
+// Which rows of a tile belong to which species: rows order[begin[s]] .. order[begin[s+1]-1].
+struct SpeciesOrder {
+  const int *order;
+  const int *begin;
+};
+
+}    // namespace equi
+
+#endif

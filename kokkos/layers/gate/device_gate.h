@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The gate on rows in device memory, from the terms of GateOp.
+#ifndef EQUI_DEVICE_GATE_H
+#define EQUI_DEVICE_GATE_H
+
+#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/runtime/device_exec.h"
+
+namespace equi {
+
+template <class Exec, class T>
+class DeviceGate {
+  using R = Real<T>;
+
+ public:
+  explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
+  void forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
+  // z is replaced by its adjoint.
+  void backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
+
+ private:
+  GateOp<T> op_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+// A batch of the evaluation on CPUs: a tile of receivers, worked on by one thread.
+#ifndef EQUI_HOST_BATCH_H
+#define EQUI_HOST_BATCH_H
+
+#include "kokkos/geometry/edges.h"
+#include "kokkos/geometry/radial_set.h"
+#include "kokkos/host_kernels/host_kernels.h"
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_memory.h"
+#include "kokkos/runtime/buffer.h"
+#include "src/evaluation/evaluator.h"
+
+#include <algorithm>
+#include <vector>
+
+namespace equi {
+
+// What a thread needs while it works on a batch.
+template <class T, class G>
+struct HostScratch {
+  using R = Real<T>;
+  Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row;
+  Buffer<char> kernel;
+  Buffer<int> table_row, order, receiver_row, function, moving_table_row;
+  Buffer<int64_t> gather_begin;
+  Buffer<G> gather_distance;
+  Buffer<T> y_adj, gather_y, fraction, moving_fraction;
+
+  std::size_t bytes() const {
+    return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
+           bins_per_length.bytes() + row.bytes() + kernel.bytes() + table_row.bytes() + order.bytes() +
+           receiver_row.bytes() + function.bytes() + moving_table_row.bytes() + gather_begin.bytes() +
+           gather_distance.bytes() + y_adj.bytes() + gather_y.bytes() + fraction.bytes() + moving_fraction.bytes();
+  }
+};
+
+// The evaluation at hand, the same for all its batches.
+template <class T, class G>
+struct HostStep {
+  using R = Real<T>;
+  const HostKernels<T> &kernels;
+  const EvaluationPlan &plan;
+  FeatureMemory<R, Buffer<R>> &features;
+  Edges<T, G> &edges;
+  int num_species;
+  bool is_gathering = false;    // adjoints of senders are gathered later, not scattered into the slab of a thread
+
+  int num_receivers = 0, num_rows = 0;
+  const int *row_species = nullptr;      // [num_rows]
+  const int *edge_slab_row = nullptr;    // [edges] row of the sender in the slab of the receiver's thread
+  DoubleOf<T> *energy = nullptr;         // [num_receivers], added to
+  Planes planes = VALUES;                // that are computed
+  std::vector<char> row_moves = {};      // tangents alone: whether the exchanged input of a row has any that are not 0
+
+  // With values there is one direction at most.
+  bool tangents_alone() const { return planes.begin > 0; }
+  int num_directions() const { return tangents_alone() ? planes.count() : 1; }
+};
+
+// Of duals, the plane of a direction's tangents.
+inline Planes plane_of(int direction) {
+  return {1 + direction, 2 + direction};
+}
+
+template <class T, class G>
+class HostBatch {
+ public:
+  using R = Real<T>;
+
+  HostStep<T, G> &step;
+  HostScratch<T, G> &scratch;
+  int first, count;
+  const int *species;    // [count]
+  const Step *layer = nullptr;
+  FeatureRows<R> slab{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
+
+  FeatureRows<R> rows(int feature, bool adjoint = false) const {
+    return step.features.rows({first, count, scratch.features.data(), first}, feature, adjoint);
+  }
+  const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
+  // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.
+  bool adds(int) const { return layer->adjoint == Step::Adjoint::add; }
+
+  // The numbers of the rows in the order of their species; without per_species all as one.
+  SpeciesOrder species_order(bool per_species) {
+    const int num_species = per_species ? step.num_species : 1;
+    int *begin = scratch.order.reserve(num_species + 2 + count), *order = begin + num_species + 2;
+    const auto of = [&](int row) { return per_species ? species[row] : 0; };
+    std::fill_n(begin, num_species + 2, 0);
+    for (int a = 0; a < count; a++) begin[of(a) + 2]++;
+    for (int s = 0; s < num_species; s++) begin[s + 2] += begin[s + 1];
+    for (int a = 0; a < count; a++) order[begin[of(a) + 1]++] = a;
+    return {order, begin};
+  }
+
+  // The function of `set` of each edge of these rows; null if there is one for all.
+  const int *functions(const RadialSet &set) {
+    if (set.one_for_all()) return nullptr;
+    const int64_t *begin = step.edges.begin() + first;
+    int *function = scratch.function.reserve(begin[count] - begin[0]);
+    for (int a = 0; a < count; a++)
+      for (int64_t e = begin[a]; e < begin[a + 1]; e++)
+        function[e - begin[0]] = set.of_pair(species[a], step.edges.sender_species()[e]);
+    return function;
+  }
+
+  // f(rows, direction) for each direction, where the rows hold a feature's values and tangents; f replaces them by the
+  // adjoint, which goes where it belongs.
+  template <class F>
+  void replace_by_adjoint(int feature, const F &f) {
+    const FeatureRows<R> x = rows(feature), x_adj = rows(feature, true);
+    const bool in_place = x_adj.data == x.data, is_added = !in_place && adds(feature);
+    FeatureRows<R> at = x_adj;
+    if (is_added) at = {scratch.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
+    for (int d = 0; d < step.num_directions(); d++) {
+      const auto for_numbers = [&](const auto &g) {
+        for (int k = 0; k < layout(feature).num_groups(); k++) {
+          const FeatureGroup &group = layout(feature).group(k);
+          for (int64_t a = 0; a < count; a++)
+            for (const Planes planes : {VALUES, plane_of(d)})
+              if (planes.end <= group.planes)
+                group.for_numbers(planes, [&](int begin, int n) { g(group, a * group.width() + begin, n); });
+        }
+      };
+      if (!in_place)
+        for_numbers([&](const FeatureGroup &group, int64_t begin, int n) {
+          std::copy_n(x.group(group) + begin, n, at.group(group) + begin);
+        });
+      f(at, d);
+      if (is_added)
+        for_numbers([&](const FeatureGroup &group, int64_t begin, int n) {
+          for (int64_t k = begin; k < begin + n; k++) x_adj.group(group)[k] += at.group(group)[k];
+        });
+    }
+  }
+};
+
+}    // namespace equi
+
+#endif

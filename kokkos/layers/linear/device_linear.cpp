@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/linear/device_linear.h"
+
+#include "kokkos/runtime/device_dense.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// to[k] = from[order[k]], rows of `width` numbers
+template <class Exec, class T>
+void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to) {
+  Kokkos::parallel_for(
+      "equi:gather_rows", DeviceRange<Exec>(exec, 0, n * width),
+      KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
+}
+
+// to[order[k]] (+)= from[k]
+template <class Exec, class T>
+void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add) {
+  Kokkos::parallel_for(
+      "equi:scatter_rows", DeviceRange<Exec>(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
+        T &t = to[static_cast<int64_t>(order[k / width]) * width + k % width];
+        t = add ? t + from[k] : from[k];
+      });
+}
+
+template <class Exec, class T>
+void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *bias, T *y) {
+  Kokkos::parallel_for(
+      "equi:bias", DeviceRange<Exec>(exec, 0, rows * channels),
+      KOKKOS_LAMBDA(int64_t k) { y[k / channels * width + k % channels] += bias[k % channels]; });
+}
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species)
+    : in_(op.in()),
+      out_(op.out()),
+      per_species_(op.per_species()),
+      accumulate_(op.accumulate()),
+      num_species_(op.per_species() ? num_species : 1) {
+  std::vector<T> weight, bias;
+  for (const auto &p : op.products()) {
+    Product product{p.in, p.out, {}};
+    for (const auto &w : p.weight) {
+      product.weight.push_back(static_cast<int64_t>(weight.size()));
+      weight.insert(weight.end(), w.begin(), w.end());
+    }
+    products_.push_back(std::move(product));
+    scratch_row_ = std::max<int64_t>(scratch_row_, in_.group(p.in).width() + out_.group(p.out).width());
+  }
+  for (int g = 0; g < out_.num_groups(); g++) {
+    if (op.bias()[g].empty()) continue;
+    biases_.push_back({g, static_cast<int64_t>(bias.size())});
+    bias.insert(bias.end(), op.bias()[g].begin(), op.bias()[g].end());
+  }
+  assign(exec, weight_, weight);
+  assign(exec, bias_, bias);
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                                  bool transpose, bool add, const DeviceSpeciesOrder &species) {
+  const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
+  std::vector<bool> written(yl.num_groups(), add);
+  for (const Product &p : products_) {
+    const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
+    const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
+    const int vectors = xg.irrep.dim() * xg.planes;
+    if (!per_species_) {
+      device_gemm(exec, transpose, count * vectors, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
+                  T(written[gy] ? 1 : 0), y.group(yg));
+    } else {
+      // Rows of one species are brought together, multiplied, and taken back.
+      T *xs = scratch_.reserve(count * scratch_row_), *ys = xs + count * xg.width();
+      for (int s = 0; s < num_species_; s++) {
+        const int *rows = species.order + species.begin[s];
+        const int64_t n = species.begin[s + 1] - species.begin[s];
+        if (n == 0) continue;
+        gather_rows(exec, rows, n, xg.width(), x.group(xg), xs);
+        device_gemm(exec, transpose, n * vectors, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], T(0), ys);
+        scatter_rows(exec, rows, n, yg.width(), ys, y.group(yg), written[gy]);
+      }
+    }
+    written[gy] = true;
+  }
+  for (int g = 0; g < yl.num_groups(); g++)
+    if (!written[g]) device_zero(exec, y.group(yl.group(g)), count * yl.group(g).width());
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                                    const DeviceSpeciesOrder &species) {
+  apply(exec, count, x, y, false, accumulate_, species);
+  for (const Bias &b : biases_) {
+    const FeatureGroup &group = out_.group(b.group);
+    add_bias(exec, count, group.width(), group.channels, bias_.data() + b.offset, y.group(group));
+  }
+}
+
+template <class Exec, class T>
+void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
+                                     bool add, const DeviceSpeciesOrder &species) {
+  apply(exec, count, y_adj, x_adj, true, add, species);
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceLinear<DeviceExec, float>;
+template class DeviceLinear<DeviceExec, double>;
+
+}    // namespace equi

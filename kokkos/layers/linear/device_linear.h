@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT
+// The linear layer on rows in device memory, from the constants of LinearOp.
+#ifndef EQUI_DEVICE_LINEAR_H
+#define EQUI_DEVICE_LINEAR_H
+
+#include "kokkos/layers/device_rows.h"
+#include "kokkos/layers/linear/linear_op.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <vector>
+
+namespace equi {
+
+// The rows of FeatureRows are device memory throughout. T: float or double, also for features of duals, whose tangents
+// the same matrix transforms.
+template <class Exec, class T>
+class DeviceLinear {
+ public:
+  DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species);
+  bool per_species() const { return per_species_; }
+  // y (+)= x W (+ b)
+  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+               const DeviceSpeciesOrder &species);
+  // x_adj (+)= y_adj W^T
+  void backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+                const DeviceSpeciesOrder &species);
+  std::size_t bytes() const { return weight_.bytes() + bias_.bytes() + scratch_.bytes(); }
+
+ private:
+  struct Product {
+    int in, out;                    // groups
+    std::vector<int64_t> weight;    // offsets of one matrix, or of one per species
+  };
+  struct Bias {
+    int group;
+    int64_t offset;
+  };
+  void apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+             const DeviceSpeciesOrder &species);
+
+  FeatureLayout in_, out_;
+  bool per_species_, accumulate_;
+  int num_species_;
+  int64_t scratch_row_ = 0;
+  std::vector<Product> products_;
+  std::vector<Bias> biases_;
+  DeviceBuffer<Exec, T> weight_, bias_, scratch_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT
+// The linear layer on a device.
+#ifndef EQUI_DEVICE_LINEAR_LAYER_H
+#define EQUI_DEVICE_LINEAR_LAYER_H
+
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/linear/device_linear.h"
+
+namespace equi {
+
+template <class Exec, class T, class G>
+class DeviceLinearLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+  using R = Real<T>;
+  using Batch = DeviceBatch<Exec, T, G>;
+
+ public:
+  DeviceLinearLayer(const Exec &exec, const Linear &layer, const FeatureLayout &in, const FeatureLayout &out,
+                    int num_species)
+      : input_(layer.input),
+        output_(layer.output),
+        accumulates_(layer.accumulate),
+        op_(exec, LinearOp<R>(layer, in, out, num_species), num_species) {}
+
+  // Of an input that depends on the species alone: a row per species, which forward copies or adds.
+  void prepare(Batch &species) override {
+    const int64_t size = static_cast<int64_t>(species.count) * species.layout(output_).row_size();
+    R *rows = of_species_.reserve(size);
+    device_zero(species.step.exec, rows, size);
+    op_.forward(species.step.exec, species.count, species.rows(input_), {rows, species.count, 0}, species.order);
+  }
+  void forward(Batch &batch) override {
+    if (of_species_.data())
+      copy_species_rows<Exec, R>(batch.step.exec, batch.count, batch.layout(output_),
+                                 {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_),
+                                 accumulates_);
+    else
+      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order);
+  }
+  void backward(Batch &batch) override {
+    op_.backward(batch.step.exec, batch.count, batch.rows(output_, true), batch.rows(input_, true), batch.adds(input_),
+                 batch.order);
+  }
+  std::size_t bytes() const override { return op_.bytes() + of_species_.bytes(); }
+
+ private:
+  int input_, output_;
+  bool accumulates_;
+  DeviceLinear<Exec, R> op_;
+  DeviceBuffer<Exec, R> of_species_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,157 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/readout/device_readout.h"
+
+#include "kokkos/layers/device_rows.h"
+#include "src/functions/activation.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+namespace {
+
+// One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
+constexpr int MAX_MATRICES = 8;
+
+template <class Exec, class T>
+struct ReadoutKernel {
+  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using D = DoubleOf<T>;
+  int num_matrices;
+  int width[MAX_MATRICES + 1];
+  int64_t weight[MAX_MATRICES], bias[MAX_MATRICES];
+  int total_width;    // of all layers
+  Activation activation;
+  double activation_scale;
+  const double *data;
+  Pointer<const T> x;    // at the first channel
+  int x_width;
+  const int *species;
+  const double *scale;
+  D *energy;
+  T *adjoint;
+
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int64_t i = team.league_rank();
+    const int rank = team.team_rank(), step = team.team_size();
+    // Outputs, slopes and adjoints of all layers, one after the other.
+    D *h = static_cast<D *>(team.team_scratch(0).get_shmem(3 * sizeof(D) * total_width));
+    D *slope = h + total_width, *h_adj = slope + total_width;
+    for (int u = rank; u < width[0]; u += step) h[u] = static_cast<D>(x[i * x_width + u]);
+    team.team_barrier();
+    int at = 0;
+    for (int k = 0; k < num_matrices; k++) {
+      const double *w = data + weight[k], *b = data + bias[k];
+      const D *in = h + at;
+      at += width[k];
+      for (int v = rank; v < width[k + 1]; v += step) {
+        D sum = b[v];
+        for (int u = 0; u < width[k]; u++) sum += in[u] * w[static_cast<int64_t>(u) * width[k + 1] + v];
+        if (k + 1 < num_matrices) {
+          const auto a = activate(activation, sum);
+          h[at + v] = activation_scale * a.value;
+          slope[at + v] = activation_scale * a.derivative;
+        } else {
+          h[at + v] = sum;
+          slope[at + v] = 1.0;
+        }
+      }
+      team.team_barrier();
+    }
+    const double factor = scale[species[i]];
+    if (rank == 0) {
+      energy[i] += factor * h[at];
+      h_adj[at] = factor;
+    }
+    team.team_barrier();
+    for (int k = num_matrices - 1; k >= 0; k--) {
+      const double *w = data + weight[k];
+      const int before = at - width[k];
+      for (int u = rank; u < width[k]; u += step) {
+        D sum = 0;
+        for (int v = 0; v < width[k + 1]; v++)
+          sum += w[static_cast<int64_t>(u) * width[k + 1] + v] * h_adj[at + v] * slope[at + v];
+        if (k > 0)
+          h_adj[before + u] = sum;
+        else
+          adjoint[i * width[0] + u] = static_cast<T>(sum);
+      }
+      at = before;
+      team.team_barrier();
+    }
+  }
+};
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel)
+    : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale) {
+  const size_t n = network.weights.size();
+  if (n > static_cast<size_t>(MAX_MATRICES))
+    throw std::invalid_argument("a readout network with " + std::to_string(n) +
+                                " matrices; the device evaluation has at most " + std::to_string(MAX_MATRICES));
+  std::vector<double> data;
+  widths_.push_back(network.num_inputs());
+  for (size_t k = 0; k < n; k++) {
+    const Matrix &w = network.weights[k];
+    widths_.push_back(w.cols);
+    weight_.push_back(static_cast<int64_t>(data.size()));
+    data.insert(data.end(), w.data.begin(), w.data.end());
+    bias_.push_back(static_cast<int64_t>(data.size()));
+    if (k < network.biases.size() && !network.biases[k].empty())
+      data.insert(data.end(), network.biases[k].begin(), network.biases[k].end());
+    else
+      data.resize(data.size() + w.cols, 0.0);
+  }
+  assign(exec, data_, data);
+}
+
+template <class Exec, class T>
+void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species,
+                                     const double *scale, D *energy, T *adjoint) const {
+  if (count == 0) return;
+  ReadoutKernel<Exec, T> kernel{};    // also what these matrices do not use: all of it goes to the device
+  kernel.num_matrices = static_cast<int>(weight_.size());
+  kernel.total_width = 0;
+  for (size_t k = 0; k < widths_.size(); k++) {
+    kernel.width[k] = widths_[k];
+    kernel.total_width += widths_[k];
+  }
+  for (size_t k = 0; k < weight_.size(); k++) {
+    kernel.weight[k] = weight_[k];
+    kernel.bias[k] = bias_[k];
+  }
+  kernel.activation = activation_;
+  kernel.activation_scale = activation_scale_;
+  kernel.data = data_.data();
+  kernel.x = channel_of<const T>(x, group_, channel_);
+  kernel.x_width = group_.width();
+  kernel.species = species;
+  kernel.scale = scale;
+  kernel.energy = energy;
+  kernel.adjoint = adjoint;
+  DeviceTeams<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
+  policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(D) * kernel.total_width + 64));
+  Kokkos::parallel_for("equi:readout", policy, kernel);
+}
+
+template <class Exec, class T>
+void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const {
+  const auto to = channel_of<T>(x_adj, group_, channel_);
+  const int mul = num_inputs(), width = group_.width();
+  Kokkos::parallel_for(
+      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t at = k / mul * width + k % mul;
+        put(to, at, to[at] + adjoint[k]);
+      });
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceReadout<DeviceExec, float>;
+template class DeviceReadout<DeviceExec, double>;
+template class DeviceReadout<DeviceExec, Dual<float>>;
+template class DeviceReadout<DeviceExec, Dual<double>>;
+
+}    // namespace equi

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: MIT
+// The readout on a device.
+#ifndef EQUI_DEVICE_READOUT_LAYER_H
+#define EQUI_DEVICE_READOUT_LAYER_H
+
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/readout/device_readout.h"
+
+#include <vector>
+
+namespace equi {
+
+template <class Exec, class T, class G>
+class DeviceReadoutLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+  using Batch = DeviceBatch<Exec, T, G>;
+
+ public:
+  // scale: per species, of the energies.
+  DeviceReadoutLayer(const Exec &exec, const Readout &layer, const FeatureLayout &in, const std::vector<double> &scale)
+      : input_(layer.input),
+        op_(exec, simplified(layer.network), in.group(in.block(layer.block).group), in.block(layer.block).channel) {
+    assign(exec, scale_, scale);
+  }
+  void forward(Batch &batch) override {
+    op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.species, scale_.data(),
+                batch.step.energy + batch.first, adjoint_of(batch));
+  }
+  void backward(Batch &batch) override {
+    const FeatureRows<Real<T>> x_adj = batch.rows(input_, true);
+    const FeatureLayout &layout = batch.layout(input_);
+    for (int g = 0; !batch.adds(input_) && g < layout.num_groups(); g++)
+      device_zero(batch.step.exec, x_adj.group(layout.group(g)),
+                  batch.count * static_cast<int64_t>(layout.group(g).width()));
+    op_.backward(batch.step.exec, batch.count, adjoint_of(batch), x_adj);
+  }
+  void for_arrays(const ArrayVisitor &f) override { f(adjoint_, op_.num_inputs()); }
+  std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
+
+ private:
+  static Network simplified(Network network) {
+    network.simplify();
+    return network;
+  }
+  T *adjoint_of(const Batch &batch) const {
+    return adjoint_.data() + static_cast<int64_t>(batch.first) * op_.num_inputs();
+  }
+
+  int input_;
+  DeviceReadout<Exec, T> op_;
+  DeviceBuffer<Exec, double> scale_;
+  DeviceBuffer<Exec, T> adjoint_;    // [receivers][inputs]
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT
+// The readout on the host. The network is evaluated in float64, for its sum is the energy.
+#ifndef EQUI_HOST_READOUT_LAYER_H
+#define EQUI_HOST_READOUT_LAYER_H
+
+#include "kokkos/layers/host_batch.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <vector>
+
+namespace equi {
+
+template <class T, class G>
+class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
+  using R = Real<T>;
+
+ public:
+  // scale: per species, of the energies. planes: of the feature.
+  HostReadoutLayer(const Readout &layer, const FeatureLayout &in, const std::vector<double> &scale, int planes)
+      : input_(layer.input),
+        block_(in.block(layer.block)),
+        group_(in.group(block_.group)),
+        network_(layer.network),
+        scale_(scale),
+        planes_(planes) {
+    network_.simplify();
+  }
+
+  void forward(HostBatch<T, G> &batch) override {
+    const R *x = batch.rows(input_).group(group_) + block_.channel;
+    constexpr int P = PLANES<T>;
+    const int mul = block_.mul;
+    double *in = reinterpret_cast<double *>(
+               batch.scratch.kernel.reserve(sizeof(double) * P * (2 * mul + network_.scratch_size()))),
+           *gradient = in + P * mul;
+    for (int a = 0; a < batch.count; a++)
+      for (int d = 0; d < batch.step.num_directions(); d++) {
+        const int plane[2] = {0, 1 + d};
+        R *adjoint = adjoint_of(batch, a);
+        for (int p = 0; p < P; p++)
+          for (int u = 0; u < mul; u++)
+            in[p * mul + u] = x[static_cast<int64_t>(a) * group_.width() + plane[p] * group_.channels + u];
+        const double scale = scale_[batch.species[a]];
+        const DoubleOf<T> energy =
+            scale * network_.template value_and_gradient<DoubleOf<T>>(in, gradient, gradient + P * mul);
+        if (d == 0) batch.step.energy[batch.first + a] += energy;
+        for (int p = 0; p < P; p++)
+          for (int u = 0; u < mul; u++) adjoint[plane[p] * mul + u] = static_cast<R>(scale * gradient[p * mul + u]);
+      }
+  }
+  void backward(HostBatch<T, G> &batch) override {
+    const FeatureRows<R> x_adj = batch.rows(input_, true);
+    if (!batch.adds(input_)) set_to_zero(x_adj, batch.layout(input_), batch.count, batch.step.planes);
+    R *to = x_adj.group(group_) + block_.channel;
+    for (int a = 0; a < batch.count; a++)
+      for (int p = batch.step.planes.begin; p < batch.step.planes.end; p++)
+        for (int u = 0; u < block_.mul; u++)
+          to[static_cast<int64_t>(a) * group_.width() + p * group_.channels + u] +=
+              adjoint_of(batch, a)[p * block_.mul + u];
+  }
+  void for_arrays(const ArrayVisitor &f) override { f(adjoint_, planes_ * block_.mul); }
+
+ private:
+  R *adjoint_of(const HostBatch<T, G> &batch, int a) const {
+    return adjoint_.data() + static_cast<int64_t>(batch.first + a) * planes_ * block_.mul;
+  }
+
+  int input_;
+  FeatureBlock block_;
+  FeatureGroup group_;
+  Network network_;
+  std::vector<double> scale_;
+  int planes_;
+  Buffer<R> adjoint_;    // [receivers][planes][mul] of the input, for an energy of one
+};
+
+}    // namespace equi
+
+#endif

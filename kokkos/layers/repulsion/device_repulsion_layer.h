@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT
+// Pair repulsion (pair_repulsion.h) on a device.
+#ifndef EQUI_DEVICE_REPULSION_LAYER_H
+#define EQUI_DEVICE_REPULSION_LAYER_H
+
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/repulsion/device_repulsion.h"
+
+#include <vector>
+
+namespace equi {
+
+template <class Exec, class T, class G>
+class DeviceRepulsionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+  using Batch = DeviceBatch<Exec, T, G>;
+
+ public:
+  // scale: per species of the receiver.
+  DeviceRepulsionLayer(const Exec &exec, const PairRepulsion &layer, const std::vector<double> &scale)
+      : op_(exec, layer) {
+    assign(exec, scale_, scale);
+  }
+  // Adds energies, and their derivatives by the distances, which need no cotangent.
+  void forward(Batch &batch) override {
+    auto &edges = batch.step.edges;
+    op_.add(batch.step.exec, batch.count, edges.begin() + batch.first, edges.distance(), edges.pair(),
+            batch.step.num_species, scale_.data(), batch.step.energy + batch.first, edges.adjoint(), edges.num_y());
+  }
+  std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
+
+ private:
+  DeviceRepulsion<Exec> op_;
+  DeviceBuffer<Exec, double> scale_;
+};
+
+}    // namespace equi
+
+#endif

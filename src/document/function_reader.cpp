@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT
+#include "src/document/function_reader.h"
+
+#include "src/base/model_limits.h"
+
+#include <cmath>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+namespace {
+
+constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
+constexpr double MAX_TRANSFORM_POWER = 32.0;
+constexpr int64_t ANY = TensorReader::ANY;
+
+double positive(const JsonField &field) {
+  const double v = field.number();
+  if (!(v > 0.0)) field.fail("a positive number");
+  return v;
+}
+
+double transform_power(const JsonField &field) {
+  const double v = positive(field);
+  if (v > MAX_TRANSFORM_POWER) field.fail("at most " + std::to_string(MAX_TRANSFORM_POWER));
+  return v;
+}
+
+void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensors) {
+  const std::string &kind = b["kind"].text();
+  const auto several = [&](const char *key, std::vector<double> &values) {
+    values = tensors.values(b[key], {ANY});
+    if (values.size() > MAX_FUNCTIONS)
+      b[key].fail("at most " + std::to_string(MAX_FUNCTIONS) + " numbers", std::to_string(values.size()));
+  };
+  if (kind == "bessel") {
+    b.only_keys({"kind", "wave_numbers", "prefactor", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+    basis.kind = RadialBasis::Kind::bessel;
+    several("wave_numbers", basis.wave_numbers);
+    basis.prefactor = b["prefactor"].number();
+  } else if (kind == "gaussian") {
+    b.only_keys({"kind", "centres", "width", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+    basis.kind = RadialBasis::Kind::gaussian;
+    several("centres", basis.centres);
+    basis.width = b["width"].number(MIN_LENGTH, MAX_LENGTH);
+  } else if (kind == "chebyshev") {
+    b.only_keys({"kind", "size", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+    basis.kind = RadialBasis::Kind::chebyshev;
+    basis.num_polynomials = b["size"].integer(1, MAX_POLYNOMIALS);
+  } else {
+    b["kind"].fail("\"bessel\", \"gaussian\" or \"chebyshev\"");
+  }
+}
+
+void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
+  const std::string &kind = f["kind"].text();
+  if (kind == "polynomial") {
+    f.only_keys({"kind", "p"});
+    basis.cutoff_kind = RadialBasis::Cutoff::polynomial;
+    basis.p = read_cutoff_power(f["p"]);
+  } else if (kind == "xplor") {
+    f.only_keys({"kind", "r_on"});
+    basis.cutoff_kind = RadialBasis::Cutoff::xplor;
+    basis.r_on = f["r_on"].number();
+    if (!(basis.r_on >= 0.0 && basis.r_on < basis.cutoff)) f["r_on"].fail("a distance from 0 to below the cutoff");
+  } else {
+    f["kind"].fail("\"polynomial\" or \"xplor\"");
+  }
+}
+
+void read_transform(const JsonField &t, RadialBasis &basis, TensorReader &tensors) {
+  const std::string &kind = t["kind"].text();
+  if (kind == "agnesi") {
+    t.only_keys({"kind", "r0", "q", "p", "a"});
+    basis.transform = RadialBasis::Transform::agnesi;
+    basis.agnesi_q = transform_power(t["q"]);
+    basis.agnesi_p = transform_power(t["p"]);
+    basis.agnesi_a = positive(t["a"]);
+  } else if (kind == "soft") {
+    t.only_keys({"kind", "r0", "alpha"});
+    basis.transform = RadialBasis::Transform::soft;
+    basis.soft_alpha = t["alpha"].number(-MAX_STEEPNESS, MAX_STEEPNESS);
+  } else {
+    t["kind"].fail("\"agnesi\" or \"soft\"");
+  }
+  basis.pair_r0 = tensors.pairs_between(t["r0"], MIN_LENGTH, MAX_LENGTH);
+}
+
+// A length of a tensor that is the width of a layer of a network.
+int width_of(const JsonField &field, const TensorReader &tensors) {
+  const int64_t width = tensors.length(field, 1);
+  if (width > MAX_WIDTH)
+    field.fail("a tensor with at most " + std::to_string(MAX_WIDTH) + " columns", std::to_string(width));
+  return static_cast<int>(width);
+}
+
+}    // namespace
+
+Activation read_activation(const JsonField &field) {
+  return field.checked([&] { return parse_activation(field.text()); });
+}
+
+double read_cutoff_power(const JsonField &field) {
+  const double p = field.number();
+  // Below 2 the second derivative is infinite at r = 0, far above it the cutoff function is a step.
+  if (!(p >= 2.0 && p <= 1000.0)) field.fail("a number from 2 to 1000");
+  return p;
+}
+
+int read_scalar_block(const JsonField &field, const Irreps &irreps) {
+  const int block = field.integer(0, irreps.size() - 1);
+  if (irreps[block].irrep != Irrep{0, 1}) field.fail("a 0e block", Irreps({irreps[block]}).to_string());
+  return block;
+}
+
+RadialBasis read_radial_basis(const JsonField &b, double cutoff, TensorReader &tensors) {
+  RadialBasis basis;
+  read_functions(b, basis, tensors);
+  basis.cutoff = cutoff;
+  basis.apply_cutoff = !b.has("apply_cutoff") || b["apply_cutoff"].boolean();
+  read_cutoff_function(b["cutoff_function"], basis);
+  if (b.has("transform")) read_transform(b["transform"], basis, tensors);
+  // The distance is mapped to numbers from 0 to 1 by the transform "agnesi", else to about itself.
+  const double largest = basis.transform == RadialBasis::Transform::agnesi ? 1.0 : cutoff;
+  for (double k : basis.wave_numbers)
+    if (!(std::fabs(k) * largest <= MAX_PHASE))
+      b["wave_numbers"].fail("magnitudes of at most " + text_of(MAX_PHASE / largest), text_of(k));
+  if (!b.has("cutoffs")) return basis;
+  const JsonField cutoffs = b["cutoffs"];
+  if (b.has("transform")) cutoffs.fail("no cutoffs of pairs together with a transform", "both");
+  if (basis.cutoff_kind == RadialBasis::Cutoff::xplor) cutoffs.fail("no cutoffs of pairs together with xplor", "both");
+  basis.pair_cutoff = tensors.pairs_between(cutoffs, MIN_CUTOFF, cutoff);
+  return basis;
+}
+
+RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis, int64_t num_outputs,
+                                    TensorReader &tensors, const Irreps *input) {
+  n.only_keys(
+      {"weights", "scales", "biases", "activation", "activation_scale", "sender", "receiver", "norms", "times_cutoff"});
+  RadialFunction f;
+  f.basis = basis;
+  int num_inputs = basis.size();
+  const auto read_inputs = [&](const char *key, Matrix &rows, int &block) {
+    if (!n.has(key)) return;
+    if (input && n[key].json().is_object()) {
+      const JsonField field = n[key]["block"];
+      n[key].only_keys({"block"});
+      block = read_scalar_block(field, *input);
+      num_inputs += (*input)[block].mul;
+    } else {
+      rows = tensors.matrix(n[key], tensors.num_species, ANY);
+      num_inputs += width_of(n[key], tensors);
+    }
+  };
+  read_inputs("sender", f.sender, f.sender_block);
+  read_inputs("receiver", f.receiver, f.receiver_block);
+  f.times_cutoff = n.has("times_cutoff") && n["times_cutoff"].boolean();
+  f.network = read_network(n, num_inputs, num_outputs, tensors);
+  return f;
+}
+
+Network read_network(const JsonField &n, int num_inputs, int64_t num_outputs, TensorReader &tensors) {
+  if (num_inputs > MAX_WIDTH)
+    n.fail("a network with at most " + std::to_string(MAX_WIDTH) + " inputs", std::to_string(num_inputs));
+  Network net;
+  net.activation = read_activation(n["activation"]);
+  const JsonField weights = n["weights"], scales = n["scales"];
+  const size_t num = weights.size_between(1, MAX_MATRICES, "weights");
+  scales.size(num, "scales, one per weight");
+  if (n.has("biases")) n["biases"].size(num, "biases, one per weight");
+  if (n.has("norms")) n["norms"].size(num, "norms, one per weight");
+  net.biases.resize(num);
+  int width = num_inputs;
+  for (size_t k = 0; k < num; ++k) {
+    const bool is_last = k + 1 == num;
+    net.weights.push_back(tensors.matrix(weights[k], width, is_last ? num_outputs : ANY, scales[k].number()));
+    width = is_last ? static_cast<int>(num_outputs) : width_of(weights[k], tensors);
+    // Matrices without an activation between them are multiplied into one.
+    if (net.activation == Activation::identity) tensors.lay_out(weights[k], int64_t(num_inputs) * width);
+    if (n.has("biases") && !n["biases"][k].is_null()) {
+      const JsonField bias = n["biases"][k];
+      bias.only_keys({"tensor", "scale"});
+      net.biases[k] = tensors.values(bias["tensor"], {width}, bias["scale"].number());
+    }
+    if (n.has("norms") && !n["norms"][k].is_null()) {
+      const JsonField norm = n["norms"][k];
+      if (is_last) norm.fail("null for the last weight");
+      norm.only_keys({"weight", "bias", "epsilon"});
+      net.norms.resize(num);
+      net.norms[k] = {tensors.values(norm["weight"], {width}), tensors.values(norm["bias"], {width}),
+                      positive(norm["epsilon"])};
+    }
+  }
+  net.activation_scale = n["activation_scale"].number();
+  net.simplify();
+  for (const Matrix &m : net.weights)
+    for (double v : m.data)
+      if (!(std::fabs(v) <= MAX_MAGNITUDE))
+        n.fail("products of its matrices with magnitudes up to " + text_of(MAX_MAGNITUDE), text_of(v));
+  return net;
+}
+
+}    // namespace equi

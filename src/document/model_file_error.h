@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+// What the readers of model files throw.
+#ifndef EQUI_MODEL_FILE_ERROR_H
+#define EQUI_MODEL_FILE_ERROR_H
+
+#include "src/base/printable.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+// Message: file, field, what was expected, what was found. Texts of the file in it are made printable.
+class ModelFileError : public std::runtime_error {
+ public:
+  explicit ModelFileError(const std::string &message) : std::runtime_error(printable(message)) {}
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// The functions of a RadialBasis at one distance, with derivatives, for host and device.
+#ifndef EQUI_BASIS_FUNCTIONS_H
+#define EQUI_BASIS_FUNCTIONS_H
+
+#include "src/functions/cutoff_function.h"
+#include "src/functions/radial_function.h"
+
+namespace equi {
+
+// Derivatives of sin(x)/x; above `order` zeros.
+EQUI_FUNCTION Jet sinc(const Jet &x, int order) {
+  double s[Jet::MAX_ORDER + 1] = {};
+  const double v = x.value();
+  if (std::fabs(v) < 1.0) {
+    // sum (-1)^k x^2k / (2k+1)!, differentiated term by term; ten terms reach 1e-19 at x = 1. The recurrence below
+    // would lose digits like 1/x^q.
+    for (int q = 0; q <= order; ++q) {
+      double sum = 0.0, factorial = 1.0;
+      for (int k = 0; k < 12; ++k) {
+        if (k > 0) factorial *= -(2.0 * k) * (2.0 * k + 1.0);
+        const int power = 2 * k - q;
+        if (power < 0) continue;
+        double term = 1.0 / factorial;
+        for (int i = 0; i < q; ++i) term *= 2 * k - i;
+        for (int i = 0; i < power; ++i) term *= v;
+        sum += term;
+      }
+      s[q] = sum;
+    }
+  } else {
+    // x s = sin x, differentiated q times: x s^(q) + q s^(q-1) = sin^(q) x
+    const double sine = std::sin(v), cosine = std::cos(v);
+    const double rhs[4] = {sine, cosine, -sine, -cosine};
+    s[0] = sine / v;
+    for (int q = 1; q <= order; ++q) s[q] = (rhs[q] - q * s[q - 1]) / v;
+  }
+  return compose(s, x);
+}
+
+// A RadialBasis of one pair of species as plain data. Its numbers belong to that basis, or are a copy elsewhere.
+struct BasisFunctions {
+  RadialBasis::Kind kind;
+  RadialBasis::Transform transform;
+  RadialBasis::Cutoff cutoff_kind;
+  bool apply_cutoff;
+  int size;
+  const double *numbers;    // [size] wave numbers or centres; not of chebyshev
+  double prefactor, width;
+  double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
+  double cutoff, p, r_on;
+
+  // The cutoff function and its derivatives; side: as of RadialBasis::derivatives.
+  EQUI_FUNCTION Jet cutoff_function(double r, int side) const {
+    if (cutoff_kind == RadialBasis::Cutoff::polynomial) return polynomial_cutoff(1.0 / cutoff * Jet::variable(r), p);
+    const bool is_before = r < r_on || (r == r_on && side <= 0);    // neither if r is not a number
+    return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), r_on, cutoff);
+  }
+
+  // What the functions are functions of.
+  EQUI_FUNCTION Jet transformed(const Jet &r) const {
+    switch (transform) {
+      case RadialBasis::Transform::agnesi: {
+        // u^q / (1 + u^(q-p)), multiplied out so that no power of u is negative.
+        const Jet u = 1.0 / r0 * r;
+        const double most = agnesi_q < agnesi_p ? agnesi_p : agnesi_q;
+        return 1.0 / (1.0 + agnesi_a * (pow(u, most) / (1.0 + pow(u, std::fabs(agnesi_q - agnesi_p)))));
+      }
+      case RadialBasis::Transform::soft: {
+        const double p0 = 0.75 * r0, p1 = 4.0 / 3.0 * r0;
+        return p0 + 0.5 * ((r - p0) * (1.0 + tanh(soft_alpha / (p1 - p0) * (r - 0.5 * (p0 + p1)))));
+      }
+      case RadialBasis::Transform::none:
+        break;
+    }
+    return stretch * r;
+  }
+
+  // f(n, value and derivatives up to `order`) of each function; what is above the order means nothing.
+  template <class F>
+  EQUI_FUNCTION void derivatives(double r, int order, int side, const F &f) const {
+    const Jet of_cutoff = apply_cutoff ? cutoff_function(r, side) : Jet(1.0);
+    const Jet x = transformed(Jet::variable(r));
+    Jet before = 1.0, polynomial = x;    // T_i and T_{i+1}
+    for (int i = 0; i < size; ++i) {
+      Jet b;
+      switch (kind) {
+        case RadialBasis::Kind::bessel:
+          // sin(kx)/x = k sinc(kx)
+          b = prefactor * numbers[i] * sinc(numbers[i] * x, order);
+          break;
+        case RadialBasis::Kind::gaussian: {
+          const Jet distance = x - numbers[i];
+          b = exp(-0.5 / (width * width) * (distance * distance));
+          break;
+        }
+        case RadialBasis::Kind::chebyshev: {
+          b = polynomial;
+          const Jet next = 2.0 * (x * polynomial) - before;
+          before = polynomial;
+          polynomial = next;
+          break;
+        }
+      }
+      f(i, b * of_cutoff);
+    }
+  }
+};
+
+// basis: of one pair; it must live as long.
+inline BasisFunctions basis_functions(const RadialBasis &basis) {
+  const std::vector<double> &numbers = basis.kind == RadialBasis::Kind::gaussian ? basis.centres : basis.wave_numbers;
+  return {basis.kind,     basis.transform, basis.cutoff_kind, basis.apply_cutoff, basis.size(),
+          numbers.data(), basis.prefactor, basis.width,       basis.r0,           basis.agnesi_q,
+          basis.agnesi_p, basis.agnesi_a,  basis.soft_alpha,  basis.stretch,      basis.cutoff,
+          basis.p,        basis.r_on};
+}
+
+}    // namespace equi
+
+#endif

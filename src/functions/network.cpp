@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT
+#include "src/functions/network.h"
+
+#include "src/numbers/jet.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <stdexcept>
+#include <utility>
+
+// The reference of `radial exact` and the builder of the tables spend their time in one product of matrices. The
+// compiler makes it once per instruction set and the loader picks one; without this feature the baseline serves.
+#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
+#define EQUI_TARGET_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+#else
+#define EQUI_TARGET_CLONES
+#endif
+
+namespace equi {
+
+namespace {
+
+struct NamedActivation {
+  Activation activation;
+  const char *name;
+};
+constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
+                                           {Activation::silu, "silu"},
+                                           {Activation::tanh, "tanh"},
+                                           {Activation::sigmoid, "sigmoid"},
+                                           {Activation::relu, "relu"},
+                                           {Activation::abs, "abs"},
+                                           {Activation::ssp, "ssp"}};
+
+// Eight numbers that the compiler maps onto whatever vector registers the target has. Plain arrays are left scalar by
+// the vectoriser of some compilers at -O2.
+typedef double Lanes __attribute__((vector_size(64)));
+constexpr int NUM_LANES = 8;
+
+// out [rows, cols] = in [rows, inner] weight [inner, cols]. Four rows by eight columns stay in registers.
+EQUI_TARGET_CLONES
+void multiply(int rows, int inner, int cols, const double *in, const double *weight, double *out) {
+  int r = 0;
+  for (; r < rows; r += 4) {
+    // Rows beyond the last repeat it; their results are not stored.
+    const int num = rows - r < 4 ? rows - r : 4;
+    const double *a0 = in + static_cast<size_t>(r) * inner, *a1 = num > 1 ? a0 + inner : a0;
+    const double *a2 = num > 2 ? a1 + inner : a1, *a3 = num > 3 ? a2 + inner : a2;
+    double *o = out + static_cast<size_t>(r) * cols;
+    int c = 0;
+    for (; c + NUM_LANES <= cols; c += NUM_LANES) {
+      Lanes s0 = {}, s1 = {}, s2 = {}, s3 = {};
+      const double *w = weight + c;
+      for (int i = 0; i < inner; ++i, w += cols) {
+        Lanes v;
+        std::memcpy(&v, w, sizeof v);
+        s0 += a0[i] * v;
+        s1 += a1[i] * v;
+        s2 += a2[i] * v;
+        s3 += a3[i] * v;
+      }
+      std::memcpy(o + c, &s0, sizeof s0);
+      if (num > 1) std::memcpy(o + cols + c, &s1, sizeof s1);
+      if (num > 2) std::memcpy(o + 2 * static_cast<size_t>(cols) + c, &s2, sizeof s2);
+      if (num > 3) std::memcpy(o + 3 * static_cast<size_t>(cols) + c, &s3, sizeof s3);
+    }
+    for (; c < cols; ++c)
+      for (int k = 0; k < num; ++k) {
+        const double *a = a0 + static_cast<size_t>(k) * inner;
+        double sum = 0.0;
+        for (int i = 0; i < inner; ++i) sum += a[i] * weight[static_cast<size_t>(i) * cols + c];
+        o[static_cast<size_t>(k) * cols + c] = sum;
+      }
+  }
+}
+
+// rows [count][order+1][n]: derivatives of z become those of scale * a(z).
+void apply_activation(Activation a, double scale, int count, int order, int n, double *rows) {
+  for (int p = 0; p < count; ++p) {
+    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
+    for (int j = 0; j < n; ++j) {
+      double d[Jet::MAX_ORDER + 1] = {};
+      activation_derivatives(a, row[j], order, d);
+      for (double &v : d) v *= scale;
+      compose(d, Jet::load(row + j, order, n)).store(row + j, order, n);
+    }
+  }
+}
+
+// rows [count][order+1][n]: derivatives of z become those of its normalised components.
+void apply_norm(const HiddenNorm &norm, int count, int order, int n, double *rows) {
+  if (norm.weight.empty()) return;
+  for (int p = 0; p < count; ++p) {
+    double *row = rows + static_cast<size_t>(p) * (order + 1) * n;
+    Jet mean, variance;
+    for (int j = 0; j < n; ++j) mean = mean + Jet::load(row + j, order, n);
+    mean = 1.0 / n * mean;
+    for (int j = 0; j < n; ++j) {
+      const Jet centred = Jet::load(row + j, order, n) - mean;
+      variance = variance + centred * centred;
+      centred.store(row + j, order, n);
+    }
+    const Jet factor = inverse_sqrt(1.0 / n * variance + norm.epsilon);
+    for (int j = 0; j < n; ++j)
+      (norm.weight[j] * (Jet::load(row + j, order, n) * factor) + norm.bias[j]).store(row + j, order, n);
+  }
+}
+
+}    // namespace
+
+Activation parse_activation(const std::string &name) {
+  std::string known;
+  for (const NamedActivation &a : ACTIVATIONS) {
+    if (name == a.name) return a.activation;
+    known += (known.empty() ? "" : ", ") + std::string(a.name);
+  }
+  throw std::invalid_argument("unknown activation \"" + name + "\"; known are " + known);
+}
+
+const char *activation_name(Activation a) {
+  for (const NamedActivation &known : ACTIVATIONS)
+    if (known.activation == a) return known.name;
+  return "?";
+}
+
+void activation_derivatives(Activation a, double x, int order, double *d) {
+  double f[4] = {0.0, 0.0, 0.0, 0.0};
+  switch (a) {
+    case Activation::identity:
+      f[0] = x;
+      f[1] = 1.0;
+      break;
+    case Activation::relu:
+      // x - x is zero at zero, and of what is not a number not a number, as in activation.h.
+      f[0] = x > 0.0 ? x : (x < 0.0 ? 0.0 : x - x);
+      f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? 0.0 : x - x);
+      break;
+    case Activation::abs:
+      f[0] = std::fabs(x);
+      f[1] = x > 0.0 ? 1.0 : (x < 0.0 ? -1.0 : x - x);
+      break;
+    case Activation::tanh:
+      tanh_derivatives(x, f);
+      break;
+    case Activation::silu:
+    case Activation::sigmoid:
+    case Activation::ssp: {
+      const double e = std::exp(-std::fabs(x));    // does not overflow
+      const double s = x >= 0.0 ? 1.0 / (1.0 + e) : e / (1.0 + e);
+      const double s1 = e / ((1.0 + e) * (1.0 + e)), s2 = s1 * (1.0 - 2.0 * s), s3 = s1 * (1.0 - 6.0 * s1);
+      if (a == Activation::sigmoid) {
+        f[0] = s;
+        f[1] = s1;
+        f[2] = s2;
+        f[3] = s3;
+      } else if (a == Activation::silu) {
+        f[0] = x * s;
+        f[1] = s + x * s1;
+        f[2] = 2.0 * s1 + x * s2;
+        f[3] = 3.0 * s2 + x * s3;
+      } else {
+        f[0] = (x > 0.0 ? x : 0.0) + std::log1p(e) - std::log(2.0);
+        f[1] = s;
+        f[2] = s1;
+        f[3] = s2;
+      }
+      break;
+    }
+  }
+  for (int k = 0; k <= order; ++k) d[k] = f[k];
+}
+
+void Network::simplify() {
+  const bool has_norms =
+      std::any_of(norms.begin(), norms.end(), [](const HiddenNorm &norm) { return !norm.weight.empty(); });
+  if (activation != Activation::identity || has_norms || weights.size() < 2) return;
+  Matrix product = std::move(weights[0]);
+  std::vector<double> bias = biases.empty() ? std::vector<double>() : std::move(biases[0]);
+  for (size_t k = 1; k < weights.size(); ++k) {
+    const Matrix &w = weights[k];
+    Matrix next{product.rows, w.cols, std::vector<double>(static_cast<size_t>(product.rows) * w.cols)};
+    multiply(product.rows, product.cols, w.cols, product.data.data(), w.data.data(), next.data.data());
+    for (double &v : next.data) v *= activation_scale;
+    std::vector<double> next_bias = k < biases.size() ? std::move(biases[k]) : std::vector<double>();
+    if (!bias.empty()) {
+      next_bias.resize(w.cols, 0.0);
+      std::vector<double> carried(w.cols);
+      multiply(1, w.rows, w.cols, bias.data(), w.data.data(), carried.data());
+      for (int j = 0; j < w.cols; ++j) next_bias[j] += activation_scale * carried[j];
+    }
+    product = std::move(next);
+    bias = std::move(next_bias);
+  }
+  weights.assign(1, std::move(product));
+  biases.assign(1, std::move(bias));
+  norms.clear();
+}
+
+void Network::derivatives(int order, const double *in, double *out) const {
+  derivatives(1, order, in, out);
+}
+
+void Network::derivatives(int count, int order, const double *in, double *out) const {
+  const int rows = count * (order + 1);
+  std::vector<double> buffer[2];
+  const double *h = in;
+  for (size_t k = 0; k < weights.size(); ++k) {
+    const Matrix &w = weights[k];
+    const bool is_last = k + 1 == weights.size();
+    double *z = out;
+    if (!is_last) {
+      buffer[k % 2].resize(static_cast<size_t>(rows) * w.cols);
+      z = buffer[k % 2].data();
+    }
+    multiply(rows, w.rows, w.cols, h, w.data.data(), z);
+    if (k < biases.size() && !biases[k].empty())
+      for (int p = 0; p < count; ++p)
+        for (int j = 0; j < w.cols; ++j) z[static_cast<size_t>(p) * (order + 1) * w.cols + j] += biases[k][j];
+    if (!is_last) {
+      if (k < norms.size()) apply_norm(norms[k], count, order, w.cols, z);
+      apply_activation(activation, activation_scale, count, order, w.cols, z);
+    }
+    h = z;
+  }
+}
+
+int Network::scratch_size() const {
+  int widest = num_inputs(), total = 0;
+  for (const Matrix &w : weights) {
+    total += 2 * w.cols;
+    widest = std::max(widest, w.cols);
+  }
+  return total + 2 * widest;
+}
+
+template <class T>
+T Network::value_and_gradient(const double *in, double *grad, double *scratch) const {
+  constexpr int P = PLANES<T>;
+  const size_t n = weights.size();
+  // Per matrix its outputs after the activation and a'(z); after these, two times the adjoint.
+  const double *input = in;
+  double *h = scratch;
+  for (size_t k = 0; k < n; ++k) {
+    const Matrix &w = weights[k];
+    const Pointer<T> output = make_pointer<T>(h, w.cols), slope = output + P * w.cols;
+    multiply(P, w.rows, w.cols, input, w.data.data(), h);
+    for (int j = 0; j < w.cols; ++j) {
+      T z = output[j];
+      if (k < biases.size() && !biases[k].empty()) z += biases[k][j];
+      put(output, j, z);
+      put(slope, j, T(1.0));
+      if (k + 1 == n) continue;
+      double d[3];
+      activation_derivatives(activation, value_of(z), P, d);
+      for (double &v : d) v *= activation_scale;
+      put(output, j, make_number<T>(d[0], d[1] * tangent_of(z)));
+      put(slope, j, make_number<T>(d[1], P == 1 ? 0.0 : d[2] * tangent_of(z)));
+    }
+    input = h;
+    h += 2 * P * w.cols;
+  }
+  const T value = make_pointer<const T>(input, 1)[0];
+  if (!grad) return value;
+
+  double *adjoint = h, *before = h + (P * scratch_size() - (h - scratch)) / 2;
+  put(make_pointer<T>(adjoint, 1), 0, T(1.0));
+  for (size_t k = n; k-- > 0;) {
+    const Matrix &w = weights[k];
+    const Pointer<T> slope = make_pointer<T>(h - P * w.cols, w.cols), output_adj = make_pointer<T>(adjoint, w.cols);
+    h -= 2 * P * w.cols;
+    for (int j = 0; j < w.cols; ++j) put(output_adj, j, output_adj[j] * slope[j]);
+    for (int p = 0; p < P; ++p)
+      for (int i = 0; i < w.rows; ++i) {
+        double sum = 0.0;
+        for (int j = 0; j < w.cols; ++j) sum += w(i, j) * adjoint[p * w.cols + j];
+        before[p * w.rows + i] = sum;
+      }
+    std::swap(adjoint, before);
+  }
+  std::copy_n(adjoint, P * num_inputs(), grad);
+  return value;
+}
+
+template double Network::value_and_gradient<double>(const double *, double *, double *) const;
+template Dual<double> Network::value_and_gradient<Dual<double>>(const double *, double *, double *) const;
+
+}    // namespace equi

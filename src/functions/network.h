@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: MIT
+// Small dense networks on scalars: the radial network of a convolution and the readout.
+#ifndef EQUI_NETWORK_H
+#define EQUI_NETWORK_H
+
+#include "src/numbers/dual.h"
+#include "src/numbers/matrix.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+enum class Activation { identity, silu, tanh, sigmoid, relu, abs, ssp };
+
+// Throws std::invalid_argument with the name and the list of known ones.
+Activation parse_activation(const std::string &name);
+const char *activation_name(Activation a);
+
+// d[k] = k-th derivative at x, k = 0..order (order <= 3). relu and abs use the derivatives of their smooth branches.
+void activation_derivatives(Activation a, double x, int order, double *d);
+
+// z -> weight (z - mean) / sqrt(variance + epsilon) + bias over the components of z; none if weight is empty.
+struct HiddenNorm {
+  std::vector<double> weight, bias;
+  double epsilon = 0.0;
+};
+
+// h -> activation_scale * activation(norm(h W + b)) for all but the last matrix; the scales of the file are folded in.
+struct Network {
+  std::vector<Matrix> weights;                // [h_in, h_out]
+  std::vector<std::vector<double>> biases;    // per matrix: empty or [h_out]
+  std::vector<HiddenNorm> norms;              // empty, or per matrix
+  Activation activation = Activation::identity;
+  double activation_scale = 1.0;
+
+  int num_inputs() const { return weights.front().rows; }
+  int num_outputs() const { return weights.back().cols; }
+
+  // Multiplies matrices that neither activation nor norm separates into one.
+  void simplify();
+
+  // Propagates Taylor coefficients along one variable. in [order+1][num_inputs()]: value, first, ... derivative of the
+  // inputs; out [order+1][num_outputs()] likewise. order <= 3.
+  void derivatives(int order, const double *in, double *out) const;
+  // The same for `count` points, with in and out [count][order+1][...]; faster than one by one.
+  void derivatives(int count, int order, const double *in, double *out) const;
+
+  // Value of a network with one output and without norms, and its gradient with respect to the inputs (grad may be
+  // null).
+  double value_and_gradient(const double *in, double *grad) const {
+    std::vector<double> scratch(scratch_size());
+    return value_and_gradient<double>(in, grad, scratch.data());
+  }
+  // The same without an allocation, T double or Dual<double>: in and grad are PLANES<T> rows, scratch holds
+  // PLANES<T> * scratch_size() numbers.
+  template <class T>
+  T value_and_gradient(const double *in, double *grad, double *scratch) const;
+  int scratch_size() const;
+};
+
+}    // namespace equi
+
+#endif

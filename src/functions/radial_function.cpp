@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT
+#include "src/functions/radial_function.h"
+
+#include "src/functions/basis_functions.h"
+
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+void require_one_pair(bool depends_on_pair) {
+  if (depends_on_pair)
+    throw std::logic_error("a radial function that depends on the species was evaluated without for_pair()");
+}
+
+void require_no_features(const RadialFunction &f) {
+  if (f.reads_features()) throw std::logic_error("a radial function of atoms' features was evaluated without them");
+}
+
+}    // namespace
+
+int RadialBasis::size() const {
+  switch (kind) {
+    case Kind::gaussian:
+      return static_cast<int>(centres.size());
+    case Kind::chebyshev:
+      return num_polynomials;
+    case Kind::bessel:
+      break;
+  }
+  return static_cast<int>(wave_numbers.size());
+}
+
+RadialBasis RadialBasis::for_pair(int receiver, int sender) const {
+  RadialBasis b = *this;
+  if (!pair_r0.data.empty()) b.r0 = pair_r0(receiver, sender);
+  if (!pair_cutoff.data.empty()) {
+    b.cutoff = pair_cutoff(receiver, sender);
+    b.stretch = cutoff / b.cutoff;
+  }
+  b.pair_r0 = b.pair_cutoff = Matrix();
+  return b;
+}
+
+std::vector<double> RadialBasis::kinks() const {
+  if (cutoff_kind == Cutoff::xplor && r_on > 0.0 && r_on < cutoff) return {r_on};
+  return {};
+}
+
+void RadialBasis::cutoff_function(double r, int order, int side, double *out) const {
+  require_one_pair(depends_on_pair());
+  basis_functions(*this).cutoff_function(r, side).store(out, order, 1);
+}
+
+void RadialBasis::derivatives(double r, int order, int side, double *out) const {
+  require_one_pair(depends_on_pair());
+  const int n = size();
+  basis_functions(*this).derivatives(r, order, side, [&](int i, const Jet &b) { b.store(out + i, order, n); });
+}
+
+RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species) const {
+  require_no_features(*this);
+  RadialFunction f = *this;
+  f.basis = basis.for_pair(receiver_species, sender_species);
+  f.sender = f.receiver = Matrix();
+  Matrix &first = f.network.weights.front();
+  const Matrix &all = network.weights.front();
+  f.network.biases.resize(network.weights.size());
+  std::vector<double> &bias = f.network.biases.front();
+  int row = basis.size();
+  const auto fold = [&](const Matrix &inputs, int species) {
+    if (inputs.data.empty()) return;
+    bias.resize(all.cols, 0.0);
+    for (int k = 0; k < inputs.cols; ++k, ++row)
+      for (int j = 0; j < all.cols; ++j) bias[j] += inputs(species, k) * all(row, j);
+  };
+  fold(sender, sender_species);
+  fold(receiver, receiver_species);
+  first.rows = basis.size();
+  first.data.resize(static_cast<size_t>(first.rows) * first.cols);
+  return f;
+}
+
+void RadialFunction::derivatives(double r, int order, int side, double *out) const {
+  derivatives(1, &r, order, side, out);
+}
+
+void RadialFunction::derivatives(int count, const double *r, int order, int side, double *out) const {
+  require_one_pair(depends_on_pair());
+  require_no_features(*this);
+  const size_t n_in = static_cast<size_t>(order + 1) * basis.size(), n = num_outputs();
+  std::vector<double> in(count * n_in);
+  for (int p = 0; p < count; ++p) basis.derivatives(r[p], order, side, in.data() + p * n_in);
+  network.derivatives(count, order, in.data(), out);
+  if (output == Output::weights && !times_cutoff && r_power.empty()) return;
+
+  const BasisFunctions functions = basis_functions(basis);
+  for (int p = 0; p < count; ++p) {
+    const Jet cutoff = times_cutoff ? functions.cutoff_function(r[p], side) : Jet(1.0);
+    double *row = out + p * (order + 1) * n;
+    for (size_t j = 0; j < n; ++j) {
+      Jet w = Jet::load(row + j, order, n);
+      if (output == Output::tanh_square) w = tanh(w * w);
+      if (times_cutoff) w = w * cutoff;
+      if (!r_power.empty() && r_power[j] != 0) w = w * pow(Jet::variable(r[p]), r_power[j]);
+      w.store(row + j, order, n);
+    }
+  }
+}
+
+}    // namespace equi

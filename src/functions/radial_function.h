@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT
+// Radial functions of a trained convolution, exact and tabulated.
+#ifndef EQUI_RADIAL_FUNCTION_H
+#define EQUI_RADIAL_FUNCTION_H
+
+#include "src/functions/network.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Functions b_n(x(r)) f(r) of the distance with f the cutoff function, perhaps different for each pair of species
+// (doc/model_file.rst, "Radial basis"); length unit Angstrom.
+struct RadialBasis {
+  enum class Kind { bessel, gaussian, chebyshev };
+  enum class Transform { none, agnesi, soft };
+  enum class Cutoff { polynomial, xplor };
+
+  Kind kind = Kind::bessel;
+  std::vector<double> wave_numbers;    // bessel: prefactor sin(k_n x)/x, 1/Angstrom
+  double prefactor = 1.0;              // bessel
+  std::vector<double> centres;         // gaussian, of width `width`
+  double width = 1.0;                  // gaussian
+  int num_polynomials = 0;             // chebyshev
+
+  Transform transform = Transform::none;
+  Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]
+  double r0 = 1.0;                                          // agnesi, soft: of the pair at hand (for_pair)
+  double agnesi_q = 0.0, agnesi_p = 0.0, agnesi_a = 0.0;    // agnesi
+  double soft_alpha = 0.0;                                  // soft
+  double stretch = 1.0;                                     // x = stretch r without a transform
+
+  Cutoff cutoff_kind = Cutoff::polynomial;
+  double cutoff = 0.0;         // Angstrom
+  Matrix pair_cutoff;          // empty or [receiver, sender]
+  double p = 6.0;              // polynomial
+  double r_on = 0.0;           // xplor, Angstrom
+  bool apply_cutoff = true;    // false: b_n(x(r)) alone
+
+  int size() const;
+  // Whether there is a basis for each pair of species; then only what for_pair() returns can be evaluated.
+  bool depends_on_pair() const { return !pair_r0.data.empty() || !pair_cutoff.data.empty(); }
+  RadialBasis for_pair(int receiver, int sender) const;
+  // Distances in (0, cutoff) at which a derivative below the third jumps (r_on of xplor): tables need a knot there.
+  std::vector<double> kinks() const;
+  // out [order+1][size()]: value and derivatives d^k/dr^k, order <= 3, 0 <= r <= cutoff. At a kink `side` chooses
+  // the branch: -1 from below, +1 from above.
+  void derivatives(double r, int order, int side, double *out) const;
+  // The cutoff function alone, out [order+1].
+  void cutoff_function(double r, int order, int side, double *out) const;
+};
+
+// The radial weights of a convolution, or the density of a normalisation: a network on the basis and on rows of the two
+// species, then perhaps tanh(w^2), times the cutoff function, times r^r_power per column.
+struct RadialFunction {
+  enum class Output { weights, tanh_square };
+
+  RadialBasis basis;
+  Network network;
+  Matrix sender, receiver;    // empty, or [species, n]: further inputs of the network
+  // Or -1, or these inputs are the channels of a 0e block of the convolution's input at that atom. Then nothing below
+  // can evaluate the function.
+  int sender_block = -1, receiver_block = -1;
+  Output output = Output::weights;
+  bool times_cutoff = false;
+  std::vector<int> r_power;    // [num_outputs], or empty for all zero
+
+  int num_outputs() const { return network.num_outputs(); }
+  bool depends_on_pair() const { return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty(); }
+  bool reads_receiver() const { return receiver_block >= 0; }
+  bool reads_features() const { return sender_block >= 0 || reads_receiver(); }
+  // The function of one pair of species, which depends on the distance alone: rows of the species become a bias.
+  RadialFunction for_pair(int receiver_species, int sender_species) const;
+  // Of a function that does not depend on the pair.
+  void derivatives(double r, int order, int side, double *out) const;    // out [order+1][num_outputs()]
+  // The same at `count` distances, out [count][order+1][num_outputs()]; faster than one by one.
+  void derivatives(int count, const double *r, int order, int side, double *out) const;
+};
+
+// Piecewise Hermite interpolation of a RadialFunction. Degree 3 stores (f, f' h) per knot, degree 5 (f, f' h, f'' h^2 /
+// 2), as rows of num_columns numbers; the rows of knot k and k+1 are adjacent, so that a bin reads 2*rows_per_knot()
+// consecutive rows.
+struct RadialTable {
+  // A run of equidistant knots; pieces (few, in ascending order) meet at the kinks and where the spacing changes, and
+  // both pieces own a knot there (one-sided derivatives).
+  struct Piece {
+    double r_begin, r_end, spacing;
+    int first_knot, num_bins;
+  };
+  int degree = 3;
+  int num_columns = 0;
+  int num_knots = 0;
+  std::vector<Piece> pieces;
+  std::vector<double> rows;    // [num_knots][rows_per_knot()][num_columns]
+  // Largest error found between knots against the exact function, of the value and of the derivative, relative to the
+  // largest magnitude over all columns and all distances beyond 1 Angstrom (errors below that: all distances).
+  double value_error = 0.0;
+  double derivative_error = 0.0;
+
+  int rows_per_knot() const { return (degree + 1) / 2; }
+  int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
+
+  // The bin of a distance, counted over all pieces, and the distance in it as a fraction of its width `spacing`.
+  struct Place {
+    int piece, bin;
+    double fraction, spacing;
+  };
+  Place place(double r) const;
+
+  // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
+  void coefficients(double r, int &row, double *value, double *derivative) const;
+
+  // Smallest table of `degree` with value and derivative errors at most tolerance; throws std::runtime_error with the
+  // error reached if 20000 knots, or fewer for tens of thousands of columns, do not suffice.
+  static RadialTable build(const RadialFunction &f, int degree, double tolerance);
+};
+
+}    // namespace equi
+
+#endif

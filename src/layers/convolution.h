@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Sums over an atom's neighbors the tensor products of their feature with the harmonics of the edge, weighted by radial
+// functions.
+#ifndef EQUI_CONVOLUTION_H
+#define EQUI_CONVOLUTION_H
+
+#include "src/algebra/tensor_product.h"
+#include "src/functions/radial_function.h"
+#include "src/layers/layer.h"
+
+namespace equi {
+
+struct Convolution {
+  int input, output;
+  TensorProduct product;
+  RadialFunction radial;    // columns in path order
+
+  static Convolution read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output}; }
+  void restrict_to(const KeptSpecies &kept) { kept.radial(radial); }
+};
+
+}    // namespace equi
+
+#endif

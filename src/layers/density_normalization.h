@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT
+// Divides the feature of an atom by the density of its neighbors.
+#ifndef EQUI_DENSITY_NORMALIZATION_H
+#define EQUI_DENSITY_NORMALIZATION_H
+
+#include "src/functions/radial_function.h"
+#include "src/layers/layer.h"
+
+namespace equi {
+
+// y_i = x_i / (offset + factor sum_j density(r_ij))
+struct DensityNormalization {
+  int input, output;
+  RadialFunction density;    // one output, of kind tanh_square
+  double offset, factor;
+
+  static DensityNormalization read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true}; }
+  void restrict_to(const KeptSpecies &kept) { kept.radial(density); }
+};
+
+}    // namespace equi
+
+#endif

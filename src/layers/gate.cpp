@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/gate.h"
+
+#include "src/layers/layer_reader.h"
+
+#include <string>
+
+namespace equi {
+
+namespace {
+
+// Whether a(x) is an even or odd function, which activations of odd scalars must be.
+bool has_parity(Activation a) {
+  return a == Activation::identity || a == Activation::tanh || a == Activation::abs;
+}
+
+// First of `num` channels inside a block.
+int read_channels(const JsonField &field, const IrrepBlock &block, int num) {
+  const int offset = field.integer(0, INT32_MAX);
+  if (offset > block.mul - num)
+    field.fail(std::to_string(num) + " channels from the offset on within " + Irreps({block}).to_string());
+  return offset;
+}
+
+GateTerm read_term(const JsonField &t, const Irreps &in, const Irreps &out, std::vector<bool> &is_written) {
+  t.only_keys({"out", "in", "offset", "gate_in", "gate_offset", "activation", "scale"});
+  GateTerm term;
+  term.out = t["out"].integer(0, out.size() - 1);
+  if (is_written[term.out]) t["out"].fail("one term per output block", "a second one");
+  is_written[term.out] = true;
+  const IrrepBlock &bo = out[term.out];
+  term.in = t["in"].integer(0, in.size() - 1);
+  term.offset = read_channels(t["offset"], in[term.in], bo.mul);
+  if (in[term.in].irrep.l != bo.irrep.l)
+    t["in"].fail("a block with the l of " + Irreps({bo}).to_string(), Irreps({in[term.in]}).to_string());
+  term.activation = read_activation(t["activation"]);
+  term.scale = t["scale"].number();
+
+  // The parity of the output block is not compared: frameworks keep an odd label where an even function such as abs has
+  // acted on odd scalars, and the label, not the law of inversion, is what later layers go by.
+  Irrep activated = in[term.in].irrep;
+  if (t.has("gate_in")) {
+    term.gate_in = t["gate_in"].integer(0, in.size() - 1);
+    const IrrepBlock &bg = in[term.gate_in];
+    if (bg.irrep.l != 0) t["gate_in"].fail("a block of scalars", Irreps({bg}).to_string());
+    term.gate_offset = read_channels(t["gate_offset"], bg, bo.mul);
+    activated = bg.irrep;
+  } else {
+    if (t.has("gate_offset")) t["gate_offset"].fail("no such field without gate_in");
+    if (bo.irrep.l != 0) t.fail("gate_in for a block with l > 0", "none");
+  }
+  if (activated.p < 0 && !has_parity(term.activation)) t["activation"].fail("an even or odd function for odd scalars");
+  return term;
+}
+
+}    // namespace
+
+Gate Gate::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "terms"});
+  Gate gate;
+  gate.input = reader.input(layer);
+  gate.output = reader.output(layer);
+  const Irreps &in = reader.features()[gate.input], &out = reader.features()[gate.output];
+  const JsonField terms = layer["terms"];
+  terms.size(out.size(), "terms, one per output block");
+  std::vector<bool> is_written(out.size(), false);
+  for (size_t k = 0; k < terms.size(); ++k) gate.terms.push_back(read_term(terms[k], in, out, is_written));
+  return gate;
+}
+
+}    // namespace equi

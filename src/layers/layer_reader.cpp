@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/layer_reader.h"
+
+#include "src/base/model_limits.h"
+#include "src/base/printable.h"
+
+namespace equi {
+
+namespace {
+
+Irreps read_irreps(const JsonField &field) {
+  const Irreps parsed = field.checked([&] { return Irreps::parse(field.text()); });
+  if (parsed.size() == 0) field.fail("at least one block of irreps", "none");
+  if (parsed.lmax() > LMAX_SUPPORTED) field.fail("l up to " + std::to_string(LMAX_SUPPORTED));
+  return parsed;
+}
+
+}    // namespace
+
+int64_t padded_channels(const IrrepBlock &block) {
+  return (int64_t(block.mul) + PADDED_CHANNELS - 1) / PADDED_CHANNELS * PADDED_CHANNELS;
+}
+
+int LayerReader::find(const std::string &name) const {
+  const auto found = number_of_.find(name);
+  return found == number_of_.end() ? -1 : found->second;
+}
+
+int LayerReader::input(const JsonField &layer) {
+  const JsonField name = layer["input"];
+  const int f = find(name.text());
+  if (f < 0) name.fail("a feature that an earlier layer writes");
+  check_irreps(layer["irreps_in"], f);
+  has_been_read_[f] = true;
+  return f;
+}
+
+void LayerReader::check_irreps(const JsonField &field, int feature) const {
+  const Irreps found = read_irreps(field);
+  if (found != features_[feature])
+    field.fail(features_[feature].to_string() + ", as feature \"" + names_[feature] + "\" was written",
+               found.to_string());
+}
+
+int LayerReader::output(const JsonField &layer, const char *irreps_key) {
+  const JsonField name = layer["output"];
+  if (name.text().empty()) name.fail("the name of a feature");
+  if (find(name.text()) >= 0) name.fail("a feature that no earlier layer writes");
+  const JsonField irreps = layer[irreps_key];
+  features_.push_back(read_irreps(irreps));
+  for (const IrrepBlock &block : features_.back()) num_components_ += padded_channels(block) * block.irrep.dim();
+  if (num_components_ > MAX_ALL_COMPONENTS)
+    irreps.fail("features of at most " + std::to_string(MAX_ALL_COMPONENTS) + " components in all", "more");
+  const int number = static_cast<int>(names_.size());
+  number_of_[name.text()] = number;
+  names_.push_back(printable(name.text(), SHOWN_NAME));
+  has_been_read_.push_back(false);
+  return number;
+}
+
+int LayerReader::accumulated_output(const JsonField &layer) {
+  const JsonField name = layer["output"];
+  const int f = find(name.text());
+  if (f < 0) name.fail("a feature that an earlier layer writes, to accumulate into");
+  if (has_been_read_[f]) name.fail("a feature that no layer has read yet, to accumulate into");
+  check_irreps(layer["irreps_out"], f);
+  return f;
+}
+
+void LayerReader::count_weights(const JsonField &field, int64_t num) {
+  num_weights_ += num;
+  if (num_weights_ > MAX_ALL_WEIGHTS)
+    field.fail("convolutions with at most " + std::to_string(MAX_ALL_WEIGHTS) + " weights in all",
+               std::to_string(num_weights_) + " up to this one");
+}
+
+}    // namespace equi

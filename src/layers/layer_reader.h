@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: MIT
+// What the readers of layers share: tensors, the radial basis, and the features that layers have named so far.
+#ifndef EQUI_LAYER_READER_H
+#define EQUI_LAYER_READER_H
+
+#include "src/document/function_reader.h"
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+// Up to here the couplings are accurate (coupling.h).
+constexpr int LMAX_SUPPORTED = 8;
+
+// What a block takes in the layout of the kernels.
+int64_t padded_channels(const IrrepBlock &block);
+
+class LayerReader {
+ public:
+  // tensors must outlive the reader.
+  LayerReader(TensorReader &tensors, RadialBasis basis, int lmax_edge, bool edge_parity)
+      : tensors(tensors), basis(std::move(basis)), lmax_edge(lmax_edge), edge_parity(edge_parity) {}
+
+  TensorReader &tensors;
+  const RadialBasis basis;
+  const int lmax_edge;
+  const bool edge_parity;    // whether harmonics of odd l change their sign under inversion
+
+  // By number.
+  const std::vector<Irreps> &features() const { return features_; }
+  const std::vector<std::string> &feature_names() const { return names_; }
+  int64_t num_components() const { return num_components_; }    // of all features, in the layout of the kernels
+
+  // The number of the feature that the layer reads, of the one that it writes as the first, and of one that an earlier
+  // layer has written too. Their irreps are those that the layer states.
+  int input(const JsonField &layer);
+  int output(const JsonField &layer, const char *irreps_key = "irreps_out");
+  int accumulated_output(const JsonField &layer);
+  // Refuses irreps other than those of the feature.
+  void check_irreps(const JsonField &field, int feature) const;
+
+  // Counts columns of radial functions, which are bounded for all convolutions together.
+  void count_weights(const JsonField &field, int64_t num);
+
+ private:
+  std::vector<Irreps> features_;
+  std::vector<std::string> names_;
+  std::vector<bool> has_been_read_;
+  std::map<std::string, int> number_of_;
+  int64_t num_components_ = 0, num_weights_ = 0;
+
+  int find(const std::string &name) const;    // -1: none
+};
+
+}    // namespace equi
+
+#endif

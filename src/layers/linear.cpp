@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/linear.h"
+
+#include "src/layers/layer_reader.h"
+
+#include <set>
+#include <string>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+// Runs of blocks of one irrep, which lie side by side in memory (kokkos/kernel_interface/feature_layout.h).
+struct BlockRuns {
+  std::vector<int64_t> channels;    // of each run
+  std::vector<int> of_block;        // the run of each block
+
+  explicit BlockRuns(const Irreps &irreps) {
+    for (int b = 0; b < irreps.size(); ++b) {
+      if (b == 0 || irreps[b].irrep != irreps[b - 1].irrep) channels.push_back(0);
+      channels.back() += padded_channels(irreps[b]);
+      of_block.push_back(static_cast<int>(channels.size()) - 1);
+    }
+  }
+};
+
+void read_blocks(const JsonField &blocks, const Irreps &in, const Irreps &out, Linear &linear, TensorReader &tensors) {
+  std::set<std::pair<int, int>> pairs, run_pairs;
+  const BlockRuns runs_in(in), runs_out(out);
+  for (size_t k = 0; k < blocks.size(); ++k) {
+    const JsonField b = blocks[k];
+    b.only_keys({"in", "out", "weight", "scale"});
+    LinearBlock block;
+    block.in = b["in"].integer(0, in.size() - 1);
+    block.out = b["out"].integer(0, out.size() - 1);
+    const IrrepBlock &bi = in[block.in], &bo = out[block.out];
+    if (bi.irrep != bo.irrep)
+      b.fail("equal irreps in and out", Irreps({bi}).to_string() + " and " + Irreps({bo}).to_string());
+    if (!pairs.emplace(block.in, block.out).second) b.fail("one entry per pair of blocks", "a second one");
+    // A matrix and its transpose connect two runs, however few of their blocks are connected.
+    const int from = runs_in.of_block[block.in], to = runs_out.of_block[block.out];
+    if (run_pairs.emplace(from, to).second)
+      tensors.lay_out(
+          b, 2 * (linear.per_species ? tensors.num_species : 1) * runs_in.channels[from] * runs_out.channels[to]);
+    const double scale = b["scale"].number();
+    block.weight = tensors.matrices(b["weight"], linear.per_species, bi.mul, bo.mul, scale);
+    linear.blocks.push_back(std::move(block));
+  }
+}
+
+}    // namespace
+
+Linear Linear::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys(
+      {"type", "input", "irreps_in", "output", "irreps_out", "blocks", "biases", "per_species", "accumulate"});
+  Linear linear;
+  linear.per_species = layer.has("per_species") && layer["per_species"].boolean();
+  linear.accumulate = layer.has("accumulate") && layer["accumulate"].boolean();
+  linear.input = reader.input(layer);
+  linear.output = linear.accumulate ? reader.accumulated_output(layer) : reader.output(layer);
+  const Irreps &in = reader.features()[linear.input], &out = reader.features()[linear.output];
+  read_blocks(layer["blocks"], in, out, linear, reader.tensors);
+
+  linear.bias.resize(out.size());
+  if (!layer.has("biases")) return linear;
+  const JsonField biases = layer["biases"];
+  for (size_t k = 0; k < biases.size(); ++k) {
+    const JsonField b = biases[k];
+    b.only_keys({"out", "tensor", "scale"});
+    const int j = read_scalar_block(b["out"], out);
+    if (!linear.bias[j].empty()) b["out"].fail("one bias per block", "a second one");
+    linear.bias[j] = reader.tensors.values(b["tensor"], {out[j].mul}, b["scale"].number());
+  }
+  return linear;
+}
+
+void Linear::restrict_to(const KeptSpecies &kept) {
+  if (!per_species) return;
+  for (LinearBlock &block : blocks) kept.each(block.weight);
+}
+
+}    // namespace equi

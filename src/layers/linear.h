@@ -1,0 +1,32 @@
+// SPDX-License-Identifier: MIT
+// Mixes the channels of blocks of equal irreps, perhaps by matrices of the atom's species.
+#ifndef EQUI_LINEAR_H
+#define EQUI_LINEAR_H
+
+#include "src/layers/layer.h"
+#include "src/numbers/matrix.h"
+
+#include <vector>
+
+namespace equi {
+
+struct LinearBlock {
+  int in, out;
+  std::vector<Matrix> weight;    // one, or one per species; [mul_in, mul_out], scale folded in
+};
+
+struct Linear {
+  int input, output;
+  bool per_species = false;
+  bool accumulate = false;
+  std::vector<LinearBlock> blocks;
+  std::vector<std::vector<double>> bias;    // per output block: empty or [mul], scale folded in
+
+  static Linear read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output}; }
+  void restrict_to(const KeptSpecies &kept);
+};
+
+}    // namespace equi
+
+#endif

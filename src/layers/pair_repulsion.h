@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// Short-range repulsion between pairs of atoms: the universal potential of Ziegler, Biersack and Littmark (The Stopping
+// and Range of Ions in Solids, 1985) with the constants that each framework gives it.
+#ifndef EQUI_PAIR_REPULSION_H
+#define EQUI_PAIR_REPULSION_H
+
+#include "src/layers/layer.h"
+#include "src/numbers/matrix.h"
+
+#include <vector>
+
+namespace equi {
+
+// For each neighbor j of i nearer than cutoff: e_i += prefactor / r sum_k c_k exp(-b_k r / length) f(r / cutoff), f
+// the polynomial cutoff function. Matrices are [receiver species, sender species].
+struct PairRepulsion {
+  Matrix prefactor;    // eV Angstrom
+  Matrix length;       // Angstrom
+  Matrix cutoff;       // Angstrom
+  double p = 6.0;
+  std::vector<double> coefficients, exponents;
+
+  // Energy of one directed pair in eV; *derivative (eV/Angstrom) by r and *second derivative, or null. Zero beyond the
+  // cutoff.
+  double energy(int receiver, int sender, double r, double *derivative, double *second = nullptr) const;
+
+  static PairRepulsion read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {}; }
+  void restrict_to(const KeptSpecies &kept);
+};
+
+}    // namespace equi
+
+#endif

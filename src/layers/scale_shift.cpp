@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/scale_shift.h"
+
+#include "src/layers/layer_reader.h"
+
+namespace equi {
+
+ScaleShift ScaleShift::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "scale", "shift"});
+  ScaleShift s;
+  s.scale = reader.tensors.values(layer["scale"], {reader.tensors.num_species});
+  s.shift = reader.tensors.values(layer["shift"], {reader.tensors.num_species});
+  return s;
+}
+
+void ScaleShift::restrict_to(const KeptSpecies &kept) {
+  kept.each(scale);
+  kept.each(shift);
+}
+
+}    // namespace equi

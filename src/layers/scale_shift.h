@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Scales the energies of atoms and adds to them, by species.
+#ifndef EQUI_SCALE_SHIFT_H
+#define EQUI_SCALE_SHIFT_H
+
+#include "src/layers/layer.h"
+
+#include <vector>
+
+namespace equi {
+
+struct ScaleShift {
+  std::vector<double> scale, shift;    // [species], eV
+
+  static ScaleShift read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {}; }
+  void restrict_to(const KeptSpecies &kept);
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// A row of scalars for each species: the first feature of a model.
+#ifndef EQUI_SPECIES_EMBEDDING_H
+#define EQUI_SPECIES_EMBEDDING_H
+
+#include "src/layers/layer.h"
+#include "src/numbers/matrix.h"
+
+namespace equi {
+
+struct SpeciesEmbedding {
+  int output;
+  Matrix weight;    // [species, mul], scale folded in
+
+  static SpeciesEmbedding read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {-1, output}; }
+  void restrict_to(const KeptSpecies &kept) { kept.rows(weight); }
+};
+
+}    // namespace equi
+
+#endif

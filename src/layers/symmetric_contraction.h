@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Polynomials of a feature, channel by channel.
+#ifndef EQUI_LAYERS_SYMMETRIC_CONTRACTION_H
+#define EQUI_LAYERS_SYMMETRIC_CONTRACTION_H
+
+#include "src/algebra/symmetric_contraction.h"
+#include "src/layers/layer.h"
+
+namespace equi {
+
+struct SymmetricContraction {
+  int input, output;
+  ContractionProduct product;
+
+  static SymmetricContraction read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true}; }
+  void restrict_to(const KeptSpecies &kept);
+};
+
+}    // namespace equi
+
+#endif
