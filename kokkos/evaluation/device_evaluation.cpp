@@ -6,6 +6,7 @@
 #include "kokkos/layers/density/device_density_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
 #include "kokkos/layers/gate/device_gate_layer.h"
+#include "kokkos/layers/layer_norm/device_layer_norm_layer.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
@@ -62,6 +63,9 @@ struct MakeDeviceLayer {
   }
   Op operator()(const DensityNormalization &l) {
     return std::make_unique<DeviceDensityLayer<Exec, T, G>>(exec, l, layout(l.input), model.num_species(), options);
+  }
+  Op operator()(const LayerNorm &l) {
+    return std::make_unique<DeviceLayerNormLayer<Exec, T, G>>(exec, l, layout(l.input));
   }
   Op operator()(const SymmetricContraction &l) {
     return std::make_unique<DeviceContractionLayer<Exec, T, G>>(exec, l, layout(l.input), layout(l.output),

@@ -8,6 +8,7 @@
 #include "kokkos/layers/density/host_density_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
 #include "kokkos/layers/gate/host_gate_layer.h"
+#include "kokkos/layers/layer_norm/host_layer_norm_layer.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
@@ -58,6 +59,7 @@ struct MakeHostLayer {
     return std::make_unique<HostDensityLayer<T, G>>(l, layout(l.input), num_species, std::max(1, plan.planes - 1),
                                                     options);
   }
+  Op operator()(const LayerNorm &l) { return std::make_unique<HostLayerNormLayer<T, G>>(l, layout(l.input)); }
   Op operator()(const SymmetricContraction &l) {
     return std::make_unique<HostContractionLayer<T, G>>(l, layout(l.input), layout(l.output), num_species, set);
   }

@@ -9,6 +9,7 @@
 #include "src/layers/convolution.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/gate.h"
+#include "src/layers/layer_norm.h"
 #include "src/layers/linear.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
@@ -26,8 +27,8 @@
 namespace equi {
 
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not.
-using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, SymmetricContraction,
-                           Readout, PairRepulsion, ScaleShift>;
+using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, LayerNorm,
+                           SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);

@@ -101,6 +101,7 @@ constexpr struct {
                    {"convolution", read_as<Convolution>},
                    {"gate", read_as<Gate>},
                    {"density_normalization", read_as<DensityNormalization>},
+                   {"layer_norm", read_as<LayerNorm>},
                    {"symmetric_contraction", read_as<SymmetricContraction>},
                    {"readout", read_as<Readout>},
                    {"pair_repulsion", read_as<PairRepulsion>},

@@ -357,7 +357,18 @@ struct TorchScaleShift {
   }
 };
 
-using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity,
+struct TorchLayerNorm {
+  int input, output;
+  Tensor weight, bias;
+  double epsilon;
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.read(input);
+    run.write(output, at::layer_norm(x, {x.size(1)}, weight, bias, epsilon), run.geometric.at(input));
+  }
+};
+
+using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity, TorchLayerNorm,
                                 TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
@@ -382,6 +393,9 @@ struct LayerBuilder {
   TorchLayer operator()(const Convolution &l) const { return TorchConvolution(l, type, chunk_bytes); }
   TorchLayer operator()(const Gate &l) const { return TorchGate(l, model); }
   TorchLayer operator()(const DensityNormalization &l) const { return TorchDensity(l, model, type, chunk_bytes); }
+  TorchLayer operator()(const LayerNorm &l) const {
+    return TorchLayerNorm{l.input, l.output, to_tensor(l.weight, type), to_tensor(l.bias, type), l.epsilon};
+  }
   TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
   TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }
   TorchLayer operator()(const Readout &l) const {

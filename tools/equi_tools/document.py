@@ -175,6 +175,7 @@ LAYERS = {
     "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
     "convolution": record(FEATURES | {"paths": list_of(PATH), "radial": record({})}),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
+    "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
     "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
     "readout": record({"input": text, "network": NETWORK}),

@@ -36,6 +36,8 @@ def _layer_line(layer):
         return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
     if kind == "density_normalization":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
+    if kind == "layer_norm":
+        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
     if kind == "symmetric_contraction":
         degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
         extra = ", per species" if layer["per_species"] else ""

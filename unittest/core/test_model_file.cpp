@@ -542,6 +542,23 @@ TEST(ModelFile, refuses_bad_density_normalizations) {
   expect_refused_in("density_normalization", "/power", 2, {"\"power\""});
 }
 
+TEST(ModelFile, refuses_bad_layer_norms) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+3x0e"};
+  o.layer_norm = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "layer_norm"))[Json::json_pointer(field)] = value; }, parts);
+  };
+  refused("/irreps_out", "8x0e", {"irreps_out"});
+  refused("/weight", "scale", {"weight", "[8]"});
+  refused("/bias", "shift", {"bias", "[8]"});
+  refused("/epsilon", 0.0, {"epsilon", "a positive number"});
+  refused("/affine", true, {"\"affine\""});
+  o.hidden = {"5x0e+3x1e"};
+  expect_refusal(make_tiny_model(o).bytes(), {"irreps_in", "0e blocks alone"});
+}
+
 TEST(ModelFile, refuses_bad_symmetric_contractions) {
   const std::string type = "symmetric_contraction", term = "/blocks/1/terms/2";
   expect_refused_in(type, "/irreps_out", "5x0e+4x1o", {"irreps_out", "5 channels", "4x1o"});

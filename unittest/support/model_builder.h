@@ -116,6 +116,7 @@ struct TinyModelOptions {
   int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
   int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
   bool contraction_per_species = true;
+  bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
   int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
@@ -157,13 +158,15 @@ class TinyModelMaker {
       x = next;
     }
 
+    std::string last = "x" + std::to_string(o_.hidden.size());
+    if (o_.layer_norm) last = layer_norm(last, x);
     int block = 0;
     while (x[block].irrep != Irrep{0, 1}) ++block;
     std::vector<int> widths = {x[block].mul};
     widths.insert(widths.end(), o_.readout_hidden.begin(), o_.readout_hidden.end());
     widths.push_back(1);
     add({{"type", "readout"},
-         {"input", "x" + std::to_string(o_.hidden.size())},
+         {"input", last},
          {"irreps_in", x.to_string()},
          {"block", block},
          {"network", network("readout", widths)}});
@@ -232,6 +235,21 @@ class TinyModelMaker {
     if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs("r0", 1.2, 2.4)}, {"alpha", 4.0}};
     if (o_.pair_cutoffs) basis["cutoffs"] = pairs("cutoffs", 0.7 * o_.cutoff, o_.cutoff);
     return basis;
+  }
+
+  // The name of the normalized feature.
+  std::string layer_norm(const std::string &input, const Irreps &irreps) {
+    int channels = 0;
+    for (int b = 0; b < irreps.size(); ++b) channels += irreps[b].mul;
+    add({{"type", "layer_norm"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", input + "_norm"},
+         {"irreps_out", irreps.to_string()},
+         {"weight", uniform(input + "_norm.weight", {channels}, 0.5, 1.5)},
+         {"bias", tensor(input + "_norm.bias", {channels}, 0.3)},
+         {"epsilon", 1e-5}});
+    return input + "_norm";
   }
 
   // Of a length that atoms some Angstrom apart feel.

@@ -213,7 +213,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(9);
+  std::vector<TinyCase> cases(10);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -329,6 +329,13 @@ inline std::vector<TinyCase> family_cases() {
   both.density = true;
   both.seed = 14;
   cases[8].keeps_parity = true;
+  cases[9].name = "layer_norm";
+  TinyModelOptions &norm = cases[9].options;
+  norm.hidden = {"13x0e+5x1e", "13x0e+5x0e+33x0e"};
+  norm.readout_hidden = {4};
+  norm.layer_norm = true;
+  norm.seed = 15;
+  cases[9].keeps_parity = true;
   return cases;
 }
 

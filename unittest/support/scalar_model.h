@@ -137,6 +137,16 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
         for (double &v : x[i]) v /= normalization->offset + normalization->factor * sum;
       }
       features[normalization->output] = x;
+    } else if (const auto *norm = std::get_if<LayerNorm>(&layer)) {
+      Feature x = features.at(norm->input);
+      for (std::vector<double> &row : x) {
+        double mean = 0.0, variance = 0.0;
+        for (const double v : row) mean += v / static_cast<double>(row.size());
+        for (const double v : row) variance += (v - mean) * (v - mean) / static_cast<double>(row.size());
+        for (size_t u = 0; u < row.size(); ++u)
+          row[u] = norm->weight[u] * (row[u] - mean) / std::sqrt(variance + norm->epsilon) + norm->bias[u];
+      }
+      features[norm->output] = x;
     } else if (const auto *contraction = std::get_if<SymmetricContraction>(&layer)) {
       Feature y(num_atoms, std::vector<double>(model.features[contraction->output].dim(), 0.0));
       for (int i = 0; i < num_atoms; ++i)

@@ -267,6 +267,13 @@ class EquiEvaluator:
                 density = torch.zeros(num_atoms, dtype=torch.float64).index_add(0, i, density)
                 divisor = (layer["offset"] + layer["factor"] * density)[:, None, None]
                 features[layer["output"]] = [block / divisor for block in features[layer["input"]]]
+            elif kind == "layer_norm":
+                x = torch.cat(features[layer["input"]], 1)[:, :, 0]
+                x = torch.nn.functional.layer_norm(
+                    x, x.shape[1:], self.tensors[layer["weight"]], self.tensors[layer["bias"]], layer["epsilon"]
+                )
+                widths = [block.shape[1] for block in features[layer["input"]]]
+                features[layer["output"]] = [part[:, :, None] for part in torch.split(x, widths, 1)]
             elif kind == "symmetric_contraction":
                 out = self.contraction(layer, features[layer["input"]], species, zeros(layer["irreps_out"]))
                 features[layer["output"]] = out

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/layer_norm/device_layer_norm.h"
+
+namespace equi {
+
+namespace {
+
+template <int LANES>
+struct SumOfLanes {
+  template <class D>
+  KOKKOS_FUNCTION D operator()(D sum) const {
+    for (int offset = LANES / 2; offset > 0; offset /= 2) sum += from_lane_xor(sum, offset);
+    return sum;
+  }
+};
+template <>
+struct SumOfLanes<1> {
+  template <class D>
+  KOKKOS_FUNCTION D operator()(D sum) const {
+    return sum;
+  }
+};
+
+// One team of lanes per row. X, Y: Pointer<T> or Pointer<const T> to the first row.
+template <bool BACKWARD, class Exec, class T, class X, class Y>
+struct LayerNormKernel {
+  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  static constexpr int LANES = DeviceTraits<Exec>::LANES;
+  LayerNormRow<T, LANES> row;
+  X x;
+  Y y;
+  int64_t width;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int64_t at = team.league_rank() * width;
+    if constexpr (BACKWARD)
+      row.backward(x + at, y + at, team.team_rank(), SumOfLanes<LANES>());
+    else
+      row.forward(x + at, y + at, team.team_rank(), SumOfLanes<LANES>());
+  }
+};
+
+}    // namespace
+
+template <class Exec, class T>
+DeviceLayerNorm<Exec, T>::DeviceLayerNorm(const Exec &exec, const LayerNorm &layer, const FeatureLayout &layout)
+    : group_(layout.group(0)), num_channels_(static_cast<int>(layer.weight.size())), epsilon_(layer.epsilon) {
+  assign(exec, constants_, layer_norm_constants(layer, layout));
+}
+
+template <class Exec, class T>
+LayerNormRow<T, DeviceTraits<Exec>::LANES> DeviceLayerNorm<Exec, T>::row() const {
+  const double *weight = constants_.data();
+  const int channels = group_.channels;
+  return {weight, weight + channels, weight + 2 * channels, channels, num_channels_, epsilon_};
+}
+
+template <class Exec, class T>
+void DeviceLayerNorm<Exec, T>::forward(const Exec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const {
+  if (count == 0) return;
+  const LayerNormKernel<false, Exec, T, Pointer<const T>, Pointer<T>> kernel{
+      row(), make_pointer<const T>(x.group(group_), group_.channels), make_pointer<T>(y.group(group_), group_.channels),
+      group_.width()};
+  Kokkos::parallel_for("equi:layer_norm", DeviceTeams<Exec>(exec, count, DeviceTraits<Exec>::LANES, 1), kernel);
+}
+
+template <class Exec, class T>
+void DeviceLayerNorm<Exec, T>::backward(const Exec &exec, int count, FeatureRows<R> x,
+                                        FeatureRows<const R> y_adj) const {
+  if (count == 0) return;
+  const LayerNormKernel<true, Exec, T, Pointer<T>, Pointer<const T>> kernel{
+      row(), make_pointer<T>(x.group(group_), group_.channels),
+      make_pointer<const T>(y_adj.group(group_), group_.channels), group_.width()};
+  Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<Exec>(exec, count, DeviceTraits<Exec>::LANES, 1), kernel);
+}
+
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+template class DeviceLayerNorm<DeviceExec, float>;
+template class DeviceLayerNorm<DeviceExec, double>;
+template class DeviceLayerNorm<DeviceExec, Dual<float>>;
+template class DeviceLayerNorm<DeviceExec, Dual<double>>;
+
+}    // namespace equi

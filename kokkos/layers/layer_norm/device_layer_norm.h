@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT
+// The layer norm of rows in device memory.
+#ifndef EQUI_DEVICE_LAYER_NORM_H
+#define EQUI_DEVICE_LAYER_NORM_H
+
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/layer_norm/layer_norm_row.h"
+#include "kokkos/runtime/device_exec.h"
+
+namespace equi {
+
+template <class Exec, class T>
+class DeviceLayerNorm {
+  using R = Real<T>;
+
+ public:
+  DeviceLayerNorm(const Exec &exec, const LayerNorm &layer, const FeatureLayout &layout);
+  void forward(const Exec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const;
+  // x is replaced by its adjoint.
+  void backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj) const;
+  std::size_t bytes() const { return constants_.bytes(); }
+
+ private:
+  LayerNormRow<T, DeviceTraits<Exec>::LANES> row() const;
+
+  FeatureGroup group_;
+  int num_channels_;
+  double epsilon_;
+  DeviceBuffer<Exec, double> constants_;
+};
+
+}    // namespace equi
+
+#endif

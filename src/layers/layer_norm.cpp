@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/layer_norm.h"
+
+#include "src/layers/layer_reader.h"
+
+namespace equi {
+
+LayerNorm LayerNorm::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "weight", "bias", "epsilon"});
+  LayerNorm n;
+  n.input = reader.input(layer);
+  n.output = reader.output(layer);
+  reader.check_irreps(layer["irreps_out"], n.input);
+  int64_t channels = 0;
+  for (const IrrepBlock &block : reader.features()[n.input]) {
+    if (block.irrep != Irrep{0, 1}) layer["irreps_in"].fail("0e blocks alone");
+    channels += block.mul;
+  }
+  n.weight = reader.tensors.values(layer["weight"], {channels});
+  n.bias = reader.tensors.values(layer["bias"], {channels});
+  n.epsilon = layer["epsilon"].number();
+  // Equal channels would be divided by zero.
+  if (!(n.epsilon > 0.0)) layer["epsilon"].fail("a positive number");
+  return n;
+}
+
+}    // namespace equi

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: MIT
+// Normalizes the scalars of an atom by their mean and variance.
+#ifndef EQUI_LAYER_NORM_H
+#define EQUI_LAYER_NORM_H
+
+#include "src/layers/layer.h"
+
+#include <vector>
+
+namespace equi {
+
+// y = weight (x - mean) / sqrt(variance + epsilon) + bias over all n channels of a feature that has 0e blocks alone.
+struct LayerNorm {
+  int input, output;
+  std::vector<double> weight, bias;    // [n]
+  double epsilon;
+
+  static LayerNorm read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif
