@@ -4,6 +4,7 @@
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
+#include "kokkos/runtime/device_dense.h"
 #include "unittest/support/edge_network_problem.h"
 
 #include <gtest/gtest.h>
@@ -124,6 +125,7 @@ struct NetworkCase {
       pair.push_back(p.receiver_species[e] * p.model.num_species() + p.sender_species[e]);
 
     const DeviceExec exec;
+    start_device_dense(exec);
     DeviceBuffer<DeviceExec, int64_t> d_begin, d_edge;
     DeviceBuffer<DeviceExec, int> d_other, d_pair, own_row, far_row;
     DeviceBuffer<DeviceExec, G> d_distance, distance_adj;
