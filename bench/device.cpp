@@ -184,7 +184,7 @@ double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
 // systems are timed with graphs and without.
 void steps(const Model &model, EvaluatorOptions options, const char *precision, double seconds) {
   const auto begin = Clock::now();
-  options.memory_limit = 0.95 * memory_available();
+  options.memory_limit = 0.95 * memory_available(1);
   const auto evaluator = make_device_evaluator(model, options);
   options.graphs = false;
   auto without_graphs = make_device_evaluator(model, options);
