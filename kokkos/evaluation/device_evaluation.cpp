@@ -85,8 +85,9 @@ template <class Exec, class T, class G>
 DeviceEvaluation<Exec, T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
     : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>)),
       own_exec_(make_own_instance<Exec>()),
-      edges_(exec_, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
+      edges_(Exec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
       step_{plan_, features_, edges_, model.num_species()},
+      exec_(step_.exec),
       summary_("equi:summary") {
   start_device_dense(exec_);
   assign(exec_, shift_, Base::shift_);
@@ -104,7 +105,6 @@ void DeviceEvaluation<Exec, T, G>::evaluate_fixed_features() {
   DeviceBuffer<Exec, int> device_species;
   assign(exec_, device_species, species);
   features_.for_fixed_arrays([&](DeviceBuffer<Exec, R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
-  step_.exec = exec_;
   Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
@@ -113,9 +113,7 @@ void DeviceEvaluation<Exec, T, G>::evaluate_fixed_features() {
 template <class Exec, class T, class G>
 std::string DeviceEvaluation<Exec, T, G>::describe() const {
   char text[200];
-  const char *names[] = {"single", "mixed", "double"};
-  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n",
-                names[static_cast<int>(options_.precision)], Exec::name());
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n", Base::precision_name(), Exec::name());
   return text + Base::describe_layers();
 }
 
@@ -424,7 +422,6 @@ void DeviceEvaluation<Exec, T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.direction);
   check_memory(memory_estimate(edges_.room()), options_);
   for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
-  step_.exec = exec_;
   step_.energy = energy_.data();
   fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
@@ -560,22 +557,9 @@ template class DeviceEvaluation<DeviceExec, Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
-  if (options.directional) {
-    if (options.precision == Precision::double_)
-      return std::make_unique<DeviceEvaluation<DeviceExec, Dual<double>, Dual<double>>>(model, options);
-    EvaluatorOptions mixed = options;    // also where single is asked for
-    mixed.precision = Precision::mixed;
-    return std::make_unique<DeviceEvaluation<DeviceExec, Dual<float>, Dual<double>>>(model, mixed);
-  }
-  switch (options.precision) {
-    case Precision::single:
-      return std::make_unique<DeviceEvaluation<DeviceExec, float, float>>(model, options);
-    case Precision::mixed:
-      return std::make_unique<DeviceEvaluation<DeviceExec, float, double>>(model, options);
-    case Precision::double_:
-      break;
-  }
-  return std::make_unique<DeviceEvaluation<DeviceExec, double, double>>(model, options);
+  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<DeviceEvaluation<DeviceExec, decltype(t), decltype(g)>>(model, o);
+  });
 }
 
 }    // namespace equi

@@ -91,7 +91,7 @@ class DeviceEvaluation
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
-  Exec exec_, own_exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
+  Exec own_exec_;
   QueuedWork<Exec> queued_;
   DeviceRecorder<Exec> recorder_;
   bool is_exchanging_ = false;
@@ -107,6 +107,7 @@ class DeviceEvaluation
   DeviceBuffer<Exec, int> species_order_;
 
   DeviceStep<Exec, T, G> step_;
+  Exec &exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<Exec, R> chunk_features_;
   DeviceBuffer<Exec, R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<Exec, D> energy_;

@@ -96,8 +96,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
 template <class T, class G>
 std::string HostEvaluation<T, G>::describe() const {
   char text[200];
-  const char *names[] = {"single", "mixed", "double"};
-  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", names[static_cast<int>(options_.precision)],
+  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", Base::precision_name(),
                 kokkos_backend().c_str(), step_.kernels.name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text + Base::describe_layers();
   if (const InstructionSet best = best_instruction_set(false); best != best_instruction_set()) {
@@ -470,23 +469,9 @@ template class HostEvaluation<Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
-  const InstructionSet set = best_instruction_set();
-  if (options.directional) {
-    if (options.precision == Precision::double_)
-      return std::make_unique<HostEvaluation<Dual<double>, Dual<double>>>(model, options, set);
-    EvaluatorOptions mixed = options;    // also where single is asked for
-    mixed.precision = Precision::mixed;
-    return std::make_unique<HostEvaluation<Dual<float>, Dual<double>>>(model, mixed, set);
-  }
-  switch (options.precision) {
-    case Precision::single:
-      return std::make_unique<HostEvaluation<float, float>>(model, options, set);
-    case Precision::mixed:
-      return std::make_unique<HostEvaluation<float, double>>(model, options, set);
-    case Precision::double_:
-      break;
-  }
-  return std::make_unique<HostEvaluation<double, double>>(model, options, set);
+  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, best_instruction_set());
+  });
 }
 
 }    // namespace equi

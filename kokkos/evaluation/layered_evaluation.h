@@ -8,6 +8,7 @@
 #include "kokkos/layers/feature_memory.h"
 #include "kokkos/layers/layer_op.h"
 #include "src/evaluation/evaluator.h"
+#include "src/numbers/dual.h"
 
 #include <memory>
 #include <string>
@@ -83,12 +84,12 @@ class LayeredEvaluation : public Interface {
     }
   }
   // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
-  template <class Convolution_, class F>
+  template <class ConvolutionOp, class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
       if (const auto *c = std::get_if<Convolution>(&model_.layers[step.layer]);
           c && !step.fixed_input && step.adjoint != Step::Adjoint::none)
-        f(step, static_cast<Convolution_ &>(*ops_[step.layer]));
+        f(step, static_cast<ConvolutionOp &>(*ops_[step.layer]));
   }
 
   // f(array, numbers) for what an evaluation keeps of rows.
@@ -115,6 +116,10 @@ class LayeredEvaluation : public Interface {
     return bytes;
   }
 
+  const char *precision_name() const {
+    constexpr const char *NAMES[] = {"single", "mixed", "double"};
+    return NAMES[static_cast<int>(options_.precision)];
+  }
   std::string describe_layers() const {
     std::string lines;
     for (const auto &op : ops_)
@@ -129,6 +134,25 @@ class LayeredEvaluation : public Interface {
   std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
   std::vector<double> scale_, shift_;       // per species, eV
 };
+
+// make(T(), G(), options) for the types of the network and of the geometry that the options ask for.
+template <class Make>
+std::unique_ptr<Evaluator> make_for_precision(EvaluatorOptions options, const Make &make) {
+  if (options.directional) {
+    if (options.precision == Precision::double_) return make(Dual<double>(), Dual<double>(), options);
+    options.precision = Precision::mixed;    // also where single is asked for
+    return make(Dual<float>(), Dual<double>(), options);
+  }
+  switch (options.precision) {
+    case Precision::single:
+      return make(float(), float(), options);
+    case Precision::mixed:
+      return make(float(), double(), options);
+    case Precision::double_:
+      break;
+  }
+  return make(double(), double(), options);
+}
 
 }    // namespace equi
 

@@ -26,20 +26,9 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.deterministic = k.deterministic;
   options.directional = k.directional;
   options.kept_directions = k.kept_directions;
-  if (k.directional) {
-    if (k.precision == Precision::double_)
-      return std::make_unique<HostEvaluation<Dual<double>, Dual<double>>>(model, options, k.set);
-    return std::make_unique<HostEvaluation<Dual<float>, Dual<double>>>(model, options, k.set);
-  }
-  switch (k.precision) {
-    case Precision::single:
-      return std::make_unique<HostEvaluation<float, float>>(model, options, k.set);
-    case Precision::mixed:
-      return std::make_unique<HostEvaluation<float, double>>(model, options, k.set);
-    case Precision::double_:
-      break;
-  }
-  return std::make_unique<HostEvaluation<double, double>>(model, options, k.set);
+  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, k.set);
+  });
 }
 
 }    // namespace testing

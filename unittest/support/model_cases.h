@@ -13,7 +13,6 @@
 #include <set>
 #include <stdexcept>
 #include <string>
-#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -62,20 +61,6 @@ inline Structure isolated_atoms(int num_atoms) {
   return s;
 }
 
-// The feature that a layer reads, and the one that it writes; -1 where there is none.
-inline int *input_of(Layer &layer) {
-  return std::visit(
-      [](auto &l) -> int * {
-        if constexpr (std::is_same_v<std::decay_t<decltype(l)>, SpeciesEmbedding> ||
-                      std::is_same_v<std::decay_t<decltype(l)>, PairRepulsion> ||
-                      std::is_same_v<std::decay_t<decltype(l)>, ScaleShift>)
-          return nullptr;
-        else
-          return &l.input;
-      },
-      layer);
-}
-
 // Features that ranks exchange: the inputs of convolutions but for the first one's, which depends on the species alone.
 inline int num_exchanged_features(const Model &model) {
   std::set<int> inputs;
@@ -109,15 +94,15 @@ inline Model with_features_read_twice(const Model &model) {
     if (auto *d = std::get_if<DensityNormalization>(&copy)) output = &d->output;
     if (auto *s = std::get_if<SymmetricContraction>(&copy)) output = &s->output;
     const bool is_linear = std::holds_alternative<Linear>(layer);
-    if (output && std::all_of(model.layers.begin(), model.layers.end(), [&](Layer other) {
-          return !input_of(other) || *input_of(other) != *output || std::holds_alternative<Linear>(other);
+    if (output && std::all_of(model.layers.begin(), model.layers.end(), [&](const Layer &other) {
+          return ports(other).input != *output || std::holds_alternative<Linear>(other);
         })) {
       copy_of[*output] = static_cast<int>(twice.features.size());
       twice.features.push_back(twice.features[*output]);
       twice.feature_names.push_back(twice.feature_names[*output] + "_copy");
       *output = copy_of[*output];
       twice.layers.push_back(copy);
-    } else if (is_linear && copy_of[*input_of(copy)] >= 0) {
+    } else if (is_linear && copy_of[ports(copy).input] >= 0) {
       for (auto *half : {&std::get<Linear>(twice.layers.back()), &std::get<Linear>(copy)})
         for (LinearBlock &block : half->blocks)
           for (Matrix &weight : block.weight)

@@ -49,9 +49,7 @@ DeviceLayerNorm<Exec, T>::DeviceLayerNorm(const Exec &exec, const LayerNorm &lay
 
 template <class Exec, class T>
 LayerNormRow<T, DeviceTraits<Exec>::LANES> DeviceLayerNorm<Exec, T>::row() const {
-  const double *weight = constants_.data();
-  const int channels = group_.channels;
-  return {weight, weight + channels, weight + 2 * channels, channels, num_channels_, epsilon_};
+  return LayerNormRow<T, DeviceTraits<Exec>::LANES>::from(constants_.data(), group_.channels, num_channels_, epsilon_);
 }
 
 template <class Exec, class T>

@@ -35,10 +35,8 @@ class HostLayerNormLayer : public LayerOp<HostBatch<T, G>> {
  private:
   static DoubleOf<T> alone(DoubleOf<T> sum) { return sum; }
   LayerNormRow<T, 1> row() const {
-    const double *weight = constants_.data();
-    const int channels = group_.channels;
-    return {weight,        weight + channels, weight + 2 * channels, channels, static_cast<int>(layer_.weight.size()),
-            layer_.epsilon};
+    return LayerNormRow<T, 1>::from(constants_.data(), group_.channels, static_cast<int>(layer_.weight.size()),
+                                    layer_.epsilon);
   }
   template <class N, class Rows>
   Pointer<N> at(const Rows &rows, int64_t row, int direction) const {

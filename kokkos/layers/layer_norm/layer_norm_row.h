@@ -38,6 +38,11 @@ struct LayerNormRow {
   int channels, count;                         // with and without padding
   double epsilon;
 
+  // constants: layer_norm_constants(), where the kernel can read them.
+  static LayerNormRow from(const double *constants, int channels, int count, double epsilon) {
+    return {constants, constants + channels, constants + 2 * channels, channels, count, epsilon};
+  }
+
   struct Moments {
     D mean, factor;    // 1 / sqrt(variance + epsilon)
   };
