@@ -10,6 +10,8 @@
 
 #include <array>
 #include <cmath>
+#include <cstdint>
+#include <cstring>
 #include <numeric>
 #include <vector>
 
@@ -235,8 +237,8 @@ TEST(EmulatedCalls, padding_is_no_pointer) {
   struct Padded {
     char c;
     double *data;
-    char last;
-    void operator()(int64_t) const { *data = c + last; }
+    float number;
+    void operator()(int64_t) const { *data = c + number; }
   };
   Buffer b;
   b.reserve(1);
@@ -246,7 +248,9 @@ TEST(EmulatedCalls, padding_is_no_pointer) {
     auto *padded = new (&place) Padded;
     padded->c = 1;
     padded->data = b.data();
-    padded->last = 2;
+    // With what follows it, another address of the host.
+    const auto low_half = static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(&b)) + 4;
+    std::memcpy(&padded->number, &low_half, sizeof low_half);
     expect_report("", [&] { launch(*padded); });
   }
 }
