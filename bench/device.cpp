@@ -26,7 +26,6 @@
 namespace {
 
 using namespace equi;
-using Exec = Kokkos::DefaultExecutionSpace;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
@@ -38,7 +37,7 @@ template <class F>
 double shortest(const F &f) {
   constexpr double TURN = 0.1;
   constexpr int TURNS = 5;
-  const Exec exec;
+  const DeviceExec exec;
   auto turn = [&](int calls) {
     exec.fence();
     const auto begin = Clock::now();
@@ -100,21 +99,21 @@ template <class T, class G>
 void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
   const EvaluationPlan plan = make_evaluation_plan(model, true);
-  const Exec exec;
-  DeviceEdges<Exec, T, G> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
+  const DeviceExec exec;
+  DeviceEdges<T, G> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
   const int num_atoms = s.neighborhood.num_receivers;
-  DeviceNeighborhood<Exec> neighborhood;
+  DeviceNeighborhood neighborhood;
   copy_neighborhood(exec, s.neighborhood, neighborhood);
   transpose_neighborhood(exec, num_atoms, neighborhood);
-  DeviceBuffer<Exec, double> positions;
+  DeviceBuffer<double> positions;
   const int64_t size = 3 * static_cast<int64_t>(s.positions.size());
   copy_to_device(exec, positions.reserve(size), s.positions.data()->data(), size);
   edges.set_neighborhood(exec, neighborhood, {0, num_atoms}, {0, num_atoms}, true);
   edges.build(exec, positions.data());
-  DeviceConvScratch<Exec, T> scratch;
+  DeviceConvScratch<T> scratch;
   std::mt19937 random(1);
   std::uniform_real_distribution<T> number(-1, 1);
-  auto fill = [&](DeviceBuffer<Exec, T> &buffer, int64_t n) {
+  auto fill = [&](DeviceBuffer<T> &buffer, int64_t n) {
     std::vector<T> values(n);
     for (T &v : values) v = number(random);
     assign(exec, buffer, values);
@@ -127,8 +126,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     const FeatureLayout &in = plan.features[c->input].layout, &out = plan.features[c->output].layout;
     const bool is_fixed = plan.features[c->input].storage == Storage::fixed;
     const int64_t rows = is_fixed ? model.num_species() : num_atoms;
-    const DeviceConvolution<Exec, T> convolution(exec, *c, in, out, model.num_species(), options);
-    DeviceBuffer<Exec, T> x, x_adj, y, y_adj;
+    const DeviceConvolution<T> convolution(exec, *c, in, out, model.num_species(), options);
+    DeviceBuffer<T> x, x_adj, y, y_adj;
     fill(x, rows * in.row_size());
     fill(x_adj, num_atoms * in.row_size());
     fill(y, num_atoms * out.row_size());

@@ -35,7 +35,7 @@ struct ContractionLane {
 
 template <bool BACKWARD, class Body, class T>
 void launch_contraction(const DeviceExec &exec, const Body &body, const DeviceContractionCall<T> &u) {
-  const DeviceRange<DeviceExec> range(exec, 0, static_cast<int64_t>(u.count) * u.channels);
+  const DeviceRange range(exec, 0, static_cast<int64_t>(u.count) * u.channels);
   Kokkos::parallel_for(BACKWARD ? "equi:contraction_backward" : "equi:contraction_forward", range,
                        ContractionLane<Body, T, BACKWARD>{body, u});
 }

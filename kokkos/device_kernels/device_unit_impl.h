@@ -109,7 +109,7 @@ KOKKOS_FORCEINLINE_FUNCTION int num_chunks(const DeviceUnitCall<T> &u) {
 // Teams per item.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DeviceUnitCall<T> &u) {
-  using Traits = DeviceTraits<DeviceExec>;
+  using Traits = DeviceTraits<>;
   return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
 }
 
@@ -119,7 +119,7 @@ struct UnitWork {
   Body body;
   DeviceUnitCall<T> u;
   KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<DeviceExec>::member_type &team) const {
-    using Traits = DeviceTraits<DeviceExec>;
+    using Traits = DeviceTraits<>;
     constexpr int LANES = Traits::LANES;
     const int blocks = num_blocks(u), item = team.league_rank() / blocks, lane = team.team_rank() % LANES;
     DeviceAtom a;
@@ -164,13 +164,13 @@ int num_items(const Body &body, const DeviceUnitCall<T> &u) {
 
 template <UnitPass PASS, int ROWS, class Body, class T>
 void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
-  using Traits = DeviceTraits<DeviceExec>;
+  using Traits = DeviceTraits<>;
   if (u.num_atoms == 0) return;
   // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
   // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
   // is not measured.
   constexpr int BLOCKS = 2;
-  using Policy = DeviceTeams<DeviceExec, Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
+  using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
   const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
   Kokkos::parallel_for(LABELS[PASS], policy, UnitWork<PASS, Body, T, ROWS>{body, u});

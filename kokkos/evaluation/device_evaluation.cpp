@@ -36,10 +36,10 @@ constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
 constexpr double FILLED = 0.99;
 
 // The op of a layer of each type.
-template <class Exec, class T, class G>
+template <class T, class G>
 struct MakeDeviceLayer {
-  using Op = std::unique_ptr<LayerOp<DeviceBatch<Exec, T, G>>>;
-  const Exec &exec;
+  using Op = std::unique_ptr<LayerOp<DeviceBatch<T, G>>>;
+  const DeviceExec &exec;
   const Model &model;
   const EvaluationPlan &plan;
   const EvaluatorOptions &options;
@@ -48,91 +48,87 @@ struct MakeDeviceLayer {
 
   const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
   Op operator()(const SpeciesEmbedding &l) {
-    return std::make_unique<DeviceEmbeddingLayer<Exec, T, G>>(exec, l, layout(l.output));
+    return std::make_unique<DeviceEmbeddingLayer<T, G>>(exec, l, layout(l.output));
   }
   Op operator()(const Linear &l) {
-    return std::make_unique<DeviceLinearLayer<Exec, T, G>>(exec, l, layout(l.input), layout(l.output),
-                                                           model.num_species());
+    return std::make_unique<DeviceLinearLayer<T, G>>(exec, l, layout(l.input), layout(l.output), model.num_species());
   }
   Op operator()(const Convolution &l) {
-    return std::make_unique<DeviceConvolutionLayer<Exec, T, G>>(exec, l, num_convolutions++, layout(l.input),
-                                                                layout(l.output), model.num_species(), options);
+    return std::make_unique<DeviceConvolutionLayer<T, G>>(exec, l, num_convolutions++, layout(l.input),
+                                                          layout(l.output), model.num_species(), options);
   }
-  Op operator()(const Gate &l) {
-    return std::make_unique<DeviceGateLayer<Exec, T, G>>(l, layout(l.input), layout(l.output));
-  }
+  Op operator()(const Gate &l) { return std::make_unique<DeviceGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
   Op operator()(const DensityNormalization &l) {
-    return std::make_unique<DeviceDensityLayer<Exec, T, G>>(exec, l, layout(l.input), model.num_species(), options);
+    return std::make_unique<DeviceDensityLayer<T, G>>(exec, l, layout(l.input), model.num_species(), options);
   }
-  Op operator()(const LayerNorm &l) {
-    return std::make_unique<DeviceLayerNormLayer<Exec, T, G>>(exec, l, layout(l.input));
-  }
+  Op operator()(const LayerNorm &l) { return std::make_unique<DeviceLayerNormLayer<T, G>>(exec, l, layout(l.input)); }
   Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<DeviceContractionLayer<Exec, T, G>>(exec, l, layout(l.input), layout(l.output),
-                                                                model.num_species());
+    return std::make_unique<DeviceContractionLayer<T, G>>(exec, l, layout(l.input), layout(l.output),
+                                                          model.num_species());
   }
   Op operator()(const Readout &l) {
-    return std::make_unique<DeviceReadoutLayer<Exec, T, G>>(exec, l, layout(l.input), scale);
+    return std::make_unique<DeviceReadoutLayer<T, G>>(exec, l, layout(l.input), scale);
   }
   Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
-    return std::make_unique<DeviceRepulsionLayer<Exec, T, G>>(exec, l, pair_scale);
+    return std::make_unique<DeviceRepulsionLayer<T, G>>(exec, l, pair_scale);
   }
 };
 
 }    // namespace
 
-template <class Exec, class T, class G>
-DeviceEvaluation<Exec, T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
+template <class T, class G>
+DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
     : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>)),
-      own_exec_(make_own_instance<Exec>()),
-      edges_(Exec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
+      own_exec_(make_own_instance()),
+      edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
       step_{plan_, features_, edges_, model.num_species()},
       exec_(step_.exec),
       summary_("equi:summary") {
   start_device_dense(exec_);
   assign(exec_, shift_, Base::shift_);
-  MakeDeviceLayer<Exec, T, G> make{exec_, model_, plan_, options_, Base::scale_};
+  MakeDeviceLayer<T, G> make{exec_, model_, plan_, options_, Base::scale_};
   Base::make_ops(make);
   evaluate_fixed_features();
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::evaluate_fixed_features() {
+template <class T, class G>
+void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   const int num_species = model_.num_species();
   std::vector<int> species(num_species), begin(num_species + 1);
   std::iota(species.begin(), species.end(), 0);
   std::iota(begin.begin(), begin.end(), 0);
-  DeviceBuffer<Exec, int> device_species;
+  DeviceBuffer<int> device_species;
   assign(exec_, device_species, species);
-  features_.for_fixed_arrays([&](DeviceBuffer<Exec, R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
+  features_.for_fixed_arrays([&](DeviceBuffer<R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
   Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
 }
 
-template <class Exec, class T, class G>
-std::string DeviceEvaluation<Exec, T, G>::describe() const {
+template <class T, class G>
+std::string DeviceEvaluation<T, G>::describe() const {
   char text[200];
-  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n", Base::precision_name(), Exec::name());
+  std::snprintf(text, sizeof text, "  precision %s, device kernels on %s\n", Base::precision_name(),
+                DeviceExec::name());
   return text + Base::describe_layers();
 }
 
 // ---- neighbourhood
 // ----------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::set_neighborhood(const Neighborhood &n) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   copy_neighborhood(exec_, n, copied_neighborhood_);
   positions_.reserve(3 * static_cast<int64_t>(n.num_atoms));
   set_neighborhood(copied_neighborhood_);
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n) {
-  exec_ = Exec();
+template <class T, class G>
+void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
+  exec_ = DeviceExec();
   neighborhood_ = &n;
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
-  chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<Exec>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
+  chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
   for (const Layer &layer : model_.layers)
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
       chunk_size_ = std::min(chunk_size_, NETWORK_CHUNK);
@@ -183,13 +179,13 @@ void DeviceEvaluation<Exec, T, G>::set_neighborhood(DeviceNeighborhood<Exec> &n)
   sort_chunks_by_species();
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::sort_chunks_by_species() {
+template <class T, class G>
+void DeviceEvaluation<T, G>::sort_chunks_by_species() {
   const int num_species = model_.num_species(), num_chunks = static_cast<int>(chunks_.size());
   std::vector<int> first_row;
   for (const Chunk &chunk : chunks_) first_row.push_back(chunk.first);
   first_row.push_back(num_owned());
-  DeviceBuffer<Exec, int> device_first, device_begin;
+  DeviceBuffer<int> device_first, device_begin;
   assign(exec_, device_first, first_row);
   std::vector<int> begin(static_cast<size_t>(num_chunks) * (num_species + 1));
   order_by_species(exec_, num_chunks, device_first.data(), neighborhood_->row_species.data(), num_species,
@@ -203,8 +199,8 @@ void DeviceEvaluation<Exec, T, G>::sort_chunks_by_species() {
 // -----------------------------------------------------------------------------------------------------------------
 
 // f(array, numbers) for what an evaluation keeps, beside edges.
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::for_arrays(const ArrayVisitor &f) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
   const int64_t owned = num_owned(), rows = neighborhood_->num_rows, chunk = std::min<int64_t>(owned, chunk_size_);
   features_.set_rows(rows, owned, slice_rows());
   Base::for_arrays(owned, f);
@@ -218,8 +214,8 @@ void DeviceEvaluation<Exec, T, G>::for_arrays(const ArrayVisitor &f) {
   f(energy_, owned);
 }
 
-template <class Exec, class T, class G>
-DeviceBatch<Exec, T, G> DeviceEvaluation<Exec, T, G>::batch_of(const Chunk &chunk, const Stage &stage) {
+template <class T, class G>
+DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const Chunk &chunk, const Stage &stage) {
   Batch batch{step_,
               chunk.first,
               chunk.count,
@@ -236,10 +232,10 @@ DeviceBatch<Exec, T, G> DeviceEvaluation<Exec, T, G>::batch_of(const Chunk &chun
 // ----------------------------------------------------------------------------------------------------------------
 
 // An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
-template <class Exec, class T, class G>
+template <class T, class G>
 template <class Work>
-void DeviceEvaluation<Exec, T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
-                                                   const Work &work) {
+void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
+                                             const Work &work) {
   exec_.fence("equi: features ready for other ranks");
   if (!options_.overlap) {
     exchange_rows(exchange, feature, data, is_reverse);
@@ -255,12 +251,12 @@ void DeviceEvaluation<Exec, T, G>::exchange_beside(GhostExchange &exchange, int 
 
 // Rows of a feature or of its adjoint to other ranks and back, on the default instance; through host memory where the
 // exchange wants it. Complete on return.
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
   const int64_t rows = neighborhood_->num_rows, owned = num_owned();
-  const bool is_staged = !DeviceTraits<Exec>::ON_HOST && !exchange.takes_device_rows();
-  const Exec copies;
+  const bool is_staged = !DeviceTraits<>::ON_HOST && !exchange.takes_device_rows();
+  const DeviceExec copies;
   R *sent = data;
   if (is_staged) {
     staging_.resize(rows * layout.row_size());
@@ -289,8 +285,8 @@ void DeviceEvaluation<Exec, T, G>::exchange_rows(GhostExchange &exchange, int fe
   }
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::launch_forward(const Stage &stage, bool interior) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::launch_forward(const Stage &stage, bool interior) {
   recorder_.run(exec_, [&] {
     for (const Chunk &chunk : chunks_)
       if ((chunk.first < neighborhood_->num_interior) == interior) {
@@ -300,8 +296,8 @@ void DeviceEvaluation<Exec, T, G>::launch_forward(const Stage &stage, bool inter
   });
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::forward_stage(int s, GhostExchange &exchange) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input;
   if (input >= 0 && is_exchanging_)
@@ -316,12 +312,12 @@ void DeviceEvaluation<Exec, T, G>::forward_stage(int s, GhostExchange &exchange)
 
 // What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
 // gather over the edges that point at each row.
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
-  Base::template for_convolutions<DeviceConvolutionLayer<Exec, T, G>>(
-      stage, [&](const Step &, DeviceConvolutionLayer<Exec, T, G> &op) {
+  Base::template for_convolutions<DeviceConvolutionLayer<T, G>>(
+      stage, [&](const Step &, DeviceConvolutionLayer<T, G> &op) {
         for (const Chunk &chunk : sender_chunks_)
           if (chunk.slice == slice && (chunk.first >= num_owned()) == remote)
             op.gather(step_, edges_.senders(chunk.cut, place + chunk.first, chunk.count), slice * slice_size_,
@@ -329,8 +325,8 @@ void DeviceEvaluation<Exec, T, G>::gather_senders(int s, int slice, bool remote,
       });
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
   if (last - first == neighborhood_->num_rows) {    // the groups follow one another
     device_zero(exec_, data, (last - first) * layout.row_size());
     return;
@@ -341,8 +337,8 @@ void DeviceEvaluation<Exec, T, G>::clear_rows(const FeatureLayout &layout, R *da
   }
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::backward_stage(int s, GhostExchange &exchange) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
   const bool is_gathered = input >= 0;
@@ -381,8 +377,8 @@ void DeviceEvaluation<Exec, T, G>::backward_stage(int s, GhostExchange &exchange
 // ---- a step
 // -----------------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class G>
-EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
+template <class T, class G>
+EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
   begin_step(request);
   const auto step = [&] {
@@ -401,9 +397,9 @@ EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const DeviceRequest &req
 }
 
 // Which instance the step runs on, and whether its launches are recorded.
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::begin_step(const DeviceRequest &request) {
-  exec_ = Exec();
+template <class T, class G>
+void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
+  exec_ = DeviceExec();
   if (is_exchanging_ || !edges_.is_counted()) {
     exec_.fence("equi: positions ready for the own instance");
     exec_ = own_exec_;
@@ -417,8 +413,8 @@ void DeviceEvaluation<Exec, T, G>::begin_step(const DeviceRequest &request) {
 }
 
 // The edges of a step, and what does not go through the layers.
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::launch_edges(const DeviceRequest &request) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.direction);
   check_memory(memory_estimate(edges_.room()), options_);
   for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
@@ -427,8 +423,8 @@ void DeviceEvaluation<Exec, T, G>::launch_edges(const DeviceRequest &request) {
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
 }
 
-template <class Exec, class T, class G>
-void DeviceEvaluation<Exec, T, G>::launch_results(const DeviceRequest &request) {
+template <class T, class G>
+void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
   if (request.forces) {
     edges_.finish(exec_, request.virial, request.atom_virial);
@@ -439,15 +435,15 @@ void DeviceEvaluation<Exec, T, G>::launch_results(const DeviceRequest &request) 
   const auto *closest = edges_.closest();
   const int64_t *num_edges = edges_.begin() + num_owned();
   Kokkos::parallel_for(
-      "equi:summary", DeviceRange<Exec>(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
+      "equi:summary", DeviceRange(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
         summary->distance = closest->val;
         summary->closest = closest->loc;
         summary->num_edges = *num_edges;
       });
 }
 
-template <class Exec, class T, class G>
-EvaluationResult DeviceEvaluation<Exec, T, G>::end_step(bool with_forces, bool with_virial) {
+template <class T, class G>
+EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_virial) {
   recorder_.end_step();
   exec_.fence("equi: results of a step");
   const StepSummary &summary = *summary_.data();
@@ -468,8 +464,8 @@ EvaluationResult DeviceEvaluation<Exec, T, G>::end_step(bool with_forces, bool w
 }
 
 // After a step whose sums are not finite: an atom with an energy or a force that is not, -1 if there is none.
-template <class Exec, class T, class G>
-int DeviceEvaluation<Exec, T, G>::find_not_finite(bool with_forces) const {
+template <class T, class G>
+int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
   const int num_rows = neighborhood_->num_rows;
   std::vector<int> row_atom(num_rows);
   copy_to_host(exec_, row_atom.data(), neighborhood_->row_atom.data(), num_rows);
@@ -486,22 +482,22 @@ int DeviceEvaluation<Exec, T, G>::find_not_finite(bool with_forces) const {
   return atom;
 }
 
-template <class Exec, class T, class G>
-DeviceResults DeviceEvaluation<Exec, T, G>::results() const {
+template <class T, class G>
+DeviceResults DeviceEvaluation<T, G>::results() const {
   double *energy = nullptr;
   if constexpr (!IS_DUAL<T>) energy = energy_.data();
   return {neighborhood_->row_atom.data(), edges_.row_forces(), edges_.row_tangents(), edges_.row_virial(), energy};
 }
 
-template <class Exec, class T, class G>
-EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+template <class T, class G>
+EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
-  copy_to_device(Exec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
+  copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device{positions_.data(), nullptr, request.forces || request.force_tangents, request.virial,
                           request.atom_virial != nullptr};
   if (IS_DUAL<T> && request.direction) {
     double *direction = direction_.reserve(size);
-    copy_to_device(Exec(), direction, reinterpret_cast<const double *>(request.direction), size);
+    copy_to_device(DeviceExec(), direction, reinterpret_cast<const double *>(request.direction), size);
     on_device.direction = direction;
   }
   const EvaluationResult result = evaluate(on_device, exchange);
@@ -526,16 +522,16 @@ EvaluationResult DeviceEvaluation<Exec, T, G>::evaluate(const EvaluationRequest 
   return result;
 }
 
-template <class Exec, class T, class G>
-std::size_t DeviceEvaluation<Exec, T, G>::memory_bytes() const {
+template <class T, class G>
+std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + chunk_features_.bytes() + energy_.bytes() + returned_.bytes() +
          step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
          positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) +
          staging_.capacity() * sizeof(R);
 }
 
-template <class Exec, class T, class G>
-std::size_t DeviceEvaluation<Exec, T, G>::memory_estimate(int64_t num_edges) {
+template <class T, class G>
+std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
   std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
                       neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()),
               scratch = 0;
@@ -543,22 +539,21 @@ std::size_t DeviceEvaluation<Exec, T, G>::memory_estimate(int64_t num_edges) {
   const int64_t owned = std::max(1, num_owned()),
                 edges_of_chunk = num_edges * std::min<int64_t>(owned, chunk_size_) / owned;
   for (const auto &op : Base::ops_)
-    if (const auto *c = dynamic_cast<const DeviceConvolutionLayer<Exec, T, G> *>(op.get()))
+    if (const auto *c = dynamic_cast<const DeviceConvolutionLayer<T, G> *>(op.get()))
       scratch = std::max(scratch, c->scratch_growth(step_, edges_of_chunk));
   return bytes + scratch;
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceEvaluation<DeviceExec, float, float>;
-template class DeviceEvaluation<DeviceExec, float, double>;
-template class DeviceEvaluation<DeviceExec, double, double>;
-template class DeviceEvaluation<DeviceExec, Dual<float>, Dual<double>>;
-template class DeviceEvaluation<DeviceExec, Dual<double>, Dual<double>>;
+template class DeviceEvaluation<float, float>;
+template class DeviceEvaluation<float, double>;
+template class DeviceEvaluation<double, double>;
+template class DeviceEvaluation<Dual<float>, Dual<double>>;
+template class DeviceEvaluation<Dual<double>, Dual<double>>;
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<DeviceEvaluation<DeviceExec, decltype(t), decltype(g)>>(model, o);
+    return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(model, o);
   });
 }
 

@@ -36,13 +36,12 @@ struct StepSummary {
   int64_t closest, num_edges;
 };
 
-template <class Exec, class T, class G>
-class DeviceEvaluation
-    : public LayeredEvaluation<DeviceEvaluator<Exec>, DeviceBatch<Exec, T, G>, DeviceBuffer<Exec, Real<T>>> {
+template <class T, class G>
+class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T, G>, DeviceBuffer<Real<T>>> {
   using R = Real<T>;
   using D = DoubleOf<T>;
-  using Batch = DeviceBatch<Exec, T, G>;
-  using Base = LayeredEvaluation<DeviceEvaluator<Exec>, Batch, DeviceBuffer<Exec, R>>;
+  using Batch = DeviceBatch<T, G>;
+  using Base = LayeredEvaluation<DeviceEvaluator, Batch, DeviceBuffer<R>>;
   using Base::features_, Base::model_, Base::options_, Base::plan_;
 
  public:
@@ -51,7 +50,7 @@ class DeviceEvaluation
   std::string describe() const override;
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
-  void set_neighborhood(DeviceNeighborhood<Exec> &n) override;
+  void set_neighborhood(DeviceNeighborhood &n) override;
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
@@ -91,31 +90,31 @@ class DeviceEvaluation
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
-  Exec own_exec_;
-  QueuedWork<Exec> queued_;
-  DeviceRecorder<Exec> recorder_;
+  DeviceExec own_exec_;
+  QueuedWork<> queued_;
+  DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
   int chunk_size_ = 0;    // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
 
-  const DeviceNeighborhood<Exec> *neighborhood_ = nullptr;
-  DeviceNeighborhood<Exec> copied_neighborhood_;    // of a host's
-  DeviceEdges<Exec, T, G> edges_;
+  const DeviceNeighborhood *neighborhood_ = nullptr;
+  DeviceNeighborhood copied_neighborhood_;    // of a host's
+  DeviceEdges<T, G> edges_;
   // None crosses from a slice to the next, from interior receivers or from owned rows to others.
   std::vector<Chunk> chunks_, sender_chunks_;
-  DeviceBuffer<Exec, int> species_order_;
+  DeviceBuffer<int> species_order_;
 
-  DeviceStep<Exec, T, G> step_;
-  Exec &exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
-  DeviceBuffer<Exec, R> chunk_features_;
-  DeviceBuffer<Exec, R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
-  DeviceBuffer<Exec, D> energy_;
-  DeviceBuffer<Exec, double> shift_;
-  DeviceSum<Exec> sum_;
+  DeviceStep<T, G> step_;
+  DeviceExec &exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
+  DeviceBuffer<R> chunk_features_;
+  DeviceBuffer<R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
+  DeviceBuffer<D> energy_;
+  DeviceBuffer<double> shift_;
+  DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   // Of a host without device memory.
-  DeviceBuffer<Exec, double> positions_, direction_;
+  DeviceBuffer<double> positions_, direction_;
   std::vector<R> staging_;    // rows on their way between ranks
   std::vector<double> host_numbers_;
   std::vector<int> host_rows_;

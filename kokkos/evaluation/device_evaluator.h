@@ -25,15 +25,14 @@ struct DeviceResults {
   double *energy = nullptr;         // [N]; null of evaluators that are directional
 };
 
-template <class Exec>
 class DeviceEvaluator : public Evaluator {
  public:
   using Evaluator::evaluate;
   using Evaluator::set_neighborhood;
   // n must stay valid and unchanged until the next call.
-  virtual void set_neighborhood(DeviceNeighborhood<Exec> &n) = 0;
-  // Reads positions after all work queued on Exec(), the default instance; all work has ended on return. Collective
-  // and with the errors of the other evaluate().
+  virtual void set_neighborhood(DeviceNeighborhood &n) = 0;
+  // Reads positions after all work queued on DeviceExec(), the default instance; all work has ended on return.
+  // Collective and with the errors of the other evaluate().
   virtual EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) = 0;
   virtual DeviceResults results() const = 0;
 };

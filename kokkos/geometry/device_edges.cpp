@@ -34,18 +34,16 @@ struct Inside {
 };
 
 // begin[r] = before[first[r]].
-template <class Exec>
-void begins(const Exec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
+void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
   Kokkos::parallel_for(
-      "equi:edge_begins", DeviceRange<Exec>(exec, 0, rows + 1),
-      KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
+      "equi:edge_begins", DeviceRange(exec, 0, rows + 1), KOKKOS_LAMBDA(int64_t r) { begin[r] = before[first[r]]; });
 }
 
 }    // namespace
 
-template <class Exec, class T, class G>
-DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff,
-                                     const Matrix &pair_cutoff)
+template <class T, class G>
+DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff,
+                               const Matrix &pair_cutoff)
     : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species), closest_("equi:closest") {
   std::vector<double> square(static_cast<size_t>(num_species) * num_species, cutoff);
   if (!pair_cutoff.data.empty()) square = pair_cutoff.data;
@@ -53,10 +51,10 @@ DeviceEdges<Exec, T, G>::DeviceEdges(const Exec &exec, int lmax, int num_species
   assign(exec, square_cutoff_, square);
 }
 
-template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n,
-                                               const std::vector<int> &receiver_cuts,
-                                               const std::vector<int64_t> &sender_cuts, bool is_counted) {
+template <class T, class G>
+void DeviceEdges<T, G>::set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n,
+                                         const std::vector<int> &receiver_cuts, const std::vector<int64_t> &sender_cuts,
+                                         bool is_counted) {
   neighborhood_ = &n;
   is_counted_ = is_counted;
   if (!is_counted) return;
@@ -68,9 +66,9 @@ void DeviceEdges<Exec, T, G>::set_neighborhood(const Exec &exec, const DeviceNei
   host_cuts_.assign(cuts.size(), 0);
 }
 
-template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const double *v) {
-  const DeviceNeighborhood<Exec> &n = *neighborhood_;
+template <class T, class G>
+void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const double *v) {
+  const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   const Inside inside{x,
                       n.candidate_receiver.data(),
@@ -99,7 +97,7 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
     int64_t *cut_edge = cut_edge_.data();
     const int num_receiver_cuts = num_receiver_cuts_;
     Kokkos::parallel_for(
-        "equi:edge_cuts", DeviceRange<Exec>(exec, 0, host_cuts_.size()),
+        "equi:edge_cuts", DeviceRange(exec, 0, host_cuts_.size()),
         KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
     copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
     room_ = host_cuts_[num_receiver_cuts_ - 1];
@@ -115,7 +113,7 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
   const HarmonicsNorms norms;
   // Candidates, then receivers.
   Kokkos::parallel_reduce(
-      "equi:fill_edges", DeviceRange<Exec>(exec, 0, num_candidates + n.num_receivers),
+      "equi:fill_edges", DeviceRange(exec, 0, num_candidates + n.num_receivers),
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
         if (c >= num_candidates) {
           const double *xi = x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates]);
@@ -158,7 +156,7 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
   int64_t *sender_edge = sender_edge_.reserve(room_);
   int *sender_receiver = sender_receiver_.reserve(room_);
   Kokkos::parallel_for(
-      "equi:edges_of_senders", DeviceRange<Exec>(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
+      "equi:edges_of_senders", DeviceRange(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t k) {
         const int64_t p = transposed_before[k], c = transposed[k];
         if (transposed_before[k + 1] == p) return;
         sender_edge[p] = before[c];
@@ -166,16 +164,16 @@ void DeviceEdges<Exec, T, G>::build(const Exec &exec, const double *x, const dou
       });
 }
 
-template <class Exec, class T, class G>
-DeviceEdgeChunk DeviceEdges<Exec, T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
+template <class T, class G>
+DeviceEdgeChunk DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
   const int64_t before = is_counted_ ? host_cuts_[cut] : 0, after = is_counted_ ? host_cuts_[cut + 1] : room_;
   return {num_atoms, begin_.data() + first,
           before,    after - before,
           nullptr,   by_species ? sender_species_.data() : sender_row_.data()};
 }
 
-template <class Exec, class T, class G>
-DeviceEdgeChunk DeviceEdges<Exec, T, G>::senders(int cut, int64_t first_place, int num_atoms) const {
+template <class T, class G>
+DeviceEdgeChunk DeviceEdges<T, G>::senders(int cut, int64_t first_place, int num_atoms) const {
   const int64_t *cuts = is_counted_ ? host_cuts_.data() + num_receiver_cuts_ + cut : nullptr;
   const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
   return {num_atoms,
@@ -186,8 +184,8 @@ DeviceEdgeChunk DeviceEdges<Exec, T, G>::senders(int cut, int64_t first_place, i
           sender_receiver_.data()};
 }
 
-template <class Exec, class T, class G>
-Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec, int64_t candidate, double distance) const {
+template <class T, class G>
+Collision DeviceEdges<T, G>::collision(const DeviceExec &exec, int64_t candidate, double distance) const {
   int receiver_row, receiver, sender;
   if (candidate >= neighborhood_->num_candidates) {
     copy_to_host(exec, &receiver, neighborhood_->receiver.data() + (candidate - neighborhood_->num_candidates), 1);
@@ -199,8 +197,8 @@ Collision DeviceEdges<Exec, T, G>::collision(const Exec &exec, int64_t candidate
   return {receiver, sender, distance};
 }
 
-template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool with_atom_virial) {
+template <class T, class G>
+void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
                 num_places = neighborhood_->num_slices * rows;
   const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
@@ -215,7 +213,7 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   Kokkos::parallel_for(
-      "equi:edge_forces", DeviceRange<Exec>(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+      "equi:edge_forces", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
         if (e >= begin[N]) return;
         const G *u = direction + 3 * e, *ya = adjoint + num_y * e;
         G g[3] = {0, 0, 0};
@@ -228,7 +226,7 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
 
   // What atoms feel as receivers and as senders, row by row in a fixed order.
   Kokkos::parallel_for(
-      "equi:row_forces", DeviceRange<Exec>(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
+      "equi:row_forces", DeviceRange(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
         D f[3] = {0, 0, 0};
         double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
         if (row < N) {
@@ -265,19 +263,19 @@ void DeviceEdges<Exec, T, G>::finish(const Exec &exec, bool with_virial, bool wi
       });
 }
 
-template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::sum_virial(const Exec &exec, double *virial) {
+template <class T, class G>
+void DeviceEdges<T, G>::sum_virial(const DeviceExec &exec, double *virial) {
   sum_.add_up(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), virial);
 }
 
-template <class Exec, class T, class G>
-void DeviceEdges<Exec, T, G>::sum_forces(const Exec &exec, double *forces, double *tangents) {
+template <class T, class G>
+void DeviceEdges<T, G>::sum_forces(const DeviceExec &exec, double *forces, double *tangents) {
   force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
   if (IS_DUAL<G>) tangent_sum_.add_up(exec, neighborhood_->num_rows, 3, row_tangents_.data(), tangents);
 }
 
-template <class Exec, class T, class G>
-std::size_t DeviceEdges<Exec, T, G>::bytes() const {
+template <class T, class G>
+std::size_t DeviceEdges<T, G>::bytes() const {
   return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
          row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
          transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
@@ -286,9 +284,8 @@ std::size_t DeviceEdges<Exec, T, G>::bytes() const {
          harmonics_.bytes();
 }
 
-template <class Exec, class T, class G>
-std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, int slice_size,
-                                            int64_t num_edges) const {
+template <class T, class G>
+std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges) const {
   const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
   return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) +
          receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
@@ -299,11 +296,10 @@ std::size_t DeviceEdges<Exec, T, G>::growth(const DeviceNeighborhood<Exec> &n, i
          adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceEdges<DeviceExec, float, float>;
-template class DeviceEdges<DeviceExec, float, double>;
-template class DeviceEdges<DeviceExec, double, double>;
-template class DeviceEdges<DeviceExec, Dual<float>, Dual<double>>;
-template class DeviceEdges<DeviceExec, Dual<double>, Dual<double>>;
+template class DeviceEdges<float, float>;
+template class DeviceEdges<float, double>;
+template class DeviceEdges<double, double>;
+template class DeviceEdges<Dual<float>, Dual<double>>;
+template class DeviceEdges<Dual<double>, Dual<double>>;
 
 }    // namespace equi

@@ -27,41 +27,41 @@ struct DeviceEdgeChunk {
 };
 
 // With duals, positions move along a direction.
-template <class Exec, class T, class G>
+template <class T, class G>
 class DeviceEdges {
   using D = DoubleOf<G>;
 
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
-  DeviceEdges(const Exec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
+  DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
 
   // n, transposed, must stay valid. cuts: ascending from 0, rows of receivers up to their number or, for senders,
   // places of DeviceNeighborhood::sender_first up to all of them, between which edges are used together. is_counted:
   // whether the host learns how many edges a step has. If not, arrays and launches have room for all candidates.
-  void set_neighborhood(const Exec &exec, const DeviceNeighborhood<Exec> &n, const std::vector<int> &receiver_cuts,
+  void set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n, const std::vector<int> &receiver_cuts,
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
   // Fills all arrays for the positions [atoms][3] at hand, which move along the direction [atoms][3], null for none.
   // Waits once for the edges to be counted, if they are.
-  void build(const Exec &exec, const double *positions, const double *direction = nullptr);
+  void build(const DeviceExec &exec, const double *positions, const double *direction = nullptr);
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
-  void finish(const Exec &exec, bool with_virial, bool with_atom_virial);
+  void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
   // After finish(), in device memory: what atoms of a row feel, whatever image of it they are, signs as in
   // EvaluationRequest.
   double *row_forces() const { return row_forces_.data(); }        // [A][3]
   double *row_tangents() const { return row_tangents_.data(); }    // [A][3] of the forces; with duals
   double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // The virial of this rank, all its nine components, where the device can write.
-  void sum_virial(const Exec &exec, double *virial);
+  void sum_virial(const DeviceExec &exec, double *virial);
   // The sums of the forces and, with duals, of their tangents over all rows, [3] each, likewise: not finite if one of
   // them is not.
-  void sum_forces(const Exec &exec, double *forces, double *tangents);
+  void sum_forces(const DeviceExec &exec, double *forces, double *tangents);
   // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
   // candidates; in device memory.
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
-  Collision collision(const Exec &exec, int64_t candidate, double distance) const;
+  Collision collision(const DeviceExec &exec, int64_t candidate, double distance) const;
 
   // Of a step: the number of edges or, where they are not counted, of those for which there is room.
   int64_t room() const { return room_; }
@@ -83,30 +83,30 @@ class DeviceEdges {
 
   std::size_t bytes() const;
   // Bytes that a step of num_edges edges in a neighborhood with slices of this size will add.
-  std::size_t growth(const DeviceNeighborhood<Exec> &n, int slice_size, int64_t num_edges) const;
+  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges) const;
 
  private:
   int lmax_, num_y_, num_species_;
-  const DeviceNeighborhood<Exec> *neighborhood_ = nullptr;
+  const DeviceNeighborhood *neighborhood_ = nullptr;
   bool is_counted_ = true;
   int64_t room_ = 0;
 
-  using Closest = Kokkos::MinLoc<double, int64_t, typename Exec::memory_space>;
+  using Closest = Kokkos::MinLoc<double, int64_t, DeviceExec::memory_space>;
   typename Closest::result_view_type closest_;    // distance and candidate
-  DeviceBuffer<Exec, double> square_cutoff_;      // per pair
+  DeviceBuffer<double> square_cutoff_;            // per pair
   // Rows of the cuts, receivers' then senders', and the edges before them.
   int num_receiver_cuts_ = 0;
-  DeviceBuffer<Exec, int64_t> cut_row_;
-  DeviceBuffer<Exec, int64_t> cut_edge_;
+  DeviceBuffer<int64_t> cut_row_;
+  DeviceBuffer<int64_t> cut_edge_;
   std::vector<int64_t> host_cuts_;
   // Of a step. Edges in the order of receivers, [E], and the same in the order of slices and senders: sender_begin
   // [slices*A+1] of slices at rows, sender_edge [E] which edge, sender_receiver [E] its receiver, counted in its slice.
-  DeviceBuffer<Exec, double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
-  DeviceSum<Exec> sum_, force_sum_, tangent_sum_;
-  DeviceBuffer<Exec, int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
-  DeviceBuffer<Exec, int> sender_row_, sender_species_, sender_receiver_, pair_;
-  DeviceBuffer<Exec, G> distance_, direction_, adjoint_, force_;
-  DeviceBuffer<Exec, T> harmonics_;
+  DeviceBuffer<double> row_forces_, row_tangents_, receiver_virial_, row_virial_;
+  DeviceSum sum_, force_sum_, tangent_sum_;
+  DeviceBuffer<int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
+  DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
+  DeviceBuffer<G> distance_, direction_, adjoint_, force_;
+  DeviceBuffer<T> harmonics_;
 };
 
 }    // namespace equi

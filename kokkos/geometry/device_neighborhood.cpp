@@ -3,8 +3,7 @@
 
 namespace equi {
 
-template <class Exec>
-void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighborhood<Exec> &to) {
+void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to) {
   to.num_atoms = from.num_atoms;
   to.num_receivers = from.num_receivers;
   to.num_interior = from.num_interior;
@@ -17,8 +16,7 @@ void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighbo
   assign(exec, to.sender_row, from.sender_row);
 }
 
-template <class Exec>
-void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood<Exec> &n) {
+void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n) {
   n.slice_size = slice_size;
   n.num_slices = n.slices_of(slice_size);
   const int num_slices = n.num_slices;
@@ -36,7 +34,7 @@ void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood
   // How many candidates each row has in each slice, then which.
   device_zero(exec, count, num_places);
   Kokkos::parallel_for(
-      "equi:count_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
+      "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
         for (int64_t c = first[i]; c < first[i + 1]; c++) {
           candidate_receiver[c] = static_cast<int>(i);
           Kokkos::atomic_inc(count + place_of(c));
@@ -45,7 +43,7 @@ void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood
   running_sums(
       exec, num_places, KOKKOS_LAMBDA(int64_t p) { return static_cast<int64_t>(count[p]); }, begin);
   Kokkos::parallel_for(
-      "equi:list_senders", DeviceRange<Exec>(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
+      "equi:list_senders", DeviceRange(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
         const int64_t p = place_of(c);
         unsorted[begin[p] + Kokkos::atomic_fetch_sub(count + p, 1) - 1] = c;
       });
@@ -55,7 +53,7 @@ void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood
       KOKKOS_LAMBDA(int64_t a, int64_t b) { return unsorted[a] < unsorted[b]; },
       KOKKOS_LAMBDA(int64_t k, int64_t place) { transposed[place] = unsorted[k]; });
   Kokkos::parallel_for(
-      "equi:row_atoms", DeviceRange<Exec>(exec, 0, num_rows), KOKKOS_LAMBDA(int64_t r) {
+      "equi:row_atoms", DeviceRange(exec, 0, num_rows), KOKKOS_LAMBDA(int64_t r) {
         int atom = r < num_receivers ? receiver[r] : -1;
         for (int s = 0; s < num_slices && atom < 0; s++)
           if (begin[s * num_rows + r] < begin[s * num_rows + r + 1])
@@ -64,9 +62,5 @@ void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood
       });
   exec.fence("equi: neighborhood ready for any instance");
 }
-
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template void copy_neighborhood(const DeviceExec &, const Neighborhood &, DeviceNeighborhood<DeviceExec> &);
-template void transpose_neighborhood(const DeviceExec &, int, DeviceNeighborhood<DeviceExec> &);
 
 }    // namespace equi

@@ -9,22 +9,21 @@
 namespace equi {
 
 // Fields as in Neighborhood; arrays in device memory.
-template <class Exec>
 struct DeviceNeighborhood {
   int num_atoms = 0, num_receivers = 0, num_interior = 0, num_rows = 0;
   int64_t num_candidates = 0;
-  DeviceBuffer<Exec, int> receiver, row_species, sender_atom, sender_row;
-  DeviceBuffer<Exec, int64_t> first;
+  DeviceBuffer<int> receiver, row_species, sender_atom, sender_row;
+  DeviceBuffer<int64_t> first;
 
   // What transpose_neighborhood() makes of the above. Receivers are cut into slices of slice_size, the last one
   // shorter. Candidates in the order of the slices of their receivers, in a slice in that of senders, those of one
   // sender in that of receivers.
   int slice_size = 0, num_slices = 0;
-  DeviceBuffer<Exec, int> candidate_receiver;          // [candidates]
-  DeviceBuffer<Exec, int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
-  DeviceBuffer<Exec, int64_t> transposed, unsorted;    // [candidates]; scratch
-  DeviceBuffer<Exec, int> count;                       // [slices*A] scratch
-  DeviceBuffer<Exec, int> row_atom;                    // [A] an atom that stands for the row, -1: no edge can reach it
+  DeviceBuffer<int> candidate_receiver;          // [candidates]
+  DeviceBuffer<int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
+  DeviceBuffer<int64_t> transposed, unsorted;    // [candidates]; scratch
+  DeviceBuffer<int> count;                       // [slices*A] scratch
+  DeviceBuffer<int> row_atom;                    // [A] an atom that stands for the row, -1: no edge can reach it
 
   int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
   std::size_t bytes() const {
@@ -42,16 +41,14 @@ struct DeviceNeighborhood {
 };
 
 // Both are complete on return. The copy is not transposed.
-template <class Exec>
-void copy_neighborhood(const Exec &exec, const Neighborhood &from, DeviceNeighborhood<Exec> &to);
-template <class Exec>
-void transpose_neighborhood(const Exec &exec, int slice_size, DeviceNeighborhood<Exec> &n);
+void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
+void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 
 // sums[k] = count(0) + ... + count(k-1) for k = 0..n.
-template <class Exec, class S, class Count>
-void running_sums(const Exec &exec, int64_t n, const Count &count, S *sums) {
+template <class S, class Count>
+void running_sums(const DeviceExec &exec, int64_t n, const Count &count, S *sums) {
   Kokkos::parallel_scan(
-      "equi:sums", DeviceRange<Exec>(exec, 0, n + 1), KOKKOS_LAMBDA(int64_t k, S & sum, bool is_final) {
+      "equi:sums", DeviceRange(exec, 0, n + 1), KOKKOS_LAMBDA(int64_t k, S & sum, bool is_final) {
         if (is_final) sums[k] = sum;
         if (k < n) sum += count(k);
       });
@@ -60,11 +57,11 @@ void running_sums(const Exec &exec, int64_t n, const Count &count, S *sums) {
 // write(k, place) for all k < n: where item k belongs if each segment is put in order. Segment s has the items and the
 // places begin[s] up to begin[s+1]; is_before is a strict order of items. Each item looks at all of its segment, some
 // tens of neighbors.
-template <class Exec, class Segment, class Order, class Write>
-void sort_segments(const Exec &exec, int64_t n, const int64_t *begin, const Segment &segment, const Order &is_before,
-                   const Write &write) {
+template <class Segment, class Order, class Write>
+void sort_segments(const DeviceExec &exec, int64_t n, const int64_t *begin, const Segment &segment,
+                   const Order &is_before, const Write &write) {
   Kokkos::parallel_for(
-      "equi:sort", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) {
+      "equi:sort", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) {
         const int64_t s = segment(k);
         int64_t place = begin[s];
         for (int64_t other = begin[s]; other < begin[s + 1]; other++)

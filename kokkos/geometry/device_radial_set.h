@@ -13,22 +13,21 @@ namespace equi {
 
 // Edges of a chunk in host memory: exact radial functions are evaluated there, for that mode is for checking.
 // D: double, or a Dual of it.
-template <class Exec, class D>
+template <class D>
 struct DeviceRadialEdges {
-  DeviceBuffer<Exec, D> device_distance;
-  DeviceBuffer<Exec, int> device_function;
+  DeviceBuffer<D> device_distance;
+  DeviceBuffer<int> device_function;
   std::vector<D> distance;
   std::vector<int> function;
   std::size_t bytes() const { return device_distance.bytes() + device_function.bytes(); }
 };
 
-template <class Exec>
 class DeviceRadialSet {
  public:
   struct Table {
     int first_piece, num_pieces, first_bin;
   };
-  DeviceRadialSet(const Exec &exec, const RadialSet &set) {
+  DeviceRadialSet(const DeviceExec &exec, const RadialSet &set) {
     if (!set.one_for_all()) assign(exec, pairs_, set.pairs());
     if (set.exact()) return;
     std::vector<RadialTable::Piece> pieces;
@@ -70,15 +69,15 @@ class DeviceRadialSet {
 
   // Fills `edges` with what an exact function needs of a chunk, whose edges are counted.
   template <class G>
-  void fetch(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-             DeviceRadialEdges<Exec, DoubleOf<G>> &edges) const {
+  void fetch(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+             DeviceRadialEdges<DoubleOf<G>> &edges) const {
     using D = DoubleOf<G>;
     const int64_t n = chunk.count;
     D *r = edges.device_distance.reserve(n);
     int *function = edges.device_function.reserve(n);
     const Finder find = finder();
     Kokkos::parallel_for(
-        "equi:distances", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+        "equi:distances", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           const int64_t e = chunk.edge_at(chunk.first + c);
           r[c] = static_cast<D>(distance[e]);
           function[c] = find.function(pair[e]);
@@ -92,9 +91,9 @@ class DeviceRadialSet {
   std::size_t bytes() const { return pairs_.bytes() + pieces_.bytes() + tables_.bytes(); }
 
  private:
-  DeviceBuffer<Exec, int> pairs_;    // RadialSet::pairs
-  DeviceBuffer<Exec, RadialTable::Piece> pieces_;
-  DeviceBuffer<Exec, Table> tables_;
+  DeviceBuffer<int> pairs_;    // RadialSet::pairs
+  DeviceBuffer<RadialTable::Piece> pieces_;
+  DeviceBuffer<Table> tables_;
 };
 
 }    // namespace equi

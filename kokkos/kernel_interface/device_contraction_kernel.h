@@ -5,15 +5,12 @@
 #define EQUI_DEVICE_CONTRACTION_KERNEL_H
 
 #include "kokkos/kernel_interface/unit_kernel.h"
-
-#include <Kokkos_Core.hpp>
+#include "kokkos/runtime/device_exec.h"
 
 #include <cstdint>
 #include <string>
 
 namespace equi {
-
-using DeviceExec = Kokkos::DefaultExecutionSpace;
 
 // The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CONTRACTION_BLOCKS = 24;

@@ -11,15 +11,12 @@
 #define EQUI_DEVICE_UNIT_H
 
 #include "kokkos/kernel_interface/unit_kernel.h"
-
-#include <Kokkos_Core.hpp>
+#include "kokkos/runtime/device_exec.h"
 
 #include <cstdint>
 #include <string>
 
 namespace equi {
-
-using DeviceExec = Kokkos::DefaultExecutionSpace;
 
 constexpr int ITEM_CHANNELS = 32;
 // A unit with more paths is called in several parts. The call has to fit into a GPU's memory for constants.

@@ -29,8 +29,8 @@ template <class Tags, class Types, class Positions, class Atoms, class Counts, c
 void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms,
                                    const Counts &num_neighbors, const Neighbors &neighbors, int num_listed,
                                    int num_local, int num_all, const int *type_species) {
-  const Exec exec;
-  DeviceNeighborhood<Exec> &n = neighborhood_;
+  const DeviceExec exec;
+  DeviceNeighborhood &n = neighborhood_;
   constexpr int MASK = NEIGHMASK;
 
   // first_copy: the first atom of the same ID, owned atoms come before ghosts; -1 for ghosts without species.
@@ -42,7 +42,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
     int *atom_of_id = scratch_.atom_of_id.reserve(ids.capacity());
     device_fill(exec, atom_of_id, ids.capacity(), INT_MAX);
     Kokkos::parallel_for(
-        "equi:first_atoms", DeviceRange<Exec>(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
+        "equi:first_atoms", DeviceRange(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
           if (a >= num_local && type_species[type(a)] < 0) return;
           const auto place = ids.insert(tag(a));
           if (!place.failed()) Kokkos::atomic_min(atom_of_id + place.index(), static_cast<int>(a));
@@ -50,7 +50,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
     exec.fence("equi: whether all IDs have a place");
     if (!ids.failed_insert()) {
       Kokkos::parallel_for(
-          "equi:first_copies", DeviceRange<Exec>(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
+          "equi:first_copies", DeviceRange(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
             const bool is_known = a < num_local || type_species[type(a)] >= 0;
             first_copy[a] = is_known ? atom_of_id[ids.find(tag(a))] : -1;
           });
@@ -64,7 +64,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   int *interior = scratch_.interior.reserve(num_listed), *border = scratch_.border.reserve(num_listed);
   device_fill(exec, row_of_atom, num_all, -1);
   Kokkos::parallel_for(
-      "equi:receivers", DeviceRange<Exec>(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
+      "equi:receivers", DeviceRange(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
         const int i = atoms(k);
         const bool is_receiver = type_species[type(i)] >= 0;
         bool is_interior = is_receiver;
@@ -93,7 +93,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   const int num_interior = n.num_interior, num_receivers = n.num_receivers;
   int *receiver = n.receiver.reserve(num_receivers), *row_species = n.row_species.reserve(n.num_rows);
   Kokkos::parallel_for(
-      "equi:number_receivers", DeviceRange<Exec>(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
+      "equi:number_receivers", DeviceRange(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
         if (!interior[k] && !border[k]) return;
         const int i = atoms(k), row = interior[k] ? interior_place[k] : num_interior + border_place[k];
         row_of_atom[i] = row;
@@ -101,20 +101,20 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
         row_species[row] = type_species[type(i)];
       });
   Kokkos::parallel_for(
-      "equi:number_remote", DeviceRange<Exec>(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
+      "equi:number_remote", DeviceRange(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
         if (first_copy[a] != a) return;
         row_of_atom[a] = num_receivers + remote_place[a];
         row_species[row_of_atom[a]] = type_species[type(a)];
       });
   Kokkos::parallel_for(
-      "equi:number_copies", DeviceRange<Exec>(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
+      "equi:number_copies", DeviceRange(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
         if (first_copy[a] >= 0 && first_copy[a] < a) row_of_atom[a] = row_of_atom[first_copy[a]];
       });
 
   // Candidates, first as they come.
   int *count = scratch_.count.reserve(num_receivers);
   Kokkos::parallel_for(
-      "equi:count_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
+      "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
         const int i = receiver[row];
         int sum = 0;
         for (int m = 0; m < num_neighbors(i); m++) sum += type_species[type(neighbors(i, m) & MASK)] >= 0;
@@ -126,7 +126,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   copy_to_host(exec, &n.num_candidates, first + num_receivers, 1);
   int *unsorted = scratch_.unsorted.reserve(n.num_candidates), *segment = scratch_.segment.reserve(n.num_candidates);
   Kokkos::parallel_for(
-      "equi:fill_senders", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
+      "equi:fill_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
         const int i = receiver[row];
         int64_t c = first[row];
         for (int m = 0; m < num_neighbors(i); m++) {
@@ -154,7 +154,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
 
   tagint missing = 0;    // an ID
   Kokkos::parallel_reduce(
-      "equi:missing", DeviceRange<Exec>(exec, 0, n.num_candidates),
+      "equi:missing", DeviceRange(exec, 0, n.num_candidates),
       KOKKOS_LAMBDA(int64_t c, tagint & largest) {
         if (sender_row[c] < 0 && tag(sender_atom[c]) > largest) largest = tag(sender_atom[c]);
       },
@@ -169,7 +169,7 @@ void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *lis
                                                 const std::vector<int> &type_species) {
   atom.sync(LAMMPS_NS::Device, X_MASK | TAG_MASK | TYPE_MASK);
   auto &of_device = *static_cast<NeighListKokkos<LammpsDeviceType> *>(list);
-  assign(Exec(), scratch_.species, type_species);
+  assign(DeviceExec(), scratch_.species, type_species);
   build(atom.k_tag.template view<LammpsDeviceType>(), atom.k_type.template view<LammpsDeviceType>(),
         atom.k_x.template view<LammpsDeviceType>(), of_device.d_ilist, of_device.d_numneigh, of_device.d_neighbors,
         list->inum, atom.nlocal, atom.nlocal + atom.nghost, scratch_.species.data());
@@ -177,7 +177,7 @@ void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *lis
 
 std::vector<int> LammpsDeviceEvaluation::receivers() const {
   std::vector<int> atoms(neighborhood_.num_receivers);
-  copy_to_host(Exec(), atoms.data(), neighborhood_.receiver.data(), neighborhood_.num_receivers);
+  copy_to_host(DeviceExec(), atoms.data(), neighborhood_.receiver.data(), neighborhood_.num_receivers);
   return atoms;
 }
 
@@ -185,7 +185,7 @@ template <class Positions>
 const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num_all) {
   double *to = positions_.reserve(3 * static_cast<int64_t>(num_all));
   Kokkos::parallel_for(
-      "equi:positions", DeviceRange<Exec>(Exec(), 0, num_all), KOKKOS_LAMBDA(int64_t i) {
+      "equi:positions", DeviceRange(DeviceExec(), 0, num_all), KOKKOS_LAMBDA(int64_t i) {
         for (int k = 0; k < 3; k++) to[3 * i + k] = x(i, k);
       });
   return to;
@@ -216,8 +216,8 @@ void LammpsDeviceEvaluation::copy_forces(std::vector<std::array<double, 3>> &to)
   const int num_rows = neighborhood_.num_rows;
   std::vector<int> atom(num_rows);
   std::vector<std::array<double, 3>> forces(num_rows);
-  copy_to_host(Exec(), atom.data(), results().row_atom, num_rows);
-  copy_to_host(Exec(), forces.data()->data(), static_cast<const double *>(results().forces), 3 * num_rows);
+  copy_to_host(DeviceExec(), atom.data(), results().row_atom, num_rows);
+  copy_to_host(DeviceExec(), forces.data()->data(), static_cast<const double *>(results().forces), 3 * num_rows);
   to.assign(neighborhood_.num_atoms, {});
   for (int row = 0; row < num_rows; row++)
     if (atom[row] >= 0) to[atom[row]] = forces[row];

@@ -20,6 +20,7 @@
 #include <Kokkos_UnorderedMap.hpp>
 
 #include <array>
+#include <type_traits>
 #include <vector>
 
 namespace LAMMPS_NS {
@@ -33,17 +34,17 @@ using LammpsDeviceType = LAMMPS_NS::EquiKokkos::DeviceType;
 
 class LammpsDeviceEvaluation {
  public:
-  using Exec = LammpsDeviceType::execution_space;
-  explicit LammpsDeviceEvaluation(DeviceEvaluator<Exec> &evaluator) : evaluator_(evaluator) {}
+  static_assert(std::is_same_v<LammpsDeviceType::execution_space, DeviceExec>);
+  explicit LammpsDeviceEvaluation(DeviceEvaluator &evaluator) : evaluator_(evaluator) {}
 
-  const DeviceEvaluator<Exec> &evaluator() const { return evaluator_; }
+  const DeviceEvaluator &evaluator() const { return evaluator_; }
 
   // What build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with the same rows and
   // orders, on the device. Throws as it does.
   void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,
                           const std::vector<int> &type_species);
   void use_neighborhood() { evaluator_.set_neighborhood(neighborhood_); }
-  const DeviceNeighborhood<Exec> &neighborhood() const { return neighborhood_; }
+  const DeviceNeighborhood &neighborhood() const { return neighborhood_; }
   const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] device memory, ghosts included
   std::vector<int> receivers() const;
 
@@ -63,15 +64,15 @@ class LammpsDeviceEvaluation {
   const double *copy_positions(const Positions &x, int num_all);
 
  private:
-  DeviceEvaluator<Exec> &evaluator_;
-  DeviceNeighborhood<Exec> neighborhood_;
-  DeviceBuffer<Exec, int> row_of_atom_;
-  DeviceBuffer<Exec, double> positions_;    // where LAMMPS keeps another type or order
+  DeviceEvaluator &evaluator_;
+  DeviceNeighborhood neighborhood_;
+  DeviceBuffer<int> row_of_atom_;
+  DeviceBuffer<double> positions_;    // where LAMMPS keeps another type or order
   // Of read_neighbor_list().
   struct Scratch {
-    Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<Exec, Exec::memory_space>> ids;
-    DeviceBuffer<Exec, int> species, atom_of_id, first_copy, interior, border, interior_place, border_place,
-        remote_place, count, unsorted, segment;
+    Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<DeviceExec, DeviceExec::memory_space>> ids;
+    DeviceBuffer<int> species, atom_of_id, first_copy, interior, border, interior_place, border_place, remote_place,
+        count, unsorted, segment;
   } scratch_;
 };
 

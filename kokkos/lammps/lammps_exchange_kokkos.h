@@ -67,8 +67,8 @@ class LammpsExchangeKokkos : public LammpsExchange {
   ExchangeMode mode_ = ExchangeMode::automatic;
   bool is_gpu_aware_ = false, on_device_ = false, used_device_hooks_ = false;
   const int *row_of_atom_ = nullptr;
-  DeviceBuffer<Exec, int> copied_rows_, list_;
-  DeviceBuffer<Exec, double> message_;
+  DeviceBuffer<int, Exec> copied_rows_, list_;
+  DeviceBuffer<double, Exec> message_;
   // Messages of ghosts by first atom and number, and of others by LAMMPS's list and number, until rows are new.
   std::map<std::pair<int, int>, RowGroups<Exec>> ghost_groups_;
   std::map<std::pair<const int *, int>, RowGroups<Exec>> list_groups_;

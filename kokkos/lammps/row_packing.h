@@ -39,7 +39,7 @@ class RowGroups {
  public:
   // atoms[n], or first .. first + n - 1 if atoms is null.
   RowGroups(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom) {
-    DeviceBuffer<Exec, int> rows;
+    DeviceBuffer<int, Exec> rows;
     read_rows(exec, n, atoms, first, row_of_atom, rows.reserve(n));
     std::vector<int> row(n), place(n), begin, is_first(n, 0);
     copy_to_host(exec, row.data(), rows.data(), n);
@@ -65,19 +65,19 @@ class RowGroups {
 
   static void read_rows(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom, int *rows) {
     Kokkos::parallel_for(
-        "equi:rows", DeviceRange<Exec>(exec, 0, n),
+        "equi:rows", RangeOn<Exec>(exec, 0, n),
         KOKKOS_LAMBDA(int64_t k) { rows[k] = row_of_atom[atoms ? atoms[k] : first + k]; });
   }
 
  private:
   int num_groups_ = 0;
-  DeviceBuffer<Exec, int> begin_, place_, is_first_;
+  DeviceBuffer<int, Exec> begin_, place_, is_first_;
 };
 
 // f(k, place in the buffer, piece, column) for k < n and all columns, side by side.
 template <class Exec, class T, class F>
 void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &rows, const F &f) {
-  using Policy = DeviceTeams<Exec>;
+  using Policy = Kokkos::TeamPolicy<Exec, CallAsArgument>;
   using Team = typename Policy::member_type;
   // A team of one thread on the host, of four warps on a GPU: rows have hundreds of columns.
   const int team_size = DeviceTraits<Exec>::ON_HOST ? 1 : 128;

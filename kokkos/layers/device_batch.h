@@ -16,15 +16,15 @@
 namespace equi {
 
 // Memory that all convolutions share; it is filled for one batch at a time.
-template <class Exec, class T>
+template <class T>
 struct DeviceConvScratch {
-  DeviceBuffer<Exec, int> table_row;
-  DeviceBuffer<Exec, T> fraction, forms, parts;
-  DeviceBuffer<Exec, Real<T>> bins_per_length, exact_rows;
+  DeviceBuffer<int> table_row;
+  DeviceBuffer<T> fraction, forms, parts;
+  DeviceBuffer<Real<T>> bins_per_length, exact_rows;
   // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
-  DeviceBuffer<Exec, int> own_row, other_row;
-  DeviceBuffer<Exec, Real<T>> network, weights, weights_adj;
-  DeviceRadialEdges<Exec, DoubleOf<T>> edges;
+  DeviceBuffer<int> own_row, other_row;
+  DeviceBuffer<Real<T>> network, weights, weights_adj;
+  DeviceRadialEdges<DoubleOf<T>> edges;
   std::vector<T> host_fraction;
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
@@ -36,28 +36,28 @@ struct DeviceConvScratch {
 };
 
 // The evaluation at hand, the same for all its batches.
-template <class Exec, class T, class G>
+template <class T, class G>
 struct DeviceStep {
   using R = Real<T>;
   const EvaluationPlan &plan;
-  FeatureMemory<R, DeviceBuffer<Exec, R>> &features;
-  DeviceEdges<Exec, T, G> &edges;
+  FeatureMemory<R, DeviceBuffer<R>> &features;
+  DeviceEdges<T, G> &edges;
   int num_species;
 
-  Exec exec = {};
+  DeviceExec exec = {};
   int num_rows = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
-  DeviceBuffer<Exec, R> in_place = {};
-  DeviceConvScratch<Exec, T> scratch = {};
+  DeviceBuffer<R> in_place = {};
+  DeviceConvScratch<T> scratch = {};
 };
 
-template <class Exec, class T, class G>
+template <class T, class G>
 class DeviceBatch {
  public:
   using R = Real<T>;
 
-  DeviceStep<Exec, T, G> &step;
+  DeviceStep<T, G> &step;
   int first, count;
   const int *species;          // [count] device memory
   DeviceSpeciesOrder order;    // of the rows

@@ -3,35 +3,33 @@
 
 namespace equi {
 
-template <class Exec, class T>
-void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
+template <class T>
+void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add) {
   for (int g = 0; g < layout.num_groups(); g++) {
     const int width = layout.group(g).width();
     const T *from = result.group(layout.group(g));
     T *to = y.group(layout.group(g));
     Kokkos::parallel_for(
-        "equi:species_rows", DeviceRange<Exec>(exec, 0, count * width), KOKKOS_LAMBDA(int64_t k) {
+        "equi:species_rows", DeviceRange(exec, 0, count * width), KOKKOS_LAMBDA(int64_t k) {
           const T f = from[static_cast<int64_t>(species[k / width]) * width + k % width];
           to[k] = add ? to[k] + f : f;
         });
   }
 }
 
-template <class Exec, class D>
-void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, D *to) {
+template <class D>
+void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to) {
   Kokkos::parallel_for(
-      "equi:fill_by_species", DeviceRange<Exec>(exec, 0, count),
-      KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
+      "equi:fill_by_species", DeviceRange(exec, 0, count), KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
 }
 
 // A team per chunk, species by species.
-template <class Exec>
-void order_by_species(const Exec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
+void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
                       int *begin, int *order) {
-  using Policy = DeviceTeams<Exec>;
+  using Policy = DeviceTeams<>;
   Kokkos::parallel_for(
-      "equi:species_order", Policy(exec, num_chunks, DeviceTraits<Exec>::TEAM),
+      "equi:species_order", Policy(exec, num_chunks, DeviceTraits<>::TEAM),
       KOKKOS_LAMBDA(const typename Policy::member_type &team) {
         const int chunk = team.league_rank(), first = first_row[chunk], count = first_row[chunk + 1] - first;
         int *to = begin + chunk * (num_species + 1);
@@ -53,15 +51,11 @@ void order_by_species(const Exec &exec, int num_chunks, const int *first_row, co
       });
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template void order_by_species(const DeviceExec &, int, const int *, const int *, int, int *, int *);
 #define EQUI_INSTANTIATE(T)                                                                                 \
   template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, \
                                   const int *, FeatureRows<T>, bool);
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)
 #undef EQUI_INSTANTIATE
-template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, double *);
-template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, Dual<double> *);
 
 }    // namespace equi

@@ -22,18 +22,17 @@ struct DeviceSpeciesOrder {
 };
 
 // Rows of `result` (one per species) copied or added to y.
-template <class Exec, class T>
-void copy_species_rows(const Exec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
+template <class T>
+void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add);
 
 // to[i] = value[species[i]]; D: double, or a Dual of it.
-template <class Exec, class D>
-void fill_by_species(const Exec &exec, int64_t count, const int *species, const double *value, D *to);
+template <class D>
+void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to);
 
 // What DeviceSpeciesOrder tells of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
 // [chunks][num_species + 1], order [rows] by chunk. All in device memory.
-template <class Exec>
-void order_by_species(const Exec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
+void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
                       int *begin, int *order);
 
 }    // namespace equi

@@ -21,7 +21,7 @@ struct BatchRows {
   int64_t stage_first = 0;    // its first row among those of the storage stage
 };
 
-// R: float or double. Array: Buffer<R> or DeviceBuffer<Exec, R>.
+// R: float or double. Array: Buffer<R> or DeviceBuffer<R>.
 template <class R, class Array>
 class FeatureMemory {
  public:

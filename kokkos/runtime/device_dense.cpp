@@ -26,17 +26,14 @@ void gemm_on_threads(const HostExec &exec, bool transpose_b, int64_t m, int n, i
 
 }    // namespace
 
-template <>
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
                  float beta, float *c) {
   gemm_on_threads(exec, transpose_b, m, n, k, a, b, beta, c);
 }
-template <>
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
                  double beta, double *c) {
   gemm_on_threads(exec, transpose_b, m, n, k, a, b, beta, c);
 }
-template <>
 void start_device_dense(const HostExec &) {
   start_dense();
 }

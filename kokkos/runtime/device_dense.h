@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on node features on a device: one small interface, implemented per execution space in a file of its
-// own.
+// Dense products on node features on a device: one small interface, with a source of its own per kind of
+// device: device_dense.cpp for hosts.
 #ifndef EQUI_DEVICE_DENSE_H
 #define EQUI_DEVICE_DENSE_H
 
@@ -10,16 +10,13 @@ namespace equi {
 
 // C = A B + beta C, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n] contiguous; B
 // is [k,n], or [n,k] if transpose_b. With beta = 0 the content of C is not read.
-template <class Exec>
-void device_gemm(const Exec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
+void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
                  float beta, float *c);
-template <class Exec>
-void device_gemm(const Exec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
+void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
                  double beta, double *c);
 
 // Must be called once before the first product.
-template <class Exec>
-void start_device_dense(const Exec &exec);
+void start_device_dense(const DeviceExec &exec);
 
 }    // namespace equi
 

@@ -56,7 +56,6 @@ int as_int(int64_t m) {
 }    // namespace
 
 // cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory.
-template <>
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
                  float beta, float *c) {
   if (m == 0) return;
@@ -66,7 +65,6 @@ void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, i
                        transpose_b ? k : n, a, k, &beta, c, n);
   });
 }
-template <>
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
                  double beta, double *c) {
   if (m == 0) return;
@@ -77,7 +75,6 @@ void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, i
   });
 }
 
-template <>
 void start_device_dense(const Kokkos::Cuda &) {
   const std::lock_guard<std::mutex> lock(MUTEX);
   if (HANDLE) return;

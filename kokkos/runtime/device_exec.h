@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the device kernels need to know of an execution space, and memory on it.
+// The execution space of devices, what kernels need to know of it, and memory on it.
 //
 // The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
 // lane. A GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
@@ -33,7 +33,9 @@
 
 namespace equi {
 
-template <class Exec>
+using DeviceExec = Kokkos::DefaultExecutionSpace;
+
+template <class Exec = DeviceExec>
 struct DeviceTraits {
   static constexpr bool ON_HOST = std::is_same_v<typename Exec::memory_space, Kokkos::HostSpace>;
   static constexpr int LANES = ON_HOST ? 1 : 32;
@@ -59,7 +61,7 @@ class RecordingLaunches {
 };
 
 // Numbers in device memory that grow and never shrink, so that a warm step allocates nothing.
-template <class Exec, class T>
+template <class T, class Exec = DeviceExec>
 class DeviceBuffer {
  public:
   // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, but for launches that
@@ -130,7 +132,7 @@ void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n) {
 }
 // A buffer with the content of a vector.
 template <class Exec, class V>
-void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer, const V &values) {
+void assign(const Exec &exec, DeviceBuffer<typename V::value_type, Exec> &buffer, const V &values) {
   copy_to_device(exec, buffer.reserve(static_cast<int64_t>(values.size())), values.data(),
                  static_cast<int64_t>(values.size()));
 }
@@ -140,30 +142,31 @@ void assign(const Exec &exec, DeviceBuffer<Exec, typename V::value_type> &buffer
 // either.
 using CallAsArgument = Kokkos::Experimental::WorkItemProperty::HintLightWeight_t;
 template <class Exec>
-using DeviceRange = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>, CallAsArgument>;
-template <class Exec, class... Properties>
-using DeviceTeams = Kokkos::TeamPolicy<Exec, CallAsArgument, Properties...>;
+using RangeOn = Kokkos::RangePolicy<Exec, Kokkos::IndexType<int64_t>, CallAsArgument>;
+using DeviceRange = RangeOn<DeviceExec>;
+template <class... Properties>
+using DeviceTeams = Kokkos::TeamPolicy<DeviceExec, CallAsArgument, Properties...>;
 
-template <class Exec, class T>
-void device_fill(const Exec &exec, T *data, int64_t n, T value) {
+template <class T>
+void device_fill(const DeviceExec &exec, T *data, int64_t n, T value) {
   Kokkos::parallel_for(
-      "equi:fill", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = value; });
+      "equi:fill", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { data[k] = value; });
 }
-template <class Exec, class T>
-void device_zero(const Exec &exec, T *data, int64_t n) {
+template <class T>
+void device_zero(const DeviceExec &exec, T *data, int64_t n) {
   device_fill(exec, data, n, T(0));
 }
 
-template <class Exec, class T>
-void device_copy(const Exec &exec, T *to, const T *from, int64_t n) {
+template <class T>
+void device_copy(const DeviceExec &exec, T *to, const T *from, int64_t n) {
   Kokkos::parallel_for(
-      "equi:copy", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] = from[k]; });
+      "equi:copy", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] = from[k]; });
 }
 
-template <class Exec, class T>
-void device_add(const Exec &exec, T *to, const T *from, int64_t n) {
+template <class T>
+void device_add(const DeviceExec &exec, T *to, const T *from, int64_t n) {
   Kokkos::parallel_for(
-      "equi:add", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] += from[k]; });
+      "equi:add", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[k] += from[k]; });
 }
 
 template <class T>

@@ -8,23 +8,22 @@
 namespace equi {
 
 // An instance whose work runs beside that of the default one. A host has its threads only once.
-template <class Exec>
-Exec make_own_instance() {
-  if constexpr (DeviceTraits<Exec>::ON_HOST)
-    return Exec();
+inline DeviceExec make_own_instance() {
+  if constexpr (DeviceTraits<>::ON_HOST)
+    return DeviceExec();
   else
-    return Kokkos::Experimental::partition_space(Exec(), 1)[0];
+    return Kokkos::Experimental::partition_space(DeviceExec(), 1)[0];
 }
 
 // Whether work is still to be done, asked without waiting. Launches on a host end before they return: there the answer
 // is what it would be on a device that is slower than the host.
-template <class Exec, bool ON_HOST = DeviceTraits<Exec>::ON_HOST>
+template <bool ON_HOST = DeviceTraits<>::ON_HOST>
 class QueuedWork {
  public:
   // All work before has ended.
   void begin() { is_queued_ = false; }
   // Work was queued.
-  void end(const Exec &) { is_queued_ = true; }
+  void end(const DeviceExec &) { is_queued_ = true; }
   bool is_busy() const { return is_queued_; }
 
  private:
@@ -32,15 +31,15 @@ class QueuedWork {
 };
 
 #ifdef KOKKOS_HAS_SHARED_HOST_PINNED_SPACE
-template <class Exec>
-class QueuedWork<Exec, false> {
+template <>
+class QueuedWork<false> {
  public:
   QueuedWork() : is_done_("equi:is_done") { *is_done_.data() = 1; }
   void begin() { *is_done_.data() = 0; }
-  void end(const Exec &exec) {
+  void end(const DeviceExec &exec) {
     int *is_done = is_done_.data();
     Kokkos::parallel_for(
-        "equi:work_done", DeviceRange<Exec>(exec, 0, 1), KOKKOS_LAMBDA(int64_t) { *is_done = 1; });
+        "equi:work_done", DeviceRange(exec, 0, 1), KOKKOS_LAMBDA(int64_t) { *is_done = 1; });
   }
   bool is_busy() const { return *static_cast<volatile const int *>(is_done_.data()) == 0; }
 

@@ -44,7 +44,7 @@ namespace equi {
 
 // The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step(),
 // for steps of a kind always the same.
-template <class Exec>
+template <class Exec = DeviceExec>
 class DeviceRecorder {
  public:
   using Arguments = std::array<const void *, 2>;

@@ -38,12 +38,12 @@ OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t
   auto *begin = take<int64_t>(work, num_nodes + 1);
   auto *edge = take<int>(work, count), *other_row = take<int>(work, count);
   Kokkos::parallel_for(
-      "equi:order_edges", DeviceRange<DeviceExec>(exec, 0, count), KOKKOS_LAMBDA(int64_t p) {
+      "equi:order_edges", DeviceRange(exec, 0, count), KOKKOS_LAMBDA(int64_t p) {
         edge[p] = static_cast<int>(order[p]);
         other_row[p] = static_cast<int>(other[order[p]]);
       });
   Kokkos::parallel_for(
-      "equi:first_edges", DeviceRange<DeviceExec>(exec, 0, num_nodes + 1), KOKKOS_LAMBDA(int64_t i) {
+      "equi:first_edges", DeviceRange(exec, 0, num_nodes + 1), KOKKOS_LAMBDA(int64_t i) {
         int64_t low = 0, high = count;    // the first edge of node i or a later one lies in between
         while (low < high) {
           const int64_t middle = (low + high) / 2;
@@ -65,7 +65,7 @@ void check_on_device(const DeviceExec &exec, const DeviceWork &work, const EdgeL
   device_fill(exec, first_wrong, 1, edges.count);
   const EdgeList list = edges;
   Kokkos::parallel_for(
-      "equi:check_edges", DeviceRange<DeviceExec>(exec, 0, edges.count), KOKKOS_LAMBDA(int64_t e) {
+      "equi:check_edges", DeviceRange(exec, 0, edges.count), KOKKOS_LAMBDA(int64_t e) {
         if (list.sender[e] < 0 || list.sender[e] >= list.num_senders || list.receiver[e] < 0 ||
             list.receiver[e] >= list.num_receivers)
           Kokkos::atomic_min(first_wrong, e);
@@ -112,7 +112,7 @@ class Packing {
     const PackedNumber *numbers = numbers_.data();
     T *to = take<T>(work, rows * row_size);
     Kokkos::parallel_for(
-        "equi:pack", DeviceRange<DeviceExec>(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
+        "equi:pack", DeviceRange(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
           const int64_t r = n / row_size;
           const PackedNumber p = numbers[n % row_size];
           to[rows * p.group + r * p.width + p.place] = p.column < 0 ? T(0) : from[r * columns + p.column];
@@ -125,7 +125,7 @@ class Packing {
     const int columns = columns_, row_size = row_size_;
     const PackedNumber *numbers = numbers_.data();
     Kokkos::parallel_for(
-        "equi:unpack", DeviceRange<DeviceExec>(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
+        "equi:unpack", DeviceRange(exec, 0, rows * row_size), KOKKOS_LAMBDA(int64_t n) {
           const int64_t r = n / row_size;
           const PackedNumber p = numbers[n % row_size];
           if (p.column < 0) return;
@@ -137,7 +137,7 @@ class Packing {
 
  private:
   int columns_, row_size_;
-  DeviceBuffer<DeviceExec, PackedNumber> numbers_;
+  DeviceBuffer<PackedNumber> numbers_;
 };
 
 // The harmonics of ordered edges, as the kernels read them.
@@ -151,7 +151,7 @@ struct OrderedHarmonics {
 // The product's units, and the passes that a DeviceEdgeConvolution is made of.
 template <class T>
 struct DeviceEdgeUnits {
-  using Units = DeviceUnits<DeviceExec, T, DeviceEdgeKernel<T>>;
+  using Units = DeviceUnits<T, DeviceEdgeKernel<T>>;
   using Edges = OrderedEdges;
   using Harmonics = OrderedHarmonics<T>;
 
@@ -160,8 +160,8 @@ struct DeviceEdgeUnits {
   ConvolutionPlan<T> plan;
   Units units;
   Packing pack_in, pack_out;
-  DeviceBuffer<DeviceExec, int> harmonic_column;    // [num_y] of the user's row, -1: none
-  DeviceBuffer<DeviceExec, int> harmonic_of;        // [columns of the user's row] its number
+  DeviceBuffer<int> harmonic_column;    // [num_y] of the user's row, -1: none
+  DeviceBuffer<int> harmonic_of;        // [columns of the user's row] its number
   struct Weights {
     int column;    // of the user's row
     T scale;
@@ -201,7 +201,7 @@ struct DeviceEdgeUnits {
     const int *column = harmonic_column.data(), *edge = edges.edge;
     T *ordered = take<T>(work, edges.count * num_y), *fraction = take<T>(work, edges.count);
     Kokkos::parallel_for(
-        "equi:order_harmonics", DeviceRange<DeviceExec>(exec, 0, edges.count * num_y), KOKKOS_LAMBDA(int64_t n) {
+        "equi:order_harmonics", DeviceRange(exec, 0, edges.count * num_y), KOKKOS_LAMBDA(int64_t n) {
           const int64_t p = n / num_y;
           const int k = static_cast<int>(n % num_y);
           const T value = column[k] < 0 ? T(0) : y[static_cast<int64_t>(edge[p]) * y_columns + column[k]];
@@ -274,7 +274,7 @@ struct DeviceEdgeUnits {
     const int *number = harmonic_of.data(), *edge = edges.edge;
     const typename Units::Sums sums = units.sums(parts, edges.count);
     Kokkos::parallel_for(
-        "equi:add_edge_adjoints", DeviceRange<DeviceExec>(exec, 0, edges.count * y_columns), KOKKOS_LAMBDA(int64_t n) {
+        "equi:add_edge_adjoints", DeviceRange(exec, 0, edges.count * y_columns), KOKKOS_LAMBDA(int64_t n) {
           const int64_t p = n / y_columns;
           const int c = static_cast<int>(n % y_columns);
           const T value = sums(p, number[c]);

@@ -31,17 +31,17 @@ class DeviceRows {
   const DeviceExec &exec_;
   PackedRows<T> &host_;
   int64_t size_;
-  DeviceBuffer<DeviceExec, T> data_;
+  DeviceBuffer<T> data_;
 };
 
 // f(contraction, species, what), generic and generated.
 template <class T, class F>
 void for_kernels(const DeviceExec &exec, const ContractionCase &c, const F &f) {
-  DeviceBuffer<DeviceExec, int> species;
+  DeviceBuffer<int> species;
   assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
   const ContractionOp<T> op({0, 1, c.product}, FeatureLayout(c.product.irreps_in), FeatureLayout(c.product.irreps_out),
                             NUM_SPECIES);
-  using Contraction = DeviceContraction<DeviceExec, T>;
+  using Contraction = DeviceContraction<T>;
   const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
   f(Contraction(exec, op, none), species.data(), c.name + ", generic");
   const Contraction generated(exec, op);

@@ -67,7 +67,7 @@ class DeviceCase {
 
   // Outputs of receivers first .. first + count - 1.
   AlignedVector<T> forward(int first = 0, int count = NUM_RECEIVERS) {
-    DeviceBuffer<DeviceExec, T> result;
+    DeviceBuffer<T> result;
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
     const DeviceEdgeChunk chunk = receivers_of(first, count);
     convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
@@ -78,7 +78,7 @@ class DeviceCase {
   // Derivatives by edges, added to 1.
   Rows backward(int first = 0, int count = NUM_RECEIVERS) {
     const int64_t size = (FIRST_EDGE + p.num_edges()) * p.num_y();
-    DeviceBuffer<DeviceExec, G> result;
+    DeviceBuffer<G> result;
     assign(exec, result, AlignedVector<G>(size, G(1)));
     const DeviceEdgeChunk chunk = receivers_of(first, count);
     convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, {}, scratch);
@@ -98,7 +98,7 @@ class DeviceCase {
   // The adjoint of x of senders first .. first + count - 1, added to x itself.
   AlignedVector<T> gather(int first = 0, int count = NUM_SENDERS) {
     const int64_t size = NUM_SENDERS * in.row_size();
-    DeviceBuffer<DeviceExec, T> result;
+    DeviceBuffer<T> result;
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
     const DeviceEdgeChunk chunk = chunk_of(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
     convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
@@ -110,7 +110,7 @@ class DeviceCase {
   const KernelProblem &p;
   DeviceExec exec;
   FeatureLayout in, out;
-  DeviceConvolution<DeviceExec, T> convolution;
+  DeviceConvolution<T> convolution;
   // Whether the host knows the edges of a chunk, or only those of all together.
   bool counts_edges = true;
 
@@ -120,26 +120,26 @@ class DeviceCase {
   DeviceEdgeChunk receivers_of(int first, int count) const {
     return chunk_of(first, count, begin, host_begin, nullptr, sender);
   }
-  DeviceEdgeChunk chunk_of(int first, int count, const DeviceBuffer<DeviceExec, int64_t> &places,
+  DeviceEdgeChunk chunk_of(int first, int count, const DeviceBuffer<int64_t> &places,
                            const std::vector<int64_t> &host_places, const int64_t *edges,
-                           const DeviceBuffer<DeviceExec, int> &other) const {
+                           const DeviceBuffer<int> &other) const {
     const int64_t before = counts_edges ? host_places[first] : 0,
                   after = counts_edges ? host_places[first + count] : host_places.back();
     return {count, places.data() + first, before, after - before, edges, other.data()};
   }
   template <class U>
-  AlignedVector<U> to_host(const DeviceBuffer<DeviceExec, U> &buffer, int64_t n) const {
+  AlignedVector<U> to_host(const DeviceBuffer<U> &buffer, int64_t n) const {
     AlignedVector<U> result(n);
     copy_to_host(exec, result.data(), buffer.data(), n);
     return result;
   }
 
-  DeviceBuffer<DeviceExec, T> x, g, y;
-  DeviceBuffer<DeviceExec, G> distance;
-  DeviceBuffer<DeviceExec, int> sender, receiver, pair;
-  DeviceBuffer<DeviceExec, int64_t> begin, sender_begin, edge;
+  DeviceBuffer<T> x, g, y;
+  DeviceBuffer<G> distance;
+  DeviceBuffer<int> sender, receiver, pair;
+  DeviceBuffer<int64_t> begin, sender_begin, edge;
   std::vector<int64_t> host_begin, host_sender_begin;
-  typename DeviceConvolution<DeviceExec, T>::Scratch scratch;
+  typename DeviceConvolution<T>::Scratch scratch;
 };
 
 template <class T>
@@ -281,7 +281,7 @@ TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
 TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {
   const KernelProblem &p = kernel_problems()[1];    // three blocks of common units
   const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
-  using Convolution = DeviceConvolution<DeviceExec, float>;
+  using Convolution = DeviceConvolution<float>;
   const DeviceExec exec;
   EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_units(), 0);
   const auto none = [](const std::string &) -> const DeviceUnitKernel<float> * { return nullptr; };

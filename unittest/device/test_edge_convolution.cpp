@@ -193,7 +193,7 @@ class DeviceMemory {
  private:
   static constexpr int64_t MARGIN = 8;
   DeviceExec exec_;
-  std::deque<DeviceBuffer<DeviceExec, double>> blocks_;
+  std::deque<DeviceBuffer<double>> blocks_;
   std::deque<int64_t> size_;
 };
 

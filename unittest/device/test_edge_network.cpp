@@ -16,7 +16,6 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 using Problem = EdgeNetworkProblem;
-using DeviceExec = Kokkos::DefaultExecutionSpace;
 
 constexpr int NUM_ROWS = Problem::NUM_ROWS, NUM_RECEIVERS = Problem::NUM_RECEIVERS, NUM_EDGES = Problem::NUM_EDGES;
 // Networks of two layers, relative to the largest number of the result.
@@ -126,10 +125,10 @@ struct NetworkCase {
 
     const DeviceExec exec;
     start_device_dense(exec);
-    DeviceBuffer<DeviceExec, int64_t> d_begin, d_edge;
-    DeviceBuffer<DeviceExec, int> d_other, d_pair, own_row, far_row;
-    DeviceBuffer<DeviceExec, G> d_distance, distance_adj;
-    DeviceBuffer<DeviceExec, R> d_x, scratch, weights, weights_adj, x_adj;
+    DeviceBuffer<int64_t> d_begin, d_edge;
+    DeviceBuffer<int> d_other, d_pair, own_row, far_row;
+    DeviceBuffer<G> d_distance, distance_adj;
+    DeviceBuffer<R> d_x, scratch, weights, weights_adj, x_adj;
     assign(exec, d_begin, begin);
     assign(exec, d_edge, edge);
     assign(exec, d_other, other_row);
@@ -139,7 +138,7 @@ struct NetworkCase {
     const int64_t count = BEFORE + NUM_EDGES + BEHIND;
     const DeviceEdgeChunk chunk{num_atoms, d_begin.data(), FIRST, count, d_edge.data(), d_other.data()};
     const FeatureRows<const R> rows{d_x.data(), NUM_ROWS, 0};
-    const DeviceEdgeNetwork<DeviceExec, T> network(exec, *op.network());
+    const DeviceEdgeNetwork<T> network(exec, *op.network());
 
     network.find_rows(exec, chunk, d_pair.data(), {rows, false, of_senders, first_atom, 0}, own_row.reserve(count),
                       far_row.reserve(count));

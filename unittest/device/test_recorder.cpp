@@ -18,9 +18,8 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 using Host = Kokkos::DefaultHostExecutionSpace;
-using Exec = Kokkos::DefaultExecutionSpace;
-using InMixed = DeviceEvaluation<Exec, float, double>;
-using InDouble = DeviceEvaluation<Exec, double, double>;
+using InMixed = DeviceEvaluation<float, double>;
+using InDouble = DeviceEvaluation<double, double>;
 
 // What the recorder made of a step: memory that it may not let grow tells.
 class RecorderTest : public ::testing::Test {
@@ -42,7 +41,7 @@ class RecorderTest : public ::testing::Test {
     return refuses;
   }
   DeviceRecorder<Host> recorder;
-  DeviceBuffer<Host, double> buffer;
+  DeviceBuffer<double, Host> buffer;
   int64_t size = 0;
   Host exec;
 };
@@ -232,7 +231,7 @@ std::vector<std::string> &calls() {
 }
 
 TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
-  if (!DeviceTraits<Exec>::ON_HOST) GTEST_SKIP() << "a replayed graph names none of its launches";
+  if (!DeviceTraits<>::ON_HOST) GTEST_SKIP() << "a replayed graph names none of its launches";
   namespace Tools = Kokkos::Tools::Experimental;
   const auto launch = [](const char *name, uint32_t, uint64_t *) { calls().emplace_back(name); };
   const auto wait = [](const char *name, uint32_t, uint64_t *) {

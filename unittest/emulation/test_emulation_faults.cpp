@@ -18,9 +18,8 @@
 namespace {
 
 using namespace equi;
-using Exec = Kokkos::DefaultExecutionSpace;
-using Buffer = DeviceBuffer<Exec, double>;
-using Teams = DeviceTeams<Exec>;
+using Buffer = DeviceBuffer<double>;
+using Teams = DeviceTeams<>;
 using Team = Teams::member_type;
 using Pinned = Kokkos::View<double, Kokkos::SharedHostPinnedSpace>;
 
@@ -44,17 +43,17 @@ void expect_report(const std::string &text, const F &f) {
 }
 
 template <class F>
-void launch(const F &f, int64_t n = 1, const Exec &exec = Exec()) {
-  Kokkos::parallel_for("test:kernel", DeviceRange<Exec>(exec, 0, n), f);
+void launch(const F &f, int64_t n = 1, const DeviceExec &exec = DeviceExec()) {
+  Kokkos::parallel_for("test:kernel", DeviceRange(exec, 0, n), f);
 }
 template <class F>
 void launch_teams(const F &f, int threads = 32, int teams = 1, int scratch = 0) {
-  Teams policy(Exec(), teams, threads);
+  Teams policy(DeviceExec(), teams, threads);
   policy.set_scratch_size(0, Kokkos::PerTeam(scratch));
   Kokkos::parallel_for("test:teams", policy, f);
 }
-Exec own_instance() {
-  return Kokkos::Experimental::partition_space(Exec(), 1)[0];
+DeviceExec own_instance() {
+  return Kokkos::Experimental::partition_space(DeviceExec(), 1)[0];
 }
 std::vector<double> numbers(int n) {
   std::vector<double> v(n);
@@ -63,7 +62,7 @@ std::vector<double> numbers(int n) {
 }
 double first_of(const Buffer &b) {
   double value = 0.0;
-  copy_to_host(Exec(), &value, b.data(), 1);
+  copy_to_host(DeviceExec(), &value, b.data(), 1);
   return value;
 }
 
@@ -75,7 +74,7 @@ TEST(EmulatedMemory, the_host_cannot_touch_it) {
   EXPECT_DEATH(std::printf("%g", *b.data()), "the host touches device memory: byte 0 of 'equi:buffer' \\(80 bytes\\)");
   EXPECT_DEATH(b.data()[9] = 1.0, "the host touches device memory: byte 72 of 'equi:buffer'");
   launch([p = b.data()](int64_t) { *p = 1.0; });
-  Exec().fence();
+  DeviceExec().fence();
   EXPECT_DEATH(b.data()[0] = 1.0, "the host touches device memory") << "after a kernel, too";
 }
 
@@ -91,7 +90,7 @@ TEST(EmulatedMemory, a_new_one_is_nan) {
 
 TEST(EmulatedMemory, kernels_stay_within_it) {
   Buffer b, to;
-  assign(Exec(), b, numbers(1000));
+  assign(DeviceExec(), b, numbers(1000));
   to.reserve(1000);
   for (const int offset : {0, 1, 500, 1000})    // a stride too much
     expect_report(offset == 0 ? "" : "it touches 0 bytes behind the end of 'equi:buffer' (8000 bytes)", [&, offset] {
@@ -108,13 +107,13 @@ TEST(EmulatedMemory, kernels_stay_within_it) {
 // Less than the 16 bytes from which a guarded page can begin: a read gives NaN, a write is found afterwards.
 TEST(EmulatedMemory, writes_next_to_it_are_found) {
   for (const int place : {1, -1}) {
-    DeviceBuffer<Exec, float> b;
-    expect_report("", [&] { assign(Exec(), b, std::vector<float>{1.0f}); });
+    DeviceBuffer<float> b;
+    expect_report("", [&] { assign(DeviceExec(), b, std::vector<float>{1.0f}); });
     expect_report(place > 0 ? "a write 0 bytes behind the end of 'equi:buffer' (4 bytes)"
                             : "a write before the begin of 'equi:buffer' (4 bytes)",
                   [&] {
                     launch([=, p = b.data()](int64_t) { p[place] = 1.0f; });
-                    Exec().fence();
+                    DeviceExec().fence();
                     b = {};
                   });
   }
@@ -131,7 +130,7 @@ TEST(EmulatedMemory, what_was_freed_stays_untouchable) {
   expect_report("it touches byte 0 of 'equi:buffer' (80 bytes, which was freed)",
                 [=] { launch([=](int64_t) { *freed = 1.0; }); });
   double value;
-  expect_report("which was freed", [&] { copy_to_host(Exec(), &value, freed, 1); });
+  expect_report("which was freed", [&] { copy_to_host(DeviceExec(), &value, freed, 1); });
 }
 
 TEST(EmulatedMemory, freeing_waits_for_queued_work_and_happens_once) {
@@ -152,7 +151,7 @@ TEST(EmulatedMemory, freeing_waits_for_queued_work_and_happens_once) {
 }
 
 TEST(EmulatedMemory, views_share_it_until_the_last_one_goes) {
-  using View = Kokkos::View<double *, Exec::memory_space>;
+  using View = Kokkos::View<double *, DeviceExec::memory_space>;
   const std::size_t before = emulation::num_allocations();
   {
     View a("a", 4);
@@ -171,7 +170,7 @@ TEST(EmulatedMemory, copies_know_their_direction_and_length) {
   Buffer b;
   b.reserve(4);
   std::vector<double> host(8, 1.0);
-  const Exec exec;
+  const DeviceExec exec;
   expect_report("", [&] { copy_to_device(exec, b.data(), host.data(), 4); });
   expect_report("40 bytes from byte 0 of 'equi:buffer', which has 32",
                 [&] { copy_to_device(exec, b.data(), host.data(), 5); });
@@ -197,13 +196,13 @@ TEST(EmulatedCalls, pointers_to_host_memory_are_found) {
     });
   const std::string of_vector = joined(emulation::reports_of([&] {
     launch([on_heap](int64_t) { (void)on_heap.size(); });
-    Exec().fence();
+    DeviceExec().fence();
   }));
   EXPECT_NE(of_vector.find("a pointer to host memory"), std::string::npos) << of_vector;
   const Kokkos::View<double *, Kokkos::HostSpace> view("host", 3);
   const std::vector<std::string> reports = emulation::reports_of([&] {
     launch([view](int64_t k) { view(k) = 1.0; });
-    Exec().fence();
+    DeviceExec().fence();
   });
   EXPECT_NE(joined(reports).find("a view of host memory is read by a kernel"), std::string::npos) << joined(reports);
   Pinned pinned("pinned");
@@ -218,18 +217,20 @@ TEST(EmulatedCalls, pointers_to_host_memory_are_found_in_copied_data) {
   std::vector<double> on_host(10);
   Buffer on_device;
   on_device.reserve(10);
-  DeviceBuffer<Exec, Piece> pieces;
-  expect_report("", [&] { assign(Exec(), pieces, std::vector<Piece>{{1, on_device.data()}}); });
-  expect_report("a pointer to host memory", [&] { assign(Exec(), pieces, std::vector<Piece>{{1, on_host.data()}}); });
+  DeviceBuffer<Piece> pieces;
+  expect_report("", [&] { assign(DeviceExec(), pieces, std::vector<Piece>{{1, on_device.data()}}); });
+  expect_report("a pointer to host memory", [&] {
+    assign(DeviceExec(), pieces, std::vector<Piece>{{1, on_host.data()}});
+  });
   // Numbers of all sizes are none.
   std::vector<double> any;
   for (int e = -300; e < 300; e++) any.push_back(std::ldexp(1.1, e));
   std::vector<int> whole(4000);
   std::iota(whole.begin(), whole.end(), -2000);
-  DeviceBuffer<Exec, int> integers;
+  DeviceBuffer<int> integers;
   expect_report("", [&] {
-    assign(Exec(), on_device, any);
-    assign(Exec(), integers, whole);
+    assign(DeviceExec(), on_device, any);
+    assign(DeviceExec(), integers, whole);
   });
 }
 
@@ -265,7 +266,9 @@ TEST(EmulatedCalls, they_fit_into_the_arguments_of_a_kernel) {
   expect_report("", [] { launch(Large<3000>{}); });
   expect_report("a call of 4000 bytes does not fit", [] { launch(Large<4000>{}); });
   // Without the hint Kokkos sends it through a buffer, at any other time.
-  const auto without_hint = [] { Kokkos::parallel_for("test:large", Kokkos::RangePolicy<Exec>(0, 1), Large<1000>{}); };
+  const auto without_hint = [] {
+    Kokkos::parallel_for("test:large", Kokkos::RangePolicy<DeviceExec>(0, 1), Large<1000>{});
+  };
   expect_report("", without_hint);
 }
 
@@ -274,9 +277,9 @@ TEST(EmulatedCalls, teams_are_as_large_as_allowed) {
   EXPECT_NO_THROW(launch_teams(nothing, 1024));
   EXPECT_THROW(launch_teams(nothing, 1025), std::runtime_error);
   EXPECT_THROW(launch_teams(nothing, 0), std::runtime_error);
-  using Bounded = Kokkos::TeamPolicy<Exec, Kokkos::LaunchBounds<128, 2>>;
-  EXPECT_NO_THROW(Kokkos::parallel_for("test:bounds", Bounded(Exec(), 1, 128), nothing));
-  EXPECT_THROW(Kokkos::parallel_for("test:bounds", Bounded(Exec(), 1, 160), nothing), std::runtime_error);
+  using Bounded = Kokkos::TeamPolicy<DeviceExec, Kokkos::LaunchBounds<128, 2>>;
+  EXPECT_NO_THROW(Kokkos::parallel_for("test:bounds", Bounded(DeviceExec(), 1, 128), nothing));
+  EXPECT_THROW(Kokkos::parallel_for("test:bounds", Bounded(DeviceExec(), 1, 160), nothing), std::runtime_error);
   EXPECT_NO_THROW(launch_teams(nothing, 32, 1, 48000));
   EXPECT_THROW(launch_teams(nothing, 32, 1, 49000), std::runtime_error) << "48 kB are there without asking";
   EXPECT_THROW(launch_teams(nothing, 32, -1), std::runtime_error);
@@ -294,21 +297,21 @@ TEST(EmulatedStreams, work_is_done_at_a_fence) {
   Pinned result("result");
   launch([p = result.data()](int64_t) { *p = 5.0; });
   EXPECT_EQ(result(), 0.0) << "before the fence";
-  Exec().fence();
+  DeviceExec().fence();
   EXPECT_EQ(result(), 5.0);
 
   Buffer b;
-  assign(Exec(), b, numbers(1));
+  assign(DeviceExec(), b, numbers(1));
   double host = 0.0;
-  Kokkos::deep_copy(Exec(), Kokkos::View<double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&host, 1),
-                    Kokkos::View<double *, Exec::memory_space, Kokkos::MemoryUnmanaged>(b.data(), 1));
+  Kokkos::deep_copy(DeviceExec(), Kokkos::View<double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&host, 1),
+                    Kokkos::View<double *, DeviceExec::memory_space, Kokkos::MemoryUnmanaged>(b.data(), 1));
   EXPECT_EQ(host, 0.0) << "before the fence";
-  Exec().fence();
+  DeviceExec().fence();
   EXPECT_EQ(host, 1.0);
 }
 
 TEST(EmulatedStreams, only_fences_order_the_work_of_two) {
-  const Exec a = own_instance(), b = own_instance();
+  const DeviceExec a = own_instance(), b = own_instance();
   Buffer x, y;
   y.reserve(1);
   const auto is_right = [&](bool fenced) {
@@ -326,7 +329,7 @@ TEST(EmulatedStreams, only_fences_order_the_work_of_two) {
 }
 
 TEST(EmulatedStreams, others_come_some_way_by_chance) {
-  const Exec a = own_instance(), b = own_instance();
+  const DeviceExec a = own_instance(), b = own_instance();
   int began = 0;
   for (int n = 0; n < 100; n++) {
     Pinned first("first"), last("last");
@@ -343,13 +346,13 @@ TEST(EmulatedStreams, others_come_some_way_by_chance) {
 }
 
 TEST(EmulatedStreams, the_legacy_stream_is_ordered_with_all) {
-  const Exec a = own_instance(), legacy{cudaStream_t(nullptr)};
+  const DeviceExec a = own_instance(), legacy{cudaStream_t(nullptr)};
   Buffer x;
-  assign(Exec(), x, numbers(1));
+  assign(DeviceExec(), x, numbers(1));
   launch([p = x.data()](int64_t) { *p += 1.0; }, 1, a);
   launch([p = x.data()](int64_t) { *p *= 10.0; }, 1, legacy);
-  launch([p = x.data()](int64_t) { *p += 3.0; }, 1, Exec());
-  Exec().fence();
+  launch([p = x.data()](int64_t) { *p += 3.0; }, 1, DeviceExec());
+  DeviceExec().fence();
   EXPECT_EQ(first_of(x), 23.0);
 }
 
@@ -365,13 +368,13 @@ class EmulatedGraphs : public ::testing::Test {
     recorder.end_step();
     exec.fence("test: end of a step");
   }
-  Exec exec = own_instance();
-  DeviceRecorder<Exec> recorder;
+  DeviceExec exec = own_instance();
+  DeviceRecorder<> recorder;
 };
 
 TEST_F(EmulatedGraphs, a_replay_has_the_arguments_of_the_recording) {
   Buffer x;
-  assign(Exec(), x, numbers(1));
+  assign(DeviceExec(), x, numbers(1));
   double added = 1.0;
   std::vector<double> seen;
   const auto captures = emulation::counts().captures;
@@ -397,7 +400,7 @@ TEST_F(EmulatedGraphs, a_replay_with_memory_that_moved_is_reported) {
 
 TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   const auto expect_in_capture = [&](const std::string &text, const std::function<void()> &work) {
-    DeviceGraph<Exec> graph;
+    DeviceGraph graph;
     bool is_first = true;
     expect_report(text, [&] {
       graph.record(exec, [&] {
@@ -416,12 +419,13 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
                     [&] { memory = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("memory", 8); });
   expect_in_capture("'memory' is freed while a stream is captured",
                     [&] { Kokkos::kokkos_free<Kokkos::CudaSpace>(memory); });
-  expect_in_capture("a call of 1000 bytes does not fit",
-                    [&] { Kokkos::parallel_for("test:large", Kokkos::RangePolicy<Exec>(exec, 0, 1), Large<1000>{}); });
+  expect_in_capture("a call of 1000 bytes does not fit", [&] {
+    Kokkos::parallel_for("test:large", Kokkos::RangePolicy<DeviceExec>(exec, 0, 1), Large<1000>{});
+  });
   double number = 0.0;
   Buffer b;
   b.reserve(1);
-  const Kokkos::View<double *, Exec::memory_space, Kokkos::MemoryUnmanaged> on_device(b.data(), 1);
+  const Kokkos::View<double *, DeviceExec::memory_space, Kokkos::MemoryUnmanaged> on_device(b.data(), 1);
   expect_in_capture("copies host memory that is not pinned while a stream is captured", [&] {
     Kokkos::deep_copy(exec, on_device, Kokkos::View<double *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged>(&number, 1));
   });
@@ -429,8 +433,7 @@ TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   expect_in_capture("", [&] { Kokkos::deep_copy(exec, on_device, pinned); });
   expect_in_capture("a reduction to the host while a stream is captured", [&] {
     Kokkos::parallel_reduce(
-        "test:max", DeviceRange<Exec>(exec, 0, 1), [](int64_t, double &max) { max = 1.0; },
-        Kokkos::Max<double>(number));
+        "test:max", DeviceRange(exec, 0, 1), [](int64_t, double &max) { max = 1.0; }, Kokkos::Max<double>(number));
   });
   cublasHandle_t handle = nullptr;
   cublasCreate(&handle);
@@ -456,7 +459,7 @@ TEST_F(EmulatedGraphs, a_capture_that_nobody_ends_is_reported) {
 // ---- threads of a team
 
 TEST(EmulatedTeams, lanes_exchange_together) {
-  DeviceBuffer<Exec, int> sum;
+  DeviceBuffer<int> sum;
   sum.reserve(4);
   const auto add_up = [&](auto leaves) {
     launch_teams(
@@ -471,7 +474,7 @@ TEST(EmulatedTeams, lanes_exchange_together) {
   };
   expect_report("", [&] { add_up([](int) { return false; }); });
   std::vector<int> sums(4);
-  copy_to_host(Exec(), sums.data(), sum.data(), 4);
+  copy_to_host(DeviceExec(), sums.data(), sum.data(), 4);
   for (int w = 0; w < 4; w++) EXPECT_EQ(sums[w], 32 * 32 * w + 31 * 16);
   expect_report("", [&] { add_up([](int thread) { return thread >= 64; }); });
   expect_report(
@@ -562,7 +565,7 @@ TEST(EmulatedTeams, shared_memory_ends_where_it_was_asked_for) {
 }
 
 TEST(EmulatedTeams, sums_and_places_within_a_team) {
-  DeviceBuffer<Exec, int> result;
+  DeviceBuffer<int> result;
   result.reserve(102);
   expect_report("", [&] {
     launch_teams(
@@ -580,7 +583,7 @@ TEST(EmulatedTeams, sums_and_places_within_a_team) {
         64);
   });
   std::vector<int> found(102);
-  copy_to_host(Exec(), found.data(), result.data(), 102);
+  copy_to_host(DeviceExec(), found.data(), result.data(), 102);
   EXPECT_EQ(found[100], 4950);
   EXPECT_EQ(found[101], 0);
   for (int k = 0, sum = 0; k < 100; sum += k++ % 3) EXPECT_EQ(found[k], sum);
@@ -590,14 +593,14 @@ TEST(EmulatedTeams, sums_and_places_within_a_team) {
 
 // The last block to write wins.
 int last_of(int blocks, bool teams) {
-  DeviceBuffer<Exec, int> x;
+  DeviceBuffer<int> x;
   x.reserve(1);
   if (teams)
     launch_teams([p = x.data()](const Team &team) { *p = team.league_rank(); }, 32, blocks);
   else
     launch([p = x.data()](int64_t k) { *p = static_cast<int>(k); }, blocks);
   int last;
-  copy_to_host(Exec(), &last, x.data(), 1);
+  copy_to_host(DeviceExec(), &last, x.data(), 1);
   return last;
 }
 
@@ -621,11 +624,11 @@ TEST(EmulatedOrder, is_another_one_at_each_launch_and_repeats_with_the_seed) {
 TEST(EmulatedOrder, of_warps_and_lanes_of_a_team_as_well) {
   std::vector<int> last;
   for (int n = 0; n < 40; n++) {
-    DeviceBuffer<Exec, int> x;
+    DeviceBuffer<int> x;
     x.reserve(1);
     launch_teams([p = x.data()](const Team &team) { *p = team.team_rank(); }, 128);
     last.push_back(0);
-    copy_to_host(Exec(), &last.back(), x.data(), 1);
+    copy_to_host(DeviceExec(), &last.back(), x.data(), 1);
   }
   for (const int end : {0, 31})
     EXPECT_GT(std::count_if(last.begin(), last.end(), [=](int k) { return k % 32 == end; }), 5);
@@ -634,11 +637,11 @@ TEST(EmulatedOrder, of_warps_and_lanes_of_a_team_as_well) {
 
 TEST(EmulatedOrder, of_a_range_leaves_out_and_repeats_nothing) {
   for (const int n : {1, 2, 3, 64, 97, 1000}) {
-    DeviceBuffer<Exec, int> count;
-    assign(Exec(), count, std::vector<int>(n, 0));
+    DeviceBuffer<int> count;
+    assign(DeviceExec(), count, std::vector<int>(n, 0));
     launch([p = count.data()](int64_t k) { p[k]++; }, n);
     std::vector<int> counts(n);
-    copy_to_host(Exec(), counts.data(), count.data(), n);
+    copy_to_host(DeviceExec(), counts.data(), count.data(), n);
     EXPECT_EQ(counts, std::vector<int>(n, 1)) << n;
   }
 }
@@ -647,18 +650,18 @@ TEST(EmulatedOrder, sums_of_a_range_are_right_and_scans_too) {
   for (const int n : {1, 5, 64, 1000}) {
     double max = 0.0;
     Kokkos::parallel_reduce(
-        "test:max", DeviceRange<Exec>(Exec(), 0, n),
+        "test:max", DeviceRange(DeviceExec(), 0, n),
         [](int64_t k, double &m) { m = m > k ? m : static_cast<double>(k); }, Kokkos::Max<double>(max));
     EXPECT_EQ(max, n - 1);
-    DeviceBuffer<Exec, int64_t> before;
+    DeviceBuffer<int64_t> before;
     before.reserve(n);
-    Kokkos::parallel_scan("test:scan", DeviceRange<Exec>(Exec(), 0, n),
+    Kokkos::parallel_scan("test:scan", DeviceRange(DeviceExec(), 0, n),
                           [p = before.data()](int64_t k, int64_t &sum, bool is_final) {
                             if (is_final) p[k] = sum;
                             sum += k;
                           });
     std::vector<int64_t> found(n);
-    copy_to_host(Exec(), found.data(), before.data(), n);
+    copy_to_host(DeviceExec(), found.data(), before.data(), n);
     for (int64_t k = 0; k < n; k++) EXPECT_EQ(found[k], k * (k - 1) / 2);
   }
 }
@@ -666,8 +669,8 @@ TEST(EmulatedOrder, sums_of_a_range_are_right_and_scans_too) {
 // ---- instructions
 
 TEST(EmulatedInstructions, vector_loads_are_aligned) {
-  DeviceBuffer<Exec, float> b, to;
-  assign(Exec(), b, std::vector<float>(12, 1.0f));
+  DeviceBuffer<float> b, to;
+  assign(DeviceExec(), b, std::vector<float>(12, 1.0f));
   to.reserve(4);
   const auto load_at = [&](int place) {
     launch([=, p = b.data(), q = to.data()](int64_t) {
@@ -680,9 +683,9 @@ TEST(EmulatedInstructions, vector_loads_are_aligned) {
 }
 
 TEST(EmulatedInstructions, indices_stay_within_arrays) {
-  DeviceBuffer<Exec, int> place;
+  DeviceBuffer<int> place;
   const auto write_at = [&](int k) {
-    assign(Exec(), place, std::vector<int>{k, 0});
+    assign(DeviceExec(), place, std::vector<int>{k, 0});
     launch([p = place.data()](int64_t) {
       int local[4] = {0, 1, 2, 3};
       local[p[0]] = 7;
@@ -694,8 +697,8 @@ TEST(EmulatedInstructions, indices_stay_within_arrays) {
 }
 
 TEST(EmulatedInstructions, faults_end_a_kernel_and_leave_the_rest) {
-  DeviceBuffer<Exec, int> zero;
-  assign(Exec(), zero, std::vector<int>{0, 1});
+  DeviceBuffer<int> zero;
+  assign(DeviceExec(), zero, std::vector<int>{0, 1});
   expect_report("a division of integers by zero", [&] { launch([p = zero.data()](int64_t) { p[1] = p[1] / p[0]; }); });
   expect_report("kernel 'test:teams', block 2 of 5, thread 33 of 64: it touches address 0x8", [] {
     launch_teams(
@@ -706,7 +709,7 @@ TEST(EmulatedInstructions, faults_end_a_kernel_and_leave_the_rest) {
   });
   expect_report("the exception 'no'", [] { launch([](int64_t) { throw std::runtime_error("no"); }); });
   expect_report("a kernel asks for the launch of test:kernel", [] { launch([](int64_t) { launch(Large<8>{}); }); });
-  expect_report("a kernel asks for the fence", [] { launch([](int64_t) { Exec().fence(); }); });
+  expect_report("a kernel asks for the fence", [] { launch([](int64_t) { DeviceExec().fence(); }); });
   expect_report("a kernel allocates",
                 [] { launch([](int64_t) { emulation::allocate(emulation::Space::device, 8, "x"); }); });
   EXPECT_EQ(last_of(1, false), 0) << "the next kernels run";

@@ -12,20 +12,19 @@ namespace {
 
 using namespace equi;
 using namespace equi::testing;
-using Exec = Kokkos::DefaultExecutionSpace;
 
 TEST(EmulatedSteps, a_replay_is_one_graph_between_two_waits) {
   const Model m = make_tiny_model({}).model();
   const ImageStructure s = random_structure(2, 3, 4).images(1.2 * m.cutoff);
-  DeviceEvaluation<Exec, float, double> evaluator(m, {});
-  DeviceNeighborhood<Exec> neighborhood;
-  copy_neighborhood(Exec(), s.neighborhood, neighborhood);
-  DeviceEvaluator<Exec> &on_device = evaluator;
+  DeviceEvaluation<float, double> evaluator(m, {});
+  DeviceNeighborhood neighborhood;
+  copy_neighborhood(DeviceExec(), s.neighborhood, neighborhood);
+  DeviceEvaluator &on_device = evaluator;
   on_device.set_neighborhood(neighborhood);
-  DeviceBuffer<Exec, double> positions;
+  DeviceBuffer<double> positions;
   std::vector<double> numbers;
   for (const Vector3 &p : s.positions) numbers.insert(numbers.end(), p.begin(), p.end());
-  assign(Exec(), positions, numbers);
+  assign(DeviceExec(), positions, numbers);
   NoExchange none;
   std::vector<double> energies;
   const auto evaluate = [&] {

@@ -11,7 +11,7 @@
 namespace {
 
 using namespace equi;
-using HostBuffer = DeviceBuffer<Kokkos::DefaultHostExecutionSpace, double>;
+using HostBuffer = DeviceBuffer<double, Kokkos::DefaultHostExecutionSpace>;
 
 template <class B>
 class BufferTest : public ::testing::Test {

@@ -10,7 +10,6 @@
 namespace {
 
 using namespace equi;
-using Exec = Kokkos::DefaultExecutionSpace;
 
 // A feature of odd pieces, rows 0..4 owned, 5..11 remote; images of owned atoms and copies of remote ones among the
 // atoms, and atoms without a row.
@@ -37,10 +36,10 @@ class Problem {
   // f(rows, buffer, rows of atoms) with all of it in the memory of the execution space.
   template <class F>
   void on_device(const F &f) {
-    const Exec exec;
-    std::vector<DeviceBuffer<Exec, T>> data(width.size());
-    DeviceBuffer<Exec, T> buffer;
-    DeviceBuffer<Exec, int> row;
+    const DeviceExec exec;
+    std::vector<DeviceBuffer<T>> data(width.size());
+    DeviceBuffer<T> buffer;
+    DeviceBuffer<int> row;
     PackedRows<T> rows;
     for (size_t p = 0; p < width.size(); p++) {
       assign(exec, data[p], data_[p]);
@@ -85,11 +84,11 @@ constexpr int NUM_LISTED = 8, NUM_IN_RANGE = 9;
 
 TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
   using T = TypeParam;
-  DeviceBuffer<Exec, int> list;
-  assign(Exec(), list, LIST);
+  DeviceBuffer<int> list;
+  assign(DeviceExec(), list, LIST);
   Problem<T> a(1), b(1);
   a.on_device([&](const auto &rows, T *buffer, const int *) {
-    pack_forward_rows(Exec(), NUM_LISTED, list.data(), rows, buffer);
+    pack_forward_rows(DeviceExec(), NUM_LISTED, list.data(), rows, buffer);
   });
   b.for_each(LIST, [](int row, T *x, T *buffer) { *buffer = row < 0 ? T(0) : *x; });
   EXPECT_TRUE(a == b);
@@ -98,7 +97,7 @@ TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
   for (Problem<T> *p : {&c, &d})
     p->for_each(RANGE, [&](int row, T *x, T *buffer) { *buffer = row < 0 ? T(0) : 2 * *x; });
   c.on_device([&](const auto &rows, T *buffer, const int *) {
-    unpack_forward_rows(Exec(), NUM_IN_RANGE, RANGE[0], rows, buffer);
+    unpack_forward_rows(DeviceExec(), NUM_IN_RANGE, RANGE[0], rows, buffer);
   });
   const Problem<T> before = d;
   d.for_each(RANGE, [](int row, T *x, T *buffer) {
@@ -110,13 +109,13 @@ TYPED_TEST(RowPacking, forward_sends_rows_and_fills_remote_ones) {
 
 TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
   using T = TypeParam;
-  DeviceBuffer<Exec, int> list;
-  assign(Exec(), list, LIST);
+  DeviceBuffer<int> list;
+  assign(DeviceExec(), list, LIST);
   Problem<T> a(3), b(3);
   a.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
-    const RowGroups<Exec> groups(Exec(), NUM_IN_RANGE, nullptr, RANGE[0], row_of_atom);
-    pack_reverse_rows(Exec(), NUM_IN_RANGE, RANGE[0], groups, rows, buffer);
-    Exec().fence("test: messages are packed");
+    const RowGroups<DeviceExec> groups(DeviceExec(), NUM_IN_RANGE, nullptr, RANGE[0], row_of_atom);
+    pack_reverse_rows(DeviceExec(), NUM_IN_RANGE, RANGE[0], groups, rows, buffer);
+    DeviceExec().fence("test: messages are packed");
   });
   b.for_each(RANGE, [](int row, T *x, T *buffer) {
     *buffer = row >= Problem<T>::OWNED ? *x : T(0);
@@ -125,9 +124,9 @@ TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
   EXPECT_TRUE(a == b);
   Problem<T> c(4), d(4);
   c.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
-    const RowGroups<Exec> groups(Exec(), NUM_LISTED, list.data(), 0, row_of_atom);
-    unpack_reverse_rows(Exec(), list.data(), groups, rows, buffer);
-    Exec().fence("test: messages are unpacked");
+    const RowGroups<DeviceExec> groups(DeviceExec(), NUM_LISTED, list.data(), 0, row_of_atom);
+    unpack_reverse_rows(DeviceExec(), list.data(), groups, rows, buffer);
+    DeviceExec().fence("test: messages are unpacked");
   });
   d.for_each(LIST, [](int row, T *x, T *buffer) {
     if (row >= 0) *x += *buffer;
@@ -138,9 +137,9 @@ TYPED_TEST(RowPacking, reverse_takes_each_sum_once_and_adds_in_order) {
 TYPED_TEST(RowPacking, an_empty_message_changes_nothing) {
   using T = TypeParam;
   Problem<T> a(5), b(5);
-  const Exec exec;
+  const DeviceExec exec;
   a.on_device([&](const auto &rows, T *buffer, const int *row_of_atom) {
-    const RowGroups<Exec> groups(exec, 0, nullptr, 5, row_of_atom), of_list(exec, 0, row_of_atom, 0, row_of_atom);
+    const RowGroups<DeviceExec> groups(exec, 0, nullptr, 5, row_of_atom), of_list(exec, 0, row_of_atom, 0, row_of_atom);
     pack_forward_rows(exec, 0, row_of_atom, rows, buffer);
     unpack_forward_rows(exec, 0, 5, rows, buffer);
     pack_reverse_rows(exec, 0, 5, groups, rows, buffer);

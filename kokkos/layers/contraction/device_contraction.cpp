@@ -86,8 +86,8 @@ DeviceContractionFeature<T> feature_of(const FeatureLayout &layout, FeatureRows<
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceContraction<Exec, T>::DeviceContraction(const Exec &exec, ContractionOp<T> op, const Finder &find)
+template <class T>
+DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find)
     : op_(std::move(op)), kernel_(find(op_.schedule().key())) {
   const ContractionSchedule &schedule = op_.schedule();
   if (std::max(op_.in().num_blocks(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
@@ -111,10 +111,10 @@ DeviceContraction<Exec, T>::DeviceContraction(const Exec &exec, ContractionOp<T>
   assign(exec, place_, place);
 }
 
-template <class Exec, class T>
+template <class T>
 template <bool BACKWARD>
-void DeviceContraction<Exec, T>::launch(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
-                                        const int *species) const {
+void DeviceContraction<T>::launch(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+                                  const int *species) const {
   const ContractionSchedule &schedule = op_.schedule();
   const DeviceContractionCall<T> u{count,
                                    op_.channels(),
@@ -131,21 +131,21 @@ void DeviceContraction<Exec, T>::launch(const Exec &exec, int count, FeatureRows
       u);
 }
 
-template <class Exec, class T>
-void DeviceContraction<Exec, T>::forward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
-                                         const int *species) const {
+template <class T>
+void DeviceContraction<T>::forward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+                                   const int *species) const {
   launch<false>(exec, count, x, y, species);
 }
 
-template <class Exec, class T>
-void DeviceContraction<Exec, T>::backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj,
-                                          const int *species) const {
+template <class T>
+void DeviceContraction<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj,
+                                    const int *species) const {
   launch<true>(exec, count, x, y_adj, species);
 }
 
-template class DeviceContraction<DeviceExec, float>;
-template class DeviceContraction<DeviceExec, double>;
-template class DeviceContraction<DeviceExec, Dual<float>>;
-template class DeviceContraction<DeviceExec, Dual<double>>;
+template class DeviceContraction<float>;
+template class DeviceContraction<double>;
+template class DeviceContraction<Dual<float>>;
+template class DeviceContraction<Dual<double>>;
 
 }    // namespace equi

@@ -12,7 +12,7 @@
 
 namespace equi {
 
-template <class Exec, class T>
+template <class T>
 class DeviceContraction {
   using R = Real<T>;
 
@@ -20,12 +20,12 @@ class DeviceContraction {
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
   // or components than a kernel takes.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
-  DeviceContraction(const Exec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
+  DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
 
   // species [count] of the rows. Writes y.
-  void forward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
+  void forward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
   // x is replaced by its adjoint.
-  void backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj, const int *species) const;
+  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj, const int *species) const;
 
   const ContractionOp<T> &host() const { return op_; }
   bool is_generic() const { return kernel_ == nullptr; }
@@ -38,15 +38,15 @@ class DeviceContraction {
 
  private:
   template <bool BACKWARD>
-  void launch(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
+  void launch(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y, const int *species) const;
 
   ContractionOp<T> op_;
   const DeviceContractionKernel<T> *kernel_;
-  DeviceBuffer<Exec, R> coefficients_;
+  DeviceBuffer<R> coefficients_;
   // For the generic kernel.
-  DeviceBuffer<Exec, ContractionNode> nodes_;
-  DeviceBuffer<Exec, int> outputs_;
-  DeviceBuffer<Exec, Component> place_;    // of the input's components, then of the output's
+  DeviceBuffer<ContractionNode> nodes_;
+  DeviceBuffer<int> outputs_;
+  DeviceBuffer<Component> place_;    // of the input's components, then of the output's
 };
 
 }    // namespace equi

@@ -11,12 +11,12 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceContractionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceContractionLayer(const Exec &exec, const SymmetricContraction &layer, const FeatureLayout &in,
+  DeviceContractionLayer(const DeviceExec &exec, const SymmetricContraction &layer, const FeatureLayout &in,
                          const FeatureLayout &out, int num_species)
       : input_(layer.input), output_(layer.output), op_(exec, ContractionOp<T>(layer, in, out, num_species)) {}
   void forward(Batch &batch) override {
@@ -32,7 +32,7 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
 
  private:
   int input_, output_;
-  DeviceContraction<Exec, T> op_;
+  DeviceContraction<T> op_;
 };
 
 }    // namespace equi

@@ -22,12 +22,12 @@ namespace equi {
 
 // The units of a convolution in device memory, and the launches of their kernels. Kernel: DeviceUnitKernel<T> or
 // DeviceEdgeKernel<T>. The plan must live as long.
-template <class Exec, class T, class Kernel>
+template <class T, class Kernel>
 class DeviceUnits {
  public:
   // find(key): the kernel of a unit, or null for the generic one.
   using Finder = std::function<const Kernel *(const std::string &key)>;
-  DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin, const Finder &find);
+  DeviceUnits(const DeviceExec &exec, const ConvolutionPlan<T> &product, int rows_per_bin, const Finder &find);
   int num_generic() const;
 
   // Numbers of an edge: forms, and what a backward pass leaves of its derivatives (DeviceUnitCall::parts).
@@ -35,13 +35,13 @@ class DeviceUnits {
   int part_size() const { return part_size_; }
 
   // forms [count][forms_width] of a chunk's edges from y [E][num_y].
-  void make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y, T *forms) const;
+  void make_forms(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const T *y, T *forms) const;
 
   // The kernels of all units. `call` has what does not depend on the unit, and the arrays of all units; the rest
   // follows from prepare(call, unit, paths, their number, numbers before the input block). out_row: the first row of
   // paths' outputs.
   template <UnitPass PASS, class F>
-  void launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows, int64_t out_rows, int64_t out_row,
+  void launch(const DeviceExec &exec, const DeviceUnitCall<T> &call, int64_t x_rows, int64_t out_rows, int64_t out_row,
               const F &prepare) const;
 
   // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
@@ -80,26 +80,27 @@ class DeviceUnits {
   std::vector<Part> parts_;
   std::vector<int> first_form_;    // per unit, in the record of an edge
   // Form k = sum over form_begin[k]..form_begin[k+1] of form_value y[form_y].
-  DeviceBuffer<Exec, int> form_begin_, form_y_;
-  DeviceBuffer<Exec, Real<T>> form_value_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Path> generic_paths_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Entry> entries_;
-  DeviceBuffer<Exec, typename GenericBody<T>::Coupling> couplings_;
-  DeviceBuffer<Exec, int> sum_begin_;
-  DeviceBuffer<Exec, PartOfSum> sum_parts_;
+  DeviceBuffer<int> form_begin_, form_y_;
+  DeviceBuffer<Real<T>> form_value_;
+  DeviceBuffer<typename GenericBody<T>::Path> generic_paths_;
+  DeviceBuffer<typename GenericBody<T>::Entry> entries_;
+  DeviceBuffer<typename GenericBody<T>::Coupling> couplings_;
+  DeviceBuffer<int> sum_begin_;
+  DeviceBuffer<PartOfSum> sum_parts_;
 };
 
 // T: float, double or a Dual of them.
-template <class Exec, class T>
+template <class T>
 class DeviceConvolution {
   using R = Real<T>;
 
  public:
-  using Scratch = DeviceConvScratch<Exec, T>;
-  using Units = DeviceUnits<Exec, T, DeviceUnitKernel<T>>;
+  using Scratch = DeviceConvScratch<T>;
+  using Units = DeviceUnits<T, DeviceUnitKernel<T>>;
   using Finder = typename Units::Finder;
-  DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                    int num_species, const EvaluatorOptions &options, const Finder &find = find_device_kernel<T>);
+  DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
+                    const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
+                    const Finder &find = find_device_kernel<T>);
 
   const ConvolutionOp<T> &host() const { return op_; }
   int num_generic_units() const { return units_.num_generic(); }
@@ -108,27 +109,27 @@ class DeviceConvolution {
   // makes of `input`, and forms unless for backward. distance, pair and y [E][num_y] are indexed by edge, as
   // DeviceEdges has them.
   template <class G>
-  void prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, const T *y,
+  void prepare(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, const T *y,
                bool with_forms, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
   // The part of it that a network takes; nvcc wants functions with kernels public.
   template <class G>
-  void make_weights(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+  void make_weights(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
                     const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
   // Writes the outputs of the chunk's atoms, receivers; x: the input feature with all its rows.
-  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
+  void forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<R> out,
                Scratch &scratch) const;
 
   // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance; x_adj += what a network has read of the
   // chunk's atoms, unless it is null.
   template <class G>
-  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x, FeatureRows<const R> out_adj,
-                const T *y, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
+  void backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the chunk's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
   // output with all its rows.
-  void gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+  void gather_senders(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
@@ -144,14 +145,14 @@ class DeviceConvolution {
   Pointer<T> weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const;
   // The kernels of all units, after prepare(call, numbers before the input block).
   template <UnitPass PASS, class F>
-  void launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows, int64_t out_rows,
-              int64_t out_row, const F &prepare) const;
+  void launch(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch, int64_t x_rows,
+              int64_t out_rows, int64_t out_row, const F &prepare) const;
 
   ConvolutionOp<T> op_;
-  std::optional<DeviceRadialSet<Exec>> radial_set_;
-  std::unique_ptr<DeviceEdgeNetwork<Exec, T>> network_;    // in the place of the radial set, or null
+  std::optional<DeviceRadialSet> radial_set_;
+  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // in the place of the radial set, or null
   Units units_;
-  DeviceBuffer<Exec, R> table_;
+  DeviceBuffer<R> table_;
 };
 
 }    // namespace equi

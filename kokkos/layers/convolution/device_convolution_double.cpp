@@ -4,25 +4,21 @@
 
 namespace equi {
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceConvolution<DeviceExec, double>;
-template void DeviceConvolution<DeviceExec, double>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
-                                                             const double *, const int *, const double *, bool,
-                                                             const DeviceNetworkInput<double> &, Scratch &) const;
-template void DeviceConvolution<DeviceExec, double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
-                                                              FeatureRows<const double>, FeatureRows<const double>,
-                                                              const double *, double *, FeatureRows<double>,
-                                                              Scratch &) const;
+template class DeviceConvolution<double>;
+template void DeviceConvolution<double>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const double *,
+                                                 const int *, const double *, bool, const DeviceNetworkInput<double> &,
+                                                 Scratch &) const;
+template void DeviceConvolution<double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                  FeatureRows<const double>, FeatureRows<const double>, const double *,
+                                                  double *, FeatureRows<double>, Scratch &) const;
 
-template class DeviceConvolution<DeviceExec, Dual<double>>;
-template void DeviceConvolution<DeviceExec, Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
-                                                                   const Dual<double> *, const int *,
-                                                                   const Dual<double> *, bool,
-                                                                   const DeviceNetworkInput<double> &, Scratch &) const;
-template void DeviceConvolution<DeviceExec, Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
-                                                                    FeatureRows<const double>,
-                                                                    FeatureRows<const double>, const Dual<double> *,
-                                                                    Dual<double> *, FeatureRows<double>,
-                                                                    Scratch &) const;
+template class DeviceConvolution<Dual<double>>;
+template void DeviceConvolution<Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
+                                                       const Dual<double> *, const int *, const Dual<double> *, bool,
+                                                       const DeviceNetworkInput<double> &, Scratch &) const;
+template void DeviceConvolution<Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
+                                                        FeatureRows<const double>, FeatureRows<const double>,
+                                                        const Dual<double> *, Dual<double> *, FeatureRows<double>,
+                                                        Scratch &) const;
 
 }    // namespace equi

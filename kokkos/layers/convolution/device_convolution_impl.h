@@ -68,9 +68,9 @@ void with_rows(int rows, const F &f) {
 // ---- construction
 // ---------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class Kernel>
-DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPlan<T> &product, int rows_per_bin,
-                                          const Finder &find)
+template <class T, class Kernel>
+DeviceUnits<T, Kernel>::DeviceUnits(const DeviceExec &exec, const ConvolutionPlan<T> &product, int rows_per_bin,
+                                    const Finder &find)
     : product_(product), rows_per_bin_(rows_per_bin) {
   using R = Real<T>;
   using Body = GenericBody<T>;
@@ -155,15 +155,15 @@ DeviceUnits<Exec, T, Kernel>::DeviceUnits(const Exec &exec, const ConvolutionPla
   assign(exec, sum_parts_, sum_parts);
 }
 
-template <class Exec, class T>
-DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolution &convolution, const FeatureLayout &in,
-                                              const FeatureLayout &out, int num_species,
-                                              const EvaluatorOptions &options, const Finder &find)
+template <class T>
+DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
+                                        const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
+                                        const Finder &find)
     : op_(convolution, in, out, num_species, options),
       units_(exec, op_.product(), op_.rows_per_bin(),
              op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
   if (op_.network()) {
-    network_ = std::make_unique<DeviceEdgeNetwork<Exec, T>>(exec, *op_.network());
+    network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
   }
   radial_set_.emplace(exec, op_.radial_set());
@@ -172,8 +172,8 @@ DeviceConvolution<Exec, T>::DeviceConvolution(const Exec &exec, const Convolutio
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
 }
 
-template <class Exec, class T, class Kernel>
-int DeviceUnits<Exec, T, Kernel>::num_generic() const {
+template <class T, class Kernel>
+int DeviceUnits<T, Kernel>::num_generic() const {
   std::vector<bool> is_generic(product_.plan().num_units, false);
   for (const Part &p : parts_) is_generic[p.unit] = !p.kernel;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
@@ -182,20 +182,20 @@ int DeviceUnits<Exec, T, Kernel>::num_generic() const {
 // ---- one chunk
 // ------------------------------------------------------------------------------------------------------------
 
-template <class Exec, class T, class Kernel>
-void DeviceUnits<Exec, T, Kernel>::make_forms(const Exec &exec, const DeviceEdgeChunk &chunk, const T *y,
-                                              T *forms) const {
+template <class T, class Kernel>
+void DeviceUnits<T, Kernel>::make_forms(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const T *y,
+                                        T *forms) const {
   if (forms_width_ == 0) return;
   Kokkos::parallel_for(
-      "equi:forms", DeviceRange<Exec>(exec, 0, chunk.count * forms_width_),
+      "equi:forms", DeviceRange(exec, 0, chunk.count * forms_width_),
       FormsKernel<T>{chunk, forms_width_, num_y_, form_begin_.data(), form_y_.data(), form_value_.data(), y, forms});
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                         const int *pair, const T *y, bool with_forms,
-                                         const DeviceNetworkInput<R> &input, Scratch &scratch) const {
+void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                   const int *pair, const T *y, bool with_forms, const DeviceNetworkInput<R> &input,
+                                   Scratch &scratch) const {
   const int64_t n = chunk.count;
   if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
   if (network_) return make_weights(exec, chunk, distance, pair, input, scratch);
@@ -203,10 +203,10 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
   T *fraction = scratch.fraction.reserve(n);
   R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
-    const typename DeviceRadialSet<Exec>::Finder find = radial_set_->finder();
+    const typename DeviceRadialSet::Finder find = radial_set_->finder();
     const int rows = rows_per_bin();
     Kokkos::parallel_for(
-        "equi:radial_places", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+        "equi:radial_places", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           if (!chunk.contains(chunk.first + c)) return;
           const int64_t e = chunk.edge_at(chunk.first + c);
           const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
@@ -239,16 +239,15 @@ void DeviceConvolution<Exec, T>::prepare(const Exec &exec, const DeviceEdgeChunk
 }
 
 // The kernels read the weights of an edge in the row of its own, and 1 as the harmonic of order 0.
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceConvolution<Exec, T>::make_weights(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                              const int *pair, const DeviceNetworkInput<R> &input,
-                                              Scratch &scratch) const {
+void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                        const int *pair, const DeviceNetworkInput<R> &input, Scratch &scratch) const {
   const int64_t n = chunk.count;
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n);
   Kokkos::parallel_for(
-      "equi:weights_of_edges", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+      "equi:weights_of_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
         table_row[c] = static_cast<int>(c);
         fraction[c] = T(1);
       });
@@ -259,16 +258,16 @@ void DeviceConvolution<Exec, T>::make_weights(const Exec &exec, const DeviceEdge
       scratch.network.reserve(network_->scratch_size(n)), scratch.weights.reserve(network_->weights_size(n)));
 }
 
-template <class Exec, class T>
-Pointer<T> DeviceConvolution<Exec, T>::weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const {
+template <class T>
+Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const {
   return make_pointer<T>(scratch.weights_adj.reserve(network_->weights_size(chunk.count)),
                          network_->weights_plane(chunk.count));
 }
 
-template <class Exec, class T, class Kernel>
+template <class T, class Kernel>
 template <UnitPass PASS, class F>
-void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall<T> &call, int64_t x_rows,
-                                          int64_t out_rows, int64_t out_row, const F &prepare) const {
+void DeviceUnits<T, Kernel>::launch(const DeviceExec &exec, const DeviceUnitCall<T> &call, int64_t x_rows,
+                                    int64_t out_rows, int64_t out_row, const F &prepare) const {
   const ConvPlan<T> &plan = product_.plan();
   for (const Part &part : parts_) {
     const ConvUnit<T> &unit = plan.units[part.unit];
@@ -304,10 +303,10 @@ void DeviceUnits<Exec, T, Kernel>::launch(const Exec &exec, const DeviceUnitCall
   }
 }
 
-template <class Exec, class T>
+template <class T>
 template <UnitPass PASS, class F>
-void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
-                                        int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
+                                  int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
   const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   DeviceUnitCall<T> call{};
   call.num_atoms = chunk.num_atoms;
@@ -339,20 +338,20 @@ void DeviceConvolution<Exec, T>::launch(const Exec &exec, const DeviceEdgeChunk 
       });
 }
 
-template <class Exec, class T>
-void DeviceConvolution<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
-                                         FeatureRows<R> out, Scratch &scratch) const {
+template <class T>
+void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                   FeatureRows<R> out, Scratch &scratch) const {
   launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
     u.x = x.data + block;
     u.out = out.data;
   });
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
-                                          FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj,
-                                          Scratch &scratch) const {
+void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                    FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj,
+                                    Scratch &scratch) const {
   if (chunk.count == 0) return;
   const int num_y = op_.plan().num_y;
   T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
@@ -364,7 +363,7 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
                           u.y = y + chunk.first * num_y;
                           u.weights_adj = of_weights;
                         });
-  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange<Exec>(exec, 0, chunk.count * num_y),
+  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, chunk.count * num_y),
                        AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
                                                                   network_ ? nullptr : scratch.bins_per_length.data(),
                                                                   y_adj + chunk.first * num_y});
@@ -375,10 +374,9 @@ void DeviceConvolution<Exec, T>::backward(const Exec &exec, const DeviceEdgeChun
   if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, chunk, false, of_network, x_adj);
 }
 
-template <class Exec, class T>
-void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
-                                                FeatureRows<const R> out_adj, FeatureRows<R> x_adj,
-                                                Scratch &scratch) const {
+template <class T>
+void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+                                          FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const {
   const bool of_network = network_ && op_.network()->reads_sender();
   const Pointer<T> of_weights = of_network ? weights_adj(chunk, scratch) : Pointer<T>{};
   // Rows of out_adj are those of receivers, told by the edges.
@@ -393,14 +391,14 @@ void DeviceConvolution<Exec, T>::gather_senders(const Exec &exec, const DeviceEd
   network_->add_atom_adjoints(exec, chunk, true, scratch.network.data(), x_adj);
 }
 
-template <class Exec, class T, class Kernel>
-std::size_t DeviceUnits<Exec, T, Kernel>::bytes() const {
+template <class T, class Kernel>
+std::size_t DeviceUnits<T, Kernel>::bytes() const {
   return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
          couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
 }
 
-template <class Exec, class T>
-std::size_t DeviceConvolution<Exec, T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+template <class T>
+std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
   const std::size_t bytes = scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
                             scratch.forms.growth(num_edges * units_.forms_width()) +
                             scratch.parts.growth(num_edges * units_.part_size());
@@ -414,8 +412,8 @@ std::size_t DeviceConvolution<Exec, T>::scratch_growth(const Scratch &scratch, i
          (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
 }
 
-template <class Exec, class T>
-std::size_t DeviceConvolution<Exec, T>::bytes() const {
+template <class T>
+std::size_t DeviceConvolution<T>::bytes() const {
   return units_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 

@@ -11,14 +11,14 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceConvolutionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+template <class T, class G>
+class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
   using R = Real<T>;
-  using Batch = DeviceBatch<Exec, T, G>;
+  using Batch = DeviceBatch<T, G>;
 
  public:
   // number: of the convolution in the model, for the log.
-  DeviceConvolutionLayer(const Exec &exec, const Convolution &layer, int number, const FeatureLayout &in,
+  DeviceConvolutionLayer(const DeviceExec &exec, const Convolution &layer, int number, const FeatureLayout &in,
                          const FeatureLayout &out, int num_species, const EvaluatorOptions &options)
       : input_(layer.input), output_(layer.output), number_(number), op_(exec, layer, in, out, num_species, options) {}
 
@@ -37,7 +37,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
   }
   // x_adj += what the edges of these senders, x_adj.first and the following, add to the adjoint of the input. The edges
   // count receivers from the first of a slice on.
-  void gather(DeviceStep<Exec, T, G> &step, const DeviceEdgeChunk &senders, int slice_first, FeatureRows<R> x_adj) {
+  void gather(DeviceStep<T, G> &step, const DeviceEdgeChunk &senders, int slice_first, FeatureRows<R> x_adj) {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
     prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
     op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
@@ -45,7 +45,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
 
   std::size_t bytes() const override { return op_.bytes(); }
   // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const DeviceStep<Exec, T, G> &step, int64_t num_edges) const {
+  std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const {
     return op_.scratch_growth(step.scratch, num_edges);
   }
   std::string describe() const override {
@@ -60,14 +60,14 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
     x.first = 0;
     return {x, batch.layer->fixed_input, false, batch.first, 0};
   }
-  void prepare(DeviceStep<Exec, T, G> &step, const DeviceEdgeChunk &edges, bool with_forms,
+  void prepare(DeviceStep<T, G> &step, const DeviceEdgeChunk &edges, bool with_forms,
                const DeviceNetworkInput<R> &input) const {
     op_.prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(), with_forms, input,
                 step.scratch);
   }
 
   int input_, output_, number_;
-  DeviceConvolution<Exec, T> op_;
+  DeviceConvolution<T> op_;
 };
 
 }    // namespace equi

@@ -242,8 +242,8 @@ struct DistanceAdjointsKernel {
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceEdgeNetwork<Exec, T>::DeviceEdgeNetwork(const Exec &exec, const EdgeNetwork<T> &host) : host_(host) {
+template <class T>
+DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host) : host_(host) {
   std::vector<double> numbers;
   std::vector<BasisFunctions> bases;
   for (const RadialBasis &basis : host.bases_) {
@@ -271,33 +271,33 @@ DeviceEdgeNetwork<Exec, T>::DeviceEdgeNetwork(const Exec &exec, const EdgeNetwor
 }
 
 // to = from times a matrix [in, out], or from times the transpose of [out, in].
-template <class Exec, class T>
-void DeviceEdgeNetwork<Exec, T>::multiply(const Exec &exec, bool transpose, int64_t count, int in, int out,
-                                          const R *from, int64_t matrix, R *to) const {
+template <class T>
+void DeviceEdgeNetwork<T>::multiply(const DeviceExec &exec, bool transpose, int64_t count, int in, int out,
+                                    const R *from, int64_t matrix, R *to) const {
   const int64_t rows = PLANES<T> * num_rows(count);
   // A host divides products into such blocks by itself, for its threads.
-  const int64_t step = DeviceTraits<Exec>::ON_HOST ? rows : BLOCK;
+  const int64_t step = DeviceTraits<>::ON_HOST ? rows : BLOCK;
   for (int64_t row = 0; row < rows; row += step)
     device_gemm(exec, transpose, step, out, in, from + row * in, constants(matrix), R(0), to + row * out);
 }
 
-template <class Exec, class T>
-void DeviceEdgeNetwork<Exec, T>::find_rows(const Exec &exec, const DeviceEdgeChunk &chunk, const int *pair,
-                                           const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
-  Kokkos::parallel_for("equi:network_rows", DeviceRange<Exec>(exec, 0, chunk.count),
+template <class T>
+void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const int *pair,
+                                     const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
+  Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, chunk.count),
                        RowsKernel{chunk, pair, host_.num_species_, input.by_species, input.of_senders, input.first_row,
                                   input.first_other, own_row, other_row});
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceEdgeNetwork<Exec, T>::make_inputs(const Exec &exec, const DeviceNetworkEdges<T, G> &edges,
-                                             R *scratch) const {
+void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges,
+                                       R *scratch) const {
   const int64_t count = edges.chunk.count;
   const int num_inputs = host_.num_inputs_;
   const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
   Kokkos::parallel_for(
-      "equi:network_basis", DeviceRange<Exec>(exec, 0, count),
+      "equi:network_basis", DeviceRange(exec, 0, count),
       BasisKernel<T, G>{edges, bases_.data(), host_.bases_.size() > 1, host_.times_cutoff_, host_.num_basis_,
                         num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
   for (const bool of_sender : {true, false}) {
@@ -321,14 +321,14 @@ void DeviceEdgeNetwork<Exec, T>::make_inputs(const Exec &exec, const DeviceNetwo
     kernel.size = part.size;
     kernel.num_inputs = num_inputs;
     kernel.inputs = inputs;
-    Kokkos::parallel_for("equi:network_inputs", DeviceRange<Exec>(exec, 0, count * part.size), kernel);
+    Kokkos::parallel_for("equi:network_inputs", DeviceRange(exec, 0, count * part.size), kernel);
   }
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceEdgeNetwork<Exec, T>::forward(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch,
-                                         R *weights) const {
+void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch,
+                                   R *weights) const {
   const int64_t count = edges.chunk.count;
   if (count == 0) return;
   make_inputs(exec, edges, scratch);
@@ -343,19 +343,19 @@ void DeviceEdgeNetwork<Exec, T>::forward(const Exec &exec, const DeviceNetworkEd
     h = place(scratch, count, layer.h);
     const bool is_normed = at.norm_weight >= 0;
     if (is_normed)
-      Kokkos::parallel_for("equi:network_norm", DeviceRange<Exec>(exec, 0, count),
+      Kokkos::parallel_for("equi:network_norm", DeviceRange(exec, 0, count),
                            NormalizeKernel<T>{width, constants(at.bias), constants(at.norm_weight),
                                               constants(at.norm_bias), layer.epsilon, numbers(z, count, width),
                                               numbers(place(scratch, count, layer.normalized), count, width),
                                               numbers(place(scratch, count, layer.factor), count, 1)});
     Kokkos::parallel_for(
-        "equi:network_activation", DeviceRange<Exec>(exec, 0, count * width),
+        "equi:network_activation", DeviceRange(exec, 0, count * width),
         ActivationKernel<T>{host_.activation_, host_.activation_scale_, width, is_normed ? nullptr : constants(at.bias),
                             numbers(z, count, width), numbers(h, count, width)});
   }
   if (has_last()) {
     R *last = place(scratch, count, host_.last_);
-    Kokkos::parallel_for("equi:network_last", DeviceRange<Exec>(exec, 0, count * host_.last_width_),
+    Kokkos::parallel_for("equi:network_last", DeviceRange(exec, 0, count * host_.last_width_),
                          LastInputsKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
                                              numbers(h, count, width), numbers(last, count, host_.last_width_)});
     h = last;
@@ -363,8 +363,8 @@ void DeviceEdgeNetwork<Exec, T>::forward(const Exec &exec, const DeviceNetworkEd
   multiply(exec, false, count, host_.last_width_, host_.weights_.cols, h, weights_, weights);
 }
 
-template <class Exec, class T>
-void DeviceEdgeNetwork<Exec, T>::backward(const Exec &exec, int64_t count, R *scratch, const R *weights_adj) const {
+template <class T>
+void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const {
   if (count == 0) return;
   R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
   multiply(exec, true, count, host_.weights_.cols, host_.last_width_, weights_adj, weights_, adjoint);
@@ -372,7 +372,7 @@ void DeviceEdgeNetwork<Exec, T>::backward(const Exec &exec, int64_t count, R *sc
     const int width = host_.last_width_ - host_.has_last_bias_;
     R *h = place(scratch, count, host_.hidden_.empty() ? host_.inputs_ : host_.hidden_.back().h);
     Kokkos::parallel_for(
-        "equi:network_last_adjoint", DeviceRange<Exec>(exec, 0, count),
+        "equi:network_last_adjoint", DeviceRange(exec, 0, count),
         LastInputsAdjointKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
                                    numbers(h, count, width), numbers(adjoint, count, host_.last_width_),
                                    numbers(before, count, width)});
@@ -382,12 +382,12 @@ void DeviceEdgeNetwork<Exec, T>::backward(const Exec &exec, int64_t count, R *sc
     const auto &layer = host_.hidden_[k];
     const int width = layer.product.cols;
     R *z = place(scratch, count, layer.z);
-    Kokkos::parallel_for("equi:network_activation_adjoint", DeviceRange<Exec>(exec, 0, count * width),
+    Kokkos::parallel_for("equi:network_activation_adjoint", DeviceRange(exec, 0, count * width),
                          ActivationAdjointKernel<T>{host_.activation_, host_.activation_scale_,
                                                     numbers(z, count, width), numbers(adjoint, count, width)});
     if (hidden_[k].norm_weight >= 0)
       Kokkos::parallel_for(
-          "equi:network_norm_adjoint", DeviceRange<Exec>(exec, 0, count),
+          "equi:network_norm_adjoint", DeviceRange(exec, 0, count),
           NormalizeAdjointKernel<T>{width, constants(hidden_[k].norm_weight),
                                     numbers(place(scratch, count, layer.normalized), count, width),
                                     numbers(place(scratch, count, layer.factor), count, 1), numbers(z, count, width)});
@@ -396,46 +396,45 @@ void DeviceEdgeNetwork<Exec, T>::backward(const Exec &exec, int64_t count, R *sc
   }
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceEdgeNetwork<Exec, T>::add_distance_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, R *scratch,
-                                                       G *distance_adj, int stride) const {
+void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, R *scratch,
+                                                 G *distance_adj, int stride) const {
   const int64_t count = chunk.count;
   Kokkos::parallel_for(
-      "equi:network_distance_adjoints", DeviceRange<Exec>(exec, 0, count),
+      "equi:network_distance_adjoints", DeviceRange(exec, 0, count),
       DistanceAdjointsKernel<T, G>{chunk, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
                                    numbers(inputs_adj(scratch, count), count, host_.num_inputs_),
                                    slopes(scratch, count), cutoff(scratch, count), distance_adj, stride});
 }
 
-template <class Exec, class T>
-void DeviceEdgeNetwork<Exec, T>::add_atom_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, bool of_senders,
-                                                   R *scratch, FeatureRows<R> x_adj) const {
+template <class T>
+void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, bool of_senders,
+                                             R *scratch, FeatureRows<R> x_adj) const {
   const AtomInputs &part = of_senders ? host_.sender_ : host_.receiver_;
   const FeatureGroup &group = host_.in_.group(part.group);
   Kokkos::parallel_for("equi:network_atom_adjoints",
-                       DeviceRange<Exec>(exec, 0, static_cast<int64_t>(chunk.num_atoms) * PLANES<T> * part.size),
+                       DeviceRange(exec, 0, static_cast<int64_t>(chunk.num_atoms) * PLANES<T> * part.size),
                        AtomAdjointsKernel<R>{chunk, inputs_adj(scratch, chunk.count) + part.first,
                                              num_rows(chunk.count), part.size, PLANES<T>, host_.num_inputs_,
                                              group.width(), group.channels, x_adj.group(group) + part.channel});
 }
 
-template <class Exec, class T>
-std::size_t DeviceEdgeNetwork<Exec, T>::bytes() const {
+template <class T>
+std::size_t DeviceEdgeNetwork<T>::bytes() const {
   return basis_numbers_.bytes() + bases_.bytes() + data_.bytes();
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-#define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template void DeviceEdgeNetwork<DeviceExec, T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &,      \
-                                                          Real<T> *, Real<T> *) const;                               \
-  template void DeviceEdgeNetwork<DeviceExec, T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, \
-                                                                        Real<T> *, G *, int) const;
+#define EQUI_INSTANTIATE(T, G)                                                                                      \
+  template void DeviceEdgeNetwork<T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &, Real<T> *,      \
+                                              Real<T> *) const;                                                     \
+  template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, Real<T> *, \
+                                                            G *, int) const;
 
-template class DeviceEdgeNetwork<DeviceExec, float>;
-template class DeviceEdgeNetwork<DeviceExec, double>;
-template class DeviceEdgeNetwork<DeviceExec, Dual<float>>;
-template class DeviceEdgeNetwork<DeviceExec, Dual<double>>;
+template class DeviceEdgeNetwork<float>;
+template class DeviceEdgeNetwork<double>;
+template class DeviceEdgeNetwork<Dual<float>>;
+template class DeviceEdgeNetwork<Dual<double>>;
 EQUI_INSTANTIATE(float, float)
 EQUI_INSTANTIATE(float, double)
 EQUI_INSTANTIATE(double, double)

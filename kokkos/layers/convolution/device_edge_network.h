@@ -37,13 +37,13 @@ struct DeviceNetworkEdges {
   const int *sender_row() const { return of_senders ? own_row : other_row; }
 };
 
-template <class Exec, class T>
+template <class T>
 class DeviceEdgeNetwork {
   using R = Real<T>;
 
  public:
   // host must live as long.
-  DeviceEdgeNetwork(const Exec &exec, const EdgeNetwork<T> &host);
+  DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host);
 
   // Numbers of scratch for so many edges, of a plane of their weights, and of these.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
@@ -51,23 +51,23 @@ class DeviceEdgeNetwork {
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
 
   // Writes the rows of the two atoms of each edge.
-  void find_rows(const Exec &exec, const DeviceEdgeChunk &chunk, const int *pair, const DeviceNetworkInput<R> &input,
-                 int *own_row, int *other_row) const;
+  void find_rows(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const int *pair,
+                 const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 
   // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are no edges get numbers
   // without meaning.
   template <class G>
-  void forward(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;
+  void forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;
 
   // From the adjoints of the weights to those of the inputs, which stay in the scratch for the two below. scratch: as
   // forward left it for the same number of edges.
-  void backward(const Exec &exec, int64_t count, R *scratch, const R *weights_adj) const;
+  void backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const;
   // distance_adj[e * stride] += the adjoint of the distance of edge e.
   template <class G>
-  void add_distance_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, R *scratch, G *distance_adj,
+  void add_distance_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, R *scratch, G *distance_adj,
                              int stride) const;
   // x_adj += what the network has read of the chunk's own atoms, senders or receivers; its first row is theirs.
-  void add_atom_adjoints(const Exec &exec, const DeviceEdgeChunk &chunk, bool of_senders, R *scratch,
+  void add_atom_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, bool of_senders, R *scratch,
                          FeatureRows<R> x_adj) const;
 
   std::size_t bytes() const;
@@ -82,9 +82,9 @@ class DeviceEdgeNetwork {
 
   // Products take this many rows at a time: a library chooses its kernel, and so the last bit of the results, by the
   // size and the alignment of a product, which must not depend on how many positions a launch covers.
-  static constexpr int64_t BLOCK = DeviceTraits<Exec>::ON_HOST ? 256 : 2048;
+  static constexpr int64_t BLOCK = DeviceTraits<>::ON_HOST ? 256 : 2048;
   static int64_t num_rows(int64_t count) { return (count + BLOCK - 1) / BLOCK * BLOCK; }
-  void multiply(const Exec &exec, bool transpose, int64_t count, int in, int out, const R *from, int64_t matrix,
+  void multiply(const DeviceExec &exec, bool transpose, int64_t count, int in, int out, const R *from, int64_t matrix,
                 R *to) const;
 
   static R *place(R *scratch, int64_t count, int64_t before) { return Host::place(scratch, num_rows(count), before); }
@@ -100,12 +100,12 @@ class DeviceEdgeNetwork {
     return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + has_last()) % 2]);
   }
   template <class G>
-  void make_inputs(const Exec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch) const;
+  void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch) const;
 
   const Host &host_;
-  DeviceBuffer<Exec, double> basis_numbers_;
-  DeviceBuffer<Exec, BasisFunctions> bases_;    // one, or per [receiver species, sender species]
-  DeviceBuffer<Exec, R> data_;
+  DeviceBuffer<double> basis_numbers_;
+  DeviceBuffer<BasisFunctions> bases_;    // one, or per [receiver species, sender species]
+  DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
   int64_t weights_, sender_rows_, receiver_rows_;    // offsets
 };

@@ -33,7 +33,7 @@ struct NetworkAdjoints {
   const int *receiver_row, *sender_row;
 };
 
-template <class Exec, class T>
+template <class T>
 class DeviceEdgeNetwork;
 
 // Weights and arrays of the scratch lie in planes [PLANES<T>][edge], which the products of matrices take as one matrix.
@@ -66,7 +66,7 @@ class EdgeNetwork {
 
  private:
   // Takes its constants and the order of its scratch.
-  template <class Exec, class U>
+  template <class U>
   friend class DeviceEdgeNetwork;
   // A product of matrices, out = in weight, for each edge and plane.
   struct Product {

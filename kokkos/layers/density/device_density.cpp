@@ -21,16 +21,16 @@ struct GroupNumbers {
 };
 
 // dot[a] (+)= x . g over the numbers of one group; one team of lanes per atom.
-template <class Exec, class T>
+template <class T>
 struct RowProducts {
-  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
   using D = DoubleOf<T>;
   GroupNumbers<T> numbers;
   Pointer<const T> x, g;
   bool add;
   D *dot;
   KOKKOS_FUNCTION void operator()(const Member &team) const {
-    constexpr int LANES = DeviceTraits<Exec>::LANES;
+    constexpr int LANES = DeviceTraits<>::LANES;
     const int64_t a = team.league_rank();
     D sum[1] = {0};
     for (int c = team.team_rank(); c < numbers.per_row; c += LANES)
@@ -40,12 +40,12 @@ struct RowProducts {
 };
 
 // to = from / norm
-template <class T, class Exec>
-void normalize(const Exec &exec, int num_atoms, const FeatureGroup &group, Pointer<const T> from,
+template <class T>
+void normalize(const DeviceExec &exec, int num_atoms, const FeatureGroup &group, Pointer<const T> from,
                const DoubleOf<T> *norm, Pointer<T> to, const char *label) {
   const GroupNumbers<T> numbers(group);
   Kokkos::parallel_for(
-      label, DeviceRange<Exec>(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
+      label, DeviceRange(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
         const int64_t a = k / numbers.per_row, at = numbers.place(a, static_cast<int>(k % numbers.per_row));
         put(to, at, static_cast<T>(DoubleOf<T>(1.0) / norm[a]) * from[at]);
       });
@@ -53,8 +53,8 @@ void normalize(const Exec &exec, int num_atoms, const FeatureGroup &group, Point
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceDensity<Exec, T>::DeviceDensity(const Exec &exec, DensityOp<T> op)
+template <class T>
+DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, DensityOp<T> op)
     : op_(std::move(op)), radial_set_(exec, op_.radial_set()) {
   if (op_.radial_set().exact()) return;
   std::vector<double> powers;
@@ -63,18 +63,18 @@ DeviceDensity<Exec, T>::DeviceDensity(const Exec &exec, DensityOp<T> op)
   assign(exec, powers_, powers);
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                      const int *pair) {
+void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                const int *pair) {
   const int64_t n = chunk.count, first = chunk.first;
   D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
   if (!op_.radial_set().exact()) {
-    const typename DeviceRadialSet<Exec>::Finder find = radial_set_.finder();
+    const typename DeviceRadialSet::Finder find = radial_set_.finder();
     const double *powers = powers_.data();
     const int num_coefficients = op_.radial_set().num_coefficients();
     Kokkos::parallel_for(
-        "equi:density", DeviceRange<Exec>(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+        "equi:density", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
           if (!chunk.contains(first + c)) return;
           const D r = static_cast<D>(distance[first + c]);
           const auto place = find.place(value_of(r), pair[first + c]);
@@ -99,17 +99,17 @@ void DeviceDensity<Exec, T>::evaluate(const Exec &exec, const DeviceEdgeChunk &c
   }
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceDensity<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-                                     FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
+void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+                               FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
   evaluate(exec, chunk, distance, pair);
   const D *value = value_.data();
   const double offset = op_.offset(), factor = op_.factor();
   const int64_t *begin = chunk.begin;
   const int64_t first = chunk.first;
   Kokkos::parallel_for(
-      "equi:density_norm", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_norm", DeviceRange(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
         D sum = 0;
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
@@ -121,11 +121,11 @@ void DeviceDensity<Exec, T>::forward(const Exec &exec, const DeviceEdgeChunk &ch
   }
 }
 
-template <class Exec, class T>
+template <class T>
 template <class G>
-void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                      const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
-                                      G *distance_adj, int stride) {
+void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+                                const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
+                                G *distance_adj, int stride) {
   evaluate(exec, chunk, distance, pair);
   D *dot = dot_.reserve(chunk.num_atoms);
   if (op_.layout().num_groups() == 0) device_zero(exec, dot, chunk.num_atoms);
@@ -133,8 +133,8 @@ void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &c
     const FeatureGroup &group = op_.layout().group(g);
     const auto to = make_pointer<T>(x.group(group), group.channels);
     const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
-    Kokkos::parallel_for("equi:row_products", DeviceTeams<Exec>(exec, chunk.num_atoms, DeviceTraits<Exec>::LANES, 1),
-                         RowProducts<Exec, T>{GroupNumbers<T>(group), to, from, g > 0, dot});
+    Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, chunk.num_atoms, DeviceTraits<>::LANES, 1),
+                         RowProducts<T>{GroupNumbers<T>(group), to, from, g > 0, dot});
     normalize<T>(exec, chunk.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
   }
   const D *derivative = derivative_.data();
@@ -142,31 +142,29 @@ void DeviceDensity<Exec, T>::backward(const Exec &exec, const DeviceEdgeChunk &c
   const int64_t *begin = chunk.begin;
   const int64_t first = chunk.first;
   Kokkos::parallel_for(
-      "equi:density_adjoint", DeviceRange<Exec>(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_adjoint", DeviceRange(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
         const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
         for (int64_t e = begin[a]; e < begin[a + 1]; e++)
           distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
       });
 }
 
-template <class Exec, class T>
-std::size_t DeviceDensity<Exec, T>::bytes() const {
+template <class T>
+std::size_t DeviceDensity<T>::bytes() const {
   return radial_set_.bytes() + powers_.bytes() + value_.bytes() + derivative_.bytes() + dot_.bytes() + edges_.bytes();
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-#define EQUI_INSTANTIATE(T, G)                                                                                    \
-  template void DeviceDensity<DeviceExec, T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *,  \
-                                                         const int *, FeatureRows<const Real<T>>,                 \
-                                                         FeatureRows<Real<T>>, DoubleOf<T> *);                    \
-  template void DeviceDensity<DeviceExec, T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, \
-                                                          const int *, FeatureRows<Real<T>>,                      \
-                                                          FeatureRows<const Real<T>>, const DoubleOf<T> *, G *, int);
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template void DeviceDensity<T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,    \
+                                             FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *);       \
+  template void DeviceDensity<T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,   \
+                                              FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, \
+                                              G *, int);
 
-template class DeviceDensity<DeviceExec, float>;
-template class DeviceDensity<DeviceExec, double>;
-template class DeviceDensity<DeviceExec, Dual<float>>;
-template class DeviceDensity<DeviceExec, Dual<double>>;
+template class DeviceDensity<float>;
+template class DeviceDensity<double>;
+template class DeviceDensity<Dual<float>>;
+template class DeviceDensity<Dual<double>>;
 EQUI_INSTANTIATE(float, float)
 EQUI_INSTANTIATE(float, double)
 EQUI_INSTANTIATE(double, double)

@@ -12,37 +12,37 @@
 namespace equi {
 
 // T: float, double or a Dual of them.
-template <class Exec, class T>
+template <class T>
 class DeviceDensity {
   using R = Real<T>;
   using D = DoubleOf<T>;
 
  public:
-  DeviceDensity(const Exec &exec, DensityOp<T> op);
+  DeviceDensity(const DeviceExec &exec, DensityOp<T> op);
 
   // The chunk's atoms are receivers. distance, pair and distance_adj are indexed by edge; norm [chunk.num_atoms].
   // y = x / norm
   template <class G>
-  void forward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+  void forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
                FeatureRows<const R> x, FeatureRows<R> y, D *norm);
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
-  void backward(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair, FeatureRows<R> x,
-                FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride);
+  void backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+                FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride);
 
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;
 
   // The density of the chunk's edges and its derivatives, for the above; nvcc wants functions with kernels public.
   template <class G>
-  void evaluate(const Exec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair);
+  void evaluate(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair);
 
  private:
   DensityOp<T> op_;
-  DeviceRadialSet<Exec> radial_set_;
-  DeviceBuffer<Exec, double> powers_;    // [bins of all tables][coefficients]
-  DeviceBuffer<Exec, D> value_, derivative_, dot_;
-  DeviceRadialEdges<Exec, D> edges_;
+  DeviceRadialSet radial_set_;
+  DeviceBuffer<double> powers_;    // [bins of all tables][coefficients]
+  DeviceBuffer<D> value_, derivative_, dot_;
+  DeviceRadialEdges<D> edges_;
   std::vector<D> host_value_, host_derivative_;
 };
 

@@ -11,13 +11,13 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceDensityLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceDensityLayer(const Exec &exec, const DensityNormalization &layer, const FeatureLayout &layout, int num_species,
-                     const EvaluatorOptions &options)
+  DeviceDensityLayer(const DeviceExec &exec, const DensityNormalization &layer, const FeatureLayout &layout,
+                     int num_species, const EvaluatorOptions &options)
       : input_(layer.input), output_(layer.output), op_(exec, DensityOp<T>(layer, layout, num_species, options)) {}
   void forward(Batch &batch) override {
     const auto &edges = batch.step.edges;
@@ -37,8 +37,8 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
 
  private:
   int input_, output_;
-  DeviceDensity<Exec, T> op_;
-  DeviceBuffer<Exec, DoubleOf<T>> norm_;    // [receivers]
+  DeviceDensity<T> op_;
+  DeviceBuffer<DoubleOf<T>> norm_;    // [receivers]
 };
 
 }    // namespace equi

@@ -10,12 +10,12 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+template <class T, class G>
+class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<T, G>> {
   using R = Real<T>;
 
  public:
-  DeviceEmbeddingLayer(const Exec &exec, const SpeciesEmbedding &layer, const FeatureLayout &layout)
+  DeviceEmbeddingLayer(const DeviceExec &exec, const SpeciesEmbedding &layer, const FeatureLayout &layout)
       : output_(layer.output), layout_(layout) {
     const FeatureGroup &group = layout.group(0);
     std::vector<R> rows(static_cast<size_t>(layer.weight.rows) * group.width(), R(0));
@@ -24,16 +24,16 @@ class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
         rows[static_cast<size_t>(s) * group.width() + u] = static_cast<R>(layer.weight(s, u));
     assign(exec, of_species_, rows);
   }
-  void forward(DeviceBatch<Exec, T, G> &batch) override {
-    copy_species_rows<Exec, R>(batch.step.exec, batch.count, layout_, {of_species_.data(), batch.step.num_species, 0},
-                               batch.species, batch.rows(output_), false);
+  void forward(DeviceBatch<T, G> &batch) override {
+    copy_species_rows<R>(batch.step.exec, batch.count, layout_, {of_species_.data(), batch.step.num_species, 0},
+                         batch.species, batch.rows(output_), false);
   }
   std::size_t bytes() const override { return of_species_.bytes(); }
 
  private:
   int output_;
   FeatureLayout layout_;
-  DeviceBuffer<Exec, R> of_species_;
+  DeviceBuffer<R> of_species_;
 };
 
 }    // namespace equi

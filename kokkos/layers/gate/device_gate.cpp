@@ -73,8 +73,8 @@ struct GateKernel {
   }
 };
 
-template <class Exec, class Term>
-void launch_terms(const Exec &exec, const char *label, int64_t count, const std::vector<Term> &terms) {
+template <class Term>
+void launch_terms(const DeviceExec &exec, const char *label, int64_t count, const std::vector<Term> &terms) {
   constexpr size_t MOST = GateKernel<Term>::MAX_TERMS;
   for (size_t first = 0; first < terms.size(); first += MOST) {
     GateKernel<Term> kernel{};    // terms that are not there have no channels
@@ -82,7 +82,7 @@ void launch_terms(const Exec &exec, const char *label, int64_t count, const std:
       kernel.term[n - first] = terms[n];
       kernel.channels += terms[n].channels;
     }
-    Kokkos::parallel_for(label, DeviceRange<Exec>(exec, 0, count * kernel.channels), kernel);
+    Kokkos::parallel_for(label, DeviceRange(exec, 0, count * kernel.channels), kernel);
   }
 }
 
@@ -102,14 +102,14 @@ std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R
   return terms;
 }
 
-template <class Exec, class T>
-void DeviceGate<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
+template <class T>
+void DeviceGate<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
   launch_terms(exec, "equi:gate", count, terms_of<GateForward<T>, T, const T, T>(op_, z, x, padded));
 }
 
-template <class Exec, class T>
-void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj,
-                                   FeatureRows<R> z) const {
+template <class T>
+void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x_adj,
+                             FeatureRows<R> z) const {
   launch_terms(exec, "equi:gate_adjoint", count,
                terms_of<GateBackward<T>, T, T, const T>(op_, z, x_adj, [](int mul) { return mul; }));
   for (const auto &u : op_.unread()) {
@@ -117,15 +117,14 @@ void DeviceGate<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<
     R *rows = z.group(g) + u.first;
     const int channels = g.channels, width = u.end - u.first;
     Kokkos::parallel_for(
-        "equi:gate_unread", DeviceRange<Exec>(exec, 0, count * g.irrep.dim() * g.planes * width),
+        "equi:gate_unread", DeviceRange(exec, 0, count * g.irrep.dim() * g.planes * width),
         KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = R(0); });
   }
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceGate<DeviceExec, float>;
-template class DeviceGate<DeviceExec, double>;
-template class DeviceGate<DeviceExec, Dual<float>>;
-template class DeviceGate<DeviceExec, Dual<double>>;
+template class DeviceGate<float>;
+template class DeviceGate<double>;
+template class DeviceGate<Dual<float>>;
+template class DeviceGate<Dual<double>>;
 
 }    // namespace equi

@@ -8,15 +8,15 @@
 
 namespace equi {
 
-template <class Exec, class T>
+template <class T>
 class DeviceGate {
   using R = Real<T>;
 
  public:
   explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
-  void forward(const Exec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
+  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const;
   // z is replaced by its adjoint.
-  void backward(const Exec &exec, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
+  void backward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z) const;
 
  private:
   GateOp<T> op_;

@@ -9,9 +9,9 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceGateLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceGateLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
   DeviceGateLayer(const Gate &layer, const FeatureLayout &in, const FeatureLayout &out)
@@ -27,7 +27,7 @@ class DeviceGateLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
 
  private:
   int input_, output_;
-  DeviceGate<Exec, T> op_;
+  DeviceGate<T> op_;
 };
 
 }    // namespace equi

@@ -22,10 +22,10 @@ struct SumOfLanes<1> {
 };
 
 // One team of lanes per row. X, Y: Pointer<T> or Pointer<const T> to the first row.
-template <bool BACKWARD, class Exec, class T, class X, class Y>
+template <bool BACKWARD, class T, class X, class Y>
 struct LayerNormKernel {
-  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
-  static constexpr int LANES = DeviceTraits<Exec>::LANES;
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+  static constexpr int LANES = DeviceTraits<>::LANES;
   LayerNormRow<T, LANES> row;
   X x;
   Y y;
@@ -41,40 +41,39 @@ struct LayerNormKernel {
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceLayerNorm<Exec, T>::DeviceLayerNorm(const Exec &exec, const LayerNorm &layer, const FeatureLayout &layout)
+template <class T>
+DeviceLayerNorm<T>::DeviceLayerNorm(const DeviceExec &exec, const LayerNorm &layer, const FeatureLayout &layout)
     : group_(layout.group(0)), num_channels_(static_cast<int>(layer.weight.size())), epsilon_(layer.epsilon) {
   assign(exec, constants_, layer_norm_constants(layer, layout));
 }
 
-template <class Exec, class T>
-LayerNormRow<T, DeviceTraits<Exec>::LANES> DeviceLayerNorm<Exec, T>::row() const {
-  return LayerNormRow<T, DeviceTraits<Exec>::LANES>::from(constants_.data(), group_.channels, num_channels_, epsilon_);
+template <class T>
+LayerNormRow<T, DeviceTraits<>::LANES> DeviceLayerNorm<T>::row() const {
+  return LayerNormRow<T, DeviceTraits<>::LANES>::from(constants_.data(), group_.channels, num_channels_, epsilon_);
 }
 
-template <class Exec, class T>
-void DeviceLayerNorm<Exec, T>::forward(const Exec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const {
+template <class T>
+void DeviceLayerNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const {
   if (count == 0) return;
-  const LayerNormKernel<false, Exec, T, Pointer<const T>, Pointer<T>> kernel{
+  const LayerNormKernel<false, T, Pointer<const T>, Pointer<T>> kernel{
       row(), make_pointer<const T>(x.group(group_), group_.channels), make_pointer<T>(y.group(group_), group_.channels),
       group_.width()};
-  Kokkos::parallel_for("equi:layer_norm", DeviceTeams<Exec>(exec, count, DeviceTraits<Exec>::LANES, 1), kernel);
+  Kokkos::parallel_for("equi:layer_norm", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
-template <class Exec, class T>
-void DeviceLayerNorm<Exec, T>::backward(const Exec &exec, int count, FeatureRows<R> x,
-                                        FeatureRows<const R> y_adj) const {
+template <class T>
+void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x,
+                                  FeatureRows<const R> y_adj) const {
   if (count == 0) return;
-  const LayerNormKernel<true, Exec, T, Pointer<T>, Pointer<const T>> kernel{
+  const LayerNormKernel<true, T, Pointer<T>, Pointer<const T>> kernel{
       row(), make_pointer<T>(x.group(group_), group_.channels),
       make_pointer<const T>(y_adj.group(group_), group_.channels), group_.width()};
-  Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<Exec>(exec, count, DeviceTraits<Exec>::LANES, 1), kernel);
+  Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceLayerNorm<DeviceExec, float>;
-template class DeviceLayerNorm<DeviceExec, double>;
-template class DeviceLayerNorm<DeviceExec, Dual<float>>;
-template class DeviceLayerNorm<DeviceExec, Dual<double>>;
+template class DeviceLayerNorm<float>;
+template class DeviceLayerNorm<double>;
+template class DeviceLayerNorm<Dual<float>>;
+template class DeviceLayerNorm<Dual<double>>;
 
 }    // namespace equi

@@ -9,24 +9,24 @@
 
 namespace equi {
 
-template <class Exec, class T>
+template <class T>
 class DeviceLayerNorm {
   using R = Real<T>;
 
  public:
-  DeviceLayerNorm(const Exec &exec, const LayerNorm &layer, const FeatureLayout &layout);
-  void forward(const Exec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const;
+  DeviceLayerNorm(const DeviceExec &exec, const LayerNorm &layer, const FeatureLayout &layout);
+  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const;
   // x is replaced by its adjoint.
-  void backward(const Exec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj) const;
+  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj) const;
   std::size_t bytes() const { return constants_.bytes(); }
 
  private:
-  LayerNormRow<T, DeviceTraits<Exec>::LANES> row() const;
+  LayerNormRow<T, DeviceTraits<>::LANES> row() const;
 
   FeatureGroup group_;
   int num_channels_;
   double epsilon_;
-  DeviceBuffer<Exec, double> constants_;
+  DeviceBuffer<double> constants_;
 };
 
 }    // namespace equi

@@ -9,12 +9,12 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceLayerNormLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceLayerNormLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceLayerNormLayer(const Exec &exec, const LayerNorm &layer, const FeatureLayout &layout)
+  DeviceLayerNormLayer(const DeviceExec &exec, const LayerNorm &layer, const FeatureLayout &layout)
       : input_(layer.input), output_(layer.output), op_(exec, layer, layout) {}
   void forward(Batch &batch) override {
     op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_));
@@ -28,7 +28,7 @@ class DeviceLayerNormLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
 
  private:
   int input_, output_;
-  DeviceLayerNorm<Exec, T> op_;
+  DeviceLayerNorm<T> op_;
 };
 
 }    // namespace equi

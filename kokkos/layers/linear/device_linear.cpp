@@ -11,34 +11,34 @@ namespace equi {
 namespace {
 
 // to[k] = from[order[k]], rows of `width` numbers
-template <class Exec, class T>
-void gather_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to) {
+template <class T>
+void gather_rows(const DeviceExec &exec, const int *order, int64_t n, int width, const T *from, T *to) {
   Kokkos::parallel_for(
-      "equi:gather_rows", DeviceRange<Exec>(exec, 0, n * width),
+      "equi:gather_rows", DeviceRange(exec, 0, n * width),
       KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
 }
 
 // to[order[k]] (+)= from[k]
-template <class Exec, class T>
-void scatter_rows(const Exec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add) {
+template <class T>
+void scatter_rows(const DeviceExec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add) {
   Kokkos::parallel_for(
-      "equi:scatter_rows", DeviceRange<Exec>(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
+      "equi:scatter_rows", DeviceRange(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
         T &t = to[static_cast<int64_t>(order[k / width]) * width + k % width];
         t = add ? t + from[k] : from[k];
       });
 }
 
-template <class Exec, class T>
-void add_bias(const Exec &exec, int64_t rows, int width, int channels, const T *bias, T *y) {
+template <class T>
+void add_bias(const DeviceExec &exec, int64_t rows, int width, int channels, const T *bias, T *y) {
   Kokkos::parallel_for(
-      "equi:bias", DeviceRange<Exec>(exec, 0, rows * channels),
+      "equi:bias", DeviceRange(exec, 0, rows * channels),
       KOKKOS_LAMBDA(int64_t k) { y[k / channels * width + k % channels] += bias[k % channels]; });
 }
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species)
+template <class T>
+DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species)
     : in_(op.in()),
       out_(op.out()),
       per_species_(op.per_species()),
@@ -63,9 +63,9 @@ DeviceLinear<Exec, T>::DeviceLinear(const Exec &exec, const LinearOp<T> &op, int
   assign(exec, bias_, bias);
 }
 
-template <class Exec, class T>
-void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                                  bool transpose, bool add, const DeviceSpeciesOrder &species) {
+template <class T>
+void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                            bool transpose, bool add, const DeviceSpeciesOrder &species) {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
   for (const Product &p : products_) {
@@ -93,9 +93,9 @@ void DeviceLinear<Exec, T>::apply(const Exec &exec, int64_t count, FeatureRows<c
     if (!written[g]) device_zero(exec, y.group(yl.group(g)), count * yl.group(g).width());
 }
 
-template <class Exec, class T>
-void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                                    const DeviceSpeciesOrder &species) {
+template <class T>
+void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+                              const DeviceSpeciesOrder &species) {
   apply(exec, count, x, y, false, accumulate_, species);
   for (const Bias &b : biases_) {
     const FeatureGroup &group = out_.group(b.group);
@@ -103,14 +103,13 @@ void DeviceLinear<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows
   }
 }
 
-template <class Exec, class T>
-void DeviceLinear<Exec, T>::backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
-                                     bool add, const DeviceSpeciesOrder &species) {
+template <class T>
+void DeviceLinear<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
+                               bool add, const DeviceSpeciesOrder &species) {
   apply(exec, count, y_adj, x_adj, true, add, species);
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceLinear<DeviceExec, float>;
-template class DeviceLinear<DeviceExec, double>;
+template class DeviceLinear<float>;
+template class DeviceLinear<double>;
 
 }    // namespace equi

@@ -13,16 +13,16 @@ namespace equi {
 
 // The rows of FeatureRows are device memory throughout. T: float or double, also for features of duals, whose tangents
 // the same matrix transforms.
-template <class Exec, class T>
+template <class T>
 class DeviceLinear {
  public:
-  DeviceLinear(const Exec &exec, const LinearOp<T> &op, int num_species);
+  DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int num_species);
   bool per_species() const { return per_species_; }
   // y (+)= x W (+ b)
-  void forward(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
+  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
                const DeviceSpeciesOrder &species);
   // x_adj (+)= y_adj W^T
-  void backward(const Exec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
+  void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
                 const DeviceSpeciesOrder &species);
   std::size_t bytes() const { return weight_.bytes() + bias_.bytes() + scratch_.bytes(); }
 
@@ -35,7 +35,7 @@ class DeviceLinear {
     int group;
     int64_t offset;
   };
-  void apply(const Exec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
+  void apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
              const DeviceSpeciesOrder &species);
 
   FeatureLayout in_, out_;
@@ -44,7 +44,7 @@ class DeviceLinear {
   int64_t scratch_row_ = 0;
   std::vector<Product> products_;
   std::vector<Bias> biases_;
-  DeviceBuffer<Exec, T> weight_, bias_, scratch_;
+  DeviceBuffer<T> weight_, bias_, scratch_;
 };
 
 }    // namespace equi

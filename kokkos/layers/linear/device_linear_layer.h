@@ -9,13 +9,13 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceLinearLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
+template <class T, class G>
+class DeviceLinearLayer : public LayerOp<DeviceBatch<T, G>> {
   using R = Real<T>;
-  using Batch = DeviceBatch<Exec, T, G>;
+  using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceLinearLayer(const Exec &exec, const Linear &layer, const FeatureLayout &in, const FeatureLayout &out,
+  DeviceLinearLayer(const DeviceExec &exec, const Linear &layer, const FeatureLayout &in, const FeatureLayout &out,
                     int num_species)
       : input_(layer.input),
         output_(layer.output),
@@ -31,9 +31,9 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
   }
   void forward(Batch &batch) override {
     if (of_species_.data())
-      copy_species_rows<Exec, R>(batch.step.exec, batch.count, batch.layout(output_),
-                                 {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_),
-                                 accumulates_);
+      copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
+                           {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_),
+                           accumulates_);
     else
       op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order);
   }
@@ -46,8 +46,8 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
  private:
   int input_, output_;
   bool accumulates_;
-  DeviceLinear<Exec, R> op_;
-  DeviceBuffer<Exec, R> of_species_;
+  DeviceLinear<R> op_;
+  DeviceBuffer<R> of_species_;
 };
 
 }    // namespace equi

@@ -14,9 +14,9 @@ namespace {
 // One team per atom; the lanes share the outputs of each matrix, every output is summed in the order of inputs.
 constexpr int MAX_MATRICES = 8;
 
-template <class Exec, class T>
+template <class T>
 struct ReadoutKernel {
-  using Member = typename Kokkos::TeamPolicy<Exec>::member_type;
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
   using D = DoubleOf<T>;
   int num_matrices;
   int width[MAX_MATRICES + 1];
@@ -85,8 +85,8 @@ struct ReadoutKernel {
 
 }    // namespace
 
-template <class Exec, class T>
-DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel)
+template <class T>
+DeviceReadout<T>::DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel)
     : group_(group), channel_(channel), activation_(network.activation), activation_scale_(network.activation_scale) {
   const size_t n = network.weights.size();
   if (n > static_cast<size_t>(MAX_MATRICES))
@@ -108,11 +108,11 @@ DeviceReadout<Exec, T>::DeviceReadout(const Exec &exec, const Network &network, 
   assign(exec, data_, data);
 }
 
-template <class Exec, class T>
-void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species,
-                                     const double *scale, D *energy, T *adjoint) const {
+template <class T>
+void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species,
+                               const double *scale, D *energy, T *adjoint) const {
   if (count == 0) return;
-  ReadoutKernel<Exec, T> kernel{};    // also what these matrices do not use: all of it goes to the device
+  ReadoutKernel<T> kernel{};    // also what these matrices do not use: all of it goes to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
   kernel.total_width = 0;
   for (size_t k = 0; k < widths_.size(); k++) {
@@ -132,26 +132,25 @@ void DeviceReadout<Exec, T>::forward(const Exec &exec, int64_t count, FeatureRow
   kernel.scale = scale;
   kernel.energy = energy;
   kernel.adjoint = adjoint;
-  DeviceTeams<Exec> policy(exec, static_cast<int>(count), DeviceTraits<Exec>::LANES, 1);
+  DeviceTeams<> policy(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
   policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(D) * kernel.total_width + 64));
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
 
-template <class Exec, class T>
-void DeviceReadout<Exec, T>::backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const {
+template <class T>
+void DeviceReadout<T>::backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const {
   const auto to = channel_of<T>(x_adj, group_, channel_);
   const int mul = num_inputs(), width = group_.width();
   Kokkos::parallel_for(
-      "equi:readout_adjoint", DeviceRange<Exec>(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
+      "equi:readout_adjoint", DeviceRange(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
         const int64_t at = k / mul * width + k % mul;
         put(to, at, to[at] + adjoint[k]);
       });
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceReadout<DeviceExec, float>;
-template class DeviceReadout<DeviceExec, double>;
-template class DeviceReadout<DeviceExec, Dual<float>>;
-template class DeviceReadout<DeviceExec, Dual<double>>;
+template class DeviceReadout<float>;
+template class DeviceReadout<double>;
+template class DeviceReadout<Dual<float>>;
+template class DeviceReadout<Dual<double>>;
 
 }    // namespace equi

@@ -12,19 +12,19 @@
 namespace equi {
 
 // energy[i] += scale[species[i]] network(x_i) in float64, and its gradient by x_i.
-template <class Exec, class T>
+template <class T>
 class DeviceReadout {
   using R = Real<T>;
   using D = DoubleOf<T>;
 
  public:
-  DeviceReadout(const Exec &exec, const Network &network, const FeatureGroup &group, int channel);
+  DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
   int num_inputs() const { return widths_.front(); }
   // x: rows of the feature; adjoint [count][num_inputs()].
-  void forward(const Exec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
+  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
                D *energy, T *adjoint) const;
   // x_adj += adjoint
-  void backward(const Exec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const;
+  void backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
@@ -33,7 +33,7 @@ class DeviceReadout {
   std::vector<int> widths_;
   Activation activation_;
   double activation_scale_;
-  DeviceBuffer<Exec, double> data_;       // per matrix: weights, then biases (zeros if it has none)
+  DeviceBuffer<double> data_;             // per matrix: weights, then biases (zeros if it has none)
   std::vector<int64_t> weight_, bias_;    // offsets
 };
 

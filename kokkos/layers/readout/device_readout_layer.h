@@ -11,13 +11,14 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceReadoutLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
   // scale: per species, of the energies.
-  DeviceReadoutLayer(const Exec &exec, const Readout &layer, const FeatureLayout &in, const std::vector<double> &scale)
+  DeviceReadoutLayer(const DeviceExec &exec, const Readout &layer, const FeatureLayout &in,
+                     const std::vector<double> &scale)
       : input_(layer.input),
         op_(exec, simplified(layer.network), in.group(in.block(layer.block).group), in.block(layer.block).channel) {
     assign(exec, scale_, scale);
@@ -47,9 +48,9 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
   }
 
   int input_;
-  DeviceReadout<Exec, T> op_;
-  DeviceBuffer<Exec, double> scale_;
-  DeviceBuffer<Exec, T> adjoint_;    // [receivers][inputs]
+  DeviceReadout<T> op_;
+  DeviceBuffer<double> scale_;
+  DeviceBuffer<T> adjoint_;    // [receivers][inputs]
 };
 
 }    // namespace equi

@@ -5,8 +5,7 @@
 
 namespace equi {
 
-template <class Exec>
-DeviceRepulsion<Exec>::DeviceRepulsion(const Exec &exec, const PairRepulsion &repulsion)
+DeviceRepulsion::DeviceRepulsion(const DeviceExec &exec, const PairRepulsion &repulsion)
     : num_pairs_(static_cast<int>(repulsion.prefactor.data.size())),
       num_terms_(static_cast<int>(repulsion.coefficients.size())),
       p_(repulsion.p) {
@@ -17,18 +16,17 @@ DeviceRepulsion<Exec>::DeviceRepulsion(const Exec &exec, const PairRepulsion &re
   assign(exec, data_, data);
 }
 
-template <class Exec>
 template <class G>
-void DeviceRepulsion<Exec>::add(const Exec &exec, int num_receivers, const int64_t *begin, const G *distance,
-                                const int *pair, int num_species, const double *scale, DoubleOf<G> *energy,
-                                G *distance_adj, int stride) const {
+void DeviceRepulsion::add(const DeviceExec &exec, int num_receivers, const int64_t *begin, const G *distance,
+                          const int *pair, int num_species, const double *scale, DoubleOf<G> *energy, G *distance_adj,
+                          int stride) const {
   using D = DoubleOf<G>;
   const double *prefactor = data_.data(), *length = prefactor + num_pairs_, *cutoff = length + num_pairs_,
                *coefficients = cutoff + num_pairs_, *exponents = coefficients + num_terms_;
   const int num_terms = num_terms_;
   const double p = p_;
   Kokkos::parallel_for(
-      "equi:repulsion", DeviceRange<Exec>(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
+      "equi:repulsion", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
         D sum = 0;
         for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
           const int k = pair[e];
@@ -44,14 +42,11 @@ void DeviceRepulsion<Exec>::add(const Exec &exec, int num_receivers, const int64
       });
 }
 
-using DeviceExec = Kokkos::DefaultExecutionSpace;
-template class DeviceRepulsion<DeviceExec>;
-template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const int64_t *, const float *, const int *,
-                                               int, const double *, double *, float *, int) const;
-template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const int64_t *, const double *, const int *,
-                                               int, const double *, double *, double *, int) const;
-template void DeviceRepulsion<DeviceExec>::add(const DeviceExec &, int, const int64_t *, const Dual<double> *,
-                                               const int *, int, const double *, Dual<double> *, Dual<double> *,
-                                               int) const;
+template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const float *, const int *, int,
+                                   const double *, double *, float *, int) const;
+template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const double *, const int *, int,
+                                   const double *, double *, double *, int) const;
+template void DeviceRepulsion::add(const DeviceExec &, int, const int64_t *, const Dual<double> *, const int *, int,
+                                   const double *, Dual<double> *, Dual<double> *, int) const;
 
 }    // namespace equi

@@ -8,22 +8,21 @@
 
 namespace equi {
 
-template <class Exec>
 class DeviceRepulsion {
  public:
-  DeviceRepulsion(const Exec &exec, const PairRepulsion &repulsion);
+  DeviceRepulsion(const DeviceExec &exec, const PairRepulsion &repulsion);
 
   // Of all receivers: energy[i] += factor times its pairs' energies, factor = scale[species of i] or 1 where scale is
   // null; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
-  void add(const Exec &exec, int num_receivers, const int64_t *begin, const G *distance, const int *pair,
+  void add(const DeviceExec &exec, int num_receivers, const int64_t *begin, const G *distance, const int *pair,
            int num_species, const double *scale, DoubleOf<G> *energy, G *distance_adj, int stride) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
   int num_pairs_, num_terms_;
   double p_;
-  DeviceBuffer<Exec, double> data_;    // prefactors, lengths and cutoffs of all pairs; coefficients; exponents
+  DeviceBuffer<double> data_;    // prefactors, lengths and cutoffs of all pairs; coefficients; exponents
 };
 
 }    // namespace equi

@@ -11,13 +11,13 @@
 
 namespace equi {
 
-template <class Exec, class T, class G>
-class DeviceRepulsionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
-  using Batch = DeviceBatch<Exec, T, G>;
+template <class T, class G>
+class DeviceRepulsionLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
 
  public:
   // scale: per species of the receiver.
-  DeviceRepulsionLayer(const Exec &exec, const PairRepulsion &layer, const std::vector<double> &scale)
+  DeviceRepulsionLayer(const DeviceExec &exec, const PairRepulsion &layer, const std::vector<double> &scale)
       : op_(exec, layer) {
     assign(exec, scale_, scale);
   }
@@ -30,8 +30,8 @@ class DeviceRepulsionLayer : public LayerOp<DeviceBatch<Exec, T, G>> {
   std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
 
  private:
-  DeviceRepulsion<Exec> op_;
-  DeviceBuffer<Exec, double> scale_;
+  DeviceRepulsion op_;
+  DeviceBuffer<double> scale_;
 };
 
 }    // namespace equi
