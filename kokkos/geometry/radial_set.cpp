@@ -48,10 +48,17 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
                                                                      : 1e-6;
   const auto build = [&](int degree, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
-    parallel_with_faults(
-        "equi:radial_tables",
-        Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, num_functions(), Kokkos::ChunkSize(1)),
-        [&](int64_t k) { tables[k] = RadialTable::build(functions_[k], degree, tolerance); });
+    const RadialTable::Loop side_by_side = [](int64_t n, const std::function<void(int64_t)> &f) {
+      parallel_with_faults("equi:tables",
+                           Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Dynamic>>(0, n, Kokkos::ChunkSize(1)),
+                           f);
+    };
+    // Threads take functions where there are enough of them, else parts of each.
+    const bool by_function = num_functions() >= HostExec().concurrency();
+    (by_function ? side_by_side : RadialTable::one_by_one)(num_functions(), [&](int64_t k) {
+      tables[k] =
+          RadialTable::build(functions_[k], degree, tolerance, by_function ? RadialTable::one_by_one : side_by_side);
+    });
     int64_t num_coefficients = 0;
     for (const RadialTable &table : tables) num_coefficients += static_cast<int64_t>(degree + 1) * table.num_bins();
     return num_coefficients;

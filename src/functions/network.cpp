@@ -10,9 +10,10 @@
 #include <utility>
 
 // The reference of `radial exact` and the builder of the tables spend their time in one product of matrices. The
-// compiler makes it once per instruction set and the loader picks one; without this feature the baseline serves.
-#if defined(__GNUC__) && !defined(__clang__) && defined(__x86_64__) && defined(__gnu_linux__)
-#define EQUI_TARGET_CLONES __attribute__((target_clones("default", "arch=haswell", "arch=skylake-avx512")))
+// compiler makes it once per instruction set and the loader picks one; without this feature the baseline serves. The
+// names are those of levels: that of a processor would be picked on this very processor alone.
+#if defined(__GNUC__) && !defined(__clang__) && __GNUC__ >= 12 && defined(__x86_64__) && defined(__gnu_linux__)
+#define EQUI_TARGET_CLONES __attribute__((target_clones("default", "arch=x86-64-v3", "arch=x86-64-v4")))
 #else
 #define EQUI_TARGET_CLONES
 #endif

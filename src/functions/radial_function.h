@@ -5,6 +5,8 @@
 
 #include "src/functions/network.h"
 
+#include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -111,9 +113,15 @@ struct RadialTable {
   // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
   void coefficients(double r, int &row, double *value, double *derivative) const;
 
+  // Has f(0) .. f(n - 1) done in any order, also side by side, and throws what the first of them has thrown.
+  using Loop = std::function<void(int64_t n, const std::function<void(int64_t)> &f)>;
+  static void one_by_one(int64_t n, const std::function<void(int64_t)> &f) {
+    for (int64_t k = 0; k < n; ++k) f(k);
+  }
   // Smallest table of `degree` with value and derivative errors at most tolerance; throws std::runtime_error with the
-  // error reached if 20000 knots, or fewer for tens of thousands of columns, do not suffice.
-  static RadialTable build(const RadialFunction &f, int degree, double tolerance);
+  // error reached if 20000 knots, or fewer for tens of thousands of columns, do not suffice. The loop does not change a
+  // bit of it.
+  static RadialTable build(const RadialFunction &f, int degree, double tolerance, const Loop &loop = one_by_one);
 };
 
 }    // namespace equi

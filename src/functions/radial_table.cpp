@@ -58,44 +58,52 @@ struct Magnitudes {
     }
     if (!std::isfinite(sum))
       throw std::runtime_error("the radial function is not finite at a distance of " + std::to_string(r) + " Angstrom");
-    value = std::max(value, a);
-    derivative = std::max(derivative, b);
+    include({a, b});
+  }
+  void include(const Magnitudes &other) {
+    value = std::max(value, other.value);
+    derivative = std::max(derivative, other.derivative);
   }
 };
 
-void fill_knots(const RadialFunction &f, int degree, Trial &trial, Magnitudes &largest) {
+void fill_knots(const RadialFunction &f, int degree, const RadialTable::Loop &loop, Trial &trial, Magnitudes &largest) {
   const int per_knot = (degree + 1) / 2, order = per_knot - 1, n = f.num_outputs();
   const double h = trial.spacing();
   trial.rows.resize(static_cast<size_t>(trial.num_bins + 1) * per_knot * n);
-  double r[BATCH];
-  for (int first = 0; first <= trial.num_bins;) {
-    // Knots at the two ends look into the piece; the inner ones have no kink.
-    int count = 1;
-    if (first > 0 && first < trial.num_bins) count = std::min(BATCH, trial.num_bins - first);
+  // Knots at the two ends look into the piece; the inner ones have no kink.
+  const int num_inner = trial.num_bins - 1, num_batches = (num_inner + BATCH - 1) / BATCH;
+  std::vector<Magnitudes> of_batch(num_batches + 2);
+  loop(num_batches + 2, [&](int64_t batch) {
+    int first = batch == 0 ? 0 : trial.num_bins, count = 1;
+    if (batch > 0 && batch <= num_batches) {
+      first = 1 + static_cast<int>(batch - 1) * BATCH;
+      count = std::min(BATCH, trial.num_bins - first);
+    }
+    double r[BATCH];
     for (int p = 0; p < count; ++p) r[p] = trial.knot(first + p);
     double *rows = trial.rows.data() + static_cast<size_t>(first) * per_knot * n;
     f.derivatives(count, r, order, first == trial.num_bins ? -1 : 1, rows);
     for (int p = 0; p < count; ++p) {
       double *knot_rows = rows + static_cast<size_t>(p) * per_knot * n;
-      largest.include(knot_rows, knot_rows + n, n, r[p]);
+      of_batch[batch].include(knot_rows, knot_rows + n, n, r[p]);
       for (int j = 0; j < n; ++j) knot_rows[n + j] *= h;
       if (degree == 5)
         for (int j = 0; j < n; ++j) knot_rows[2 * n + j] *= 0.5 * h * h;
     }
-    first += count;
-  }
+  });
+  for (const Magnitudes &m : of_batch) largest.include(m);
 }
 
-void measure(const RadialFunction &f, int degree, Trial &trial, Magnitudes &largest) {
+void measure(const RadialFunction &f, int degree, const RadialTable::Loop &loop, Trial &trial, Magnitudes &largest) {
   const int per_knot = (degree + 1) / 2, n = f.num_outputs();
   const double *samples = degree == 3 ? SAMPLES_CUBIC : SAMPLES_QUINTIC;
   const double h = trial.spacing();
-  trial.value_error = trial.derivative_error = 0.0;
-  double r[BATCH];
-  std::vector<double> exact(static_cast<size_t>(BATCH) * 2 * n), value(n), derivative(n);
-  const int total = trial.num_bins * NUM_SAMPLES;
-  for (int first = 0; first < total; first += BATCH) {
-    const int count = std::min(BATCH, total - first);
+  const int total = trial.num_bins * NUM_SAMPLES, num_batches = (total + BATCH - 1) / BATCH;
+  std::vector<Magnitudes> of_batch(num_batches), errors(num_batches);
+  loop(num_batches, [&](int64_t batch) {
+    const int first = static_cast<int>(batch) * BATCH, count = std::min(BATCH, total - first);
+    double r[BATCH];
+    std::vector<double> exact(static_cast<size_t>(count) * 2 * n), value(n), derivative(n);
     for (int p = 0; p < count; ++p) {
       const int bin = (first + p) / NUM_SAMPLES;
       r[p] = trial.knot(bin) + samples[(first + p) % NUM_SAMPLES] * h;
@@ -103,7 +111,7 @@ void measure(const RadialFunction &f, int degree, Trial &trial, Magnitudes &larg
     f.derivatives(count, r, 1, 1, exact.data());
     for (int p = 0; p < count; ++p) {
       const double *exact_value = exact.data() + static_cast<size_t>(p) * 2 * n, *exact_derivative = exact_value + n;
-      largest.include(exact_value, exact_derivative, n, r[p]);
+      of_batch[batch].include(exact_value, exact_derivative, n, r[p]);
       double c[6], d[6];
       hermite(degree, samples[(first + p) % NUM_SAMPLES], h, c, d);
       const double *rows = trial.rows.data() + static_cast<size_t>((first + p) / NUM_SAMPLES) * per_knot * n;
@@ -116,15 +124,14 @@ void measure(const RadialFunction &f, int degree, Trial &trial, Magnitudes &larg
           value[j] += c[k] * rows[static_cast<size_t>(k) * n + j];
           derivative[j] += d[k] * rows[static_cast<size_t>(k) * n + j];
         }
-      double a = 0.0, b = 0.0;
-      for (int j = 0; j < n; ++j) {
-        a = std::max(a, std::fabs(value[j]));
-        b = std::max(b, std::fabs(derivative[j]));
-      }
-      trial.value_error = std::max(trial.value_error, a);
-      trial.derivative_error = std::max(trial.derivative_error, b);
+      errors[batch].include(value.data(), derivative.data(), n, r[p]);
     }
-  }
+  });
+  Magnitudes error;
+  for (const Magnitudes &m : errors) error.include(m);
+  for (const Magnitudes &m : of_batch) largest.include(m);
+  trial.value_error = error.value;
+  trial.derivative_error = error.derivative;
 }
 
 double relative(double error, double largest) {
@@ -149,7 +156,7 @@ void RadialTable::coefficients(double r, int &row, double *value, double *deriva
   hermite(degree, place.fraction, place.spacing, value, derivative);
 }
 
-RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance) {
+RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance, const Loop &loop) {
   if (degree != 3 && degree != 5)
     throw std::invalid_argument("a radial table of degree " + std::to_string(degree) + "; 3 and 5 are known");
   if (!(tolerance > 0.0)) throw std::invalid_argument("the tolerance of a radial table must be positive");
@@ -187,11 +194,10 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   while (!is_done) {
     for (Trial &trial : trials) {
       if (trial.is_done) continue;
-      fill_knots(f, degree, trial, largest_for(trial));
-      measure(f, degree, trial, largest_for(trial));
+      fill_knots(f, degree, loop, trial, largest_for(trial));
+      measure(f, degree, loop, trial, largest_for(trial));
     }
-    everywhere.value = std::max(everywhere.value, beyond_short.value);
-    everywhere.derivative = std::max(everywhere.derivative, beyond_short.derivative);
+    everywhere.include(beyond_short);
     is_done = true;
     int num_knots = 0;
     for (Trial &trial : trials) {
