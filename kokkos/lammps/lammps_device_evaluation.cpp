@@ -191,18 +191,59 @@ const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num
   return to;
 }
 
-EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
-                                                  GhostExchange &exchange) {
+const double *LammpsDeviceEvaluation::positions(AtomKokkos &atom) {
   atom.sync(LAMMPS_NS::Device, X_MASK);
   const auto x = atom.k_x.template view<LammpsDeviceType>();
   using View = std::decay_t<decltype(x)>;
-  const double *positions = nullptr;
   if constexpr (std::is_same_v<typename View::non_const_value_type, double> &&
                 std::is_same_v<typename View::array_layout, Kokkos::LayoutRight>)
-    positions = x.data();
+    return x.data();
   else
-    positions = copy_positions(x, atom.nlocal + atom.nghost);
-  return evaluator_.evaluate(DeviceRequest{positions, nullptr, forces, virial, atom_virial}, exchange);
+    return copy_positions(x, atom.nlocal + atom.nghost);
+}
+
+EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
+                                                  GhostExchange &exchange) {
+  return evaluator_.evaluate(DeviceRequest{positions(atom), nullptr, forces, virial, atom_virial}, exchange);
+}
+
+// rows[row of atom i] = of_atoms[i].
+void LammpsDeviceEvaluation::rows_of_atoms(int num_local, const double *of_atoms, double *rows) {
+  const int *row_of_atom = row_of_atom_.data();
+  Kokkos::parallel_for(
+      "equi:rows_of_atoms", DeviceRange(DeviceExec(), 0, num_local), KOKKOS_LAMBDA(int64_t i) {
+        const int64_t row = row_of_atom[i];
+        for (int k = 0; row >= 0 && k < 3; k++) rows[3 * row + k] = of_atoms[3 * i + k];
+      });
+}
+
+// of_atoms[i] = factor * rows[row of atom i], 0 for an atom without a row.
+void LammpsDeviceEvaluation::atoms_of_rows(int num_atoms, const double *rows, double factor, double *of_atoms) {
+  const int *row_of_atom = row_of_atom_.data();
+  Kokkos::parallel_for(
+      "equi:atoms_of_rows", DeviceRange(DeviceExec(), 0, num_atoms), KOKKOS_LAMBDA(int64_t i) {
+        const int64_t row = row_of_atom[i];
+        for (int k = 0; k < 3; k++) of_atoms[3 * i + k] = row >= 0 ? factor * rows[3 * row + k] : 0.0;
+      });
+}
+
+// Ghosts move as the atoms they stand for, which are those of their rows.
+void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, const double (*v)[3], double (*hv)[3],
+                                              GhostExchange &exchange) {
+  const DeviceExec exec;
+  const int num_local = atom.nlocal, num_all = atom.nlocal + atom.nghost, num_rows = neighborhood_.num_rows;
+  double *direction = direction_.reserve(3 * static_cast<int64_t>(num_all)),
+         *rows = row_values_.reserve(3 * static_cast<int64_t>(num_rows));
+  copy_to_device(exec, direction, *v, 3 * static_cast<int64_t>(num_local));
+  device_zero(exec, rows, 3 * static_cast<int64_t>(num_rows));
+  rows_of_atoms(num_local, direction, rows);
+  exec.fence("equi: rows to be sent");
+  exchange.forward(FeaturePieces<double>{{rows, 3}});
+  atoms_of_rows(num_all, rows, 1.0, direction);
+  evaluator_.evaluate(DeviceRequest{positions(atom), direction, true, false, false}, exchange);
+  exchange.reverse(FeaturePieces<double>{{results().tangents, 3}});
+  atoms_of_rows(num_local, results().tangents, -1.0, direction);
+  copy_to_host(exec, *hv, direction, 3 * static_cast<int64_t>(num_local));
 }
 
 void LammpsDeviceEvaluation::send_ghosts_home(GhostExchange &exchange, bool with_virial) {

@@ -50,6 +50,9 @@ class LammpsDeviceEvaluation {
 
   EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                             GhostExchange &exchange);
+  // hv = H v, H the matrix of second derivatives of the energy; of this rank's atoms, [local][3] in host memory, in eV
+  // and Angstrom. Of an evaluator that is directional.
+  void multiply_hessian(LAMMPS_NS::AtomKokkos &atom, const double (*v)[3], double (*hv)[3], GhostExchange &exchange);
   // Results of rows of remote atoms to their owners.
   void send_ghosts_home(GhostExchange &exchange, bool with_virial);
   DeviceResults results() const { return evaluator_.results(); }
@@ -60,14 +63,18 @@ class LammpsDeviceEvaluation {
   template <class Tags, class Types, class Positions, class Atoms, class Counts, class Neighbors>
   void build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms, const Counts &num_neighbors,
              const Neighbors &neighbors, int num_listed, int num_local, int num_all, const int *type_species);
+  const double *positions(LAMMPS_NS::AtomKokkos &atom);    // [all][3] device memory
   template <class Positions>
   const double *copy_positions(const Positions &x, int num_all);
+  void rows_of_atoms(int num_local, const double *of_atoms, double *rows);
+  void atoms_of_rows(int num_atoms, const double *rows, double factor, double *of_atoms);
 
  private:
   DeviceEvaluator &evaluator_;
   DeviceNeighborhood neighborhood_;
   DeviceBuffer<int> row_of_atom_;
   DeviceBuffer<double> positions_;    // where LAMMPS keeps another type or order
+  DeviceBuffer<double> direction_, row_values_;
   // Of read_neighbor_list().
   struct Scratch {
     Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<DeviceExec, DeviceExec::memory_space>> ids;

@@ -82,7 +82,7 @@ void PairEquiKokkos<DeviceType>::init_style() {
   request->set_kokkos_host(std::is_same_v<DeviceType, LMPHostType> && !std::is_same_v<DeviceType, LMPDeviceType>);
   request->set_kokkos_device(std::is_same_v<DeviceType, LMPDeviceType>);
 
-  using Evaluator = equi::DeviceEvaluator<LMPDeviceType::execution_space>;
+  using Evaluator = equi::DeviceEvaluator;
   auto *evaluator =
       std::is_same_v<DeviceType, LMPDeviceType> ? dynamic_cast<Evaluator *>(impl->evaluator.get()) : nullptr;
   if (!evaluator)
@@ -153,6 +153,28 @@ template <class DeviceType>
 double PairEquiKokkos<DeviceType>::energy_of_rank() {
   if (!on_device) return PairEqui::energy_of_rank();
   return on_device->evaluate(*atomKK, false, false, false, *exchange).energy;
+}
+
+// The rows are those of the forces' evaluation, which the exchange knows.
+template <class DeviceType>
+void PairEquiKokkos<DeviceType>::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3],
+                                                  bool same_positions) {
+  if (!on_device) return PairEqui::multiply_hessian(count, v, hv, same_positions);
+  auto &evaluator = dynamic_cast<equi::DeviceEvaluator &>(*impl->directional);
+  if (!hessian_on_device || &hessian_on_device->evaluator() != &evaluator) {
+    hessian_on_device = std::make_unique<equi::LammpsDeviceEvaluation>(evaluator);
+    impl->directional_is_set = false;
+  }
+  if (!impl->directional_is_set) {
+    hessian_on_device->read_neighbor_list(*atomKK, list, impl->type_species);
+    hessian_on_device->use_neighborhood();
+  }
+  impl->directional_is_set = true;
+  for (int d = 0; d < count; d++) {
+    hessian_on_device->multiply_hessian(*atomKK, v[d], hv[d], *exchange);
+    for (int i = 0; i < atom->nlocal; i++)
+      for (int k = 0; k < 3; k++) hv[d][i][k] *= impl->energy_unit;
+  }
 }
 
 template <class DeviceType>

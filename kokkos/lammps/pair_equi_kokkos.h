@@ -54,6 +54,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void use_neighborhood(bool) override;
   equi::EvaluationResult run_evaluator() override;
   double energy_of_rank() override;
+  void multiply_hessian(int, const double (*const *)[3], double (*const *)[3], bool) override;
   bool is_for_gpus() const override;
   const double *positions() override;
   void sync_host_positions() override;
@@ -72,8 +73,9 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void add_centroid_virials(int count, const int *atom_of_row, const double *virials, const To &to);
 
  private:
-  equi::LammpsExchangeKokkos<DeviceType> *exchange;           // the one of impl
-  std::unique_ptr<equi::LammpsDeviceEvaluation> on_device;    // null for an evaluation in host memory
+  equi::LammpsExchangeKokkos<DeviceType> *exchange;                   // the one of impl
+  std::unique_ptr<equi::LammpsDeviceEvaluation> on_device;            // null for an evaluation in host memory
+  std::unique_ptr<equi::LammpsDeviceEvaluation> hessian_on_device;    // likewise, of impl's directional evaluator
   EquiKokkos::PerAtom::Energy k_eatom;
   EquiKokkos::PerAtom::Virial k_vatom;
   EquiKokkos::PerAtom::CentroidVirial k_cvatom;

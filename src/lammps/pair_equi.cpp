@@ -596,7 +596,6 @@ void PairEqui::init_hessian(int kept_directions) {
 
 void PairEqui::make_directional() {
   if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
-  if (kokkosable) error->all(FLERR, "Pair style equi: second derivatives need the style without the suffix kk");
   if (!impl->directional) {
     equi::EvaluatorOptions options = impl->options;
     options.directional = true;
@@ -648,7 +647,7 @@ void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (
 
     impl->tangents.assign(static_cast<size_t>(nall + 1) * batch, {});
     equi::EvaluationRequest request;
-    request.positions = nall > 0 ? reinterpret_cast<const double(*)[3]>(&atom->x[0][0]) : nullptr;
+    request.positions = reinterpret_cast<const double(*)[3]>(positions());
     request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
     request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
     request.same_positions = same_positions;

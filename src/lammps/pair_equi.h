@@ -73,10 +73,11 @@ class PairEqui : public Pair {
   virtual void use_neighborhood(bool is_exchanged);    // by the exchange and the evaluator
   virtual equi::EvaluationResult run_evaluator();      // results into what compute() reads
   virtual double energy_of_rank();                     // eV, at positions that have changed
-  virtual bool is_for_gpus() const;                    // which kernels the keyword `kernels` means by auto
-  virtual const double *positions();                   // [atoms][3], null without atoms
-  virtual void sync_host_positions() {}                // before positions are read from atom->x
-  virtual void modified_host_positions() {}            // after they were changed there
+  virtual void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
+  virtual bool is_for_gpus() const;            // which kernels the keyword `kernels` means by auto
+  virtual const double *positions();           // [atoms][3], null without atoms
+  virtual void sync_host_positions() {}        // before positions are read from atom->x
+  virtual void modified_host_positions() {}    // after they were changed there
 
  private:
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
@@ -89,7 +90,6 @@ class PairEqui : public Pair {
   void give_warnings();
   void update_neighborhood();
   void check_special_neighbors();
-  void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures();

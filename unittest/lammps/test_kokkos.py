@@ -352,16 +352,46 @@ def test_without_the_package_switched_on_it_is_refused(lammps, style):
     assert "requires the KOKKOS package to be enabled: start LAMMPS with -k on" in run.errors[0]
 
 
-@pytest.mark.parametrize(
-    "lines",
-    [
-        ["equi_dynamical_matrix all eskm 1"],
-        ["equi_modes all 1"],
-        ["variable one atom 1.0", "compute h all equi/hvp v_one v_one v_one", "dump 1 all custom 1 dump.h c_h[1]", "run 0"],
-    ],
-    ids=["dynamical_matrix", "modes", "hvp"],
-)
-def test_second_derivatives_are_refused_in_plain_words(lammps, lines):
-    run = lammps.try_run([*salt(lammps), *lines], arguments=kokkos())
-    assert run.returncode != 0 and len(run.errors) == 1
-    assert "second derivatives need the style without the suffix kk" in run.errors[0]
+# ---- second derivatives ----
+
+NUM_MODES = 8  # of which three are translations
+PRODUCTS = [
+    "variable u atom sin(1.1*id+0.2)",
+    "variable v atom cos(0.7*id)",
+    "variable w atom sin(2.3*id+1.0)",
+    "compute hvp all equi/hvp v_u v_v v_w",
+    "dump hvp all custom 2 dump.hvp id c_hvp[*] fx fy fz",
+    "dump_modify hvp sort id format float %.17g",
+    "velocity all create 300 5 loop geom",
+    "fix 1 all nve",
+    "run 4",
+    "equi_dynamical_matrix all eskm 1 binary yes file all.dyn",
+    f"equi_modes all {NUM_MODES} tolerance 1e-8",
+]
+
+
+def second_derivatives(lammps, atoms, keywords, model, **options):
+    """Products with a vector and forces at three steps of a run, the dynamical matrix, and its lowest eigenvalues."""
+    run = lammps.run([*salt(lammps, atoms, keywords, model), *PRODUCTS], **options)
+    products = np.concatenate([frame[:, 1:] for frame in run.frames("dump.hvp")])
+    table = run.output.split("frequency (THz)   residual\n")[1]
+    eigenvalues = [float(line.split()[1]) for line in table.splitlines()[:NUM_MODES]]
+    return products, np.fromfile(run.folder / "all.dyn"), np.array(eigenvalues)
+
+
+@pytest.mark.parametrize("name, ranks, threads, suffix, keywords", [
+    ("sevennet", 1, 2, "kk", ""), ("sevennet", 3, 1, "kk", ""), ("sevennet", 1, 2, "kk", " kernels device"),
+    ("sevennet", 2, 1, "kk/host", " kernels device"), ("sevennet", 4, 1, "kk", " kernels device"),
+    ("mace", 2, 1, "kk", " kernels device exchange host"), ("nequip", 2, 1, "kk", " kernels device radial exact"),
+])  # fmt: skip
+def test_second_derivatives_agree_with_plain(lammps, name, ranks, threads, suffix, keywords):
+    model, atoms = MODELS[name]
+    words = keywords.replace(" kernels device", "").replace(" exchange host", "")
+    expected = second_derivatives(lammps, atoms, "precision double" + words, model)
+    found = second_derivatives(
+        lammps, atoms, "precision double" + keywords, model, ranks=ranks, threads=threads,
+        arguments=kokkos(threads, suffix=("-sf", suffix), comm="device"),
+    )  # fmt: skip
+    for ours, plain, tolerance in zip(found, expected, (1e-10, 1e-10, 1e-7), strict=True):
+        assert ours.shape == plain.shape
+        assert np.abs(ours - plain).max() <= tolerance * np.abs(plain).max() > 0
