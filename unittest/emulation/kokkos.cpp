@@ -115,7 +115,8 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t) {
 const char *cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS           ? "success"
          : status == CUBLAS_STATUS_NOT_INITIALIZED ? "the library was not initialized"
-                                                   : "an unsupported value or parameter was passed";
+         : status == CUBLAS_STATUS_INVALID_VALUE   ? "an unsupported value or parameter was passed"
+                                                   : "the launch of a kernel failed";
 }
 
 namespace {
@@ -149,8 +150,8 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
       }
     }
   };
-  emulation::enqueue(handle->stream, {name, &typeid(work), work});
-  return CUBLAS_STATUS_SUCCESS;
+  return emulation::enqueue(handle->stream, {name, &typeid(work), work}) ? CUBLAS_STATUS_SUCCESS
+                                                                         : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }    // namespace

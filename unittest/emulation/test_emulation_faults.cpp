@@ -454,6 +454,7 @@ TEST_F(EmulatedGraphs, a_capture_that_nobody_ends_is_reported) {
   EXPECT_EQ(cudaStreamEndCapture(exec.cuda_stream(), &graph), cudaSuccess);
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   EXPECT_EQ(cudaStreamEndCapture(exec.cuda_stream(), &graph), cudaErrorIllegalState);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalState);
 }
 
 // ---- threads of a team
