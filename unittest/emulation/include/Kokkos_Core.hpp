@@ -158,8 +158,8 @@ class InitializationSettings {
 bool is_initialized();
 bool is_finalized();
 void initialize(const InitializationSettings &settings);
+// There are no hooks for the end: a plugin that LAMMPS has unloaded by then would leave one that nobody can call.
 void finalize();
-void push_finalize_hook(std::function<void()> hook);
 // Ends the process where CUDA has an error in its place.
 inline int num_devices() noexcept {
   int count = 0;
