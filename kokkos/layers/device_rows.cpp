@@ -57,5 +57,7 @@ void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_r
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)
 #undef EQUI_INSTANTIATE
+template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, double *);
+template void fill_by_species(const DeviceExec &, int64_t, const int *, const double *, Dual<double> *);
 
 }    // namespace equi
