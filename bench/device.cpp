@@ -7,6 +7,7 @@
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
+#include "bench/launch_counter.h"
 #include "bench/rock_salt.h"
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/layers/convolution/device_convolution.h"
@@ -19,7 +20,6 @@
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
 #include <random>
 #include <string>
 
@@ -160,12 +160,6 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
   }
 }
 
-// Launches of kernels of the project's own since the program began: without dense products, which are cuBLAS's on CUDA.
-int num_launches = 0;
-void count_launch(const char *label, std::uint32_t, std::uint64_t *) {
-  num_launches += std::strcmp(label, "equi:gemm") != 0;
-}
-
 // The shortest time of an evaluation in seconds, after a few.
 double shortest_evaluation(Evaluator &evaluator, const ImageStructure &s) {
   double best = 1e300;
@@ -189,9 +183,6 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
   auto without_graphs = make_device_evaluator(model, options);
   std::printf(
       "precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches,ms_without_graphs\n");
-  Kokkos::Tools::Experimental::set_begin_parallel_for_callback(count_launch);
-  Kokkos::Tools::Experimental::set_begin_parallel_reduce_callback(count_launch);
-  Kokkos::Tools::Experimental::set_begin_parallel_scan_callback(count_launch);
   double longest = 0.0;
   for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
     const auto size_begin = Clock::now();
@@ -199,13 +190,14 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
     evaluator->set_neighborhood(s.neighborhood);
     const int num_atoms = s.neighborhood.num_receivers;
     int64_t num_edges = 0;
-    const int before = num_launches;
+    int launches = 0;
     try {
+      const LaunchCounter counter;
       num_edges = evaluate(*evaluator, s).sums.num_edges;
+      launches = counter.launches();
     } catch (const MemoryLimitError &) {
       break;
     }
-    const int launches = num_launches - before;
     const double best = shortest_evaluation(*evaluator, s);
     std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
                 1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),

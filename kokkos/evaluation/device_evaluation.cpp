@@ -10,7 +10,6 @@
 #include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
-#include "kokkos/runtime/device_dense.h"
 #include "src/evaluation/native_evaluators.h"
 
 #include <algorithm>
@@ -34,6 +33,8 @@ constexpr int NETWORK_CHUNK = 256;
 constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
 // Of the limit: the rest is for small things that are not known when chunks are cut.
 constexpr double FILLED = 0.99;
+// What the recordings of a small system's steps may take before they are made: some tens of kB for each launch.
+constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
 
 // The op of a layer of each type.
 template <class T, class G>
@@ -80,11 +81,12 @@ template <class T, class G>
 DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
     : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>)),
       own_exec_(make_own_instance()),
+      dense_(DeviceExec()),
+      own_dense_(own_exec_),
       edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
       step_{plan_, features_, edges_, model.num_species()},
       exec_(step_.exec),
       summary_("equi:summary") {
-  start_device_dense(exec_);
   assign(exec_, shift_, Base::shift_);
   MakeDeviceLayer<T, G> make{exec_, model_, plan_, options_, Base::scale_};
   Base::make_ops(make);
@@ -103,6 +105,7 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
+  check_launches();
 }
 
 template <class T, class G>
@@ -172,8 +175,10 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   }
   // Without counting, each launch over edges covers all candidates: for a chunk or two only. Exact radial functions are
   // evaluated on the host.
-  const bool is_small = n.num_receivers <= chunk_size_ && n.num_slices == 1 &&
-                        (options_.memory_limit <= 0.0 || estimate() <= FILLED * options_.memory_limit);
+  const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
+  const bool is_small =
+      n.num_receivers <= chunk_size_ && n.num_slices == 1 &&
+      (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
   recorder_.forget();
   sort_chunks_by_species();
@@ -237,6 +242,7 @@ template <class Work>
 void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse,
                                              const Work &work) {
   exec_.fence("equi: features ready for other ranks");
+  check_launches();
   if (!options_.overlap) {
     exchange_rows(exchange, feature, data, is_reverse);
     work();
@@ -254,35 +260,50 @@ void DeviceEvaluation<T, G>::exchange_beside(GhostExchange &exchange, int featur
 template <class T, class G>
 void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse) {
   const FeatureLayout &layout = plan_.features[feature].layout;
-  const int64_t rows = neighborhood_->num_rows, owned = num_owned();
+  const int64_t rows = neighborhood_->num_rows, owned = num_owned(), border = neighborhood_->num_interior;
   const bool is_staged = !DeviceTraits<>::ON_HOST && !exchange.takes_device_rows();
   const DeviceExec copies;
   R *sent = data;
   if (is_staged) {
-    staging_.resize(rows * layout.row_size());
+    const int64_t size = rows * layout.row_size();
+    if (size > static_cast<int64_t>(staging_.size())) {
+      staging_ = {};
+      staging_ = StagingView(Kokkos::view_alloc(std::string("equi:staging"), Kokkos::WithoutInitializing), size);
+    }
     sent = staging_.data();
   }
   FeaturePieces<R> pieces;
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const FeatureGroup &group = layout.group(g);
-    pieces.push_back({sent + rows * group.offset, group.width()});
-    // Forward sends owned rows, reverse all.
-    if (is_staged)
-      copy_to_host(copies, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
+  for (int g = 0; g < layout.num_groups(); g++)
+    pieces.push_back({sent + rows * layout.group(g).offset, layout.group(g).width()});
+  // f(numbers on the host, on the device) for the rows first .. last - 1 of each group; the copies that it queues have
+  // ended on return.
+  const auto copy_rows = [&](int64_t first, int64_t last, const auto &f) {
+    for (int g = 0; g < layout.num_groups(); g++) {
+      const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset + first * width,
+                    size = (last - first) * width;
+      if (size > 0)
+        f(StagingView(sent + at, size),
+          Kokkos::View<R *, DeviceExec::memory_space, Kokkos::MemoryUnmanaged>(data + at, size));
+    }
+    copies.fence("equi: rows in the memory of the other side");
+    check_launches();
+  };
+  // What other ranks read of owned rows are those of neighbors of their receivers, to which they are neighbors in turn:
+  // receivers of the border. Of other rows they get zeros, which they do not read. Of owned rows reverse finds zeros.
+  if (is_staged) {
+    for (const FeaturePiece<R> &piece : pieces)
+      std::fill_n(piece.data, (is_reverse ? owned : border) * piece.width, R(0));
+    copy_rows(is_reverse ? owned : border, is_reverse ? rows : owned,
+              [&](const auto &host, const auto &device) { Kokkos::deep_copy(copies, host, device); });
   }
   if (is_reverse)
     exchange.reverse(pieces);
   else
     exchange.forward(pieces);
-  if (!is_staged) return;
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
-    // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
-    if (is_reverse)
-      copy_to_device(copies, data + at, sent + at, owned * width);
-    else
-      copy_to_device(copies, data + at + owned * width, sent + at + owned * width, (rows - owned) * width);
-  }
+  // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
+  if (is_staged)
+    copy_rows(is_reverse ? border : owned, is_reverse ? owned : rows,
+              [&](const auto &host, const auto &device) { Kokkos::deep_copy(copies, device, host); });
 }
 
 template <class T, class G>
@@ -446,6 +467,7 @@ template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_virial) {
   recorder_.end_step();
   exec_.fence("equi: results of a step");
+  check_launches();
   const StepSummary &summary = *summary_.data();
   EvaluationResult result;
   result.num_edges = summary.num_edges;
@@ -526,8 +548,8 @@ template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + chunk_features_.bytes() + energy_.bytes() + returned_.bytes() +
          step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
-         positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) +
-         staging_.capacity() * sizeof(R);
+         positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
+         staging_.size() * sizeof(R);
 }
 
 template <class T, class G>

@@ -18,6 +18,7 @@
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
 #include "kokkos/layers/device_batch.h"
+#include "kokkos/runtime/device_dense.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"
@@ -91,6 +92,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
   DeviceExec own_exec_;
+  DeviceDense dense_, own_dense_;    // of the default instance and of the own one
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
@@ -115,7 +117,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   // Of a host without device memory.
   DeviceBuffer<double> positions_, direction_;
-  std::vector<R> staging_;    // rows on their way between ranks
+  using StagingView = Kokkos::View<R *, Kokkos::SharedHostPinnedSpace>;
+  StagingView staging_;    // rows on their way between ranks
   std::vector<double> host_numbers_;
   std::vector<int> host_rows_;
 };

@@ -160,6 +160,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
       },
       Kokkos::Max<tagint>(missing));
   exec.fence("equi: whether all neighbors have a row");
+  check_launches();
   if (missing > 0)
     throw std::runtime_error("atom " + std::to_string(missing) +
                              " is a neighbor but not in the neighbor list of pair style equi");

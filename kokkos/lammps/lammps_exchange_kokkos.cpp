@@ -80,6 +80,7 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(const F &f) {
     call(float());
   else
     call(double());
+  check_launches();    // before MPI has the GPU
 }
 
 template <class DeviceType>

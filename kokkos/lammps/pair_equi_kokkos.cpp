@@ -11,6 +11,7 @@
 
 #include "kokkos/lammps/lammps_device_evaluation.h"
 #include "kokkos/lammps/lammps_exchange_kokkos.h"
+#include "kokkos/runtime/device_launches.h"
 #include "src/lammps/lammps_faults.h"
 #include "src/lammps/lammps_neighborhood.h"
 #include "src/lammps/pair_equi_impl.h"
@@ -257,6 +258,7 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
     k_cvatom.sync_host();
   }
   DeviceType().fence("equi: the evaluation's arrays are in use no more");
+  run_on_this_rank([] { equi::check_launches(); });
   finish_first_evaluation();
 }
 

@@ -34,8 +34,10 @@ void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k
                  double beta, double *c) {
   gemm_on_threads(exec, transpose_b, m, n, k, a, b, beta, c);
 }
-void start_device_dense(const HostExec &) {
+
+DeviceDense::DeviceDense(const HostExec &exec) : exec_(exec) {
   start_dense();
 }
+DeviceDense::~DeviceDense() = default;
 
 }    // namespace equi

@@ -8,15 +8,25 @@
 
 namespace equi {
 
+// What products on an instance need beside their operands. While one is there that was made for the instance, products
+// on it can be asked for, by any thread; several for one instance share. It must go before Kokkos ends.
+class DeviceDense {
+ public:
+  explicit DeviceDense(const DeviceExec &exec);
+  ~DeviceDense();
+  DeviceDense(const DeviceDense &) = delete;
+  DeviceDense &operator=(const DeviceDense &) = delete;
+
+ private:
+  DeviceExec exec_;
+};
+
 // C = A B + beta C, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n] contiguous; B
 // is [k,n], or [n,k] if transpose_b. With beta = 0 the content of C is not read.
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
                  float beta, float *c);
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
                  double beta, double *c);
-
-// Must be called once before the first product.
-void start_device_dense(const DeviceExec &exec);
 
 }    // namespace equi
 

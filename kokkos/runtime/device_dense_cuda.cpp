@@ -6,45 +6,68 @@
 
 #include <limits>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <stdexcept>
 #include <string>
-#include <thread>
 
 namespace equi {
 
 namespace {
 
-// One handle, which a thread has for the time of a call: its stream and its workspace are set before each product.
-cublasHandle_t HANDLE = nullptr;
-std::mutex MUTEX;
 // What cuBLAS recommends for Hopper. Of its own it would allocate memory within recorded work (device_recorder.h).
 constexpr std::size_t WORKSPACE_BYTES = 32 << 20;
-// Products of two threads may run side by side and must not share one; those of a thread wait for each other.
-std::map<std::thread::id, void *> WORKSPACES;
 
 void check(cublasStatus_t status, const char *call) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw std::runtime_error(std::string(call) + " failed: " + cublasGetStatusString(status));
 }
 
-void *workspace_of_thread() {
-  void *&workspace = WORKSPACES[std::this_thread::get_id()];
-  if (!workspace) {
-    RecordingLaunches::refuse("a thread's first product");
-    workspace = Kokkos::kokkos_malloc<Kokkos::CudaSpace>("equi:cublas", WORKSPACE_BYTES);
+// Products of one stream wait for each other, so that they can have one workspace; those of several run side by side.
+class Library {
+ public:
+  explicit Library(cudaStream_t stream)
+      : workspace_(Kokkos::view_alloc("equi:cublas", Kokkos::WithoutInitializing), WORKSPACE_BYTES) {
+    check(cublasCreate(&handle_), "cublasCreate");
+    try {
+      check(cublasSetStream(handle_, stream), "cublasSetStream");
+      check(cublasSetWorkspace(handle_, workspace_.data(), WORKSPACE_BYTES), "cublasSetWorkspace");
+      // TF32 would cost three of seven digits of the forces.
+      check(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+    } catch (...) {
+      cublasDestroy(handle_);
+      throw;
+    }
   }
-  return workspace;
-}
+  ~Library() { cublasDestroy(handle_); }
+  Library(const Library &) = delete;
+  Library &operator=(const Library &) = delete;
 
-// product(handle) on the instance's stream.
-template <class Product>
-void multiply(const Kokkos::Cuda &exec, const char *name, const Product &product) {
+  // product(handle), by one thread at a time.
+  template <class Product>
+  void multiply(const char *name, const Product &product) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    check(product(handle_), name);
+  }
+
+ private:
+  Kokkos::View<char *, Kokkos::CudaSpace> workspace_;
+  cublasHandle_t handle_ = nullptr;
+  std::mutex mutex_;
+};
+
+struct Entry {
+  std::shared_ptr<Library> library;
+  int num_users = 0;
+};
+std::mutex MUTEX;    // of the map
+std::map<cudaStream_t, Entry> LIBRARIES;
+
+std::shared_ptr<Library> library_of(const Kokkos::Cuda &exec) {
   const std::lock_guard<std::mutex> lock(MUTEX);
-  check(cublasSetStream(HANDLE, exec.cuda_stream()), "cublasSetStream");
-  check(cublasSetWorkspace(HANDLE, workspace_of_thread(), WORKSPACE_BYTES),
-        "cublasSetWorkspace");    // the stream resets it
-  check(product(HANDLE), name);
+  const auto found = LIBRARIES.find(exec.cuda_stream());
+  if (found == LIBRARIES.end()) throw std::logic_error("a dense product on an instance without DeviceDense");
+  return found->second.library;
 }
 
 // cuBLAS counts rows with int; the chunks of an evaluation are far below.
@@ -60,7 +83,7 @@ void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, i
                  float beta, float *c) {
   if (m == 0) return;
   const float one = 1.0f;
-  multiply(exec, "cublasSgemm", [&](cublasHandle_t handle) {
+  library_of(exec)->multiply("cublasSgemm", [&](cublasHandle_t handle) {
     return cublasSgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
                        transpose_b ? k : n, a, k, &beta, c, n);
   });
@@ -69,25 +92,23 @@ void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, i
                  double beta, double *c) {
   if (m == 0) return;
   const double one = 1.0;
-  multiply(exec, "cublasDgemm", [&](cublasHandle_t handle) {
+  library_of(exec)->multiply("cublasDgemm", [&](cublasHandle_t handle) {
     return cublasDgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
                        transpose_b ? k : n, a, k, &beta, c, n);
   });
 }
 
-void start_device_dense(const Kokkos::Cuda &) {
+DeviceDense::DeviceDense(const Kokkos::Cuda &exec) : exec_(exec) {
   const std::lock_guard<std::mutex> lock(MUTEX);
-  if (HANDLE) return;
-  check(cublasCreate(&HANDLE), "cublasCreate");
-  workspace_of_thread();
-  // TF32 would cost three of seven digits of the forces.
-  check(cublasSetMathMode(HANDLE, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
-  Kokkos::push_finalize_hook([] {
-    cublasDestroy(HANDLE);
-    HANDLE = nullptr;
-    for (const auto &workspace : WORKSPACES) Kokkos::kokkos_free<Kokkos::CudaSpace>(workspace.second);
-    WORKSPACES.clear();
-  });
+  const cudaStream_t stream = exec_.cuda_stream();
+  auto found = LIBRARIES.find(stream);
+  if (found == LIBRARIES.end()) found = LIBRARIES.emplace(stream, Entry{std::make_shared<Library>(stream)}).first;
+  found->second.num_users++;
+}
+DeviceDense::~DeviceDense() {
+  const std::lock_guard<std::mutex> lock(MUTEX);
+  const auto found = LIBRARIES.find(exec_.cuda_stream());
+  if (--found->second.num_users == 0) LIBRARIES.erase(found);
 }
 
 }    // namespace equi

@@ -6,6 +6,7 @@
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 
+#include "kokkos/runtime/device_launches.h"
 #include "kokkos/runtime/unwritten_memory.h"
 #include "src/numbers/dual.h"
 
@@ -129,6 +130,7 @@ void copy_to_host(const Exec &exec, T *host, const T *device, int64_t n) {
   Kokkos::View<T *, Kokkos::HostSpace, Kokkos::MemoryUnmanaged> to(host, n);
   Kokkos::deep_copy(exec, to, from);
   exec.fence("equi: copied to host");
+  if constexpr (!DeviceTraits<Exec>::ON_HOST) check_launches();
 }
 // A buffer with the content of a vector.
 template <class Exec, class V>

@@ -3,8 +3,12 @@
 #ifndef EQUI_DEVICE_GRAPH_CUDA_H
 #define EQUI_DEVICE_GRAPH_CUDA_H
 
+#include "kokkos/runtime/device_launches.h"
+
 #include <Kokkos_Core.hpp>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdio>
 #include <exception>
 #include <stdexcept>
@@ -18,7 +22,7 @@ class DeviceGraph<Kokkos::Cuda> {
  public:
   DeviceGraph() = default;
   DeviceGraph(DeviceGraph &&other) noexcept
-      : graph_(std::exchange(other.graph_, nullptr)), can_record_(other.can_record_) {}
+      : graph_(std::exchange(other.graph_, nullptr)), bytes_(other.bytes_), can_record_(other.can_record_) {}
   DeviceGraph(const DeviceGraph &) = delete;
   DeviceGraph &operator=(const DeviceGraph &) = delete;
   ~DeviceGraph() { clear(); }
@@ -26,11 +30,13 @@ class DeviceGraph<Kokkos::Cuda> {
   // Where the driver does not take some call of the work into a graph, the work is launched, now and at every replay.
   template <class Work>
   void record(const Kokkos::Cuda &exec, const Work &work) {
+    check_launches();    // the errors of a capture are forgotten
     if (can_record_) try {
         capture(exec, work);
       } catch (const std::exception &e) {
         can_record_ = false;
         clear();
+        cudaGetLastError();
         std::fprintf(stderr, "equi: launches are not recorded: %s\n", e.what());
       }
     replay(exec, work);
@@ -42,6 +48,8 @@ class DeviceGraph<Kokkos::Cuda> {
     else
       work();
   }
+  // What the driver has taken of the device's memory for the recording.
+  std::size_t bytes() const { return graph_ ? bytes_ : 0; }
 
  private:
   // What the stream was given between begin and end, in the place of doing it.
@@ -53,9 +61,9 @@ class DeviceGraph<Kokkos::Cuda> {
     ~Capture() {
       if (is_open_) cudaStreamEndCapture(stream_, &graph_);
       if (graph_) cudaGraphDestroy(graph_);
-      cudaGetLastError();    // of a capture that failed
     }
     cudaGraph_t end() {
+      check_launches();    // a launch that was refused is not in the graph
       is_open_ = false;
       check(cudaStreamEndCapture(stream_, &graph_), "cudaStreamEndCapture");
       return graph_;
@@ -77,19 +85,31 @@ class DeviceGraph<Kokkos::Cuda> {
     const cudaGraph_t recorded = capture.end();
     // A graph of the same calls takes their new arguments, which costs less than making one.
     cudaGraphExecUpdateResultInfo info;
-    if (graph_ && cudaGraphExecUpdate(graph_, recorded, &info) != cudaSuccess) clear();
-    if (!graph_) check(cudaGraphInstantiate(&graph_, recorded, 0), "cudaGraphInstantiate");
+    if (graph_ && cudaGraphExecUpdate(graph_, recorded, &info) != cudaSuccess) {
+      clear();
+      cudaGetLastError();
+    }
+    if (graph_) return;
+    std::size_t num_nodes = 0, before = 0, after = 0, all = 0;
+    check(cudaGraphGetNodes(recorded, nullptr, &num_nodes), "cudaGraphGetNodes");
+    check(cudaMemGetInfo(&before, &all), "cudaMemGetInfo");
+    check(cudaGraphInstantiate(&graph_, recorded, 0), "cudaGraphInstantiate");
+    check(cudaGraphUpload(graph_, exec.cuda_stream()), "cudaGraphUpload");
+    check(cudaMemGetInfo(&after, &all), "cudaMemGetInfo");
+    bytes_ = std::min(before - std::min(before, after), num_nodes * MOST_BYTES_OF_A_NODE);
   }
   void clear() {
-    if (graph_) cudaGraphExecDestroy(graph_);
+    if (graph_ && cudaGraphExecDestroy(graph_) != cudaSuccess) cudaGetLastError();
     graph_ = nullptr;
-    cudaGetLastError();
   }
   static void check(cudaError_t error, const char *call) {
     if (error != cudaSuccess) throw std::runtime_error(std::string(call) + ": " + cudaGetErrorString(error));
   }
 
+  // Beyond that, others have taken memory at the same time.
+  static constexpr std::size_t MOST_BYTES_OF_A_NODE = 1 << 16;
   cudaGraphExec_t graph_ = nullptr;
+  std::size_t bytes_ = 0;
   bool can_record_ = true;
 };
 

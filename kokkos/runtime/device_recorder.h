@@ -32,6 +32,7 @@ class DeviceGraph {
   void replay(const Exec &, const Work &work) {
     work();
   }
+  std::size_t bytes() const { return 0; }    // of the device's memory
 };
 
 }    // namespace equi
@@ -103,6 +104,14 @@ class DeviceRecorder {
   // The work has changed.
   void forget() {
     for (auto &kind : kinds_) kind.second.is_recorded = false;
+  }
+
+  // Of the device's memory, for the recordings.
+  std::size_t bytes() const {
+    std::size_t sum = 0;
+    for (const auto &kind : kinds_)
+      for (const DeviceGraph<Exec> &graph : kind.second.graphs) sum += graph.bytes();
+    return sum;
   }
 
  private:

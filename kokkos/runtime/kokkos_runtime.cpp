@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <stdexcept>
 
 #if defined(KOKKOS_ENABLE_OPENMP)
 #include <omp.h>
@@ -14,12 +15,66 @@
 namespace equi {
 
 int num_devices() {
+#if defined(KOKKOS_ENABLE_CUDA)
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) {    // Kokkos would end the process
+    cudaGetLastError();
+    return 0;
+  }
+#endif
   return std::max(0, Kokkos::num_devices());
 }
 
 int kokkos_device() {
   return num_devices() > 0 ? Kokkos::device_id() : -1;
 }
+
+DeviceIdentity device_identity() {
+  DeviceIdentity identity{};
+#if defined(KOKKOS_ENABLE_CUDA)
+  cudaDeviceProp properties{};
+  if (num_devices() > 0 && cudaGetDeviceProperties(&properties, kokkos_device()) == cudaSuccess)
+    std::copy_n(properties.uuid.bytes, identity.size(), identity.begin());
+#endif
+  return identity;
+}
+
+#if defined(KOKKOS_ENABLE_CUDA)
+namespace {
+// Of CUDA's numbers: 1000 * major + 10 * minor.
+std::string version_text(int version) {
+  return std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+}
+}    // namespace
+
+void check_devices(int number) {
+  int count = 0, driver = 0, runtime = 0;
+  const cudaError_t error = cudaGetDeviceCount(&count);
+  if (error != cudaSuccess || count == 0) {
+    cudaDriverGetVersion(&driver);
+    cudaRuntimeGetVersion(&runtime);
+    cudaGetLastError();
+    throw std::runtime_error(
+        std::string("this build needs an NVIDIA GPU: ") +
+        (error == cudaSuccess ? "there is none" : cudaGetErrorString(error)) +
+        (driver == 0 ? "; no driver is installed" : "; the driver is for CUDA " + version_text(driver) + " and older") +
+        ", the build for CUDA " + version_text(runtime));
+  }
+  cudaDeviceProp properties{};
+  const int device = number % count;
+  if (cudaGetDeviceProperties(&properties, device) != cudaSuccess) {
+    cudaGetLastError();
+    throw std::runtime_error("GPU " + std::to_string(device) + " does not answer");
+  }
+  const int found = 10 * properties.major + properties.minor;
+  if (found < EQUI_CUDA_ARCHITECTURE)
+    throw std::runtime_error("this build is for GPUs of the architecture " + std::to_string(EQUI_CUDA_ARCHITECTURE) +
+                             " and newer ones (CMAKE_CUDA_ARCHITECTURES), GPU " + std::to_string(device) + " (" +
+                             properties.name + ") has " + std::to_string(found));
+}
+#else
+void check_devices(int /*number*/) {}
+#endif
 
 namespace {
 
@@ -63,6 +118,7 @@ void reserve_team_scratch() {
 
 int start_kokkos(int num_threads, int number) {
   if (Kokkos::is_initialized() || Kokkos::is_finalized()) return 0;
+  check_devices(number);
   Kokkos::InitializationSettings settings;
   settings.set_disable_warnings(true);    // about thread binding, which is the user's or the MPI launcher's choice
 #if defined(KOKKOS_ENABLE_OPENMP)
@@ -81,13 +137,26 @@ int start_kokkos(int num_threads, int number) {
   return HostExec().concurrency();
 }
 
+namespace {
+
+// Of a GPU's free memory. What is left to others: to neighbor lists and atoms of LAMMPS, messages, cuBLAS, which
+// allocate later, and to what an estimate does not know.
+[[maybe_unused]] double share_of_unused(double unused, int sharing) {
+  constexpr double LEFT = 0.05, LEAST_LEFT = 1e9;
+  return std::max(1.0, (unused - std::max(LEFT * unused, LEAST_LEFT)) / sharing);
+}
+
+}    // namespace
+
 double memory_available(int sharing) {
 #if defined(KOKKOS_ENABLE_CUDA)
   std::size_t unused = 0, all = 0;
-  if (num_devices() > 0 && cudaMemGetInfo(&unused, &all) == cudaSuccess) return static_cast<double>(unused) / sharing;
+  if (num_devices() > 0 && cudaMemGetInfo(&unused, &all) == cudaSuccess)
+    return share_of_unused(static_cast<double>(unused), sharing);
 #elif defined(KOKKOS_ENABLE_HIP)
   std::size_t unused = 0, all = 0;
-  if (num_devices() > 0 && hipMemGetInfo(&unused, &all) == hipSuccess) return static_cast<double>(unused) / sharing;
+  if (num_devices() > 0 && hipMemGetInfo(&unused, &all) == hipSuccess)
+    return share_of_unused(static_cast<double>(unused), sharing);
 #endif
   return std::max(1.0, std::min(shared_memory_limit() / sharing, own_memory_left()));
 }

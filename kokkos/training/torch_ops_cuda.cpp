@@ -5,6 +5,7 @@
 #include "kokkos/training/torch_ops.h"
 #include "src/evaluation/native_evaluators.h"
 
+#include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAGuard.h>
 #include <c10/cuda/CUDAStream.h>
 
@@ -50,16 +51,19 @@ class OnCuda {
   template <class... Arguments>
   void forward(Arguments... arguments) {
     convolution_->forward(work_, edges_, arguments...);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
   template <class... Arguments>
   void backward(Arguments... arguments) {
     edges_.by_sender = order(senders_);
     convolution_->backward(work_, edges_, arguments...);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
   template <class... Arguments>
   void double_backward(Arguments... arguments) {
     edges_.by_sender = order(senders_);
     convolution_->double_backward(work_, edges_, arguments...);
+    C10_CUDA_KERNEL_LAUNCH_CHECK();
   }
 
  private:

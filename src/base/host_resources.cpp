@@ -208,6 +208,12 @@ ThreadPlan plan_threads(const char *wish, int node_cores, int own_cores, int pro
   return plan;
 }
 
+int processes_on_device(int in_world, int partitions, int processes, int num_devices) {
+  if (partitions <= 1) return in_world;
+  const int in_turn = (processes - 1) / std::max(1, num_devices) + 1;
+  return std::min(in_world * partitions, std::max(in_world, in_turn));
+}
+
 std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;

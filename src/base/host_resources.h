@@ -42,6 +42,11 @@ struct ThreadPlan {
 // of this process.
 ThreadPlan plan_threads(const char *wish, int node_cores, int own_cores, int processes);
 
+// How many processes use the GPU of this one. in_world: those of this LAMMPS that are known to. Of those of the other
+// partitions, which cannot be asked, the most that can: `processes` take the `num_devices` that each sees in turn, or
+// each is bound to some.
+int processes_on_device(int in_world, int partitions, int processes, int num_devices);
+
 // What a user should know who sees `running` threads: why there are other numbers than asked for, or more than cores.
 // Empty if all is as planned.
 std::string describe_threads(const ThreadPlan &plan, int running);

@@ -5,6 +5,7 @@
 
 #include "src/evaluation/evaluator.h"
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -23,13 +24,21 @@ constexpr int DEVICE_CHUNK = 4096;
 
 // Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default; never
 // more than Kokkos holds and OpenMP gives. number: of this process among those that share the GPUs of a machine, which
-// it takes in turn. Returns the number of threads; 0 where Kokkos runs already, with threads that others chose.
+// it takes in turn. Returns the number of threads; 0 where Kokkos runs already, with threads that others chose. Throws
+// where Kokkos has GPUs and there is none that it can use (check_devices).
 int start_kokkos(int num_threads, int number);
+// Throws if Kokkos is for GPUs, and the machine has none, or a driver that is too old, or a GPU `number`, counted as
+// above, that is older than the one that this build is for. Kokkos itself would end the process.
+void check_devices(int number);
 std::string kokkos_backend();    // "OpenMP, 2 threads", ...
 int num_devices();               // GPUs that Kokkos sees, 0 without any
 int kokkos_device();             // the number of the GPU that Kokkos uses, -1 without any
-// Bytes that one of `sharing` processes may take, more than 0: of its GPU's free memory, without a GPU of the host's
-// (host_resources.h). Kokkos has been started.
+// What tells the GPU that Kokkos uses from all others, in each process the same, whatever its number there. Without any
+// GPU zeros.
+using DeviceIdentity = std::array<char, 16>;
+DeviceIdentity device_identity();
+// Bytes that one of `sharing` processes may take, more than 0: of its GPU's free memory, less a twentieth and at least
+// 1 GB for what others allocate there later, without a GPU of the host's (host_resources.h). Kokkos has been started.
 double memory_available(int sharing);
 
 }    // namespace equi

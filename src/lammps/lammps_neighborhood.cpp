@@ -139,4 +139,12 @@ NodePlace node_place(MPI_Comm world) {
   return {node.rank(), node.size()};
 }
 
+int ranks_on_device(MPI_Comm world, const DeviceIdentity &mine) {
+  const NodeComm node(world);
+  constexpr int BYTES = static_cast<int>(sizeof(DeviceIdentity));
+  std::vector<DeviceIdentity> all(node.size());
+  MPI_Allgather(mine.data(), BYTES, MPI_BYTE, all.data(), BYTES, MPI_BYTE, node.comm());
+  return static_cast<int>(std::count(all.begin(), all.end(), mine));
+}
+
 }    // namespace equi

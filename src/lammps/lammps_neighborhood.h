@@ -13,6 +13,7 @@
 #define EQUI_LAMMPS_NEIGHBORHOOD_H
 
 #include "src/base/host_resources.h"
+#include "src/evaluation/native_evaluators.h"
 #include "src/geometry/neighbor_graph.h"
 
 #include <mpi.h>
@@ -52,6 +53,9 @@ struct NodePlace {
   int rank, num_ranks;
 };
 NodePlace node_place(MPI_Comm world);
+
+// How many ranks of this one's node use its GPU; all of them where there is none. Collective over world.
+int ranks_on_device(MPI_Comm world, const DeviceIdentity &mine);
 
 }    // namespace equi
 

@@ -319,17 +319,23 @@ void PairEqui::make_evaluator() {
   const equi::NodePlace node = equi::node_place(world);
   const int ranks = partitions * node.num_ranks;
   const equi::ThreadPlan threads = equi::threads_per_rank(world, partitions);
-  double share = 0.0;    // of the memory
   std::string about_threads;
+  equi::DeviceIdentity device{};
   all_ranks_or_none([&] {
     const int running = equi::start_kokkos(threads.number, universe->iworld * node.num_ranks + node.rank);
     if (running > 0) about_threads = equi::describe_threads(threads, running);
-    share = equi::memory_available(equi::num_devices() > 0 ? (ranks - 1) / equi::num_devices() + 1 : ranks);
+    device = equi::device_identity();
   });
   if (comm->me == 0 && !about_threads.empty()) utils::logmesg(lmp, "Pair style equi: {}\n", about_threads);
-  if (comm->me == 0 && equi::num_devices() > 0 && ranks > equi::num_devices())
-    error->warning(FLERR, "Pair style equi: {} ranks share {} GPUs of a node: one rank for each is usually faster",
-                   ranks, equi::num_devices());
+  const int sharing =
+      equi::processes_on_device(equi::ranks_on_device(world, device), partitions, ranks, equi::num_devices());
+  int most = 0;
+  MPI_Allreduce(&sharing, &most, 1, MPI_INT, MPI_MAX, world);
+  if (comm->me == 0 && equi::num_devices() > 0 && most > 1)
+    error->warning(FLERR, "Pair style equi: {} ranks share a GPU: one rank for each is usually faster", most);
+  // Once Kokkos runs on all ranks: that takes some memory, too.
+  double share = 0.0;
+  all_ranks_or_none([&] { share = equi::memory_available(sharing); });
   // The same number for all ranks: that of the smallest share.
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;

@@ -66,6 +66,8 @@ class PairEqui : public Pair {
   void finish_first_evaluation();
   // Work of a setup, without communication: an error of any rank stops all.
   void all_ranks_or_none(equi::Work);
+  // Work of a step, which may communicate: an error of this rank ends all.
+  void run_on_this_rank(equi::Work);
 
   // Where LAMMPS keeps atoms and neighbors. equi/kk has them in views that may lie in another memory, and evaluations
   // that read and write them there.
@@ -95,7 +97,6 @@ class PairEqui : public Pair {
   void check_stored_structures();
   void check_forces();
   double total_energy();
-  void run_on_this_rank(equi::Work);
 };
 
 }    // namespace LAMMPS_NS

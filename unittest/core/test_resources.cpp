@@ -223,4 +223,20 @@ TEST(HostResources, what_is_unusual_about_threads_is_said) {
   EXPECT_LT(describe_threads(plan_threads(std::string(5000, 'x').c_str(), 2, 2, 1), 2).size(), 200u);
 }
 
+TEST(Devices, are_shared_by_the_processes_that_are_known_to_and_as_many_of_others_as_can) {
+  // Of one LAMMPS all is known.
+  for (const int num_devices : {0, 1, 4}) {
+    EXPECT_EQ(processes_on_device(1, 1, 8, num_devices), 1);
+    EXPECT_EQ(processes_on_device(3, 1, 8, num_devices), 3);
+  }
+  // Of two with four processes each: they take all GPUs in turn, or each is bound to the GPU of one or two of its own.
+  EXPECT_EQ(processes_on_device(1, 2, 8, 8), 1);
+  EXPECT_EQ(processes_on_device(1, 2, 8, 4), 2);
+  EXPECT_EQ(processes_on_device(2, 2, 8, 2), 4);
+  EXPECT_EQ(processes_on_device(1, 2, 8, 1), 2);
+  EXPECT_EQ(processes_on_device(2, 2, 8, 1), 4);
+  EXPECT_EQ(processes_on_device(4, 2, 8, 1), 8) << "a node with one GPU";
+  EXPECT_EQ(processes_on_device(4, 2, 8, 0), 8) << "without any, of the memory of the node";
+}
+
 }    // namespace

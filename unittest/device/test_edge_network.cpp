@@ -124,7 +124,7 @@ struct NetworkCase {
       pair.push_back(p.receiver_species[e] * p.model.num_species() + p.sender_species[e]);
 
     const DeviceExec exec;
-    start_device_dense(exec);
+    const DeviceDense dense(exec);
     DeviceBuffer<int64_t> d_begin, d_edge;
     DeviceBuffer<int> d_other, d_pair, own_row, far_row;
     DeviceBuffer<G> d_distance, distance_adj;

@@ -98,7 +98,8 @@ Stream *make_stream();
 Stream *default_stream();    // of Kokkos
 Stream *stream_of(void *cuda_stream);
 
-void enqueue(Stream *stream, Node node);
+// Whether the launch was taken (refuse_launches).
+bool enqueue(Stream *stream, Node node);
 // from [bytes] to `to`, with what is to be on the device told by the caller's types.
 void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_device, const void *from,
                   bool from_device, std::size_t bytes);
@@ -109,8 +110,17 @@ Nodes end_capture(Stream *stream);    // null: no capture was begun
 void enqueue_graph(Stream *stream, Nodes nodes);
 // Of this thread.
 bool is_capturing();
-// A capture that nobody ended is a fault.
+// A capture that nobody ended is a fault, and an error of this thread that nobody has read.
 void check_streams();
+
+// ---- errors of calls
+
+// The launches of kernels from the one after `taken` more are refused, so many of them. As by CUDA the caller is not
+// told: only cudaGetLastError() tells.
+void refuse_launches(std::int64_t taken, std::int64_t refused);
+bool is_refusing();    // whether a launch is still to be refused
+// GPUs that CUDA finds, of a compute capability major.minor; or the number of the error that it gives in their place.
+void set_devices(int count, int error, int major = 9, int minor = 0);
 // For callers of a Kokkos function that cannot be recorded or be called by a kernel: reports and throws.
 void refuse_in_capture(const std::string &what);
 
@@ -179,6 +189,7 @@ std::uint64_t exchange_xor(unsigned lanes, std::uint64_t bits, int lane_mask, in
 struct Counts {
   std::int64_t launches = 0, blocks = 0, shuffles = 0, barriers = 0, fences = 0, allocations = 0, captures = 0,
                updates = 0, replays = 0;
+  std::int64_t pinned_bytes = 0, pageable_bytes = 0;    // of copies between the device and these kinds of host memory
 };
 inline Counts all_counts;
 inline Counts &counts() {

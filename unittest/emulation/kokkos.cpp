@@ -10,10 +10,6 @@
 
 namespace {
 enum class Process { not_started, running, ended } process = Process::not_started;
-std::vector<std::function<void()>> &hooks() {
-  static std::vector<std::function<void()>> all;
-  return all;
-}
 }    // namespace
 
 namespace Kokkos {
@@ -26,21 +22,12 @@ bool is_finalized() {
 }
 void initialize(const InitializationSettings &) {
   if (process != Process::not_started) throw std::runtime_error("Kokkos::initialize: called twice");
-  hooks();
   process = Process::running;
 }
 void finalize() {
   if (process != Process::running) throw std::runtime_error("Kokkos::finalize: Kokkos is not running");
   fence("Kokkos::finalize");
-  while (!hooks().empty()) {
-    const auto hook = std::move(hooks().back());
-    hooks().pop_back();
-    hook();
-  }
   process = Process::ended;
-}
-void push_finalize_hook(std::function<void()> hook) {
-  hooks().push_back(std::move(hook));
 }
 
 Tools::Experimental::EventSet &Tools::Experimental::callbacks() {
@@ -115,7 +102,8 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t handle, cublasMath_t) {
 const char *cublasGetStatusString(cublasStatus_t status) {
   return status == CUBLAS_STATUS_SUCCESS           ? "success"
          : status == CUBLAS_STATUS_NOT_INITIALIZED ? "the library was not initialized"
-                                                   : "an unsupported value or parameter was passed";
+         : status == CUBLAS_STATUS_INVALID_VALUE   ? "an unsupported value or parameter was passed"
+                                                   : "the launch of a kernel failed";
 }
 
 namespace {
@@ -149,8 +137,8 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
       }
     }
   };
-  emulation::enqueue(handle->stream, {name, &typeid(work), work});
-  return CUBLAS_STATUS_SUCCESS;
+  return emulation::enqueue(handle->stream, {name, &typeid(work), work}) ? CUBLAS_STATUS_SUCCESS
+                                                                         : CUBLAS_STATUS_EXECUTION_FAILED;
 }
 
 }    // namespace

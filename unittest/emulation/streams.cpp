@@ -28,6 +28,22 @@ Stream *legacy_stream() {
 }
 std::uint64_t last_number = 0;
 
+thread_local cudaError_t last_error = cudaSuccess;
+std::int64_t launches_to_take = -1, launches_to_refuse = 0;    // -1: all
+int num_devices = 1, device_major = 9, device_minor = 0;
+cudaError_t error_of_devices = cudaSuccess;
+// The driver's memory of a graph that can be launched.
+constexpr std::size_t BYTES_OF_A_NODE = 5000;
+std::atomic<std::size_t> bytes_of_graphs = 0;
+
+// Whether this one is.
+bool is_refused() {
+  if (launches_to_take < 0 || launches_to_take-- > 0) return false;
+  launches_to_take = --launches_to_refuse > 0 ? 0 : -1;
+  last_error = cudaErrorInvalidConfiguration;
+  return true;
+}
+
 // Whether this thread is there; the copies of others outlive it.
 const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
   struct Thread {
@@ -105,7 +121,9 @@ Stream *stream_of(void *cuda_stream) {
   return cuda_stream ? static_cast<Stream *>(cuda_stream) : legacy_stream();
 }
 
-void enqueue(Stream *stream, Node node) {
+namespace {
+
+void enqueue_taken(Stream *stream, Node node) {
   refuse_in_kernel("the launch of " + node.label);
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   counts().launches++;
@@ -117,6 +135,17 @@ void enqueue(Stream *stream, Node node) {
   append(stream, std::make_shared<std::vector<Node>>(1, std::move(node)));
 }
 
+}    // namespace
+
+bool enqueue(Stream *stream, Node node) {
+  {
+    const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+    if (is_refused()) return false;
+  }
+  enqueue_taken(stream, std::move(node));
+  return true;
+}
+
 void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_device, const void *from,
                   bool from_device, std::size_t bytes) {
   if (bytes == 0) return;
@@ -125,6 +154,11 @@ void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_de
   if (!is_right || !is_right_too) return;
   if (captured && !((to_device || is_pinned(to)) && (from_device || is_pinned(from))))
     report("%s copies host memory that is not pinned while a stream is captured", label.c_str());
+  if (to_device != from_device) {
+    const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+    (is_pinned(to_device ? from : to) ? counts().pinned_bytes : counts().pageable_bytes) +=
+        static_cast<std::int64_t>(bytes);
+  }
   const auto copy = [=] {
     // Either end may have been freed since.
     if (!check_range(label.c_str(), to, bytes, to_device) || !check_range(label.c_str(), from, bytes, from_device))
@@ -132,7 +166,7 @@ void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_de
     if (to_device && !from_device) check_words(label, from, nullptr, bytes);
     std::memcpy(to, from, bytes);
   };
-  enqueue(stream, {label, &typeid(copy), copy});
+  enqueue_taken(stream, {label, &typeid(copy), copy});
 }
 
 void refuse_in_capture(const std::string &what) {
@@ -199,6 +233,24 @@ void check_streams() {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   for (Stream *stream : streams())
     if (stream->capture) report("the capture of a stream was never ended");
+  if (const cudaError_t error = cudaGetLastError()) report("nobody has read the error '%s'", cudaGetErrorString(error));
+}
+
+void refuse_launches(std::int64_t taken, std::int64_t refused) {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  launches_to_take = refused > 0 ? taken : -1;
+  launches_to_refuse = refused;
+}
+
+bool is_refusing() {
+  return launches_to_take >= 0;
+}
+
+void set_devices(int count, int error, int major, int minor) {
+  num_devices = count;
+  device_major = major;
+  device_minor = minor;
+  error_of_devices = static_cast<cudaError_t>(error);
 }
 
 void Call::take(const std::string &label, std::shared_ptr<const void> owner, const void *functor,
@@ -229,16 +281,22 @@ emulation::Nodes &nodes_of(void *graph) {
   return *static_cast<emulation::Nodes *>(graph);
 }
 
+// What a call returns is kept as well.
+cudaError_t answer(cudaError_t error) {
+  if (error != cudaSuccess) emulation::last_error = error;
+  return error;
+}
+
 }    // namespace
 
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
-  return emulation::begin_capture(emulation::stream_of(stream)) ? cudaSuccess : cudaErrorIllegalState;
+  return answer(emulation::begin_capture(emulation::stream_of(stream)) ? cudaSuccess : cudaErrorIllegalState);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
   emulation::Nodes nodes = emulation::end_capture(emulation::stream_of(stream));
   *graph = nullptr;
-  if (!nodes) return cudaErrorIllegalState;
+  if (!nodes) return answer(cudaErrorIllegalState);
   *graph = reinterpret_cast<cudaGraph_t>(new emulation::Nodes(std::move(nodes)));
   return cudaSuccess;
 }
@@ -253,7 +311,18 @@ cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsig
   return cudaSuccess;
 }
 
+cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, std::size_t *count) {
+  *count = nodes_of(graph)->size();
+  return cudaSuccess;
+}
+
+cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
+  emulation::bytes_of_graphs += nodes_of(exec)->size() * emulation::BYTES_OF_A_NODE;
+  return cudaSuccess;
+}
+
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
+  emulation::bytes_of_graphs -= nodes_of(exec)->size() * emulation::BYTES_OF_A_NODE;
   delete &nodes_of(exec);
   return cudaSuccess;
 }
@@ -265,7 +334,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
       std::equal(to->begin(), to->end(), from->begin(), from->end(),
                  [](const emulation::Node &a, const emulation::Node &b) { return *a.type == *b.type; });
   info->result = is_same && emulation::random_below(8) > 0 ? cudaSuccess : cudaErrorGraphExecUpdateFailure;
-  if (info->result != cudaSuccess) return info->result;
+  if (info->result != cudaSuccess) return answer(info->result);
   to = from;
   emulation::counts().updates++;
   return cudaSuccess;
@@ -278,11 +347,33 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
 
 cudaError_t cudaMemGetInfo(std::size_t *unused, std::size_t *all) {
   *all = std::size_t(16) << 30;
-  *unused = std::size_t(4) << 30;
+  *unused = (std::size_t(4) << 30) - emulation::bytes_of_graphs;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetLastError() {
+  return std::exchange(emulation::last_error, cudaSuccess);
+}
+
+cudaError_t cudaGetDeviceCount(int *count) {
+  *count = emulation::num_devices;
+  return answer(emulation::error_of_devices);
+}
+
+cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device) {
+  if (device >= emulation::num_devices) return answer(cudaErrorInvalidValue);
+  *properties = {"emulated GPU", {"emulated"}, emulation::device_major, emulation::device_minor};
+  properties->uuid.bytes[15] = static_cast<char>(device);
+  return cudaSuccess;
+}
+
+cudaError_t cudaDriverGetVersion(int *version) {
+  *version = emulation::error_of_devices == cudaErrorInsufficientDriver ? 11040 : 13000;
+  return cudaSuccess;
+}
+
+cudaError_t cudaRuntimeGetVersion(int *version) {
+  *version = 13000;
   return cudaSuccess;
 }
 
@@ -292,6 +383,14 @@ const char *cudaGetErrorString(cudaError_t error) {
       return "no error";
     case cudaErrorInvalidValue:
       return "invalid argument";
+    case cudaErrorInvalidConfiguration:
+      return "invalid configuration argument";
+    case cudaErrorInsufficientDriver:
+      return "CUDA driver version is insufficient for CUDA runtime version";
+    case cudaErrorNoDevice:
+      return "no CUDA-capable device is detected";
+    case cudaErrorNotReady:
+      return "device not ready";
     case cudaErrorIllegalState:
       return "the operation cannot be performed in the present state";
     case cudaErrorStreamCaptureInvalidated:

@@ -400,7 +400,7 @@ TEST_F(EmulatedGraphs, a_replay_with_memory_that_moved_is_reported) {
 
 TEST_F(EmulatedGraphs, a_recording_takes_nothing_but_its_own_launches) {
   const auto expect_in_capture = [&](const std::string &text, const std::function<void()> &work) {
-    DeviceGraph graph;
+    DeviceGraph<DeviceExec> graph;
     bool is_first = true;
     expect_report(text, [&] {
       graph.record(exec, [&] {
@@ -454,6 +454,7 @@ TEST_F(EmulatedGraphs, a_capture_that_nobody_ends_is_reported) {
   EXPECT_EQ(cudaStreamEndCapture(exec.cuda_stream(), &graph), cudaSuccess);
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   EXPECT_EQ(cudaStreamEndCapture(exec.cuda_stream(), &graph), cudaErrorIllegalState);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalState);
 }
 
 // ---- threads of a team

@@ -124,6 +124,14 @@ def test_missing_memory_ends_a_run_with_one_error(lammps, small_and_large):
     assert with_atoms > 0    # the rest are arrays of LAMMPS's own, which name themselves
 
 
+def test_automatic_limit_is_divided_by_the_ranks_of_the_node(lammps):
+    def limit(ranks):
+        (found,) = re.findall(r"limit ([\d.]+) GB per rank", lammps.run(script(lammps, rock_salt()), ranks=ranks).output)
+        return float(found)
+
+    assert abs(3 * limit(3) / limit(1) - 1) < 0.01
+
+
 def test_automatic_limit_knows_resource_limits(lammps, small_and_large):
     small, large, _ = small_and_large
     least = least_megabytes(lammps, small)

@@ -307,7 +307,9 @@ inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
   return sum;
 }
 
-// The same split among threads, with one evaluator per rank; errors are collected.
+// The same split among threads, with one evaluator per rank; errors are collected. Neighborhoods are set by one thread
+// after the other: on a GPU that happens on Kokkos's default instance, whose scratch memory is made for one thread.
+// Steps with other ranks have an instance of their own.
 inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &evaluators,
                                  const std::vector<RankPart> &parts, int num_real, RankGroup &group,
                                  const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
@@ -317,7 +319,10 @@ inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &
   for (size_t r = 0; r < parts.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        if (!same_positions) evaluators[r]->set_neighborhood(parts[r].neighborhood);
+        if (!same_positions) {
+          const std::lock_guard<std::mutex> lock(mutex);
+          evaluators[r]->set_neighborhood(parts[r].neighborhood);
+        }
         add_rank(*evaluators[r], parts[r].positions, parts[r].real_atom, group.rank(static_cast<int>(r)), mutex, sum,
                  direction, same_positions);
       } catch (...) {

@@ -151,3 +151,98 @@ def test_a_wrong_hash_stops_before_anything_is_run(own_backend, tmp_path):
     assert status != 0 and found in output
     assert not note.exists()
     assert not (tmp_path / "cache" / "archives" / archive.name).exists()
+
+
+def fake_kokkos(folder, **settings):
+    """The configuration of an installed Kokkos that is for CUDA, but for what is set; its folder."""
+    values = {
+        "DEVICES": "OPENMP;SERIAL;CUDA",
+        "ENABLE_CUDA": "ON",
+        "ENABLE_COMPILE_AS_CMAKE_LANGUAGE": "ON",
+        "ARCH": "HOPPER90",
+        "CXX_COMPILER_ID": "NVIDIA",
+        "CXX_COMPILER_VERSION": "13.0.88",
+    }
+    values.update(settings)
+    config = folder / "kokkos" / "lib" / "cmake" / "Kokkos"
+    config.mkdir(parents=True)
+    lines = [f'set(Kokkos_{name} "{value}")\n' for name, value in values.items()]
+    (config / "KokkosConfig.cmake").write_text("".join(lines) + "function(kokkos_check)\nendfunction()\n")
+    version = settings.get("VERSION", "4.7.0")
+    (config / "KokkosConfigVersion.cmake").write_text(
+        f"set(PACKAGE_VERSION {version})\n"
+        "if(PACKAGE_VERSION VERSION_GREATER_EQUAL PACKAGE_FIND_VERSION)\n  set(PACKAGE_VERSION_COMPATIBLE TRUE)\nendif()\n"
+    )
+    return folder / "kokkos"
+
+
+def configure_with_kokkos(folder, cuda, **settings):
+    body = f"set(EQUI_CUDA {cuda})\nset(CMAKE_CUDA_ARCHITECTURES 90)\nset(CMAKE_CUDA_COMPILER_VERSION 13.0.88)\n"
+    body += f"include({ROOT}/cmake/EquiKokkos.cmake)\n"
+    return configure(folder, body, f"-DKokkos_ROOT={fake_kokkos(folder, **settings)}")
+
+
+HOST = {"DEVICES": "OPENMP;SERIAL", "ENABLE_CUDA": "OFF", "ARCH": "", "CXX_COMPILER_ID": "GNU"}
+
+
+@pytest.mark.parametrize("cuda, settings", [("ON", {}), ("OFF", HOST), ("ON", {"VERSION": "5.1.0"})])
+def test_a_kokkos_that_fits_is_taken(cuda, settings, tmp_path):
+    output, status = configure_with_kokkos(tmp_path, cuda, **settings)
+    assert status == 0 and "(given)" in output, output
+
+
+@pytest.mark.parametrize(
+    "cuda, settings, reason",
+    [
+        ("OFF", {}, "is for CUDA: configure with EQUI_CUDA=ON"),
+        ("ON", HOST, "is for OPENMP;SERIAL: EQUI_CUDA=ON needs one"),
+        ("ON", {"ENABLE_COMPILE_AS_CMAKE_LANGUAGE": "OFF"}, "was built with nvcc_wrapper"),
+        ("ON", {"ARCH": "AMPERE80"}, "is for the GPUs AMPERE80, and CMAKE_CUDA_ARCHITECTURES is 90 (HOPPER90)"),
+        ("ON", {"CXX_COMPILER_VERSION": "12.8.61"}, "was built with CUDA 12.8.61, and this build has CUDA 13.0.88"),
+        ("ON", {"VERSION": "4.5.1"}, "4.6"),
+    ],
+)
+def test_a_kokkos_that_does_not_fit_is_refused_with_the_reason(cuda, settings, reason, tmp_path):
+    output, status = configure_with_kokkos(tmp_path, cuda, **settings)
+    assert status != 0 and reason in " ".join(output.split()), output
+
+
+@pytest.fixture
+def nvcc(tmp_path):
+    """A compiler that knows what nvcc 13 knows."""
+    program = tmp_path / "nvcc"
+    known = " ".join(f"compute_{a}" for a in (75, 80, 86, 87, 88, 89, 90, 100, 110, 103, 120, 121))
+    program.write_text(f"#!/bin/sh\nprintf '%s\\n' {known}\n")
+    program.chmod(0o755)
+    return program
+
+
+def architecture(folder, nvcc, *definitions):
+    body = f"include({ROOT}/cmake/EquiCuda.cmake)\nmessage(STATUS \"found [${{CMAKE_CUDA_ARCHITECTURES}}]\")\n"
+    output, status = configure(folder, body, f"-DCMAKE_CUDA_COMPILER={nvcc}", *definitions)
+    return " ".join(output.split()), status
+
+
+@pytest.mark.parametrize("value", ["75", "80", "86", "87", "89", "90", "100", "120"])
+def test_architectures_that_kokkos_and_nvcc_know_are_taken(value, tmp_path, nvcc):
+    output, status = architecture(tmp_path, nvcc, f"-DCMAKE_CUDA_ARCHITECTURES={value}")
+    assert status == 0 and f"found [{value}]" in output, output
+
+
+def test_an_architecture_is_taken_if_none_is_named(tmp_path, nvcc):
+    output, status = architecture(tmp_path, nvcc)
+    assert status == 0 and "found [80]" in output, output
+
+
+@pytest.mark.parametrize(
+    "value, reason",
+    [
+        ("70", "compiles for 75 80 86 87 88 89 90 100 103 110 120 121"),
+        ("60", "expected one of 70 72 75 80 86 87 89 90 100 120, found 60"),
+        ("80;90", "expected one of 70 72 75 80 86 87 89 90 100 120, found 80;90"),
+        ("native", "found native"),
+    ],
+)
+def test_other_architectures_are_refused_by_name(value, reason, tmp_path, nvcc):
+    output, status = architecture(tmp_path, nvcc, f"-DCMAKE_CUDA_ARCHITECTURES={value}")
+    assert status != 0 and reason in output, output

@@ -4,6 +4,8 @@
 #include "kokkos/layers/device_rows.h"
 #include "src/functions/activation.h"
 
+#include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -105,7 +107,16 @@ DeviceReadout<T>::DeviceReadout(const DeviceExec &exec, const Network &network, 
     else
       data.resize(data.size() + w.cols, 0.0);
   }
+  if (const std::size_t most = DeviceTeams<>::scratch_size_max(0); !DeviceTraits<>::ON_HOST && scratch_bytes() > most)
+    throw std::runtime_error("a readout network with " + std::to_string(total_width()) +
+                             " numbers in all its layers, which take " + std::to_string(scratch_bytes()) +
+                             " bytes of the GPU's shared memory; it has " + std::to_string(most));
   assign(exec, data_, data);
+}
+
+template <class T>
+int DeviceReadout<T>::total_width() const {
+  return std::accumulate(widths_.begin(), widths_.end(), 0);
 }
 
 template <class T>
@@ -114,11 +125,8 @@ void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRow
   if (count == 0) return;
   ReadoutKernel<T> kernel{};    // also what these matrices do not use: all of it goes to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
-  kernel.total_width = 0;
-  for (size_t k = 0; k < widths_.size(); k++) {
-    kernel.width[k] = widths_[k];
-    kernel.total_width += widths_[k];
-  }
+  kernel.total_width = total_width();
+  std::copy(widths_.begin(), widths_.end(), kernel.width);
   for (size_t k = 0; k < weight_.size(); k++) {
     kernel.weight[k] = weight_[k];
     kernel.bias[k] = bias_[k];
@@ -133,7 +141,7 @@ void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRow
   kernel.energy = energy;
   kernel.adjoint = adjoint;
   DeviceTeams<> policy(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
-  policy.set_scratch_size(0, Kokkos::PerTeam(3 * sizeof(D) * kernel.total_width + 64));
+  policy.set_scratch_size(0, Kokkos::PerTeam(scratch_bytes()));
   Kokkos::parallel_for("equi:readout", policy, kernel);
 }
 

@@ -28,6 +28,10 @@ class DeviceReadout {
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
+  int total_width() const;
+  // Of a team: outputs, slopes and adjoints of all layers.
+  std::size_t scratch_bytes() const { return 3 * sizeof(D) * total_width() + 64; }
+
   FeatureGroup group_;
   int channel_;
   std::vector<int> widths_;

@@ -11,6 +11,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <exception>
 #include <functional>
 #include <limits>
 #include <stdexcept>
@@ -50,6 +51,9 @@ struct EventSet {
   AllocateDataFunction allocate_data = nullptr;
 };
 EventSet &callbacks();
+inline EventSet get_callbacks() {
+  return callbacks();
+}
 inline void set_callbacks(const EventSet &events) {
   callbacks() = events;
 }
@@ -75,6 +79,11 @@ namespace Impl {
 inline void tell(Tools::Experimental::BeginFunction f, const std::string &name) {
   std::uint64_t kernel = 0;
   if (f) f(name.c_str(), 0, &kernel);
+}
+// Of a launch after a wait for all before it.
+inline void tell_of_launch(Tools::Experimental::BeginFunction f, const std::string &name) {
+  if (f) emulation::fence_all("Kokkos Profile Tool Fence");
+  tell(f, name);
 }
 }    // namespace Impl
 
@@ -149,10 +158,13 @@ class InitializationSettings {
 bool is_initialized();
 bool is_finalized();
 void initialize(const InitializationSettings &settings);
+// There are no hooks for the end: a plugin that LAMMPS has unloaded by then would leave one that nobody can call.
 void finalize();
-void push_finalize_hook(std::function<void()> hook);
-inline int num_devices() {
-  return 1;
+// Ends the process where CUDA has an error in its place.
+inline int num_devices() noexcept {
+  int count = 0;
+  if (cudaGetDeviceCount(&count) != cudaSuccess) std::terminate();
+  return count;
 }
 inline int device_id() {
   return 0;
@@ -497,6 +509,11 @@ class TeamPolicy {
       throw std::runtime_error("Kokkos::TeamPolicy: league size " + std::to_string(league_size));
     if (vector_length != 1) throw std::logic_error("the emulated device has vectors of length 1 alone");
   }
+  // Beside what the largest team needs for its own sums.
+  static int scratch_size_max(int level) {
+    if (level != 0) throw std::logic_error("the emulated device has scratch of level 0 alone");
+    return static_cast<int>(emulation::MAX_SHARED_BYTES - Impl::bytes_of_team(emulation::MAX_THREADS));
+  }
   TeamPolicy &set_scratch_size(int level, const Impl::PerTeamBytes &per_team) {
     if (level != 0) throw std::logic_error("the emulated device has scratch of level 0 alone");
     scratch_ = per_team.bytes;
@@ -531,7 +548,7 @@ void parallel_for(const std::string &label, const RangePolicy<Exec, Properties..
   using Policy = RangePolicy<Exec, Properties...>;
   using Index = typename Policy::traits::index;
   const std::int64_t begin = policy.begin(), n = policy.size();
-  Impl::tell(Tools::Experimental::callbacks().begin_parallel_for, label);
+  Impl::tell_of_launch(Tools::Experimental::callbacks().begin_parallel_for, label);
   if constexpr (std::is_same_v<typename Policy::execution_space, Serial>) {
     for (std::int64_t k = 0; k < n; k++) functor(static_cast<Index>(begin + k));
   } else {
@@ -548,7 +565,7 @@ void parallel_for(const std::string &label, const TeamPolicy<Exec, Properties...
   const std::int64_t league = policy.league_size();
   const int size = policy.team_size();
   const std::size_t scratch = policy.scratch();
-  Impl::tell(Tools::Experimental::callbacks().begin_parallel_for, label);
+  Impl::tell_of_launch(Tools::Experimental::callbacks().begin_parallel_for, label);
   static_assert(std::is_same_v<typename Policy::execution_space, Cuda>, "teams of the emulated device alone");
   Impl::check_team(size, Policy::traits::THREADS, scratch);
   if (league == 0) return;
@@ -620,7 +637,7 @@ void parallel_reduce(const std::string &label, const RangePolicy<Exec, Propertie
   using Index = typename Policy::traits::index;
   using Value = typename Reducer::value_type;
   const std::int64_t begin = policy.begin(), n = policy.size();
-  Impl::tell(Tools::Experimental::callbacks().begin_parallel_reduce, label);
+  Impl::tell_of_launch(Tools::Experimental::callbacks().begin_parallel_reduce, label);
   if constexpr (std::is_same_v<typename Policy::execution_space, Serial>) {
     Value all = Reducer::first();
     for (std::int64_t k = 0; k < n; k++) functor(static_cast<Index>(begin + k), all);
@@ -668,7 +685,7 @@ void parallel_scan(const std::string &label, const RangePolicy<Cuda, Properties.
   using Index = typename Impl::PolicyTraits<Properties...>::index;
   using Value = typename Impl::ScanValue<decltype(&F::operator())>::type;
   const std::int64_t begin = policy.begin(), n = policy.size();
-  Impl::tell(Tools::Experimental::callbacks().begin_parallel_scan, label);
+  Impl::tell_of_launch(Tools::Experimental::callbacks().begin_parallel_scan, label);
   if (n == 0) return;
   const emulation::Call call(label, functor, Impl::PolicyTraits<Properties...>::IS_LIGHT);
   const auto work = [=] {
