@@ -212,8 +212,7 @@ class UnitCase {
   }
 
   static void clear_values(const FeatureLayout &layout, int64_t rows, Numbers<R> &feature) {
-    for (int k = 0; k < layout.num_groups(); ++k) {
-      const FeatureGroup &group = layout.group(k);
+    for (const FeatureGroup &group : layout.groups()) {
       for (int64_t r = 0; r < rows * group.irrep.dim(); ++r)
         std::fill_n(feature.begin() + rows * group.offset + r * group.stride(), group.channels, R(0));
     }
