@@ -12,6 +12,7 @@
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
 #include "kokkos/runtime/device_dense.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -262,21 +263,18 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
     staging_.resize(rows * layout.row_size());
     sent = staging_.data();
   }
-  FeaturePieces<R> pieces;
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const FeatureGroup &group = layout.group(g);
-    pieces.push_back({sent + rows * group.offset, group.width()});
-    // Forward sends owned rows, reverse all.
-    if (is_staged)
-      copy_to_host(copies, pieces.back().data, data + rows * group.offset, (is_reverse ? rows : owned) * group.width());
-  }
+  // Forward sends owned rows, reverse all.
+  if (is_staged)
+    for_groups(layout, is_reverse ? rows : owned, FeatureRows<R>{sent, rows, 0}, FeatureRows<R>{data, rows, 0},
+               [&](R *to, R *from, int64_t n) { copy_to_host(copies, to, from, n); });
+  const FeaturePieces<R> &pieces = Base::pieces(feature, sent, rows);
   if (is_reverse)
     exchange.reverse(pieces);
   else
     exchange.forward(pieces);
   if (!is_staged) return;
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset;
+  for (const FeatureGroup &group : layout.groups()) {
+    const int64_t width = group.width(), at = rows * group.offset;
     // Forward has changed remote rows; of what reverse has changed only owned rows are read on.
     if (is_reverse)
       copy_to_device(copies, data + at, sent + at, owned * width);
@@ -331,10 +329,9 @@ void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, in
     device_zero(exec_, data, (last - first) * layout.row_size());
     return;
   }
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t width = layout.group(g).width();
-    device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
-  }
+  const FeatureRows<R> rows{data, neighborhood_->num_rows, first};
+  for (const FeatureGroup &group : layout.groups())
+    device_zero(exec_, rows.group(group), (last - first) * group.width());
 }
 
 template <class T, class G>
@@ -366,11 +363,9 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
     return num_owned() > 0;
   });
   recorder_.run(exec_, [&] {
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const int64_t at = neighborhood_->num_rows * layout.group(g).offset,
-                    size = num_owned() * static_cast<int64_t>(layout.group(g).width());
-      device_add(exec_, adjoint + at, returned_.data() + at, size);
-    }
+    const int64_t rows = neighborhood_->num_rows;
+    for_groups(layout, num_owned(), FeatureRows<R>{adjoint, rows, 0}, FeatureRows<R>{returned_.data(), rows, 0},
+               [&](R *to, R *from, int64_t n) { device_add(exec_, to, from, n); });
   });
 }
 
@@ -544,11 +539,7 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
   return bytes + scratch;
 }
 
-template class DeviceEvaluation<float, float>;
-template class DeviceEvaluation<float, double>;
-template class DeviceEvaluation<double, double>;
-template class DeviceEvaluation<Dual<float>, Dual<double>>;
-template class DeviceEvaluation<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);

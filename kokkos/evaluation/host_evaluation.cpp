@@ -15,6 +15,7 @@
 #include "kokkos/runtime/dense.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -228,16 +229,6 @@ void HostEvaluation<T, G>::find_slab_rows() {
   });
 }
 
-template <class T, class G>
-const FeaturePieces<Real<T>> &HostEvaluation<T, G>::pieces(int feature, R *data) {
-  pieces_.clear();
-  const FeatureLayout &layout = plan_.features[feature].layout;
-  for (int g = 0; g < layout.num_groups(); g++)
-    pieces_.push_back(
-        {data + static_cast<int64_t>(neighborhood_->num_rows) * layout.group(g).offset, layout.group(g).width()});
-  return pieces_;
-}
-
 // Where tangents alone are computed: which rows of the stage's input have any.
 template <class T, class G>
 void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
@@ -267,8 +258,7 @@ void HostEvaluation<T, G>::add_slabs(int s) {
   const int64_t rows = neighborhood_->num_rows;
   R *adjoint = features_.exchanged_adjoint(s);
   Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const FeatureGroup &group = layout.group(g);
+    for (const FeatureGroup &group : layout.groups()) {
       R *to = adjoint + rows * group.offset + row * group.width();
       bool add = add_owned && row < num_owned();
       for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
@@ -304,8 +294,7 @@ void HostEvaluation<T, G>::gather_senders(int s) {
             const FeatureRows<R> sums{thread.slab.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
             op.gather(senders, sums);
             const FeatureRows<R> rows{adjoint, num_rows, first};
-            for (int g = 0; g < layout.num_groups(); g++) {
-              const FeatureGroup &group = layout.group(g);
+            for (const FeatureGroup &group : layout.groups()) {
               for (int a = 0; a < count; a++) {
                 const R *from = sums.group(group) + static_cast<int64_t>(a) * group.width();
                 R *to = rows.group(group) + static_cast<int64_t>(a) * group.width();
@@ -335,7 +324,8 @@ template <class T, class G>
 void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
     if (stage.exchanged_input >= 0)
-      exchange.forward(pieces(stage.exchanged_input, features_.data(stage.exchanged_input)));
+      exchange.forward(
+          Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
     find_moving_senders(stage);
     on_threads("equi:forward", [&](int t) {
       for_tiles(*threads_[t], stage, [&](Batch &batch) { Base::forward_layers(batch, stage); });
@@ -362,7 +352,7 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
     else
       add_slabs(s);
     R *adjoint = features_.exchanged_adjoint(s);
-    exchange.reverse(pieces(input, adjoint));
+    exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
     // What remote rows had is in the sums now, which must not get the kept values another time.
     if (plan_.keeps_values)
       set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
@@ -461,11 +451,7 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
   return bytes;
 }
 
-template class HostEvaluation<float, float>;
-template class HostEvaluation<float, double>;
-template class HostEvaluation<double, double>;
-template class HostEvaluation<Dual<float>, Dual<double>>;
-template class HostEvaluation<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);

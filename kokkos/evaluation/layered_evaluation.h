@@ -42,6 +42,14 @@ class LayeredEvaluation : public Interface {
  protected:
   const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
 
+  // A feature of so many rows, or its adjoint, for an exchange; valid until the next call.
+  const FeaturePieces<R> &pieces(int feature, R *data, int64_t rows) {
+    pieces_.clear();
+    for (const FeatureGroup &group : layout(feature).groups())
+      pieces_.push_back({data + rows * group.offset, group.width()});
+    return pieces_;
+  }
+
   // make(layer): the op of a layer of each type; PairRepulsion, which is scaled only before ScaleShift, with its scale
   // per species: make(layer, scale).
   template <class Make>
@@ -133,6 +141,9 @@ class LayeredEvaluation : public Interface {
   mutable FeatureMemory<R, Array> features_;
   std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
   std::vector<double> scale_, shift_;       // per species, eV
+
+ private:
+  FeaturePieces<R> pieces_;
 };
 
 // make(T(), G(), options) for the types of the network and of the geometry that the options ask for.

@@ -2,6 +2,7 @@
 #include "kokkos/geometry/device_edges.h"
 
 #include "kokkos/geometry/harmonics.h"
+#include "src/numbers/number_types.h"
 
 namespace equi {
 
@@ -296,10 +297,6 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
          adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
 }
 
-template class DeviceEdges<float, float>;
-template class DeviceEdges<float, double>;
-template class DeviceEdges<double, double>;
-template class DeviceEdges<Dual<float>, Dual<double>>;
-template class DeviceEdges<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)
 
 }    // namespace equi

@@ -4,6 +4,7 @@
 #include "kokkos/geometry/harmonics.h"
 
 #include "kokkos/runtime/host_exec.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -241,10 +242,6 @@ std::size_t Edges<T, G>::growth(int64_t num_edges) const {
          harmonics_.growth(num_y_ * of_directions) + receiver_virial_.growth(9 * N);
 }
 
-template class Edges<float, float>;
-template class Edges<float, double>;
-template class Edges<double, double>;
-template class Edges<Dual<float>, Dual<double>>;
-template class Edges<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(Edges)
 
 }    // namespace equi

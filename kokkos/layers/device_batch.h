@@ -82,16 +82,11 @@ class DeviceBatch {
     if (x_adj.data == x.data) return f(x);
     FeatureRows<R> at = x_adj;
     if (adds(feature)) at = {step.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
-    for (int g = 0; g < layout(feature).num_groups(); g++) {
-      const FeatureGroup &group = layout(feature).group(g);
-      device_copy(step.exec, at.group(group), x.group(group), static_cast<int64_t>(count) * group.width());
-    }
+    for_groups(layout(feature), count, at, x, [&](R *to, R *from, int64_t n) { device_copy(step.exec, to, from, n); });
     f(at);
     if (at.data == x_adj.data) return;
-    for (int g = 0; g < layout(feature).num_groups(); g++) {
-      const FeatureGroup &group = layout(feature).group(g);
-      device_add(step.exec, x_adj.group(group), at.group(group), static_cast<int64_t>(count) * group.width());
-    }
+    for_groups(layout(feature), count, x_adj, at,
+               [&](R *to, R *from, int64_t n) { device_add(step.exec, to, from, n); });
   }
 };
 

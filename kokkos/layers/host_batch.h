@@ -115,8 +115,7 @@ class HostBatch {
     if (is_added) at = {scratch.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
     for (int d = 0; d < step.num_directions(); d++) {
       const auto for_numbers = [&](const auto &g) {
-        for (int k = 0; k < layout(feature).num_groups(); k++) {
-          const FeatureGroup &group = layout(feature).group(k);
+        for (const FeatureGroup &group : layout(feature).groups()) {
           for (int64_t a = 0; a < count; a++)
             for (const Planes planes : {VALUES, plane_of(d)})
               if (planes.end <= group.planes)

@@ -3,6 +3,7 @@
 
 #include "kokkos/runtime/device_dense.h"
 #include "src/functions/activation.h"
+#include "src/numbers/number_types.h"
 
 #include <utility>
 
@@ -431,15 +432,8 @@ std::size_t DeviceEdgeNetwork<T>::bytes() const {
   template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, Real<T> *, \
                                                             G *, int) const;
 
-template class DeviceEdgeNetwork<float>;
-template class DeviceEdgeNetwork<double>;
-template class DeviceEdgeNetwork<Dual<float>>;
-template class DeviceEdgeNetwork<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(DeviceEdgeNetwork)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

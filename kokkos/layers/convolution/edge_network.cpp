@@ -2,6 +2,7 @@
 #include "kokkos/layers/convolution/edge_network.h"
 
 #include "kokkos/runtime/dense.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -320,15 +321,8 @@ std::size_t EdgeNetwork<T>::bytes() const {
   template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *,           \
                                             const Real<T> *, const NetworkAdjoints<T> &) const;
 
-template class EdgeNetwork<float>;
-template class EdgeNetwork<double>;
-template class EdgeNetwork<Dual<float>>;
-template class EdgeNetwork<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(EdgeNetwork)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

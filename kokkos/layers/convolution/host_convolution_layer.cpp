@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 
 namespace equi {
@@ -244,10 +246,10 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
     kernels.forward(op_.plan(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
     const FeatureRows<R> sum{y.data, y.rows, y.first + a};
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const R *from = part.group(layout.group(g));
-      R *to = sum.group(layout.group(g));
-      layout.group(g).for_numbers(plane_of(moving.direction), [&](int begin, int count) {
+    for (const FeatureGroup &group : layout.groups()) {
+      const R *from = part.group(group);
+      R *to = sum.group(group);
+      group.for_numbers(plane_of(moving.direction), [&](int begin, int count) {
         for (int k = begin; k < begin + count; k++) to[k] += from[k];
       });
     }
@@ -381,10 +383,6 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
                           {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
 }
 
-template class HostConvolutionLayer<float, float>;
-template class HostConvolutionLayer<float, double>;
-template class HostConvolutionLayer<double, double>;
-template class HostConvolutionLayer<Dual<float>, Dual<double>>;
-template class HostConvolutionLayer<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(HostConvolutionLayer)
 
 }    // namespace equi

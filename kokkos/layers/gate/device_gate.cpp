@@ -3,6 +3,7 @@
 
 #include "kokkos/layers/device_rows.h"
 #include "src/functions/activation.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <vector>
@@ -122,9 +123,6 @@ void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<
   }
 }
 
-template class DeviceGate<float>;
-template class DeviceGate<double>;
-template class DeviceGate<Dual<float>>;
-template class DeviceGate<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceGate)
 
 }    // namespace equi

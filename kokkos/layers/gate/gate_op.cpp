@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/gate/gate_op.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -83,9 +85,6 @@ void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRo
   }
 }
 
-template class GateOp<float>;
-template class GateOp<double>;
-template class GateOp<Dual<float>>;
-template class GateOp<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(GateOp)
 
 }    // namespace equi

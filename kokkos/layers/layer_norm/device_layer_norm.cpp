@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/layer_norm/device_layer_norm.h"
 
+#include "src/numbers/number_types.h"
+
 namespace equi {
 
 namespace {
@@ -71,9 +73,6 @@ void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows
   Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
-template class DeviceLayerNorm<float>;
-template class DeviceLayerNorm<double>;
-template class DeviceLayerNorm<Dual<float>>;
-template class DeviceLayerNorm<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceLayerNorm)
 
 }    // namespace equi

@@ -46,8 +46,7 @@ class HostLinearLayer : public LayerOp<HostBatch<T, G>> {
   }
   void take_rows_of_species(const HostBatch<T, G> &batch, FeatureRows<R> y) const {
     const FeatureRows<const R> from{of_species_.data(), batch.step.num_species, 0};
-    for (int g = 0; g < op_.out().num_groups(); g++) {
-      const FeatureGroup &group = op_.out().group(g);
+    for (const FeatureGroup &group : op_.out().groups()) {
       for (int64_t a = 0; a < batch.count; a++) {
         const R *f = from.group(group) + static_cast<int64_t>(batch.species[a]) * group.width();
         R *to = y.group(group) + a * group.width();

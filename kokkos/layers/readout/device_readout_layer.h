@@ -29,10 +29,9 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void backward(Batch &batch) override {
     const FeatureRows<Real<T>> x_adj = batch.rows(input_, true);
-    const FeatureLayout &layout = batch.layout(input_);
-    for (int g = 0; !batch.adds(input_) && g < layout.num_groups(); g++)
-      device_zero(batch.step.exec, x_adj.group(layout.group(g)),
-                  batch.count * static_cast<int64_t>(layout.group(g).width()));
+    if (!batch.adds(input_))
+      for (const FeatureGroup &group : batch.layout(input_).groups())
+        device_zero(batch.step.exec, x_adj.group(group), batch.count * static_cast<int64_t>(group.width()));
     op_.backward(batch.step.exec, batch.count, adjoint_of(batch), x_adj);
   }
   void for_arrays(const ArrayVisitor &f) override { f(adjoint_, op_.num_inputs()); }
