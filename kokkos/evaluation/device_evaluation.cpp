@@ -5,8 +5,8 @@
 #include "kokkos/layers/convolution/device_convolution_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
-#include "kokkos/layers/gate/device_gate_layer.h"
-#include "kokkos/layers/layer_norm/device_layer_norm_layer.h"
+#include "kokkos/layers/gate/device_gate.h"
+#include "kokkos/layers/layer_norm/device_layer_norm.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
@@ -38,41 +38,22 @@ constexpr double FILLED = 0.99;
 
 // The op of a layer of each type.
 template <class T, class G>
-struct MakeDeviceLayer {
+struct MakeDeviceLayer : DeviceContext {
   using Op = std::unique_ptr<LayerOp<DeviceBatch<T, G>>>;
-  const DeviceExec &exec;
-  const Model &model;
-  const EvaluationPlan &plan;
-  const EvaluatorOptions &options;
-  const std::vector<double> &scale;
-  int num_convolutions = 0;
-
-  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
-  Op operator()(const SpeciesEmbedding &l) {
-    return std::make_unique<DeviceEmbeddingLayer<T, G>>(exec, l, layout(l.output));
+  using LayerContext::layout;
+  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
+  Op operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
+  Op operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const Gate &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(GateOp<T>(l, layout(l.input), layout(l.output))));
   }
-  Op operator()(const Linear &l) {
-    return std::make_unique<DeviceLinearLayer<T, G>>(exec, l, layout(l.input), layout(l.output), model.num_species());
+  Op operator()(const DensityNormalization &l) { return std::make_unique<DeviceDensityLayer<T, G>>(*this, l); }
+  Op operator()(const LayerNorm &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
   }
-  Op operator()(const Convolution &l) {
-    return std::make_unique<DeviceConvolutionLayer<T, G>>(exec, l, num_convolutions++, layout(l.input),
-                                                          layout(l.output), model.num_species(), options);
-  }
-  Op operator()(const Gate &l) { return std::make_unique<DeviceGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
-  Op operator()(const DensityNormalization &l) {
-    return std::make_unique<DeviceDensityLayer<T, G>>(exec, l, layout(l.input), model.num_species(), options);
-  }
-  Op operator()(const LayerNorm &l) { return std::make_unique<DeviceLayerNormLayer<T, G>>(exec, l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<DeviceContractionLayer<T, G>>(exec, l, layout(l.input), layout(l.output),
-                                                          model.num_species());
-  }
-  Op operator()(const Readout &l) {
-    return std::make_unique<DeviceReadoutLayer<T, G>>(exec, l, layout(l.input), scale);
-  }
-  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
-    return std::make_unique<DeviceRepulsionLayer<T, G>>(exec, l, pair_scale);
-  }
+  Op operator()(const SymmetricContraction &l) { return std::make_unique<DeviceContractionLayer<T, G>>(*this, l); }
+  Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -87,7 +68,7 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       summary_("equi:summary") {
   start_device_dense(exec_);
   assign(exec_, shift_, Base::shift_);
-  MakeDeviceLayer<T, G> make{exec_, model_, plan_, options_, Base::scale_};
+  MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
   Base::make_ops(make);
   evaluate_fixed_features();
 }

@@ -7,8 +7,8 @@
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 #include "kokkos/layers/density/host_density_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
-#include "kokkos/layers/gate/host_gate_layer.h"
-#include "kokkos/layers/layer_norm/host_layer_norm_layer.h"
+#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
@@ -37,39 +37,22 @@ constexpr int DETERMINISTIC_TILE = 32;
 
 // The op of a layer of each type.
 template <class T, class G>
-struct MakeHostLayer {
+struct MakeHostLayer : HostContext {
   using Op = std::unique_ptr<LayerOp<HostBatch<T, G>>>;
-  const EvaluationPlan &plan;
-  const EvaluatorOptions &options;
-  const std::vector<double> &scale;
-  int num_species;
-  InstructionSet set;
-  int num_convolutions = 0;
-
-  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
-  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(l); }
-  Op operator()(const Linear &l) {
-    return std::make_unique<HostLinearLayer<T, G>>(l, layout(l.input), layout(l.output), num_species);
+  using LayerContext::layout;
+  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
+  Op operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
+  Op operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const Gate &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l, GateOp<T>(l, layout(l.input), layout(l.output)));
   }
-  Op operator()(const Convolution &l) {
-    return std::make_unique<HostConvolutionLayer<T, G>>(l, num_convolutions++, layout(l.input), layout(l.output),
-                                                        num_species, options, set);
+  Op operator()(const DensityNormalization &l) { return std::make_unique<HostDensityLayer<T, G>>(*this, l); }
+  Op operator()(const LayerNorm &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
-  Op operator()(const Gate &l) { return std::make_unique<HostGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
-  Op operator()(const DensityNormalization &l) {
-    return std::make_unique<HostDensityLayer<T, G>>(l, layout(l.input), num_species, std::max(1, plan.planes - 1),
-                                                    options);
-  }
-  Op operator()(const LayerNorm &l) { return std::make_unique<HostLayerNormLayer<T, G>>(l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<HostContractionLayer<T, G>>(l, layout(l.input), layout(l.output), num_species, set);
-  }
-  Op operator()(const Readout &l) {
-    return std::make_unique<HostReadoutLayer<T, G>>(l, layout(l.input), scale, plan.planes);
-  }
-  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
-    return std::make_unique<HostRepulsionLayer<T, G>>(l, pair_scale);
-  }
+  Op operator()(const SymmetricContraction &l) { return std::make_unique<HostContractionLayer<T, G>>(*this, l); }
+  Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -84,7 +67,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   start_dense();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
-  MakeHostLayer<T, G> make{plan_, options_, Base::scale_, model.num_species(), set};
+  MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
   Base::make_ops(make);
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);

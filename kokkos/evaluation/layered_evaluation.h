@@ -50,23 +50,17 @@ class LayeredEvaluation : public Interface {
     return pieces_;
   }
 
-  // make(layer): the op of a layer of each type; PairRepulsion, which is scaled only before ScaleShift, with its scale
-  // per species: make(layer, scale).
+  // make(layer): the op of a layer of each type; make: a LayerContext.
   template <class Make>
   void make_ops(Make &make) {
-    std::vector<double> scale = scale_;
+    make.pair_scale = scale_;
     for (const Layer &layer : model_.layers)
       ops_.push_back(std::visit(
           [&](const auto &l) -> std::unique_ptr<Op> {
             using L = std::decay_t<decltype(l)>;
-            if constexpr (std::is_same_v<L, ScaleShift>) {
-              scale.assign(model_.num_species(), 1.0);
-              return nullptr;
-            } else if constexpr (std::is_same_v<L, PairRepulsion>) {
-              return make(l, scale);
-            } else {
-              return make(l);
-            }
+            if constexpr (!std::is_same_v<L, ScaleShift>) return make(l);
+            make.pair_scale.assign(model_.num_species(), 1.0);    // pairs are scaled only before it
+            return nullptr;
           },
           layer));
   }

@@ -16,6 +16,10 @@
 
 namespace equi {
 
+struct HostContext : LayerContext {
+  InstructionSet set;
+};
+
 // What a thread needs while it works on a batch.
 template <class T, class G>
 struct HostScratch {
@@ -53,6 +57,7 @@ struct HostStep {
   Planes planes = VALUES;                // that are computed
   std::vector<char> row_moves = {};      // tangents alone: whether the exchanged input of a row has any that are not 0
 
+  const HostKernels<T> &work() const { return kernels; }
   // With values there is one direction at most.
   bool tangents_alone() const { return planes.begin > 0; }
   int num_directions() const { return tangents_alone() ? planes.count() : 1; }

@@ -18,15 +18,13 @@ constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
 }    // namespace
 
 template <class T, class G>
-HostConvolutionLayer<T, G>::HostConvolutionLayer(const Convolution &layer, int number, const FeatureLayout &in,
-                                                 const FeatureLayout &out, int num_species,
-                                                 const EvaluatorOptions &options, InstructionSet set)
+HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Convolution &layer)
     : input_(layer.input),
       output_(layer.output),
-      number_(number),
-      is_exact_(options.radial_exact),
-      op_(layer, in, out, num_species, options) {
-  op_.product().select_kernels(set);
+      number_(context.num_convolutions++),
+      is_exact_(context.options.radial_exact),
+      op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options) {
+  op_.product().select_kernels(context.set);
 }
 
 template <class T, class G>

@@ -73,7 +73,7 @@ void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRow
 }
 
 template <class T>
-void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z,
+void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                          int direction) const {
   const FeatureRows<R> rows{const_cast<R *>(x_adj.data), x_adj.rows, x_adj.first};
   for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows, direction));

@@ -14,8 +14,10 @@ class HostLinearLayer : public LayerOp<HostBatch<T, G>> {
   using R = Real<T>;
 
  public:
-  HostLinearLayer(const Linear &layer, const FeatureLayout &in, const FeatureLayout &out, int num_species)
-      : input_(layer.input), output_(layer.output), op_(layer, in, out, num_species) {}
+  HostLinearLayer(const HostContext &context, const Linear &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species()) {}
 
   // Of an input that depends on the species alone: a row per species, which forward copies or adds.
   void prepare(HostBatch<T, G> &species) override {

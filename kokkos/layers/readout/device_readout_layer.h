@@ -16,12 +16,9 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  // scale: per species, of the energies.
-  DeviceReadoutLayer(const DeviceExec &exec, const Readout &layer, const FeatureLayout &in,
-                     const std::vector<double> &scale)
-      : input_(layer.input),
-        op_(exec, simplified(layer.network), in.group(in.block(layer.block).group), in.block(layer.block).channel) {
-    assign(exec, scale_, scale);
+  DeviceReadoutLayer(const DeviceContext &context, const Readout &layer)
+      : input_(layer.input), op_(make_op(context, layer, context.layout(layer.input))) {
+    assign(context.exec, scale_, context.scale);
   }
   void forward(Batch &batch) override {
     op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.species, scale_.data(),
@@ -38,9 +35,11 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
   std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
 
  private:
-  static Network simplified(Network network) {
+  static DeviceReadout<T> make_op(const DeviceContext &context, const Readout &layer, const FeatureLayout &in) {
+    Network network = layer.network;
     network.simplify();
-    return network;
+    const FeatureBlock &block = in.block(layer.block);
+    return DeviceReadout<T>(context.exec, network, in.group(block.group), block.channel);
   }
   T *adjoint_of(const Batch &batch) const {
     return adjoint_.data() + static_cast<int64_t>(batch.first) * op_.num_inputs();
