@@ -18,7 +18,6 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
-#include <stdexcept>
 
 namespace equi {
 

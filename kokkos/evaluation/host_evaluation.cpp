@@ -23,7 +23,6 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
-#include <utility>
 
 namespace equi {
 

@@ -6,7 +6,6 @@
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace equi {
 

@@ -10,7 +10,6 @@
 #include "kokkos/layers/feature_memory.h"
 #include "kokkos/runtime/device_exec.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace equi {

@@ -5,7 +5,6 @@
 
 #include "src/functions/network.h"
 
-#include <string>
 #include <vector>
 
 namespace equi {

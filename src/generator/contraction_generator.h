@@ -8,7 +8,6 @@
 #include "src/generator/generated_text.h"
 
 #include <string>
-#include <vector>
 
 namespace equi {
 

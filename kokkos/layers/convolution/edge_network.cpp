@@ -5,7 +5,6 @@
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace equi {

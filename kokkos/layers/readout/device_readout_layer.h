@@ -7,8 +7,6 @@
 #include "kokkos/layers/layer_op.h"
 #include "kokkos/layers/readout/device_readout.h"
 
-#include <vector>
-
 namespace equi {
 
 template <class T, class G>

@@ -7,8 +7,6 @@
 #include "kokkos/layers/layer_op.h"
 #include "kokkos/layers/repulsion/device_repulsion.h"
 
-#include <vector>
-
 namespace equi {
 
 template <class T, class G>
