@@ -474,7 +474,7 @@ std::string generate_device_contractions(const std::vector<ContractionSchedule> 
   for (const ContractionSchedule &c : contractions) {
     text.line("static_assert(%d <= MAX_CONTRACTION_BLOCKS, \"a contraction with too many blocks\");",
               static_cast<int>(std::max(c.in_l.size(), c.out_l.size())));
-    generate_device_contraction_namespace(text, c);
+    generate_contraction_namespace(text, c, true);
   }
   text.line("}    // namespace equi");
   return text.str();

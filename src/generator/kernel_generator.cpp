@@ -148,7 +148,7 @@ std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) 
 
 std::string generate_contraction(const ContractionSchedule &contraction, const KernelTarget &target) {
   return file_of_kernels(target, "kokkos/kernel_interface/host_simd.h",
-                         [&](Text &text) { generate_contraction_namespace(text, contraction); });
+                         [&](Text &text) { generate_contraction_namespace(text, contraction, false); });
 }
 
 std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target) {
