@@ -34,9 +34,11 @@ void define_forms(Text &text, const UnitSchedule &u) {
   if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
 }
 
-void load_weight(Text &text, const PathSchedule &p, int q) {
+// The weight of a path, and its entries of M.
+void load_path(Text &text, const PathSchedule &p, int q) {
   text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, CHANNEL_PAD * q);
   if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
+  load_forms(text, p);
 }
 
 // What forward, gather and backward of a channel begin with.
@@ -77,10 +79,7 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
   begin_edges(text);
   define_forms(text, u);
   load_sender(text, d1);
-  const auto load = [&](const PathSchedule &p, int q) {
-    load_weight(text, p, q);
-    load_forms(text, p);
-  };
+  const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
   generate_products(text, {"T", device_form, load}, u, group, false);
   text.line("    }");
   int base = 0;
@@ -110,8 +109,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   define_forms(text, u);
   text.line("        const int row = u.other_row[e];");
   const auto load = [&](const PathSchedule &p, int q) {
-    load_weight(text, p, q);
-    load_forms(text, p);
+    load_path(text, p, q);
     define_output(text, "cotangent", "row", q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
   };
@@ -212,8 +210,7 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
   text.line("        T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.line("    }");
-  text.line("  }");
+  text.close(4, 2);
 }
 
 // ---- uvw paths ----
@@ -281,8 +278,7 @@ void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
     text.line("            const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
     for (int c = 0; c < d3; ++c) text.line("            h%d += v * g%d.v[k];", c, c);
   }
-  text.line("          }");
-  text.line("        }");
+  text.close(10, 8);
   if (is_scalar) {
     text.line("        T h0, dh0;");
     text.line("        polynomial<ROWS>(rows, 1, f, h0, dh0);");
@@ -325,8 +321,7 @@ void generate_uvw_backward(Text &text, const UnitSchedule &u) {
   text.line("        const T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.line("    }");
-  text.line("  }");
+  text.close(4, 2);
 }
 
 void generate_uvw_gather(Text &text, const UnitSchedule &u) {

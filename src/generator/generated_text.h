@@ -38,9 +38,13 @@ class GeneratedText {
     text_ += '\n';
   }
   void add(const std::string &more) { text_ += more; }
-  // Ends the blocks of a function, the innermost of which is indented so far, and the function.
-  void close(int indent) {
-    for (; indent >= 0; indent -= 2) line("%*s}", indent, "");
+  // Ends blocks, the innermost of which is indented by `from` and the outermost by `to`.
+  void close(int from, int to) {
+    for (; from >= to; from -= 2) line("%*s}", from, "");
+  }
+  // The same to the end of a function.
+  void close(int from) {
+    close(from, 0);
     add("\n");
   }
   const std::string &str() const { return text_; }

@@ -94,8 +94,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
     add_forward_products(text, u, group, weight_of);
     text.line("      }");
     generate_store_sums(text, u, group, "u.out[%d]");
-    text.line("    }");
-    text.line("  }");
+    text.close(4, 2);
   }
   text.close(0);
 }
@@ -129,9 +128,7 @@ void generate_rigid_forward(Text &text, const UnitSchedule &u) {
                          [&](const PathSchedule &, int q) { return text_of("of_edge[%d]", q - group.first); });
     text.line("      }");
     generate_store_sums(text, u, group, "tangents(u.out[%d], k)");
-    text.line("      }");
-    text.line("    }");
-    text.line("  }");
+    text.close(6, 2);
   }
   text.close(0);
 }
@@ -177,8 +174,7 @@ void begin_harmonic_sums(Text &text, const std::vector<int> &harmonics) {
 void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add) {
   text.line("      if (x_adj) {");
   for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
-  text.line("      }");
-  text.line("    }");
+  text.close(6, 4);
   text.line("    const V sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("    constexpr int index[] = {%s};", list_of("0", ", %d", harmonics).c_str());
   text.line("    %s", add);

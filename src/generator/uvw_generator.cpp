@@ -202,8 +202,7 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   for (int c = 0; c < d3; ++c) text.line("        store(h + (e * %d + %d) * LANES<T>, h%d);", d3, c, c);
   text.line("        store(r_of + e * LANES<T>, r);");
   text.line("      }");
-  text.line("      }");
-  text.line("    }");
+  text.close(6, 4);
   apply(text, u);
   text.close(2);
 }
@@ -247,8 +246,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
     for (int c = 0; c < d3; ++c) text.line("        h%d += w%d * g[%d * u.out_stride + %d];", c, k, c, k);
   }
   for (int c = 0; c < d3; ++c) text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, h%d);", d3, c, c);
-  text.line("      }");
-  text.line("    }");
+  text.close(6, 4);
   text.line("    add_h(u, c);");
   text.close(2);
 }
