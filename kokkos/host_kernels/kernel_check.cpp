@@ -362,13 +362,11 @@ std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, c
 }
 
 // The first fault of several checks.
-template <class F, class... Rest>
-std::string first_fault(const F &check, const Rest &...rest) {
-  const std::string fault = check();
-  if constexpr (sizeof...(rest) > 0)
-    return fault.empty() ? first_fault(rest...) : fault;
-  else
-    return fault;
+template <class... F>
+std::string first_fault(const F &...check) {
+  std::string fault;
+  (void)((fault = check(), fault.empty()) && ...);
+  return fault;
 }
 
 }    // namespace
