@@ -48,6 +48,9 @@ set(kernel_sources
     src/generator/kernel_generator.cpp
     src/generator/kernel_schedule.cpp
     src/generator/kernel_schedule.h
+    src/generator/path_text.cpp
+    src/generator/path_text.h
+    src/generator/unit_generator.cpp
     src/generator/uvw_generator.cpp)
 list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_sources})

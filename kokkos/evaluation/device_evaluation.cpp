@@ -5,18 +5,18 @@
 #include "kokkos/layers/convolution/device_convolution_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
-#include "kokkos/layers/gate/device_gate_layer.h"
-#include "kokkos/layers/layer_norm/device_layer_norm_layer.h"
+#include "kokkos/layers/gate/device_gate.h"
+#include "kokkos/layers/layer_norm/device_layer_norm.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <numeric>
-#include <stdexcept>
 
 namespace equi {
 
@@ -38,41 +38,22 @@ constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 
 
 // The op of a layer of each type.
 template <class T, class G>
-struct MakeDeviceLayer {
+struct MakeDeviceLayer : DeviceContext {
   using Op = std::unique_ptr<LayerOp<DeviceBatch<T, G>>>;
-  const DeviceExec &exec;
-  const Model &model;
-  const EvaluationPlan &plan;
-  const EvaluatorOptions &options;
-  const std::vector<double> &scale;
-  int num_convolutions = 0;
-
-  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
-  Op operator()(const SpeciesEmbedding &l) {
-    return std::make_unique<DeviceEmbeddingLayer<T, G>>(exec, l, layout(l.output));
+  using LayerContext::layout;
+  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
+  Op operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
+  Op operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const Gate &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(GateOp<T>(l, layout(l.input), layout(l.output))));
   }
-  Op operator()(const Linear &l) {
-    return std::make_unique<DeviceLinearLayer<T, G>>(exec, l, layout(l.input), layout(l.output), model.num_species());
+  Op operator()(const DensityNormalization &l) { return std::make_unique<DeviceDensityLayer<T, G>>(*this, l); }
+  Op operator()(const LayerNorm &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
   }
-  Op operator()(const Convolution &l) {
-    return std::make_unique<DeviceConvolutionLayer<T, G>>(exec, l, num_convolutions++, layout(l.input),
-                                                          layout(l.output), model.num_species(), options);
-  }
-  Op operator()(const Gate &l) { return std::make_unique<DeviceGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
-  Op operator()(const DensityNormalization &l) {
-    return std::make_unique<DeviceDensityLayer<T, G>>(exec, l, layout(l.input), model.num_species(), options);
-  }
-  Op operator()(const LayerNorm &l) { return std::make_unique<DeviceLayerNormLayer<T, G>>(exec, l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<DeviceContractionLayer<T, G>>(exec, l, layout(l.input), layout(l.output),
-                                                          model.num_species());
-  }
-  Op operator()(const Readout &l) {
-    return std::make_unique<DeviceReadoutLayer<T, G>>(exec, l, layout(l.input), scale);
-  }
-  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
-    return std::make_unique<DeviceRepulsionLayer<T, G>>(exec, l, pair_scale);
-  }
+  Op operator()(const SymmetricContraction &l) { return std::make_unique<DeviceContractionLayer<T, G>>(*this, l); }
+  Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -88,7 +69,7 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       exec_(step_.exec),
       summary_("equi:summary") {
   assign(exec_, shift_, Base::shift_);
-  MakeDeviceLayer<T, G> make{exec_, model_, plan_, options_, Base::scale_};
+  MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
   Base::make_ops(make);
   evaluate_fixed_features();
 }
@@ -272,19 +253,16 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
     }
     sent = staging_.data();
   }
-  FeaturePieces<R> pieces;
-  for (int g = 0; g < layout.num_groups(); g++)
-    pieces.push_back({sent + rows * layout.group(g).offset, layout.group(g).width()});
+  const FeaturePieces<R> &pieces = Base::pieces(feature, sent, rows);
   // f(numbers on the host, on the device) for the rows first .. last - 1 of each group; the copies that it queues have
   // ended on return.
   const auto copy_rows = [&](int64_t first, int64_t last, const auto &f) {
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const int64_t width = layout.group(g).width(), at = rows * layout.group(g).offset + first * width,
-                    size = (last - first) * width;
-      if (size > 0)
-        f(StagingView(sent + at, size),
-          Kokkos::View<R *, DeviceExec::memory_space, Kokkos::MemoryUnmanaged>(data + at, size));
-    }
+    for_groups(layout, last - first, FeatureRows<R>{sent, rows, first}, FeatureRows<R>{data, rows, first},
+               [&](R *on_host, R *on_device, int64_t n) {
+                 if (n > 0)
+                   f(StagingView(on_host, n),
+                     Kokkos::View<R *, DeviceExec::memory_space, Kokkos::MemoryUnmanaged>(on_device, n));
+               });
     copies.fence("equi: rows in the memory of the other side");
     check_launches();
   };
@@ -352,10 +330,9 @@ void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, in
     device_zero(exec_, data, (last - first) * layout.row_size());
     return;
   }
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int64_t width = layout.group(g).width();
-    device_zero(exec_, data + neighborhood_->num_rows * layout.group(g).offset + first * width, (last - first) * width);
-  }
+  const FeatureRows<R> rows{data, neighborhood_->num_rows, first};
+  for (const FeatureGroup &group : layout.groups())
+    device_zero(exec_, rows.group(group), (last - first) * group.width());
 }
 
 template <class T, class G>
@@ -387,11 +364,9 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
     return num_owned() > 0;
   });
   recorder_.run(exec_, [&] {
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const int64_t at = neighborhood_->num_rows * layout.group(g).offset,
-                    size = num_owned() * static_cast<int64_t>(layout.group(g).width());
-      device_add(exec_, adjoint + at, returned_.data() + at, size);
-    }
+    const int64_t rows = neighborhood_->num_rows;
+    for_groups(layout, num_owned(), FeatureRows<R>{adjoint, rows, 0}, FeatureRows<R>{returned_.data(), rows, 0},
+               [&](R *to, R *from, int64_t n) { device_add(exec_, to, from, n); });
   });
 }
 
@@ -566,11 +541,7 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
   return bytes + scratch;
 }
 
-template class DeviceEvaluation<float, float>;
-template class DeviceEvaluation<float, double>;
-template class DeviceEvaluation<double, double>;
-template class DeviceEvaluation<Dual<float>, Dual<double>>;
-template class DeviceEvaluation<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);

@@ -7,14 +7,15 @@
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 #include "kokkos/layers/density/host_density_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
-#include "kokkos/layers/gate/host_gate_layer.h"
-#include "kokkos/layers/layer_norm/host_layer_norm_layer.h"
+#include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
 #include "kokkos/runtime/dense.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <cmath>
@@ -22,7 +23,6 @@
 #include <numeric>
 #include <set>
 #include <stdexcept>
-#include <utility>
 
 namespace equi {
 
@@ -36,39 +36,22 @@ constexpr int DETERMINISTIC_TILE = 32;
 
 // The op of a layer of each type.
 template <class T, class G>
-struct MakeHostLayer {
+struct MakeHostLayer : HostContext {
   using Op = std::unique_ptr<LayerOp<HostBatch<T, G>>>;
-  const EvaluationPlan &plan;
-  const EvaluatorOptions &options;
-  const std::vector<double> &scale;
-  int num_species;
-  InstructionSet set;
-  int num_convolutions = 0;
-
-  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
-  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(l); }
-  Op operator()(const Linear &l) {
-    return std::make_unique<HostLinearLayer<T, G>>(l, layout(l.input), layout(l.output), num_species);
+  using LayerContext::layout;
+  Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
+  Op operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
+  Op operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const Gate &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l, GateOp<T>(l, layout(l.input), layout(l.output)));
   }
-  Op operator()(const Convolution &l) {
-    return std::make_unique<HostConvolutionLayer<T, G>>(l, num_convolutions++, layout(l.input), layout(l.output),
-                                                        num_species, options, set);
+  Op operator()(const DensityNormalization &l) { return std::make_unique<HostDensityLayer<T, G>>(*this, l); }
+  Op operator()(const LayerNorm &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
-  Op operator()(const Gate &l) { return std::make_unique<HostGateLayer<T, G>>(l, layout(l.input), layout(l.output)); }
-  Op operator()(const DensityNormalization &l) {
-    return std::make_unique<HostDensityLayer<T, G>>(l, layout(l.input), num_species, std::max(1, plan.planes - 1),
-                                                    options);
-  }
-  Op operator()(const LayerNorm &l) { return std::make_unique<HostLayerNormLayer<T, G>>(l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<HostContractionLayer<T, G>>(l, layout(l.input), layout(l.output), num_species, set);
-  }
-  Op operator()(const Readout &l) {
-    return std::make_unique<HostReadoutLayer<T, G>>(l, layout(l.input), scale, plan.planes);
-  }
-  Op operator()(const PairRepulsion &l, const std::vector<double> &pair_scale) {
-    return std::make_unique<HostRepulsionLayer<T, G>>(l, pair_scale);
-  }
+  Op operator()(const SymmetricContraction &l) { return std::make_unique<HostContractionLayer<T, G>>(*this, l); }
+  Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -83,7 +66,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   start_dense();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
-  MakeHostLayer<T, G> make{plan_, options_, Base::scale_, model.num_species(), set};
+  MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
   Base::make_ops(make);
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);
@@ -228,16 +211,6 @@ void HostEvaluation<T, G>::find_slab_rows() {
   });
 }
 
-template <class T, class G>
-const FeaturePieces<Real<T>> &HostEvaluation<T, G>::pieces(int feature, R *data) {
-  pieces_.clear();
-  const FeatureLayout &layout = plan_.features[feature].layout;
-  for (int g = 0; g < layout.num_groups(); g++)
-    pieces_.push_back(
-        {data + static_cast<int64_t>(neighborhood_->num_rows) * layout.group(g).offset, layout.group(g).width()});
-  return pieces_;
-}
-
 // Where tangents alone are computed: which rows of the stage's input have any.
 template <class T, class G>
 void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
@@ -267,8 +240,7 @@ void HostEvaluation<T, G>::add_slabs(int s) {
   const int64_t rows = neighborhood_->num_rows;
   R *adjoint = features_.exchanged_adjoint(s);
   Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const FeatureGroup &group = layout.group(g);
+    for (const FeatureGroup &group : layout.groups()) {
       R *to = adjoint + rows * group.offset + row * group.width();
       bool add = add_owned && row < num_owned();
       for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
@@ -304,8 +276,7 @@ void HostEvaluation<T, G>::gather_senders(int s) {
             const FeatureRows<R> sums{thread.slab.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
             op.gather(senders, sums);
             const FeatureRows<R> rows{adjoint, num_rows, first};
-            for (int g = 0; g < layout.num_groups(); g++) {
-              const FeatureGroup &group = layout.group(g);
+            for (const FeatureGroup &group : layout.groups()) {
               for (int a = 0; a < count; a++) {
                 const R *from = sums.group(group) + static_cast<int64_t>(a) * group.width();
                 R *to = rows.group(group) + static_cast<int64_t>(a) * group.width();
@@ -335,7 +306,8 @@ template <class T, class G>
 void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
     if (stage.exchanged_input >= 0)
-      exchange.forward(pieces(stage.exchanged_input, features_.data(stage.exchanged_input)));
+      exchange.forward(
+          Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
     find_moving_senders(stage);
     on_threads("equi:forward", [&](int t) {
       for_tiles(*threads_[t], stage, [&](Batch &batch) { Base::forward_layers(batch, stage); });
@@ -362,7 +334,7 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
     else
       add_slabs(s);
     R *adjoint = features_.exchanged_adjoint(s);
-    exchange.reverse(pieces(input, adjoint));
+    exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
     // What remote rows had is in the sums now, which must not get the kept values another time.
     if (plan_.keeps_values)
       set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
@@ -461,11 +433,7 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
   return bytes;
 }
 
-template class HostEvaluation<float, float>;
-template class HostEvaluation<float, double>;
-template class HostEvaluation<double, double>;
-template class HostEvaluation<Dual<float>, Dual<double>>;
-template class HostEvaluation<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);

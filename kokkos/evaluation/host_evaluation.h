@@ -51,7 +51,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
     HostScratch<T, G> scratch;
   };
 
-  void make_layers();
   void divide_tiles();
   void build_slabs();
   template <class F>
@@ -71,7 +70,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   void add_energies(const EvaluationRequest &request, EvaluationResult &result) const;
   void add_slabs(int stage);
   void gather_senders(int stage);
-  const FeaturePieces<R> &pieces(int feature, R *data);    // valid until the next call
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
   InstructionSet set_;
@@ -89,7 +87,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::vector<SlabPart> slab_part_;
   std::vector<int> candidate_slab_row_;    // [candidates] slab row of the sender in the slab of the receiver's thread
   Buffer<int> edge_slab_row_;
-  FeaturePieces<R> pieces_;
   Buffer<D> energy_;
   bool values_are_kept_ = false;    // of the positions of the last evaluation
 };

@@ -42,23 +42,25 @@ class LayeredEvaluation : public Interface {
  protected:
   const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
 
-  // make(layer): the op of a layer of each type; PairRepulsion, which is scaled only before ScaleShift, with its scale
-  // per species: make(layer, scale).
+  // A feature of so many rows, or its adjoint, for an exchange; valid until the next call.
+  const FeaturePieces<R> &pieces(int feature, R *data, int64_t rows) {
+    pieces_.clear();
+    for (const FeatureGroup &group : layout(feature).groups())
+      pieces_.push_back({data + rows * group.offset, group.width()});
+    return pieces_;
+  }
+
+  // make(layer): the op of a layer of each type; make: a LayerContext.
   template <class Make>
   void make_ops(Make &make) {
-    std::vector<double> scale = scale_;
+    make.pair_scale = scale_;
     for (const Layer &layer : model_.layers)
       ops_.push_back(std::visit(
           [&](const auto &l) -> std::unique_ptr<Op> {
             using L = std::decay_t<decltype(l)>;
-            if constexpr (std::is_same_v<L, ScaleShift>) {
-              scale.assign(model_.num_species(), 1.0);
-              return nullptr;
-            } else if constexpr (std::is_same_v<L, PairRepulsion>) {
-              return make(l, scale);
-            } else {
-              return make(l);
-            }
+            if constexpr (!std::is_same_v<L, ScaleShift>) return make(l);
+            make.pair_scale.assign(model_.num_species(), 1.0);    // pairs are scaled only before it
+            return nullptr;
           },
           layer));
   }
@@ -133,6 +135,9 @@ class LayeredEvaluation : public Interface {
   mutable FeatureMemory<R, Array> features_;
   std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
   std::vector<double> scale_, shift_;       // per species, eV
+
+ private:
+  FeaturePieces<R> pieces_;
 };
 
 // make(T(), G(), options) for the types of the network and of the geometry that the options ask for.

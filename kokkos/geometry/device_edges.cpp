@@ -1,35 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/geometry/device_edges.h"
 
-#include "kokkos/geometry/harmonics.h"
+#include "kokkos/geometry/edge_functions.h"
+#include "src/numbers/number_types.h"
 
 namespace equi {
 
 namespace {
-
-// The order of EvaluationRequest's virials: first the index of the position, then that of the force.
-KOKKOS_INLINE_FUNCTION int position_index(int k) {
-  return k < 3 ? k : k == 3 || k == 4 ? 0 : k == 5 || k == 6 ? 1 : 2;
-}
-KOKKOS_INLINE_FUNCTION int force_index(int k) {
-  return k < 3 ? k : k == 3 ? 1 : k == 4 || k == 5 ? 2 : k == 8 ? 1 : 0;
-}
 
 // Whether candidate c lies within the cutoff; both orders of candidates must come to the same answer.
 struct Inside {
   const double *x;
   const int *candidate_receiver, *receiver, *sender_atom, *candidate_row, *row_species;
   int num_species;
-  const double *square_cutoff;
+  const double *cutoff;    // per pair
   // Receiver i has row i.
   KOKKOS_FUNCTION int pair(int64_t c) const {
     return row_species[candidate_receiver[c]] * num_species + row_species[candidate_row[c]];
   }
+  KOKKOS_FUNCTION int64_t receiver_of(int64_t c) const { return receiver[candidate_receiver[c]]; }
   KOKKOS_FUNCTION bool operator()(int64_t c) const {
-    const double *xi = x + 3 * static_cast<int64_t>(receiver[candidate_receiver[c]]),
-                 *xj = x + 3 * static_cast<int64_t>(sender_atom[c]);
-    const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
-    return !(dx * dx + dy * dy + dz * dz >= square_cutoff[pair(c)]);    // NaN is kept, to be reported
+    return is_edge(x + 3 * receiver_of(c), x + 3 * static_cast<int64_t>(sender_atom[c]), cutoff[pair(c)]);
   }
 };
 
@@ -45,10 +36,9 @@ template <class T, class G>
 DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff,
                                const Matrix &pair_cutoff)
     : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species), closest_("equi:closest") {
-  std::vector<double> square(static_cast<size_t>(num_species) * num_species, cutoff);
-  if (!pair_cutoff.data.empty()) square = pair_cutoff.data;
-  for (double &c : square) c *= c;
-  assign(exec, square_cutoff_, square);
+  std::vector<double> of_pairs(static_cast<size_t>(num_species) * num_species, cutoff);
+  if (!pair_cutoff.data.empty()) of_pairs = pair_cutoff.data;
+  assign(exec, cutoff_, of_pairs);
 }
 
 template <class T, class G>
@@ -77,7 +67,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
                       n.sender_row.data(),
                       n.row_species.data(),
                       num_species_,
-                      square_cutoff_.data()};
+                      cutoff_.data()};
   // How many of the candidates before each are inside, in both orders.
   int64_t *before = edge_before_.reserve(num_candidates + 1),
           *transposed_before = transposed_before_.reserve(num_candidates + 1);
@@ -105,50 +95,28 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
 
   int *sender_row = sender_row_.reserve(room_), *sender_species = sender_species_.reserve(room_),
       *pair = pair_.reserve(room_);
-  G *distance = distance_.reserve(room_), *direction = direction_.reserve(3 * room_);
-  T *y = harmonics_.reserve(num_y_ * room_);
+  distance_.reserve(room_);
+  direction_.reserve(3 * room_);
+  harmonics_.reserve(num_y_ * room_);
   adjoint_.reserve(num_y_ * room_);
   force_.reserve(3 * room_);
-  const int num_y = num_y_, lmax = lmax_;
+  const EdgeArrays<T, G> edges = arrays();
   const HarmonicsNorms norms;
   // Candidates, then receivers.
   Kokkos::parallel_reduce(
       "equi:fill_edges", DeviceRange(exec, 0, num_candidates + n.num_receivers),
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
         if (c >= num_candidates) {
-          const double *xi = x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates]);
-          const double zero = (xi[0] - xi[0]) + (xi[1] - xi[1]) + (xi[2] - xi[2]);    // if all are finite
-          if (!(zero == 0.0)) {
-            best.val = BROKEN_DISTANCE;
-            best.loc = c;
-          }
+          if (!is_finite(x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates])))
+            note_closest(best, BROKEN_DISTANCE, c);
           return;
         }
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
-        using std::sqrt;
-        const int64_t i = 3 * static_cast<int64_t>(inside.receiver[inside.candidate_receiver[c]]),
-                      j = 3 * static_cast<int64_t>(inside.sender_atom[c]);
-        D d[3];
-        for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j + k] - x[i + k], v ? v[j + k] - v[i + k] : 0.0);
-        const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-        const double length = value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
-        if (length < best.val) {
-          best.val = length;
-          best.loc = c;
-        }
-        // Coinciding atoms are reported, not propagated as NaN.
-        const D inverse = value_of(r) > 0.0 ? D(1.0) / r : D(0.0);
+        note_closest(best, edges.set(norms, e, x, v, inside.receiver_of(c), inside.sender_atom[c]), c);
         sender_row[e] = inside.candidate_row[c];
         sender_species[e] = inside.row_species[inside.candidate_row[c]];
         pair[e] = inside.pair(c);
-        distance[e] = static_cast<G>(r);
-        G u[3];
-        for (int k = 0; k < 3; k++) {
-          u[k] = static_cast<G>(d[k] * inverse);
-          direction[3 * e + k] = u[k];
-        }
-        evaluate_harmonics(norms, lmax, u, y + num_y * e);
       },
       Closest(closest_));
 
@@ -162,6 +130,11 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
         sender_edge[p] = before[c];
         sender_receiver[p] = inside.candidate_receiver[c] % slice_size;
       });
+}
+
+template <class T, class G>
+EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
+  return {lmax_, distance_.data(), direction_.data(), force_.data(), harmonics_.data(), adjoint_.data()};
 }
 
 template <class T, class G>
@@ -201,27 +174,18 @@ template <class T, class G>
 void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
                 num_places = neighborhood_->num_slices * rows;
-  const G *distance = distance_.data(), *direction = direction_.data(), *adjoint = adjoint_.data();
-  G *force = force_.data();
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
   double *row_forces = row_forces_.reserve(3 * rows),
          *row_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows) : nullptr;
   double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
   double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
-  const int num_y = num_y_, lmax = lmax_;
+  const EdgeArrays<T, G> edges = arrays();
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
   Kokkos::parallel_for(
       "equi:edge_forces", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
-        if (e >= begin[N]) return;
-        const G *u = direction + 3 * e, *ya = adjoint + num_y * e;
-        G g[3] = {0, 0, 0};
-        harmonics_gradient(norms, lmax, u, ya, g);
-        // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
-        const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
-        const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
-        for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
+        if (e < begin[N]) edges.set_force(norms, e);
       });
 
   // What atoms feel as receivers and as senders, row by row in a fixed order.
@@ -230,13 +194,7 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
         D f[3] = {0, 0, 0};
         double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
         if (row < N) {
-          for (int64_t e = begin[row]; e < begin[row + 1]; e++) {
-            for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
-            if (want_virial)
-              for (int k = 0; k < 9; k++)
-                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
-                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
-          }
+          for (int64_t e = begin[row]; e < begin[row + 1]; e++) edges.add_force(e, f, v, want_virial);
           if (want_virial)
             for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
           for (int k = 0; k < 9; k++) {
@@ -246,14 +204,8 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
         }
         D s[3] = {0, 0, 0};
         for (int64_t place = row; place < num_places; place += rows)
-          for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++) {
-            const int64_t e = sender_edge[p];
-            for (int k = 0; k < 3; k++) s[k] += static_cast<D>(force[3 * e + k]);
-            if (want_atom_virial)
-              for (int k = 0; k < 9; k++)
-                v[k] -= static_cast<double>(value_of(distance[e] * direction[3 * e + position_index(k)])) *
-                        static_cast<double>(value_of(force[3 * e + force_index(k)]));
-          }
+          for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++)
+            edges.add_force(sender_edge[p], s, v, want_atom_virial);
         for (int k = 0; k < 3; k++) {
           row_forces[3 * row + k] = value_of(f[k] - s[k]);
           if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
@@ -279,9 +231,8 @@ std::size_t DeviceEdges<T, G>::bytes() const {
   return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
          row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
          transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
-         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() +
-         square_cutoff_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
-         harmonics_.bytes();
+         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() +
+         distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
 }
 
 template <class T, class G>
@@ -296,10 +247,6 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
          adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
 }
 
-template class DeviceEdges<float, float>;
-template class DeviceEdges<float, double>;
-template class DeviceEdges<double, double>;
-template class DeviceEdges<Dual<float>, Dual<double>>;
-template class DeviceEdges<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)
 
 }    // namespace equi

@@ -4,6 +4,7 @@
 #define EQUI_DEVICE_EDGES_H
 
 #include "kokkos/geometry/device_neighborhood.h"
+#include "kokkos/geometry/edge_functions.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
 #include "src/evaluation/evaluator.h"
@@ -86,6 +87,8 @@ class DeviceEdges {
   std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges) const;
 
  private:
+  EdgeArrays<T, G> arrays() const;
+
   int lmax_, num_y_, num_species_;
   const DeviceNeighborhood *neighborhood_ = nullptr;
   bool is_counted_ = true;
@@ -93,7 +96,7 @@ class DeviceEdges {
 
   using Closest = Kokkos::MinLoc<double, int64_t, DeviceExec::memory_space>;
   typename Closest::result_view_type closest_;    // distance and candidate
-  DeviceBuffer<double> square_cutoff_;            // per pair
+  DeviceBuffer<double> cutoff_;                   // per pair
   // Rows of the cuts, receivers' then senders', and the edges before them.
   int num_receiver_cuts_ = 0;
   DeviceBuffer<int64_t> cut_row_;

@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/geometry/edges.h"
 
-#include "kokkos/geometry/harmonics.h"
-
+#include "kokkos/geometry/edge_functions.h"
 #include "kokkos/runtime/host_exec.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace equi {
 
@@ -58,8 +57,6 @@ void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
 
 template <class T, class G>
 void Edges<T, G>::build(const EvaluationRequest &request) {
-  using D = DoubleOf<G>;
-  using std::sqrt;
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers, num_y = num_y_, num_directions = request.num_directions;
   const double(*x)[3] = request.positions;
@@ -77,8 +74,7 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
       const double *xj = x[n.sender_atom[c]];
       const double cutoff = of_pair ? of_pair[n.row_species[n.sender_row[c]]] : cutoff_;
-      const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
-      const bool inside = !(dx * dx + dy * dy + dz * dz >= cutoff * cutoff);    // NaN is kept, to be reported
+      const bool inside = is_edge(xi, xj, cutoff);
       candidate_edge[c] = inside ? count : -1;
       count += inside;
     }
@@ -99,16 +95,17 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
 
   int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
   const int64_t size = size_;
-  G *distance = distance_.reserve(num_directions * size), *unit = unit_vector_.reserve(3 * num_directions * size);
-  T *y = harmonics_.reserve(num_y * num_directions * size);
-  G *adjoint = adjoint_.reserve(num_y * num_directions * size);
+  distance_.reserve(num_directions * size);
+  unit_vector_.reserve(3 * num_directions * size);
+  harmonics_.reserve(num_y * num_directions * size);
+  adjoint_.reserve(num_y * num_directions * size);
   // The candidate of the closest pair, or -1 - i for a receiver whose position is not finite.
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
       "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
       [&](int64_t i, Kokkos::ValLocScalar<double, int64_t> &best) {
         const double *xi = x[n.receiver[i]];
-        if (!std::isfinite(xi[0] + xi[1] + xi[2])) best = {BROKEN_DISTANCE, -1 - i};
+        if (!is_finite(xi)) best = {BROKEN_DISTANCE, -1 - i};
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           if (candidate_edge[c] < 0) continue;
           const int64_t e = begin[i] + candidate_edge[c];
@@ -118,17 +115,8 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
           sender_species[e] = n.row_species[n.sender_row[c]];
           for (int along = 0; along < num_directions; along++) {
             const double(*v)[3] = request.along(along).direction;
-            const int64_t at = along * size + e;
-            D d[3];
-            for (int k = 0; k < 3; k++) d[k] = make_number<D>(x[j][k] - xi[k], v ? v[j][k] - v[n.receiver[i]][k] : 0.0);
-            const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
-            const double length = value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
-            if (length < best.val) best = {length, c};
-            const D inverse = r > 0.0 ? 1.0 / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
-            std::fill_n(adjoint + num_y * at, num_y, G(0));
-            distance[at] = static_cast<G>(r);
-            for (int k = 0; k < 3; k++) unit[3 * at + k] = static_cast<G>(d[k] * inverse);
-            evaluate_harmonics(NORMS, lmax_, unit + 3 * at, y + num_y * at);
+            note_closest(best, arrays(along).set(NORMS, e, x[0], v ? v[0] : nullptr, n.receiver[i], j), c);
+            std::fill_n(adjoint(along) + num_y * e, num_y, G(0));
           }
         }
       },
@@ -143,6 +131,12 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
 }
 
 template <class T, class G>
+EdgeArrays<T, G> Edges<T, G>::arrays(int d) {
+  return {lmax_,         distance_.data() + d * size_,           unit_vector_.data() + 3 * d * size_,
+          force_.data(), harmonics_.data() + num_y_ * d * size_, adjoint(d)};
+}
+
+template <class T, class G>
 void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
   for (int d = 0; d < num_directions_; d++) finish_direction(request.along(d), d, result);
 }
@@ -153,13 +147,10 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
   const Neighborhood &n = *neighborhood_;
   const int N = n.num_receivers;
   const int64_t *begin = begin_.data();
-  const G *distance = this->distance(d), *unit = unit_vector_.data() + 3 * d * size_, *adjoint = this->adjoint(d);
-  G *force = force_.reserve(3 * size_);
+  force_.reserve(3 * size_);
+  const EdgeArrays<T, G> edges = arrays(d);
   const bool virial = request.virial || request.atom_virial;
   double *receiver_virial = virial ? receiver_virial_.reserve(9 * N) : nullptr;
-
-  // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
-  static constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
 
   const auto add_force = [&](int atom, double sign, const D f[3]) {
     for (int k = 0; k < 3; k++) {
@@ -172,20 +163,8 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
     D f[3] = {0, 0, 0};
     double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
-      const G *u = unit + 3 * e, *ya = adjoint + num_y_ * e;
-      G g[3] = {0, 0, 0};
-      harmonics_gradient(NORMS, lmax_, u, ya, g);
-      // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
-      const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
-      const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
-      for (int k = 0; k < 3; k++) {
-        force[3 * e + k] = (g[k] - along * u[k]) * inverse + ya[0] * u[k];
-        f[k] += D(force[3 * e + k]);
-      }
-      if (virial)
-        for (int k = 0; k < 9; k++)
-          v[k] -=
-              static_cast<double>(value_of(distance[e] * u[A[k]])) * static_cast<double>(value_of(force[3 * e + B[k]]));
+      edges.set_force(NORMS, e);
+      edges.add_force(e, f, v, virial);
     }
     add_force(n.receiver[i], 1.0, f);
     if (virial)
@@ -200,12 +179,7 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
     if (row_atom_[row] < 0) return;
     for (int64_t k = transposed_begin_[row]; k < transposed_begin_[row + 1]; k++) {
       const int64_t e = transposed_edge(k);
-      if (e < 0) continue;
-      for (int a = 0; a < 3; a++) f[a] += D(force[3 * e + a]);
-      if (request.atom_virial)
-        for (int a = 0; a < 9; a++)
-          v[a] -= static_cast<double>(value_of(distance[e] * unit[3 * e + A[a]])) *
-                  static_cast<double>(value_of(force[3 * e + B[a]]));
+      if (e >= 0) edges.add_force(e, f, v, request.atom_virial != nullptr);
     }
     add_force(row_atom_[row], -1.0, f);
     if (request.atom_virial)
@@ -241,10 +215,6 @@ std::size_t Edges<T, G>::growth(int64_t num_edges) const {
          harmonics_.growth(num_y_ * of_directions) + receiver_virial_.growth(9 * N);
 }
 
-template class Edges<float, float>;
-template class Edges<float, double>;
-template class Edges<double, double>;
-template class Edges<Dual<float>, Dual<double>>;
-template class Edges<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(Edges)
 
 }    // namespace equi

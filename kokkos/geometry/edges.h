@@ -4,6 +4,7 @@
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
 
+#include "kokkos/geometry/edge_functions.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
 #include "src/geometry/neighbor_graph.h"
@@ -58,6 +59,7 @@ class Edges {
   std::size_t growth(int64_t num_edges) const;
 
  private:
+  EdgeArrays<T, G> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 
   int lmax_, num_y_;

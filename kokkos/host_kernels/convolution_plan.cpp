@@ -2,6 +2,7 @@
 #include "kokkos/host_kernels/convolution_plan.h"
 
 #include "kokkos/host_kernels/kernel_library.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 
@@ -115,9 +116,6 @@ void ConvolutionPlan<T>::select_kernels(InstructionSet set, bool is_generated) {
   }
 }
 
-template class ConvolutionPlan<float>;
-template class ConvolutionPlan<double>;
-template class ConvolutionPlan<Dual<float>>;
-template class ConvolutionPlan<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(ConvolutionPlan)
 
 }    // namespace equi

@@ -2,33 +2,22 @@
 // Choice of the host kernels' instruction set.
 #include "kokkos/host_kernels/host_kernels.h"
 
+#include "src/numbers/number_types.h"
+
 #include <stdexcept>
-#include <type_traits>
 
 namespace equi {
 
+// Of each instruction set, perhaps not compiled.
 namespace isa_generic {
-extern const HostKernels<float> FLOAT_KERNELS;
-extern const HostKernels<double> DOUBLE_KERNELS;
-extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
-extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
-}    // namespace isa_generic
-#ifdef EQUI_HAS_AVX2
+extern const AllHostKernels ALL_KERNELS;
+}
 namespace isa_avx2 {
-extern const HostKernels<float> FLOAT_KERNELS;
-extern const HostKernels<double> DOUBLE_KERNELS;
-extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
-extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
-}    // namespace isa_avx2
-#endif
-#ifdef EQUI_HAS_AVX512
+extern const AllHostKernels ALL_KERNELS;
+}
 namespace isa_avx512 {
-extern const HostKernels<float> FLOAT_KERNELS;
-extern const HostKernels<double> DOUBLE_KERNELS;
-extern const HostKernels<Dual<float>> DUAL_FLOAT_KERNELS;
-extern const HostKernels<Dual<double>> DUAL_DOUBLE_KERNELS;
-}    // namespace isa_avx512
-#endif
+extern const AllHostKernels ALL_KERNELS;
+}
 
 namespace {
 
@@ -77,41 +66,21 @@ InstructionSet best_instruction_set(bool compiled) {
   return InstructionSet::generic;
 }
 
-namespace {
-
-// The first argument whose type is R.
-template <class R, class First, class... Rest>
-const R &pick(const First &first, const Rest &...rest) {
-  if constexpr (std::is_same_v<R, First>)
-    return first;
-  else
-    return pick<R>(rest...);
-}
-
-}    // namespace
-
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set) {
   if (!instruction_set_available(set))
     throw std::invalid_argument("this CPU or this build lacks the requested instruction set");
-  const auto of = [](const auto &...kernels) -> const HostKernels<T> & { return pick<HostKernels<T>>(kernels...); };
 #ifdef EQUI_HAS_AVX512
-  if (set == InstructionSet::avx512)
-    return of(isa_avx512::FLOAT_KERNELS, isa_avx512::DOUBLE_KERNELS, isa_avx512::DUAL_FLOAT_KERNELS,
-              isa_avx512::DUAL_DOUBLE_KERNELS);
+  if (set == InstructionSet::avx512) return isa_avx512::ALL_KERNELS;
 #endif
 #ifdef EQUI_HAS_AVX2
-  if (set == InstructionSet::avx2)
-    return of(isa_avx2::FLOAT_KERNELS, isa_avx2::DOUBLE_KERNELS, isa_avx2::DUAL_FLOAT_KERNELS,
-              isa_avx2::DUAL_DOUBLE_KERNELS);
+  if (set == InstructionSet::avx2) return isa_avx2::ALL_KERNELS;
 #endif
-  return of(isa_generic::FLOAT_KERNELS, isa_generic::DOUBLE_KERNELS, isa_generic::DUAL_FLOAT_KERNELS,
-            isa_generic::DUAL_DOUBLE_KERNELS);
+  return isa_generic::ALL_KERNELS;
 }
 
-template const HostKernels<float> &host_kernels<float>(InstructionSet);
-template const HostKernels<double> &host_kernels<double>(InstructionSet);
-template const HostKernels<Dual<float>> &host_kernels<Dual<float>>(InstructionSet);
-template const HostKernels<Dual<double>> &host_kernels<Dual<double>>(InstructionSet);
+#define EQUI_INSTANTIATE(T) template const HostKernels<T> &host_kernels<T>(InstructionSet);
+EQUI_FOR_NUMBERS(EQUI_INSTANTIATE)
+#undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -176,6 +176,9 @@ struct HostKernels {
   void (*contraction_backward)(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch);
 };
 
+// Those of all types.
+struct AllHostKernels : HostKernels<float>, HostKernels<double>, HostKernels<Dual<float>>, HostKernels<Dual<double>> {};
+
 enum class InstructionSet { generic, avx2, avx512 };
 
 // The best set that this CPU has, and that was compiled in unless all are asked for.

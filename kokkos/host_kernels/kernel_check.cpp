@@ -212,8 +212,7 @@ class UnitCase {
   }
 
   static void clear_values(const FeatureLayout &layout, int64_t rows, Numbers<R> &feature) {
-    for (int k = 0; k < layout.num_groups(); ++k) {
-      const FeatureGroup &group = layout.group(k);
+    for (const FeatureGroup &group : layout.groups()) {
       for (int64_t r = 0; r < rows * group.irrep.dim(); ++r)
         std::fill_n(feature.begin() + rows * group.offset + r * group.stride(), group.channels, R(0));
     }
@@ -363,13 +362,11 @@ std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, c
 }
 
 // The first fault of several checks.
-template <class F, class... Rest>
-std::string first_fault(const F &check, const Rest &...rest) {
-  const std::string fault = check();
-  if constexpr (sizeof...(rest) > 0)
-    return fault.empty() ? first_fault(rest...) : fault;
-  else
-    return fault;
+template <class... F>
+std::string first_fault(const F &...check) {
+  std::string fault;
+  (void)((fault = check(), fault.empty()) && ...);
+  return fault;
 }
 
 }    // namespace

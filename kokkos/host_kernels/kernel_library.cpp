@@ -3,6 +3,7 @@
 
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_check.h"
+#include "src/numbers/number_types.h"
 
 #include <dlfcn.h>
 #include <link.h>
@@ -161,10 +162,7 @@ const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const Co
   template const UnitKernel<T> *find_unit_kernel<T>(InstructionSet, const UnitShape &); \
   template const UvwKernel<T> *find_uvw_kernel<T>(InstructionSet, const UnitShape &);   \
   template const ContractionKernel<T> *find_contraction_kernel<T>(InstructionSet, const ContractionSchedule &);
-EQUI_INSTANTIATE(float)
-EQUI_INSTANTIATE(double)
-EQUI_INSTANTIATE(Dual<float>)
-EQUI_INSTANTIATE(Dual<double>)
+EQUI_FOR_NUMBERS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 template KernelLibraryFound find_kernel_library(InstructionSet, const UnitShape &);
 template KernelLibraryFound find_kernel_library(InstructionSet, const ContractionSchedule &);

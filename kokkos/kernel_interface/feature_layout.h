@@ -64,6 +64,7 @@ class FeatureLayout {
   }
   int num_groups() const { return static_cast<int>(groups_.size()); }
   const FeatureGroup &group(int g) const { return groups_[g]; }
+  const std::vector<FeatureGroup> &groups() const { return groups_; }
   const FeatureBlock &block(int b) const { return blocks_[b]; }
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   int row_size() const { return row_size_; }    // numbers per row

@@ -14,6 +14,8 @@
 #include "comm_kokkos.h"
 #include "pair.h"
 
+#include <type_traits>
+
 namespace equi {
 
 template <class DeviceType>
@@ -63,10 +65,10 @@ void LammpsExchangeKokkos<DeviceType>::communicate(bool forward) {
   if (on_device_) Exec().fence("equi: rows of other ranks are here");
 }
 
-// f(rows, type of their numbers) for the feature on its way.
+// f(rows, buffer as their numbers) for the feature on its way.
 template <class DeviceType>
-template <class F>
-void LammpsExchangeKokkos<DeviceType>::with_rows(const F &f) {
+template <class Buffer, class F>
+void LammpsExchangeKokkos<DeviceType>::with_rows(Buffer *buffer, const F &f) {
   auto call = [&](auto number) {
     using T = decltype(number);
     PackedRows<T> rows;
@@ -74,7 +76,7 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(const F &f) {
     rows.num_owned = num_owned_;
     rows.stride = static_cast<int>(size_ * sizeof(double) / sizeof(T));
     rows.row_of_atom = row_of_atom_;
-    f(rows, number);
+    f(rows, reinterpret_cast<std::conditional_t<std::is_const_v<Buffer>, const T, T> *>(buffer));
   };
   if (is_float_)
     call(float());
@@ -85,26 +87,20 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(const F &f) {
 
 template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_forward_device(int n, const int *list, double *buffer) {
-  with_rows([&](const auto &rows, auto number) {
-    pack_forward_rows(Exec(), n, list, rows, reinterpret_cast<decltype(number) *>(buffer));
-  });
+  with_rows(buffer, [&](const auto &rows, auto *to) { pack_forward_rows(Exec(), n, list, rows, to); });
   return this->packed(n);
 }
 
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_forward_device(int n, int first, const double *buffer) {
-  with_rows([&](const auto &rows, auto number) {
-    unpack_forward_rows(Exec(), n, first, rows, reinterpret_cast<const decltype(number) *>(buffer));
-  });
+  with_rows(buffer, [&](const auto &rows, const auto *from) { unpack_forward_rows(Exec(), n, first, rows, from); });
 }
 
 template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_reverse_device(int n, int first, double *buffer) {
   const RowGroups<Exec> &groups =
       ghost_groups_.try_emplace({first, n}, Exec(), n, nullptr, first, row_of_atom_).first->second;
-  with_rows([&](const auto &rows, auto number) {
-    pack_reverse_rows(Exec(), n, first, groups, rows, reinterpret_cast<decltype(number) *>(buffer));
-  });
+  with_rows(buffer, [&](const auto &rows, auto *to) { pack_reverse_rows(Exec(), n, first, groups, rows, to); });
   return this->packed(n);
 }
 
@@ -112,9 +108,7 @@ template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_reverse_groups(int n, const int *key, const int *list,
                                                              const double *buffer) {
   const RowGroups<Exec> &groups = list_groups_.try_emplace({key, n}, Exec(), n, list, 0, row_of_atom_).first->second;
-  with_rows([&](const auto &rows, auto number) {
-    unpack_reverse_rows(Exec(), list, groups, rows, reinterpret_cast<const decltype(number) *>(buffer));
-  });
+  with_rows(buffer, [&](const auto &rows, const auto *from) { unpack_reverse_rows(Exec(), list, groups, rows, from); });
 }
 
 template <class DeviceType>

@@ -57,8 +57,8 @@ class LammpsExchangeKokkos : public LammpsExchange {
   using Exec = typename DeviceType::execution_space;
 
   void communicate(bool forward) override;
-  template <class F>
-  void with_rows(const F &f);
+  template <class Buffer, class F>
+  void with_rows(Buffer *buffer, const F &f);
   void unpack_reverse_groups(int n, const int *key, const int *list, const double *buffer);
   const int *list_to_device(int n, const int *list);
   int message_to_host(int n, double *buffer);

@@ -10,10 +10,13 @@
 #include "kokkos/layers/feature_memory.h"
 #include "kokkos/runtime/device_exec.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace equi {
+
+struct DeviceContext : LayerContext {
+  const DeviceExec &exec;
+};
 
 // Memory that all convolutions share; it is filled for one batch at a time.
 template <class T>
@@ -50,6 +53,9 @@ struct DeviceStep {
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
   DeviceBuffer<R> in_place = {};
   DeviceConvScratch<T> scratch = {};
+
+  const DeviceExec &work() const { return exec; }
+  int num_directions() const { return 1; }
 };
 
 template <class T, class G>
@@ -75,23 +81,18 @@ class DeviceBatch {
   bool adds(int feature) const { return layer->adjoint == Step::Adjoint::add || feature == exchanged_input; }
   DeviceEdgeChunk edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
 
-  // f(rows), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
+  // f(rows, 0), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
     const FeatureRows<R> x = rows(feature), x_adj = rows(feature, true);
-    if (x_adj.data == x.data) return f(x);
+    if (x_adj.data == x.data) return f(x, 0);
     FeatureRows<R> at = x_adj;
     if (adds(feature)) at = {step.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
-    for (int g = 0; g < layout(feature).num_groups(); g++) {
-      const FeatureGroup &group = layout(feature).group(g);
-      device_copy(step.exec, at.group(group), x.group(group), static_cast<int64_t>(count) * group.width());
-    }
-    f(at);
+    for_groups(layout(feature), count, at, x, [&](R *to, R *from, int64_t n) { device_copy(step.exec, to, from, n); });
+    f(at, 0);
     if (at.data == x_adj.data) return;
-    for (int g = 0; g < layout(feature).num_groups(); g++) {
-      const FeatureGroup &group = layout(feature).group(g);
-      device_add(step.exec, x_adj.group(group), at.group(group), static_cast<int64_t>(count) * group.width());
-    }
+    for_groups(layout(feature), count, x_adj, at,
+               [&](R *to, R *from, int64_t n) { device_add(step.exec, to, from, n); });
   }
 };
 

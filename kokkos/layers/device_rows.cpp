@@ -6,10 +6,10 @@ namespace equi {
 template <class T>
 void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add) {
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const int width = layout.group(g).width();
-    const T *from = result.group(layout.group(g));
-    T *to = y.group(layout.group(g));
+  for (const FeatureGroup &group : layout.groups()) {
+    const int width = group.width();
+    const T *from = result.group(group);
+    T *to = y.group(group);
     Kokkos::parallel_for(
         "equi:species_rows", DeviceRange(exec, 0, count * width), KOKKOS_LAMBDA(int64_t k) {
           const T f = from[static_cast<int64_t>(species[k / width]) * width + k % width];

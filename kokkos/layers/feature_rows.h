@@ -19,6 +19,12 @@ struct FeatureRows {
   operator FeatureRows<const T>() const { return {data, rows, first}; }
 };
 
+// f(numbers of a, numbers of b, how many) for each group of `count` rows.
+template <class A, class B, class F>
+void for_groups(const FeatureLayout &layout, int64_t count, FeatureRows<A> a, FeatureRows<B> b, const F &f) {
+  for (const FeatureGroup &group : layout.groups()) f(a.group(group), b.group(group), count * group.width());
+}
+
 // Sets the planes of a group to 0 in `count` rows.
 template <class T>
 void set_to_zero(FeatureRows<T> rows, const FeatureGroup &group, int64_t count, Planes planes) {
@@ -28,7 +34,7 @@ void set_to_zero(FeatureRows<T> rows, const FeatureGroup &group, int64_t count, 
 }
 template <class T>
 void set_to_zero(FeatureRows<T> rows, const FeatureLayout &layout, int64_t count, Planes planes) {
-  for (int g = 0; g < layout.num_groups(); g++) set_to_zero(rows, layout.group(g), count, planes);
+  for (const FeatureGroup &group : layout.groups()) set_to_zero(rows, group, count, planes);
 }
 
 // Which rows of a tile belong to which species: rows order[begin[s]] .. order[begin[s+1]-1].

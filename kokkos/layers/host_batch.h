@@ -16,6 +16,10 @@
 
 namespace equi {
 
+struct HostContext : LayerContext {
+  InstructionSet set;
+};
+
 // What a thread needs while it works on a batch.
 template <class T, class G>
 struct HostScratch {
@@ -53,6 +57,7 @@ struct HostStep {
   Planes planes = VALUES;                // that are computed
   std::vector<char> row_moves = {};      // tangents alone: whether the exchanged input of a row has any that are not 0
 
+  const HostKernels<T> &work() const { return kernels; }
   // With values there is one direction at most.
   bool tangents_alone() const { return planes.begin > 0; }
   int num_directions() const { return tangents_alone() ? planes.count() : 1; }
@@ -115,8 +120,7 @@ class HostBatch {
     if (is_added) at = {scratch.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
     for (int d = 0; d < step.num_directions(); d++) {
       const auto for_numbers = [&](const auto &g) {
-        for (int k = 0; k < layout(feature).num_groups(); k++) {
-          const FeatureGroup &group = layout(feature).group(k);
+        for (const FeatureGroup &group : layout(feature).groups()) {
           for (int64_t a = 0; a < count; a++)
             for (const Planes planes : {VALUES, plane_of(d)})
               if (planes.end <= group.planes)

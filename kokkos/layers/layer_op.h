@@ -3,10 +3,16 @@
 #ifndef EQUI_LAYER_OP_H
 #define EQUI_LAYER_OP_H
 
+#include "kokkos/layers/evaluation_plan.h"
+#include "kokkos/layers/feature_rows.h"
+#include "src/evaluation/evaluator.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace equi {
@@ -60,6 +66,46 @@ class LayerOp {
   // A line of the log without its indentation, empty if there is nothing to say.
   virtual std::string describe() const { return ""; }
   virtual void report_kernels(KernelReport &) const {}
+};
+
+// A layer of rows alone, whose backward pass puts the adjoint of its input in the place of the values. Op has
+// forward(work, count, x, y, direction) and backward(work, count, x, y_adj, direction) for what a step works with
+// (DeviceExec or HostKernels); direction: of duals, whose tangents are in plane 1 + direction.
+template <class Batch, class Op>
+class InPlaceLayer : public LayerOp<Batch> {
+ public:
+  InPlaceLayer(int input, int output, Op op) : input_(input), output_(output), op_(std::move(op)) {}
+  void forward(Batch &batch) override {
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.step.work(), batch.count, batch.rows(input_), batch.rows(output_), d);
+  }
+  void backward(Batch &batch) override {
+    batch.replace_by_adjoint(input_, [&](FeatureRows<typename Batch::R> x, int direction) {
+      op_.backward(batch.step.work(), batch.count, x, batch.rows(output_, true), direction);
+    });
+  }
+  std::size_t bytes() const override { return op_.bytes(); }
+
+ private:
+  int input_, output_;
+  Op op_;
+};
+
+template <class Batch, class Layer, class Op>
+std::unique_ptr<LayerOp<Batch>> make_in_place_layer(const Layer &layer, Op op) {
+  return std::make_unique<InPlaceLayer<Batch, Op>>(layer.input, layer.output, std::move(op));
+}
+
+// What ops are made of, beside their layers.
+struct LayerContext {
+  const Model &model;
+  const EvaluationPlan &plan;
+  const EvaluatorOptions &options;
+  const std::vector<double> &scale;       // per species, of the energies
+  std::vector<double> pair_scale = {};    // likewise of the energies of pairs
+  int num_convolutions = 0;               // that have been made
+
+  const FeatureLayout &layout(int feature) const { return plan.features[feature].layout; }
 };
 
 }    // namespace equi

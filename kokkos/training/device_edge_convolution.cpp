@@ -90,9 +90,8 @@ class Packing {
   Packing(const DeviceExec &exec, const Irreps &irreps, const FeatureLayout &layout)
       : columns_(irreps.dim()), row_size_(layout.row_size()) {
     std::vector<PackedNumber> numbers(row_size_);
-    for (int g = 0; g < layout.num_groups(); g++)
-      for (int k = 0; k < layout.group(g).width(); k++)
-        numbers[layout.group(g).offset + k] = {layout.group(g).offset, layout.group(g).width(), k, -1};
+    for (const FeatureGroup &group : layout.groups())
+      for (int k = 0; k < group.width(); k++) numbers[group.offset + k] = {group.offset, group.width(), k, -1};
     for (int b = 0; b < irreps.size(); b++) {
       const FeatureBlock &block = layout.block(b);
       const FeatureGroup &group = layout.group(block.group);

@@ -4,7 +4,6 @@
 #include "kokkos/runtime/buffer.h"
 
 #include <algorithm>
-#include <cmath>
 #include <sstream>
 #include <stdexcept>
 

@@ -147,37 +147,11 @@ std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_meta(const OptionalTe
 
 // ---- autograd
 
-// An operator by name, called through the dispatcher.
-template <class Result, class... Arguments>
-Result call(const char *name, Arguments... arguments) {
-  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Result(Arguments...)>().call(
+// An operator by name, called through the dispatcher; its signature is that of `like`.
+template <class Signature, class... Arguments>
+auto call(const char *name, [[maybe_unused]] Signature *like, Arguments &&...arguments) {
+  return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").typed<Signature>().call(
       std::forward<Arguments>(arguments)...);
-}
-
-std::tuple<Tensor, Tensor, Tensor, Tensor> call_double_backward(const OptionalTensor &x_tangent,
-                                                                const OptionalTensor &y_tangent,
-                                                                const OptionalTensor &w_tangent, const Tensor &g,
-                                                                const Tensor &x, const Tensor &y, const Tensor &w,
-                                                                const Tensor &senders, const Tensor &receivers,
-                                                                std::string_view product) {
-  return call<std::tuple<Tensor, Tensor, Tensor, Tensor>, const OptionalTensor &, const OptionalTensor &,
-              const OptionalTensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
-              const Tensor &, std::string_view>("equi::convolution_double_backward", x_tangent, y_tangent, w_tangent, g,
-                                                x, y, w, senders, receivers, product);
-}
-
-std::tuple<Tensor, Tensor, Tensor> call_backward(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
-                                                 const Tensor &senders, const Tensor &receivers,
-                                                 std::string_view product) {
-  return call<std::tuple<Tensor, Tensor, Tensor>, const Tensor &, const Tensor &, const Tensor &, const Tensor &,
-              const Tensor &, const Tensor &, std::string_view>("equi::convolution_backward", g, x, y, w, senders,
-                                                                receivers, product);
-}
-
-Tensor call_convolution(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
-                        const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
-  return call<Tensor, const Tensor &, const Tensor &, const Tensor &, const Tensor &, const Tensor &, c10::SymInt,
-              std::string_view>("equi::convolution", x, y, w, senders, receivers, num_nodes, product);
 }
 
 // What the inputs of an operator are, in its context.
@@ -192,12 +166,11 @@ std::string product_of(AutogradContext *context) {
 }
 
 struct DoubleBackward : torch::autograd::Function<DoubleBackward> {
-  static Tensors forward(AutogradContext *, const OptionalTensor &x_tangent, const OptionalTensor &y_tangent,
-                         const OptionalTensor &w_tangent, const Tensor &g, const Tensor &x, const Tensor &y,
-                         const Tensor &w, const Tensor &senders, const Tensor &receivers, std::string_view product) {
+  template <class... Arguments>
+  static Tensors forward(AutogradContext *, const Arguments &...arguments) {
     const at::AutoDispatchBelowADInplaceOrView below;
     const auto [g_adj, x_adj, y_adj, w_adj] =
-        call_double_backward(x_tangent, y_tangent, w_tangent, g, x, y, w, senders, receivers, product);
+        call("equi::convolution_double_backward", double_backward_meta, arguments...);
     return {g_adj, x_adj, y_adj, w_adj};
   }
   static Tensors backward(AutogradContext *, const Tensors &) {
@@ -205,39 +178,24 @@ struct DoubleBackward : torch::autograd::Function<DoubleBackward> {
   }
 };
 
-std::tuple<Tensor, Tensor, Tensor, Tensor> double_backward_autograd(const OptionalTensor &x_tangent,
-                                                                    const OptionalTensor &y_tangent,
-                                                                    const OptionalTensor &w_tangent, const Tensor &g,
-                                                                    const Tensor &x, const Tensor &y, const Tensor &w,
-                                                                    const Tensor &senders, const Tensor &receivers,
-                                                                    std::string_view product) {
-  const Tensors r = DoubleBackward::apply(x_tangent, y_tangent, w_tangent, g, x, y, w, senders, receivers, product);
-  return {r[0], r[1], r[2], r[3]};
-}
-
 struct Backward : torch::autograd::Function<Backward> {
   static Tensors forward(AutogradContext *context, const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
                          const Tensor &senders, const Tensor &receivers, std::string_view product) {
     save(context, {g, x, y, w, senders, receivers}, product);
     const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [x_adj, y_adj, w_adj] = call_backward(g, x, y, w, senders, receivers, product);
+    const auto [x_adj, y_adj, w_adj] =
+        call("equi::convolution_backward", backward_meta, g, x, y, w, senders, receivers, product);
     return {x_adj, y_adj, w_adj};
   }
   static Tensors backward(AutogradContext *context, const Tensors &tangents) {
     const Tensors s = context->get_saved_variables();
     const auto tangent = [&](int k) { return tangents[k].defined() ? OptionalTensor(tangents[k]) : OptionalTensor(); };
-    const auto [g_adj, x_adj, y_adj, w_adj] = call_double_backward(tangent(0), tangent(1), tangent(2), s[0], s[1], s[2],
-                                                                   s[3], s[4], s[5], product_of(context));
+    const auto [g_adj, x_adj, y_adj, w_adj] =
+        call("equi::convolution_double_backward", double_backward_meta, tangent(0), tangent(1), tangent(2), s[0], s[1],
+             s[2], s[3], s[4], s[5], product_of(context));
     return {g_adj, x_adj, y_adj, w_adj, Tensor(), Tensor(), Tensor()};
   }
 };
-
-std::tuple<Tensor, Tensor, Tensor> backward_autograd(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
-                                                     const Tensor &senders, const Tensor &receivers,
-                                                     std::string_view product) {
-  const Tensors r = Backward::apply(g, x, y, w, senders, receivers, product);
-  return {r[0], r[1], r[2]};
-}
 
 struct Forward : torch::autograd::Function<Forward> {
   static Tensor forward(AutogradContext *context, const Tensor &x, const Tensor &y, const Tensor &w,
@@ -245,19 +203,30 @@ struct Forward : torch::autograd::Function<Forward> {
                         std::string_view product) {
     save(context, {x, y, w, senders, receivers}, product);
     const at::AutoDispatchBelowADInplaceOrView below;
-    return call_convolution(x, y, w, senders, receivers, std::move(num_nodes), product);
+    return call("equi::convolution", convolution_meta, x, y, w, senders, receivers, std::move(num_nodes), product);
   }
   static Tensors backward(AutogradContext *context, const Tensors &cotangents) {
     if (!cotangents[0].defined()) return Tensors(7);
     const Tensors s = context->get_saved_variables();
-    const auto [x_adj, y_adj, w_adj] = call_backward(cotangents[0], s[0], s[1], s[2], s[3], s[4], product_of(context));
+    const auto [x_adj, y_adj, w_adj] = call("equi::convolution_backward", backward_meta, cotangents[0], s[0], s[1],
+                                            s[2], s[3], s[4], product_of(context));
     return {x_adj, y_adj, w_adj, Tensor(), Tensor(), Tensor(), Tensor()};
   }
 };
 
-Tensor convolution_autograd(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
-                            const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
-  return Forward::apply(x, y, w, senders, receivers, std::move(num_nodes), product);
+// The kernel of an operator with the signature of `like` that Function differentiates.
+template <class Function, class Result, class... Arguments>
+auto differentiated([[maybe_unused]] Result (*like)(Arguments...)) {
+  return +[](Arguments... arguments) -> Result {
+    const auto result = Function::apply(std::forward<Arguments>(arguments)...);
+    if constexpr (std::is_same_v<Result, Tensor>)
+      return result;
+    else
+      return [&]<size_t... I>(std::index_sequence<I...>) {
+        return Result(result[I]...);
+      }
+    (std::make_index_sequence<std::tuple_size_v<Result>>());
+  };
 }
 
 }    // namespace
@@ -285,9 +254,9 @@ TORCH_LIBRARY_IMPL(equi, Meta, m) {
 }
 
 TORCH_LIBRARY_IMPL(equi, Autograd, m) {
-  m.impl("convolution", convolution_autograd);
-  m.impl("convolution_backward", backward_autograd);
-  m.impl("convolution_double_backward", double_backward_autograd);
+  m.impl("convolution", differentiated<Forward>(convolution_meta));
+  m.impl("convolution_backward", differentiated<Backward>(backward_meta));
+  m.impl("convolution_double_backward", differentiated<DoubleBackward>(double_backward_meta));
 }
 
 }    // namespace equi

@@ -227,39 +227,27 @@ ContractionProduct contraction_of(const std::string &name) {
   return product;
 }
 
-void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule) {
-  const std::string key = schedule.key();
-  text.line("namespace contraction_%s {", key.c_str());
+void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule, bool is_device) {
+  const std::string key = schedule.key(), device = is_device ? "device_" : "";
+  text.line("namespace %scontraction_%s {", device.c_str(), key.c_str());
   text.line("namespace {");
-  generate_forward(text, schedule, false);
-  generate_backward(text, schedule, false);
-  text.line("}    // namespace");
-  for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
-    text.line("extern const ContractionKernel<%s> %s_KERNEL;", type, name);
-    text.line("const ContractionKernel<%s> %s_KERNEL = {\"%s\", forward<%s>, backward<%s>};", type, name, key.c_str(),
-              type, type);
+  if (is_device) {
+    text.line("struct Body {");
+    text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   }
-  text.line("}    // namespace contraction_%s", key.c_str());
-}
-
-void generate_device_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule) {
-  const std::string key = schedule.key();
-  text.line("namespace device_contraction_%s {", key.c_str());
-  text.line("namespace {");
-  text.line("struct Body {");
-  text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
-  generate_forward(text, schedule, true);
-  generate_backward(text, schedule, true);
-  text.line("};");
+  generate_forward(text, schedule, is_device);
+  generate_backward(text, schedule, is_device);
+  if (is_device) text.line("};");
   text.line("}    // namespace");
-  for (const char *type : {"float", "double"}) {
-    const char *name = type[0] == 'f' ? "FLOAT" : "DOUBLE";
-    text.line("extern const DeviceContractionKernel<%s> %s_KERNEL;", type, name);
-    text.line("const DeviceContractionKernel<%s> %s_KERNEL = DeviceContractionOf<Body, %s>::kernel();", type, name,
-              type);
+  for (const std::string type : {"float", "double"}) {
+    const char *name = type == "float" ? "FLOAT" : "DOUBLE";
+    const std::string kernel = (is_device ? "DeviceContractionKernel<" : "ContractionKernel<") + type + "> " + name,
+                      functions = is_device ? "DeviceContractionOf<Body, " + type + ">::kernel()"
+                                            : "{\"" + key + "\", forward<" + type + ">, backward<" + type + ">}";
+    text.line("extern const %s_KERNEL;", kernel.c_str());
+    text.line("const %s_KERNEL = %s;", kernel.c_str(), functions.c_str());
   }
-  text.line("}    // namespace device_contraction_%s", key.c_str());
+  text.line("}    // namespace %scontraction_%s", device.c_str(), key.c_str());
 }
 
 }    // namespace equi

@@ -8,7 +8,6 @@
 #include "src/generator/generated_text.h"
 
 #include <string>
-#include <vector>
 
 namespace equi {
 
@@ -17,10 +16,9 @@ namespace equi {
 // weights. Throws std::invalid_argument for another text.
 ContractionProduct contraction_of(const std::string &name);
 
-// A namespace contraction_KEY with the kernels and their ContractionKernel<float> and ContractionKernel<double>.
-void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
-// The same for devices: a namespace device_contraction_KEY with its DeviceContractionKernels.
-void generate_device_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule);
+// A namespace contraction_KEY with the kernels and their ContractionKernel<float> and ContractionKernel<double>; for
+// devices device_contraction_KEY with the DeviceContractionKernels.
+void generate_contraction_namespace(GeneratedText &text, const ContractionSchedule &schedule, bool is_device);
 
 }    // namespace equi
 

@@ -2,7 +2,7 @@
 #include "src/generator/device_generator.h"
 
 #include "src/generator/contraction_generator.h"
-#include "src/generator/generated_text.h"
+#include "src/generator/path_text.h"
 
 #include <algorithm>
 #include <set>
@@ -21,11 +21,7 @@ constexpr struct {
 } NUMBER_TYPES[NUM_TYPES] = {
     {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
-// "m2.v[1]": form 9 in the loads of four numbers.
-std::string form_name(int form) {
-  return text_of("m%d.v[%d]", form / 4, form % 4);
-}
-
+// The entries of M that a path reads.
 void load_forms(Text &text, const PathSchedule &p) {
   std::set<int> loads;
   for (const auto &m : p.m)
@@ -33,18 +29,16 @@ void load_forms(Text &text, const PathSchedule &p) {
   for (int k : loads) text.line("        const Four<T> m%d = load_four(m + %d);", k, 4 * k);
 }
 
-void begin_path(Text &text, const PathSchedule &p, int q, bool with_derivative) {
-  text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
-  text.line("        {");
-  if (with_derivative) {
-    text.line("        T w, dw;");
-    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, CHANNEL_PAD * q);
-    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
-  } else {
-    text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q,
-              CHANNEL_PAD * q);
-    if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
-  }
+// The address of an edge's entries of M, if there are any.
+void define_forms(Text &text, const UnitSchedule &u) {
+  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+}
+
+// The weight of a path, and its entries of M.
+void load_path(Text &text, const PathSchedule &p, int q) {
+  text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, CHANNEL_PAD * q);
+  if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
+  load_forms(text, p);
 }
 
 // What forward, gather and backward of a channel begin with.
@@ -61,11 +55,6 @@ void define_weights(Text &text) {
 void load_sender(Text &text, int d1, const char *channel = "a.channel") {
   text.line("        const auto x = u.input(u.other_row[e], %s);", channel);
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
-}
-
-// "-=" or "+="
-const char *add_with(int sign) {
-  return sign < 0 ? "-=" : "+=";
 }
 
 // from: output or cotangent
@@ -86,40 +75,14 @@ void generate_forward(Text &text, const UnitSchedule &u, int number) {
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a) {",
             number);
   define_weights(text);
-  int base = 0;
-  for (int q = group.first; q < group.last; ++q)
-    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c) text.line("    T a%d = 0;", base++);
+  for (int k = 0; k < num_components(u, group); ++k) text.line("    T a%d = 0;", k);
   begin_edges(text);
-  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  define_forms(text, u);
   load_sender(text, d1);
-  base = 0;
-  for (int q = group.first; q < group.last; ++q) {
-    const PathSchedule &p = u.paths[q];
-    const int d3 = 2 * p.l3 + 1;
-    begin_path(text, p, q, false);
-    load_forms(text, p);
-    if (p.is_diagonal()) {
-      for (int a = 0; a < d1; ++a) text.line("        a%d += w * x%d;", base + a, a);
-    } else if (p.weight_last) {
-      for (int c = 0; c < d3; ++c) {
-        Sum s("T", text_of("s%d", c));
-        for (const auto &m : p.m)
-          if (m.m3 == c) s.add(text, m.sign, form_name(m.form) + text_of(" * x%d", m.m1));
-        text.line("        a%d += w * s%d;", base + c, c);
-      }
-    } else {
-      for (int a = 0; a < d1; ++a) {
-        text.line("        const T t%d = w * x%d;", a, a);
-        for (const auto &m : p.m)
-          if (m.m1 == a)
-            text.line("        a%d %s %s * t%d;", base + m.m3, add_with(m.sign), form_name(m.form).c_str(), a);
-      }
-    }
-    text.line("        }");
-    base += d3;
-  }
+  const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
+  generate_products(text, {"T", device_form, load}, u, group, false);
   text.line("    }");
-  base = 0;
+  int base = 0;
   for (int q = group.first; q < group.last; ++q) {
     text.line("    {");
     define_output(text, "output", "a.atom", q);
@@ -143,33 +106,14 @@ void generate_gather(Text &text, const UnitSchedule &u) {
   define_weights(text);
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_edges(text);
-  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  define_forms(text, u);
   text.line("        const int row = u.other_row[e];");
-  for (int q = 0; q < u.whole().last; ++q) {
-    const PathSchedule &p = u.paths[q];
-    const int d3 = 2 * p.l3 + 1;
-    begin_path(text, p, q, false);
-    load_forms(text, p);
+  const auto load = [&](const PathSchedule &p, int q) {
+    load_path(text, p, q);
     define_output(text, "cotangent", "row", q);
-    for (int c = 0; c < d3; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
-    if (p.is_diagonal()) {
-      for (int a = 0; a < d1; ++a) text.line("        a%d += w * g%d;", a, a);
-    } else if (p.weight_last_gather) {
-      for (int a = 0; a < d1; ++a) {
-        Sum s("T", text_of("s%d", a));
-        for (const auto &m : p.m)
-          if (m.m1 == a) s.add(text, m.sign, form_name(m.form) + text_of(" * g%d", m.m3));
-        text.line("        a%d += w * s%d;", a, a);
-      }
-    } else {
-      for (int c = 0; c < d3; ++c) {
-        text.line("        const T t%d = w * g%d;", c, c);
-        for (const auto &m : p.m)
-          if (m.m3 == c) text.line("        a%d %s %s * t%d;", m.m1, add_with(m.sign), form_name(m.form).c_str(), c);
-      }
-    }
-    text.line("        }");
-  }
+    for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
+  };
+  generate_products(text, {"T", device_form, load}, u, u.whole(), true);
   text.line("    }");
   store_x_adj(text, d1);
   text.line("  }");
@@ -228,25 +172,19 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
   int base = 0;
   for (int q = group.first; q < group.last; ++q) {
     const PathSchedule &p = u.paths[q];
-    const int num_d = static_cast<int>(p.d.size());
     std::string names;
-    for (int k = 0; k < num_d; ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
+    for (size_t k = 0; k < p.d.size(); ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
     text.line("    T %s;", names.c_str());
     text.line("    {");
     define_output(text, "cotangent", "a.atom", q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c)
       text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
-    for (const LinearForm &form : p.d) {
-      std::string sum;
-      for (const auto &t : form.terms) sum += summand(t.coefficient, text_of("g%d", t.index), sum.empty());
-      text.line("        d%d = %s;", base++, sum.c_str());
-    }
+    for (const LinearForm &form : p.d) text.line("        d%d = %s;", base++, text_of_form(form, "g").c_str());
     text.line("    }");
   }
   begin_edges(text);
   load_sender(text, d1);
   if (!harmonics.empty()) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
-  std::string sums = "r";
   text.line("        T r = 0;");
   int l2 = 0;
   base = 0;
@@ -259,22 +197,23 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
           text.line("        T b%d = 0;", h);
         }
     l2 = p.l2;
-    begin_path(text, p, q, true);
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        T w, dw;");
+    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, CHANNEL_PAD * q);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
     add_path_backward(text, u, q, base);
     if (p.is_diagonal()) text.line("        (void)w;");
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
-  for (int h : harmonics) sums += text_of(", b%d", h);
-  text.line("        T sums[] = {%s};", sums.c_str());
+  text.line("        T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.line("    }");
-  text.line("  }");
+  text.close(4, 2);
 }
 
-// ---- uvw paths
-// ------------------------------------------------------------------------------------------------------------
+// ---- uvw paths ----
 
 void begin_uvw_edges(Text &text, const char *channel, const char *output) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
@@ -295,14 +234,10 @@ void generate_uvw_forward(Text &text, const UnitSchedule &u) {
   text.line("    const int channels = w < u.outputs ? u.channels : 0;");
   text.line("    for (int c = lane; c < channels; c += LANES) {");
   begin_uvw_edges(text, "c", "w");
-  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  define_forms(text, u);
   load_sender(text, d1, "c");
   load_forms(text, p);
-  for (int c = 0; c < d3; ++c) {
-    Sum z("T", text_of("z%d", c));
-    for (const auto &m : p.m)
-      if (m.m3 == c) z.add(text, m.sign, (m.form < 0 ? "" : form_name(m.form) + " * ") + text_of("x%d", m.m1));
-  }
+  generate_coupled(text, {"T", device_form, {}}, p, [](int) {});
   text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
   text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
   for (int c = 0; c < d3; ++c) text.line("          a%d[k] += v * z%d;", c, c);
@@ -343,8 +278,7 @@ void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
     text.line("            const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
     for (int c = 0; c < d3; ++c) text.line("            h%d += v * g%d.v[k];", c, c);
   }
-  text.line("          }");
-  text.line("        }");
+  text.close(10, 8);
   if (is_scalar) {
     text.line("        T h0, dh0;");
     text.line("        polynomial<ROWS>(rows, 1, f, h0, dh0);");
@@ -353,11 +287,8 @@ void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
 
 // to[m2] = sum_m1 x[m1] D[m1,m2] with D of `from`; for l2 = 0 one sum.
 void add_couplings(Text &text, const PathSchedule &p, const char *from, const char *d, const char *to) {
-  for (size_t k = 0; k < p.d.size(); ++k) {
-    std::string sum;
-    for (const auto &t : p.d[k].terms) sum += summand(t.coefficient, from + std::to_string(t.index), sum.empty());
-    text.line("        const T %s%d = %s;", d, static_cast<int>(k), sum.c_str());
-  }
+  for (size_t k = 0; k < p.d.size(); ++k)
+    text.line("        const T %s%d = %s;", d, static_cast<int>(k), text_of_form(p.d[k], from).c_str());
   for (int b = 0; b < 2 * p.l2 + 1; ++b) {
     Sum s("T", to + std::to_string(p.l2 * p.l2 + b));
     for (const auto &n : p.d_entries)
@@ -378,7 +309,6 @@ void generate_uvw_backward(Text &text, const UnitSchedule &u) {
   text.line("        const auto x = u.input(u.other_row[e], a.channel);");
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
   const std::vector<int> harmonics = u.harmonics(u.whole());
-  std::string sums = "r";
   if (!harmonics.empty()) add_couplings(text, p, "h", "d", "b");
   add_couplings(text, p, "dh", "dd", "s");
   if (harmonics.empty()) {
@@ -386,16 +316,12 @@ void generate_uvw_backward(Text &text, const UnitSchedule &u) {
   } else {
     text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
     Sum r("T", "r");
-    for (int h : harmonics) {
-      r.add(text, 1, text_of("y[%d] * s%d", h, h));
-      sums += text_of(", b%d", h);
-    }
+    for (int h : harmonics) r.add(text, 1, text_of("y[%d] * s%d", h, h));
   }
-  text.line("        const T sums[] = {%s};", sums.c_str());
+  text.line("        const T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.line("    }");
-  text.line("  }");
+  text.close(4, 2);
 }
 
 void generate_uvw_gather(Text &text, const UnitSchedule &u) {
@@ -409,18 +335,15 @@ void generate_uvw_gather(Text &text, const UnitSchedule &u) {
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
-  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+  define_forms(text, u);
   load_forms(text, p);
-  for (const auto &m : p.m)
-    text.line("        a%d %s %sh%d;", m.m1, add_with(m.sign), m.form < 0 ? "" : (form_name(m.form) + " * ").c_str(),
-              m.m3);
+  add_coupled(text, {"T", device_form, {}}, p, 'a');
   text.line("    }");
   store_x_adj(text, d1);
   text.line("  }");
 }
 
-// ---- the text of a unit
-// ------------------------------------------------------------------------------------------------------------
+// ---- the text of a unit ----
 
 // A function of the number of a group.
 void choose(Text &text, const char *name, const std::vector<int> &values) {
@@ -452,18 +375,16 @@ void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
   const int num_forward = static_cast<int>(u.forward_groups.size()),
             num_backward = static_cast<int>(u.backward_groups.size());
   std::vector<int> num_sums, first_sum;
-  std::string sums;
+  std::string sums, counts;
   int total = 0;
   for (const auto &group : u.backward_groups) {
     const std::vector<int> harmonics = u.harmonics(group);
     first_sum.push_back(total);
     num_sums.push_back(static_cast<int>(1 + harmonics.size()));
     total += num_sums.back();
-    sums += sums.empty() ? "0" : ", 0";
-    for (int h : harmonics) sums += ", " + std::to_string(h);
+    sums += list_of(sums.empty() ? "0" : ", 0", ", %d", harmonics);
+    counts += text_of(counts.empty() ? "%d" : ", %d", num_sums.back());
   }
-  std::string counts;
-  for (int n : num_sums) counts += (counts.empty() ? "" : ", ") + std::to_string(n);
 
   text.line("namespace device_%s_%s {", kind, key.c_str());
   text.line("namespace {");
@@ -548,7 +469,7 @@ std::string generate_device_contractions(const std::vector<ContractionSchedule> 
   for (const ContractionSchedule &c : contractions) {
     text.line("static_assert(%d <= MAX_CONTRACTION_BLOCKS, \"a contraction with too many blocks\");",
               static_cast<int>(std::max(c.in_l.size(), c.out_l.size())));
-    generate_device_contraction_namespace(text, c);
+    generate_contraction_namespace(text, c, true);
   }
   text.line("}    // namespace equi");
   return text.str();

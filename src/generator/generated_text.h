@@ -10,6 +10,7 @@
 #include <stdexcept>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace equi {
 
@@ -37,6 +38,15 @@ class GeneratedText {
     text_ += '\n';
   }
   void add(const std::string &more) { text_ += more; }
+  // Ends blocks, the innermost of which is indented by `from` and the outermost by `to`.
+  void close(int from, int to) {
+    for (; from >= to; from -= 2) line("%*s}", from, "");
+  }
+  // The same to the end of a function.
+  void close(int from) {
+    close(from, 0);
+    add("\n");
+  }
   const std::string &str() const { return text_; }
 
  private:
@@ -64,6 +74,17 @@ inline std::string summand(double coefficient, const std::string &name, bool fir
   return sign + text_from("T(%a) * ", size) + name;
 }
 
+// "-=" or "+="
+inline const char *add_with(int sign) {
+  return sign < 0 ? "-=" : "+=";
+}
+
+// "r, b1, b2" from "r", ", b%d" and {1, 2}
+inline std::string list_of(std::string first, const char *format, const std::vector<int> &numbers) {
+  for (int n : numbers) first += text_of(format, n);
+  return first;
+}
+
 // A sum that the first of several summands starts and the others add to.
 class GeneratedSum {
  public:
@@ -72,7 +93,7 @@ class GeneratedSum {
     if (!started_)
       text.line("        %s %s = %s%s;", type_.c_str(), name_.c_str(), sign < 0 ? "-" : "", product.c_str());
     else
-      text.line("        %s %s %s;", name_.c_str(), sign < 0 ? "-=" : "+=", product.c_str());
+      text.line("        %s %s %s;", name_.c_str(), add_with(sign), product.c_str());
     started_ = true;
   }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "src/generator/uvw_generator.h"
 
+#include "src/generator/path_text.h"
+
 #include <string>
 
 namespace equi {
@@ -8,7 +10,7 @@ namespace equi {
 namespace {
 
 using Text = GeneratedText;
-using Sum = GeneratedSum;
+const Dialect DIALECT = {"V", host_form, {}};
 
 // "a0, a1, ..." with the format of one name
 std::string names(const char *format, int count) {
@@ -54,16 +56,10 @@ void generate_z(Text &text, const PathSchedule &p, int d1) {
   for_edges_with_forms(text, nothing, nothing, [&] {
     load_sender(text, d1);
     if (p.is_diagonal()) text.line("        (void)m;");
-    for (int c = 0; c < d3; ++c) {
-      Sum s("V", text_of("z%d", c));
-      for (const auto &m : p.m)
-        if (m.m3 == c)
-          s.add(text, m.sign, m.form < 0 ? text_of("x%d", m.m1) : text_of("m[%d] * x%d", EDGE_BLOCK * m.form, m.m1));
-      text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, z%d);", d3, c, c);
-    }
+    generate_coupled(text, DIALECT, p,
+                     [&](int c) { text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, z%d);", d3, c, c); });
   });
-  text.line("}");
-  text.add("\n");
+  text.close(0);
 }
 
 // The loops over the channels of the output, `outputs` at a time.
@@ -109,10 +105,7 @@ void generate_forward(Text &text, const UnitSchedule &u) {
   for (int c = 0; c < d3; ++c)
     for (int k = 0; k < outputs; ++k) text.line("      o[%d * u.out_stride + %d] += sums[%d];", c, k, k * d3 + c);
   text.line("      }");
-  text.line("    }");
-  text.line("  }");
-  text.line("}");
-  text.add("\n");
+  text.close(4);
 }
 
 // h += sum_w W g and r += sum_w W' g z of one edge; the cotangents g are in registers.
@@ -159,13 +152,10 @@ void apply(Text &text, const UnitSchedule &u) {
   }
   for (int a = 0; a < d1; ++a) text.line("        V p%d = V{};", a);
   for (int k : harmonics) text.line("        V b%d = V{};", k);
-  for (size_t k = 0; k < p.d.size(); ++k) {
-    std::string sum;
-    for (const auto &t : p.d[k].terms) sum += summand(t.coefficient, text_of("h%d", t.index), sum.empty());
-    text.line("        const V d%d = %s;", static_cast<int>(k), sum.c_str());
-  }
+  for (size_t k = 0; k < p.d.size(); ++k)
+    text.line("        const V d%d = %s;", static_cast<int>(k), text_of_form(p.d[k], "h").c_str());
   for (const auto &n : p.d_entries) {
-    const char *op = n.sign < 0 ? "-=" : "+=";
+    const char *op = add_with(n.sign);
     if (p.is_diagonal()) {
       text.line("        p%d %s d%d;", n.m1, op, n.d);
     } else {
@@ -177,13 +167,8 @@ void apply(Text &text, const UnitSchedule &u) {
   text.line("          T *x_adj = u.x_adj + u.x_adj_row[e] * u.x_width + c;");
   for (int a = 0; a < d1; ++a) text.line("          add_to(x_adj + %d * u.x_stride, p%d);", a, a);
   text.line("        }");
-  std::string sums = "load(r_of + e * LANES<T>)", index = "0";
-  for (int k : harmonics) {
-    sums += text_of(", b%d", k);
-    index += text_of(", %d", k);
-  }
-  text.line("        const V sums[] = {%s};", sums.c_str());
-  text.line("        constexpr int index[] = {%s};", index.c_str());
+  text.line("        const V sums[] = {%s};", list_of("load(r_of + e * LANES<T>)", ", b%d", harmonics).c_str());
+  text.line("        constexpr int index[] = {%s};", list_of("0", ", %d", harmonics).c_str());
   text.line("        add_sums_of_lanes<T>(sums, index, u.y_adj + e * u.num_y);");
   text.line("    }");
 }
@@ -217,12 +202,9 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   for (int c = 0; c < d3; ++c) text.line("        store(h + (e * %d + %d) * LANES<T>, h%d);", d3, c, c);
   text.line("        store(r_of + e * LANES<T>, r);");
   text.line("      }");
-  text.line("      }");
-  text.line("    }");
+  text.close(6, 4);
   apply(text, u);
-  text.line("  }");
-  text.line("}");
-  text.add("\n");
+  text.close(2);
 }
 
 void generate_gather(Text &text, const UnitSchedule &u) {
@@ -244,12 +226,9 @@ void generate_gather(Text &text, const UnitSchedule &u) {
       [&] {
         load_components(text, 'h', "u.scratch", d3);
         if (p.is_diagonal()) text.line("        (void)m;");
-        for (const auto &m : p.m)
-          text.line("        p%d %s %s;", m.m1, m.sign < 0 ? "-=" : "+=",
-                    (m.form < 0 ? text_of("h%d", m.m3) : text_of("m[%d] * h%d", EDGE_BLOCK * m.form, m.m3)).c_str());
+        add_coupled(text, DIALECT, p, 'p');
       });
-  text.line("}");
-  text.add("\n");
+  text.close(0);
   text.line("// The same h over the receivers that a sender reaches.");
   text.line("template <class T, int ROWS>");
   text.line("void gather(const UvwCall<T> &u) {");
@@ -267,12 +246,9 @@ void generate_gather(Text &text, const UnitSchedule &u) {
     for (int c = 0; c < d3; ++c) text.line("        h%d += w%d * g[%d * u.out_stride + %d];", c, k, c, k);
   }
   for (int c = 0; c < d3; ++c) text.line("        store(u.scratch + (e * %d + %d) * LANES<T>, h%d);", d3, c, c);
-  text.line("      }");
-  text.line("    }");
+  text.close(6, 4);
   text.line("    add_h(u, c);");
-  text.line("  }");
-  text.line("}");
-  text.add("\n");
+  text.close(2);
 }
 
 }    // namespace

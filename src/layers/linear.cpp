@@ -4,7 +4,6 @@
 #include "src/layers/layer_reader.h"
 
 #include <set>
-#include <string>
 #include <utility>
 
 namespace equi {

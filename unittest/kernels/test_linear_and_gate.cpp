@@ -248,7 +248,7 @@ TYPED_TEST(GateOpTest, backward_is_the_derivative_of_forward) {
     const Rows z = random.rows(NUM_ROWS, c.in.dim()), g = random.rows(NUM_ROWS, c.out.dim());
     PackedRows<T> pz(c.in, z), pg(c.out, g);
     const GateOp<T> op(c.gate, pz.layout(), pg.layout());
-    op.backward(host_kernels<T>(set), NUM_ROWS, pg.rows(), pz.rows());
+    op.backward(host_kernels<T>(set), NUM_ROWS, pz.rows(), pg.rows());
     const Rows z_adj = pz.values();
     EXPECT_EQ(pz.padding(), 0.0);
     const int row = 5;
@@ -283,7 +283,7 @@ TYPED_TEST(GateOpTest, large_arguments_stay_finite) {
       const GateOp<T> op(c.gate, pz.layout(), px.layout());
       const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
       op.forward(kernels, NUM_ROWS, pz.rows(), px.rows());
-      op.backward(kernels, NUM_ROWS, pg.rows(), pz.rows());
+      op.backward(kernels, NUM_ROWS, pz.rows(), pg.rows());
       for (const Rows &rows : {px.values(), pz.values()})
         for (const auto &row : rows)
           for (const double v : row) ASSERT_TRUE(std::isfinite(v)) << activation_name(a) << " at " << size;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/contraction/contraction_op.h"
 
+#include "src/numbers/number_types.h"
+
 #include <cstdio>
 #include <stdexcept>
 
@@ -125,9 +127,6 @@ std::string ContractionOp<T>::describe() const {
   return text;
 }
 
-template class ContractionOp<float>;
-template class ContractionOp<double>;
-template class ContractionOp<Dual<float>>;
-template class ContractionOp<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(ContractionOp)
 
 }    // namespace equi

@@ -2,6 +2,7 @@
 #include "kokkos/layers/contraction/device_contraction.h"
 
 #include "kokkos/device_kernels/device_contraction_impl.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <stdexcept>
@@ -143,9 +144,6 @@ void DeviceContraction<T>::backward(const DeviceExec &exec, int count, FeatureRo
   launch<true>(exec, count, x, y_adj, species);
 }
 
-template class DeviceContraction<float>;
-template class DeviceContraction<double>;
-template class DeviceContraction<Dual<float>>;
-template class DeviceContraction<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceContraction)
 
 }    // namespace equi

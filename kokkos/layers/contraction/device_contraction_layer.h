@@ -16,14 +16,16 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceContractionLayer(const DeviceExec &exec, const SymmetricContraction &layer, const FeatureLayout &in,
-                         const FeatureLayout &out, int num_species)
-      : input_(layer.input), output_(layer.output), op_(exec, ContractionOp<T>(layer, in, out, num_species)) {}
+  DeviceContractionLayer(const DeviceContext &context, const SymmetricContraction &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        op_(context.exec,
+            ContractionOp<T>(layer, context.layout(input_), context.layout(output_), context.model.num_species())) {}
   void forward(Batch &batch) override {
     op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.species);
   }
   void backward(Batch &batch) override {
-    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x) {
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int) {
       op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), batch.species);
     });
   }

@@ -15,10 +15,11 @@ namespace equi {
 template <class T, class G>
 class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  HostContractionLayer(const SymmetricContraction &layer, const FeatureLayout &in, const FeatureLayout &out,
-                       int num_species, InstructionSet set)
-      : input_(layer.input), output_(layer.output), op_(layer, in, out, num_species) {
-    op_.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
+  HostContractionLayer(const HostContext &context, const SymmetricContraction &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species()) {
+    op_.select_kernel([&](const ContractionSchedule &s) { return find_contraction_kernel<T>(context.set, s); });
   }
   void forward(HostBatch<T, G> &batch) override {
     for (int d = 0; d < batch.step.num_directions(); d++)

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/convolution_op.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 #include <cstdio>
 
@@ -101,15 +103,8 @@ std::string ConvolutionOp<T>::describe() const {
   template RadialRows<Real<T>> ConvolutionOp<T>::radial<G>(const G *, const int *, int64_t, int64_t, int64_t, \
                                                            Real<T> *, int *, T *, Real<T> *) const;
 
-template class ConvolutionOp<float>;
-template class ConvolutionOp<double>;
-template class ConvolutionOp<Dual<float>>;
-template class ConvolutionOp<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(ConvolutionOp)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

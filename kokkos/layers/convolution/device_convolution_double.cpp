@@ -5,20 +5,8 @@
 namespace equi {
 
 template class DeviceConvolution<double>;
-template void DeviceConvolution<double>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const double *,
-                                                 const int *, const double *, bool, const DeviceNetworkInput<double> &,
-                                                 Scratch &) const;
-template void DeviceConvolution<double>::backward(const DeviceExec &, const DeviceEdgeChunk &,
-                                                  FeatureRows<const double>, FeatureRows<const double>, const double *,
-                                                  double *, FeatureRows<double>, Scratch &) const;
-
 template class DeviceConvolution<Dual<double>>;
-template void DeviceConvolution<Dual<double>>::prepare(const DeviceExec &, const DeviceEdgeChunk &,
-                                                       const Dual<double> *, const int *, const Dual<double> *, bool,
-                                                       const DeviceNetworkInput<double> &, Scratch &) const;
-template void DeviceConvolution<Dual<double>>::backward(const DeviceExec &, const DeviceEdgeChunk &,
-                                                        FeatureRows<const double>, FeatureRows<const double>,
-                                                        const Dual<double> *, Dual<double> *, FeatureRows<double>,
-                                                        Scratch &) const;
+EQUI_INSTANTIATE_GEOMETRY(double, double)
+EQUI_INSTANTIATE_GEOMETRY(Dual<double>, Dual<double>)
 
 }    // namespace equi

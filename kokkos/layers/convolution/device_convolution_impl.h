@@ -417,4 +417,12 @@ std::size_t DeviceConvolution<T>::bytes() const {
   return units_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 
+// What DeviceConvolution<T> does with a geometry of G.
+#define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                                \
+  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,     \
+                                              const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
+  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceEdgeChunk &,                            \
+                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, const T *, G *, \
+                                               FeatureRows<Real<T>>, Scratch &) const;
+
 }    // namespace equi

@@ -17,10 +17,12 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  // number: of the convolution in the model, for the log.
-  DeviceConvolutionLayer(const DeviceExec &exec, const Convolution &layer, int number, const FeatureLayout &in,
-                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options)
-      : input_(layer.input), output_(layer.output), number_(number), op_(exec, layer, in, out, num_species, options) {}
+  DeviceConvolutionLayer(DeviceContext &context, const Convolution &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        number_(context.num_convolutions++),
+        op_(context.exec, layer, context.layout(input_), context.layout(output_), context.model.num_species(),
+            context.options) {}
 
   void forward(Batch &batch) override {
     const DeviceEdgeChunk edges = batch.edges(batch.layer->fixed_input);
@@ -66,7 +68,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
                 step.scratch);
   }
 
-  int input_, output_, number_;
+  int input_, output_, number_;    // number: of the convolution in the model, for the log
   DeviceConvolution<T> op_;
 };
 

@@ -3,6 +3,7 @@
 
 #include "kokkos/runtime/device_dense.h"
 #include "src/functions/activation.h"
+#include "src/numbers/number_types.h"
 
 #include <utility>
 
@@ -144,83 +145,21 @@ struct ActivationAdjointKernel {
   }
 };
 
-// EdgeNetwork::normalize and its adjoint, a thread for each edge.
-template <class T>
-struct NormalizeKernel {
-  int width;
-  const Real<T> *bias;    // or null
-  const Real<T> *norm_weight, *norm_bias;
-  Real<T> epsilon;
-  Pointer<T> z, normalized, factors;
-  KOKKOS_FUNCTION void operator()(int64_t c) const {
-    using std::sqrt;
-    const int64_t first = c * width;
-    T mean = T(0), variance = T(0);
-    for (int j = 0; j < width; j++) {
-      if (bias) put(z, first + j, z[first + j] + T(bias[j]));
-      mean += z[first + j];
-    }
-    mean = mean / T(width);
-    for (int j = 0; j < width; j++) variance += (z[first + j] - mean) * (z[first + j] - mean);
-    const T factor = T(1) / sqrt(variance / T(width) + T(epsilon));
-    put(factors, c, factor);
-    for (int j = 0; j < width; j++) {
-      const T component = factor * (z[first + j] - mean);
-      put(normalized, first + j, component);
-      put(z, first + j, norm_weight[j] * component + T(norm_bias[j]));
-    }
-  }
-};
-template <class T>
-struct NormalizeAdjointKernel {
-  int width;
-  const Real<T> *norm_weight;
-  Pointer<T> normalized, factors, adjoint;
-  KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const int64_t first = c * width;
-    T mean = T(0), along = T(0);
-    for (int j = 0; j < width; j++) {
-      const T a = norm_weight[j] * adjoint[first + j];
-      put(adjoint, first + j, a);
-      mean += a;
-      along += a * normalized[first + j];
-    }
-    mean = mean / T(width);
-    along = along / T(width);
-    const T factor = factors[c];
-    for (int j = 0; j < width; j++)
-      put(adjoint, first + j, factor * (adjoint[first + j] - mean - normalized[first + j] * along));
-  }
-};
-
-// The inputs of the last product: what comes before times the cutoff function, and a number for the bias.
+// The inputs of the last product and their adjoints. The adjoint of the cutoff function takes its place.
 template <class T>
 struct LastInputsKernel {
-  int width, last_width;    // the latter one more with a bias
-  bool with_cutoff;
-  Pointer<T> cutoff, h, last;
+  LastInputsRow<T> row;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t c = n / last_width;
-    const int j = static_cast<int>(n % last_width);
-    const T factor = with_cutoff ? cutoff[2 * c] : T(1);
-    put(last, n, j < width ? factor * h[c * width + j] : factor);
+    row.set(n / row.last_width, static_cast<int>(n % row.last_width), row.factor(n / row.last_width));
   }
 };
-// The adjoint of h; that of the cutoff function takes its place.
 template <class T>
 struct LastInputsAdjointKernel {
-  int width, last_width;
-  bool with_cutoff;
-  Pointer<T> cutoff, h, last_adj, h_adj;
+  LastInputsRow<T> row;
+  Pointer<T> h_adj;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const T factor = with_cutoff ? cutoff[2 * c] : T(1);
-    T sum = width < last_width ? last_adj[c * last_width + width] : T(0);
-    for (int j = 0; j < width; j++) {
-      const T of_last = last_adj[c * last_width + j];
-      sum += h[c * width + j] * of_last;
-      put(h_adj, c * width + j, factor * of_last);
-    }
-    if (with_cutoff) put(cutoff, 2 * c, sum);
+    const T of_cutoff = row.backward(c, h_adj);
+    if (row.with_cutoff) put(row.cutoff, 2 * c, of_cutoff);
   }
 };
 
@@ -343,11 +282,11 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
     h = place(scratch, count, layer.h);
     const bool is_normed = at.norm_weight >= 0;
     if (is_normed)
-      Kokkos::parallel_for("equi:network_norm", DeviceRange(exec, 0, count),
-                           NormalizeKernel<T>{width, constants(at.bias), constants(at.norm_weight),
-                                              constants(at.norm_bias), layer.epsilon, numbers(z, count, width),
-                                              numbers(place(scratch, count, layer.normalized), count, width),
-                                              numbers(place(scratch, count, layer.factor), count, 1)});
+      Kokkos::parallel_for(
+          "equi:network_norm", DeviceRange(exec, 0, count),
+          NormalizeRow<T>{width, constants(at.bias), constants(at.norm_weight), constants(at.norm_bias), layer.epsilon,
+                          numbers(z, count, width), numbers(place(scratch, count, layer.normalized), count, width),
+                          numbers(place(scratch, count, layer.factor), count, 1)});
     Kokkos::parallel_for(
         "equi:network_activation", DeviceRange(exec, 0, count * width),
         ActivationKernel<T>{host_.activation_, host_.activation_scale_, width, is_normed ? nullptr : constants(at.bias),
@@ -356,8 +295,7 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
   if (has_last()) {
     R *last = place(scratch, count, host_.last_);
     Kokkos::parallel_for("equi:network_last", DeviceRange(exec, 0, count * host_.last_width_),
-                         LastInputsKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
-                                             numbers(h, count, width), numbers(last, count, host_.last_width_)});
+                         LastInputsKernel<T>{host_.last_inputs(num_rows(count), scratch, last)});
     h = last;
   }
   multiply(exec, false, count, host_.last_width_, host_.weights_.cols, h, weights_, weights);
@@ -369,13 +307,9 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
   R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
   multiply(exec, true, count, host_.weights_.cols, host_.last_width_, weights_adj, weights_, adjoint);
   if (has_last()) {
-    const int width = host_.last_width_ - host_.has_last_bias_;
-    R *h = place(scratch, count, host_.hidden_.empty() ? host_.inputs_ : host_.hidden_.back().h);
-    Kokkos::parallel_for(
-        "equi:network_last_adjoint", DeviceRange(exec, 0, count),
-        LastInputsAdjointKernel<T>{width, host_.last_width_, host_.times_cutoff_, cutoff(scratch, count),
-                                   numbers(h, count, width), numbers(adjoint, count, host_.last_width_),
-                                   numbers(before, count, width)});
+    const LastInputsRow<T> row = host_.last_inputs(num_rows(count), scratch, adjoint);
+    Kokkos::parallel_for("equi:network_last_adjoint", DeviceRange(exec, 0, count),
+                         LastInputsAdjointKernel<T>{row, numbers(before, count, row.width)});
     std::swap(adjoint, before);
   }
   for (size_t k = hidden_.size(); k-- > 0;) {
@@ -388,9 +322,9 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
     if (hidden_[k].norm_weight >= 0)
       Kokkos::parallel_for(
           "equi:network_norm_adjoint", DeviceRange(exec, 0, count),
-          NormalizeAdjointKernel<T>{width, constants(hidden_[k].norm_weight),
-                                    numbers(place(scratch, count, layer.normalized), count, width),
-                                    numbers(place(scratch, count, layer.factor), count, 1), numbers(z, count, width)});
+          NormalizeAdjointRow<T>{width, constants(hidden_[k].norm_weight),
+                                 numbers(place(scratch, count, layer.normalized), count, width),
+                                 numbers(place(scratch, count, layer.factor), count, 1), numbers(z, count, width)});
     multiply(exec, true, count, width, layer.product.rows, z, hidden_[k].weight, before);
     std::swap(adjoint, before);
   }
@@ -431,15 +365,8 @@ std::size_t DeviceEdgeNetwork<T>::bytes() const {
   template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, Real<T> *, \
                                                             G *, int) const;
 
-template class DeviceEdgeNetwork<float>;
-template class DeviceEdgeNetwork<double>;
-template class DeviceEdgeNetwork<Dual<float>>;
-template class DeviceEdgeNetwork<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(DeviceEdgeNetwork)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

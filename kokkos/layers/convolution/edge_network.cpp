@@ -2,9 +2,9 @@
 #include "kokkos/layers/convolution/edge_network.h"
 
 #include "kokkos/runtime/dense.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
-#include <cmath>
 #include <utility>
 
 namespace equi {
@@ -148,46 +148,14 @@ void EdgeNetwork<T>::add_adjoints(const AtomInputs &part, int64_t count, const R
 }
 
 template <class T>
-void EdgeNetwork<T>::normalize(const Hidden &layer, int64_t count, R *scratch) const {
-  using std::sqrt;
-  const int n = layer.product.cols;
-  Pointer<T> z = numbers(place(scratch, count, layer.z), count, n),
-             normalized = numbers(place(scratch, count, layer.normalized), count, n);
-  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
-  for (int64_t e = 0; e < count; e++, z += n, normalized += n) {
-    T mean = T(0), variance = T(0);
-    for (int j = 0; j < n; j++) mean += z[j];
-    mean = mean / T(n);
-    for (int j = 0; j < n; j++) variance += (z[j] - mean) * (z[j] - mean);
-    const T factor = T(1) / sqrt(variance / T(n) + T(layer.epsilon));
-    put(factors, e, factor);
-    for (int j = 0; j < n; j++) {
-      const T component = factor * (z[j] - mean);
-      put(normalized, j, component);
-      put(z, j, layer.norm_weight[j] * component + T(layer.norm_bias[j]));
-    }
-  }
-}
-
-// With n = factor (z - mean) and a the adjoint of n: z_adj = factor (a - mean(a) - n mean(a n)).
-template <class T>
-void EdgeNetwork<T>::normalize_backward(const Hidden &layer, int64_t count, R *scratch, R *adjoint) const {
-  const int n = layer.product.cols;
-  Pointer<T> a = numbers(adjoint, count, n), normalized = numbers(place(scratch, count, layer.normalized), count, n);
-  const Pointer<T> factors = numbers(place(scratch, count, layer.factor), count, 1);
-  for (int64_t e = 0; e < count; e++, a += n, normalized += n) {
-    T mean = T(0), along = T(0);
-    for (int j = 0; j < n; j++) {
-      const T aj = layer.norm_weight[j] * a[j];
-      put(a, j, aj);
-      mean += aj;
-      along += aj * normalized[j];
-    }
-    mean = mean / T(n);
-    along = along / T(n);
-    const T factor = factors[e];
-    for (int j = 0; j < n; j++) put(a, j, factor * (a[j] - mean - normalized[j] * along));
-  }
+LastInputsRow<T> EdgeNetwork<T>::last_inputs(int64_t count, R *scratch, R *last) const {
+  const int width = last_width_ - has_last_bias_;
+  return {width,
+          last_width_,
+          times_cutoff_,
+          numbers(place(scratch, count, cutoff_), count, 2),
+          numbers(place(scratch, count, hidden_.empty() ? inputs_ : hidden_.back().h), count, width),
+          numbers(last, count, last_width_)};
 }
 
 template <class T>
@@ -240,18 +208,27 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     if (!layer.bias.empty())    // of the values
       for (int64_t e = 0; e < count; e++)
         for (int j = 0; j < width; j++) z[e * width + j] += layer.bias[j];
-    if (!layer.norm_weight.empty()) normalize(layer, count, scratch);
+    if (!layer.norm_weight.empty()) {
+      const NormalizeRow<T> normalize{width,
+                                      nullptr,
+                                      layer.norm_weight.data(),
+                                      layer.norm_bias.data(),
+                                      layer.epsilon,
+                                      numbers(z, count, width),
+                                      numbers(place(scratch, count, layer.normalized), count, width),
+                                      numbers(place(scratch, count, layer.factor), count, 1)};
+      for (int64_t e = 0; e < count; e++) normalize(e);
+    }
     h = place(scratch, count, layer.h);
     kernels.gate_forward(activation_call(layer, count, z, h));
   }
 
   if (times_cutoff_ || has_last_bias_) {
     R *last = place(scratch, count, last_);
-    Pointer<T> from = numbers(h, count, width), to = numbers(last, count, last_width_);
-    for (int64_t e = 0; e < count; e++, from += width, to += last_width_) {
-      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
-      for (int j = 0; j < width; j++) put(to, j, factor * from[j]);
-      if (has_last_bias_) put(to, width, factor);
+    const LastInputsRow<T> row = last_inputs(count, scratch, last);
+    for (int64_t e = 0; e < count; e++) {
+      const T factor = row.factor(e);
+      for (int j = 0; j < last_width_; j++) row.set(e, j, factor);
     }
     h = last;
   }
@@ -268,19 +245,12 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   weights_.backward(count, weights_adj, adjoint);
 
   if (times_cutoff_ || has_last_bias_) {
-    const int width = last_width_ - has_last_bias_;
-    const Pointer<T> cutoff = numbers(place(scratch, count, cutoff_), count, 2);
-    Pointer<T> h = numbers(place(scratch, count, hidden_.empty() ? inputs_ : hidden_.back().h), count, width),
-               from = numbers(adjoint, count, last_width_), to = numbers(before, count, width);
-    for (int64_t e = 0; e < count; e++, h += width, from += last_width_, to += width) {
-      const T factor = times_cutoff_ ? T(cutoff[2 * e]) : T(1);
-      T sum = has_last_bias_ ? T(from[width]) : T(0);
-      for (int j = 0; j < width; j++) {
-        const T of_last = from[j];
-        sum += h[j] * of_last;
-        put(to, j, factor * of_last);
-      }
-      if (times_cutoff_ && adjoints.distance) adjoints.distance[e * adjoints.stride] += sum * cutoff[2 * e + 1];
+    const LastInputsRow<T> row = last_inputs(count, scratch, adjoint);
+    const Pointer<T> h_adj = numbers(before, count, row.width);
+    for (int64_t e = 0; e < count; e++) {
+      const T of_cutoff = row.backward(e, h_adj);
+      if (times_cutoff_ && adjoints.distance)
+        adjoints.distance[e * adjoints.stride] += of_cutoff * row.cutoff[2 * e + 1];
     }
     std::swap(adjoint, before);
   }
@@ -288,7 +258,13 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     // z is replaced by its adjoint.
     R *z = place(scratch, count, layer->z);
     kernels.gate_backward(activation_call(*layer, count, z, adjoint));
-    if (!layer->norm_weight.empty()) normalize_backward(*layer, count, scratch, z);
+    if (!layer->norm_weight.empty()) {
+      const int width = layer->product.cols;
+      const NormalizeAdjointRow<T> normalize{
+          width, layer->norm_weight.data(), numbers(place(scratch, count, layer->normalized), count, width),
+          numbers(place(scratch, count, layer->factor), count, 1), numbers(z, count, width)};
+      for (int64_t e = 0; e < count; e++) normalize(e);
+    }
     layer->product.backward(count, z, before);
     std::swap(adjoint, before);
   }
@@ -320,15 +296,8 @@ std::size_t EdgeNetwork<T>::bytes() const {
   template void EdgeNetwork<T>::backward<G>(const HostKernels<T> &, const NetworkEdges<T, G> &, Real<T> *,           \
                                             const Real<T> *, const NetworkAdjoints<T> &) const;
 
-template class EdgeNetwork<float>;
-template class EdgeNetwork<double>;
-template class EdgeNetwork<Dual<float>>;
-template class EdgeNetwork<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(EdgeNetwork)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

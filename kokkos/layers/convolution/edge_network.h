@@ -6,6 +6,7 @@
 #define EQUI_EDGE_NETWORK_H
 
 #include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/layers/convolution/edge_network_row.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/functions/radial_function.h"
@@ -102,8 +103,8 @@ class EdgeNetwork {
                   R *inputs) const;
   void add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
                     FeatureRows<R> x_adj) const;
-  void normalize(const Hidden &layer, int64_t count, R *scratch) const;
-  void normalize_backward(const Hidden &layer, int64_t count, R *scratch, R *adjoint) const;
+  // last: the inputs of the last product, or their adjoints.
+  LastInputsRow<T> last_inputs(int64_t count, R *scratch, R *last) const;
   GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
 
   FeatureLayout in_;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 
 namespace equi {
@@ -16,15 +18,13 @@ constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
 }    // namespace
 
 template <class T, class G>
-HostConvolutionLayer<T, G>::HostConvolutionLayer(const Convolution &layer, int number, const FeatureLayout &in,
-                                                 const FeatureLayout &out, int num_species,
-                                                 const EvaluatorOptions &options, InstructionSet set)
+HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Convolution &layer)
     : input_(layer.input),
       output_(layer.output),
-      number_(number),
-      is_exact_(options.radial_exact),
-      op_(layer, in, out, num_species, options) {
-  op_.product().select_kernels(set);
+      number_(context.num_convolutions++),
+      is_exact_(context.options.radial_exact),
+      op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options) {
+  op_.product().select_kernels(context.set);
 }
 
 template <class T, class G>
@@ -244,10 +244,10 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
     kernels.forward(op_.plan(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
     const FeatureRows<R> sum{y.data, y.rows, y.first + a};
-    for (int g = 0; g < layout.num_groups(); g++) {
-      const R *from = part.group(layout.group(g));
-      R *to = sum.group(layout.group(g));
-      layout.group(g).for_numbers(plane_of(moving.direction), [&](int begin, int count) {
+    for (const FeatureGroup &group : layout.groups()) {
+      const R *from = part.group(group);
+      R *to = sum.group(group);
+      group.for_numbers(plane_of(moving.direction), [&](int begin, int count) {
         for (int k = begin; k < begin + count; k++) to[k] += from[k];
       });
     }
@@ -381,10 +381,6 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
                           {nullptr, 0, FeatureRows<R>{nullptr, 0, 0}, sums, nullptr, e.sender_row});
 }
 
-template class HostConvolutionLayer<float, float>;
-template class HostConvolutionLayer<float, double>;
-template class HostConvolutionLayer<double, double>;
-template class HostConvolutionLayer<Dual<float>, Dual<double>>;
-template class HostConvolutionLayer<Dual<double>, Dual<double>>;
+EQUI_INSTANTIATE_PRECISIONS(HostConvolutionLayer)
 
 }    // namespace equi

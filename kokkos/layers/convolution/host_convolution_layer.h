@@ -17,9 +17,7 @@ class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
   using Batch = HostBatch<T, G>;
 
  public:
-  // number: of the convolution in the model, for the log.
-  HostConvolutionLayer(const Convolution &layer, int number, const FeatureLayout &in, const FeatureLayout &out,
-                       int num_species, const EvaluatorOptions &options, InstructionSet set);
+  HostConvolutionLayer(HostContext &context, const Convolution &layer);
 
   void forward(Batch &batch) override;
   // Adjoints of senders go to batch.slab unless the step is gathering them.
@@ -70,7 +68,7 @@ class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
     return op_.network() && op_.network()->reads_receiver() && !batch.layer->fixed_input;
   }
 
-  int input_, output_, number_;
+  int input_, output_, number_;    // number: of the convolution in the model, for the log
   bool is_exact_;
   ConvolutionOp<T> op_;
 };

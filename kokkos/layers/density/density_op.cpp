@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/density/density_op.h"
 
+#include "src/numbers/number_types.h"
+
 namespace equi {
 
 template <class T>
@@ -43,8 +45,7 @@ namespace {
 template <class T, class F>
 void for_components(const FeatureLayout &layout, int64_t a, FeatureRows<Real<T>> x, FeatureRows<Real<T>> y,
                     int direction, const F &f) {
-  for (int g = 0; g < layout.num_groups(); g++) {
-    const FeatureGroup &group = layout.group(g);
+  for (const FeatureGroup &group : layout.groups()) {
     for (int m = 0; m < group.irrep.dim(); m++) {
       const int64_t first = a * group.width() + m * group.stride();
       const int distance = (1 + direction) * group.channels;
@@ -109,15 +110,8 @@ void DensityOp<T>::backward(int64_t count, FeatureRows<R> x, FeatureRows<const R
   template void DensityOp<T>::backward<G>(int64_t, FeatureRows<Real<T>>, FeatureRows<const Real<T>>, \
                                           const DensityEdges<G> &, const DoubleOf<T> *, G *, int, int) const;
 
-template class DensityOp<float>;
-template class DensityOp<double>;
-template class DensityOp<Dual<float>>;
-template class DensityOp<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(DensityOp)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

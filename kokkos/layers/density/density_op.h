@@ -9,7 +9,6 @@
 #include "kokkos/runtime/buffer.h"
 #include "src/model/model.h"
 
-#include <string>
 #include <vector>
 
 namespace equi {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/density/device_density.h"
 
+#include "src/numbers/number_types.h"
+
 #include <utility>
 
 namespace equi {
@@ -114,8 +116,7 @@ void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceEdgeChunk &ch
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
       });
-  for (int g = 0; g < op_.layout().num_groups(); g++) {
-    const FeatureGroup &group = op_.layout().group(g);
+  for (const FeatureGroup &group : op_.layout().groups()) {
     normalize<T>(exec, chunk.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
                  make_pointer<T>(y.group(group), group.channels), "equi:normalize");
   }
@@ -161,15 +162,8 @@ std::size_t DeviceDensity<T>::bytes() const {
                                               FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, \
                                               G *, int);
 
-template class DeviceDensity<float>;
-template class DeviceDensity<double>;
-template class DeviceDensity<Dual<float>>;
-template class DeviceDensity<Dual<double>>;
-EQUI_INSTANTIATE(float, float)
-EQUI_INSTANTIATE(float, double)
-EQUI_INSTANTIATE(double, double)
-EQUI_INSTANTIATE(Dual<float>, Dual<double>)
-EQUI_INSTANTIATE(Dual<double>, Dual<double>)
+EQUI_INSTANTIATE_NUMBERS(DeviceDensity)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
 
 }    // namespace equi

@@ -16,9 +16,10 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceDensityLayer(const DeviceExec &exec, const DensityNormalization &layer, const FeatureLayout &layout,
-                     int num_species, const EvaluatorOptions &options)
-      : input_(layer.input), output_(layer.output), op_(exec, DensityOp<T>(layer, layout, num_species, options)) {}
+  DeviceDensityLayer(const DeviceContext &context, const DensityNormalization &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        op_(context.exec, DensityOp<T>(layer, context.layout(input_), context.model.num_species(), context.options)) {}
   void forward(Batch &batch) override {
     const auto &edges = batch.step.edges;
     op_.template forward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), batch.rows(input_),
@@ -26,7 +27,7 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void backward(Batch &batch) override {
     auto &edges = batch.step.edges;
-    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x) {
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int) {
       op_.template backward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), x,
                                batch.rows(output_, true), norm_.data() + batch.first, edges.adjoint(), edges.num_y());
     });

@@ -15,10 +15,11 @@ namespace equi {
 template <class T, class G>
 class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  // directions: that an evaluation takes at a time.
-  HostDensityLayer(const DensityNormalization &layer, const FeatureLayout &layout, int num_species, int directions,
-                   const EvaluatorOptions &options)
-      : input_(layer.input), output_(layer.output), directions_(directions), op_(layer, layout, num_species, options) {}
+  HostDensityLayer(const HostContext &context, const DensityNormalization &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        directions_(std::max(1, context.plan.planes - 1)),
+        op_(layer, context.layout(input_), context.model.num_species(), context.options) {}
 
   void forward(HostBatch<T, G> &batch) override {
     for (int d = 0; d < batch.step.num_directions(); d++)
@@ -44,7 +45,8 @@ class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
     return norm_.data() + static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first;
   }
 
-  int input_, output_, directions_;
+  int input_, output_;
+  int directions_;    // that an evaluation takes at a time
   DensityOp<T> op_;
   Buffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };

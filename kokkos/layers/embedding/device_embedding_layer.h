@@ -15,24 +15,22 @@ class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<T, G>> {
   using R = Real<T>;
 
  public:
-  DeviceEmbeddingLayer(const DeviceExec &exec, const SpeciesEmbedding &layer, const FeatureLayout &layout)
-      : output_(layer.output), layout_(layout) {
-    const FeatureGroup &group = layout.group(0);
+  DeviceEmbeddingLayer(const DeviceContext &context, const SpeciesEmbedding &layer) : output_(layer.output) {
+    const FeatureGroup &group = context.layout(output_).group(0);
     std::vector<R> rows(static_cast<size_t>(layer.weight.rows) * group.width(), R(0));
     for (int s = 0; s < layer.weight.rows; s++)
       for (int u = 0; u < layer.weight.cols; u++)
         rows[static_cast<size_t>(s) * group.width() + u] = static_cast<R>(layer.weight(s, u));
-    assign(exec, of_species_, rows);
+    assign(context.exec, of_species_, rows);
   }
   void forward(DeviceBatch<T, G> &batch) override {
-    copy_species_rows<R>(batch.step.exec, batch.count, layout_, {of_species_.data(), batch.step.num_species, 0},
-                         batch.species, batch.rows(output_), false);
+    copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
+                         {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_), false);
   }
   std::size_t bytes() const override { return of_species_.bytes(); }
 
  private:
   int output_;
-  FeatureLayout layout_;
   DeviceBuffer<R> of_species_;
 };
 

@@ -11,7 +11,7 @@ namespace equi {
 template <class T, class G>
 class HostEmbeddingLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  explicit HostEmbeddingLayer(const SpeciesEmbedding &layer) : layer_(layer) {}
+  HostEmbeddingLayer(const HostContext &, const SpeciesEmbedding &layer) : layer_(layer) {}
   void forward(HostBatch<T, G> &batch) override {
     const FeatureRows<Real<T>> x = batch.rows(layer_.output);
     const FeatureGroup &group = batch.layout(layer_.output).group(0);

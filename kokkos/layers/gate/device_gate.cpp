@@ -3,6 +3,7 @@
 
 #include "kokkos/layers/device_rows.h"
 #include "src/functions/activation.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <vector>
@@ -103,13 +104,14 @@ std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R
 }
 
 template <class T>
-void DeviceGate<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x) const {
+void DeviceGate<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
+                            int) const {
   launch_terms(exec, "equi:gate", count, terms_of<GateForward<T>, T, const T, T>(op_, z, x, padded));
 }
 
 template <class T>
-void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x_adj,
-                             FeatureRows<R> z) const {
+void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
+                             int) const {
   launch_terms(exec, "equi:gate_adjoint", count,
                terms_of<GateBackward<T>, T, T, const T>(op_, z, x_adj, [](int mul) { return mul; }));
   for (const auto &u : op_.unread()) {
@@ -122,9 +124,6 @@ void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<
   }
 }
 
-template class DeviceGate<float>;
-template class DeviceGate<double>;
-template class DeviceGate<Dual<float>>;
-template class DeviceGate<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceGate)
 
 }    // namespace equi

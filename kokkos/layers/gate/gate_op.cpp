@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/gate/gate_op.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 #include <stdexcept>
 
@@ -71,7 +73,7 @@ void GateOp<T>::forward(const HostKernels<T> &kernels, int64_t count, FeatureRow
 }
 
 template <class T>
-void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z,
+void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                          int direction) const {
   const FeatureRows<R> rows{const_cast<R *>(x_adj.data), x_adj.rows, x_adj.first};
   for (const Term &t : terms_) kernels.gate_backward(call(t, count, z, rows, direction));
@@ -83,9 +85,6 @@ void GateOp<T>::backward(const HostKernels<T> &kernels, int64_t count, FeatureRo
   }
 }
 
-template class GateOp<float>;
-template class GateOp<double>;
-template class GateOp<Dual<float>>;
-template class GateOp<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(GateOp)
 
 }    // namespace equi

@@ -22,8 +22,9 @@ class GateOp {
   void forward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> z, FeatureRows<R> x,
                int direction = 0) const;
   // z is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<const R> x_adj, FeatureRows<R> z,
+  void backward(const HostKernels<T> &kernels, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
                 int direction = 0) const;
+  std::size_t bytes() const { return 0; }
 
   struct Term {
     int in, out, gate;    // groups; gate = -1 for scalars

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/layer_norm/device_layer_norm.h"
 
+#include "src/numbers/number_types.h"
+
 namespace equi {
 
 namespace {
@@ -53,7 +55,8 @@ LayerNormRow<T, DeviceTraits<>::LANES> DeviceLayerNorm<T>::row() const {
 }
 
 template <class T>
-void DeviceLayerNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y) const {
+void DeviceLayerNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
+                                 int) const {
   if (count == 0) return;
   const LayerNormKernel<false, T, Pointer<const T>, Pointer<T>> kernel{
       row(), make_pointer<const T>(x.group(group_), group_.channels), make_pointer<T>(y.group(group_), group_.channels),
@@ -62,8 +65,8 @@ void DeviceLayerNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<
 }
 
 template <class T>
-void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x,
-                                  FeatureRows<const R> y_adj) const {
+void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
+                                  int) const {
   if (count == 0) return;
   const LayerNormKernel<true, T, Pointer<T>, Pointer<const T>> kernel{
       row(), make_pointer<T>(x.group(group_), group_.channels),
@@ -71,9 +74,6 @@ void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows
   Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
-template class DeviceLayerNorm<float>;
-template class DeviceLayerNorm<double>;
-template class DeviceLayerNorm<Dual<float>>;
-template class DeviceLayerNorm<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceLayerNorm)
 
 }    // namespace equi

@@ -15,12 +15,13 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceLinearLayer(const DeviceExec &exec, const Linear &layer, const FeatureLayout &in, const FeatureLayout &out,
-                    int num_species)
+  DeviceLinearLayer(const DeviceContext &context, const Linear &layer)
       : input_(layer.input),
         output_(layer.output),
         accumulates_(layer.accumulate),
-        op_(exec, LinearOp<R>(layer, in, out, num_species), num_species) {}
+        op_(context.exec,
+            LinearOp<R>(layer, context.layout(input_), context.layout(output_), context.model.num_species()),
+            context.model.num_species()) {}
 
   // Of an input that depends on the species alone: a row per species, which forward copies or adds.
   void prepare(Batch &species) override {

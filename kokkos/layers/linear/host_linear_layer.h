@@ -14,8 +14,10 @@ class HostLinearLayer : public LayerOp<HostBatch<T, G>> {
   using R = Real<T>;
 
  public:
-  HostLinearLayer(const Linear &layer, const FeatureLayout &in, const FeatureLayout &out, int num_species)
-      : input_(layer.input), output_(layer.output), op_(layer, in, out, num_species) {}
+  HostLinearLayer(const HostContext &context, const Linear &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species()) {}
 
   // Of an input that depends on the species alone: a row per species, which forward copies or adds.
   void prepare(HostBatch<T, G> &species) override {
@@ -46,8 +48,7 @@ class HostLinearLayer : public LayerOp<HostBatch<T, G>> {
   }
   void take_rows_of_species(const HostBatch<T, G> &batch, FeatureRows<R> y) const {
     const FeatureRows<const R> from{of_species_.data(), batch.step.num_species, 0};
-    for (int g = 0; g < op_.out().num_groups(); g++) {
-      const FeatureGroup &group = op_.out().group(g);
+    for (const FeatureGroup &group : op_.out().groups()) {
       for (int64_t a = 0; a < batch.count; a++) {
         const R *f = from.group(group) + static_cast<int64_t>(batch.species[a]) * group.width();
         R *to = y.group(group) + a * group.width();

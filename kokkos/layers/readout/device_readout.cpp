@@ -3,6 +3,7 @@
 
 #include "kokkos/layers/device_rows.h"
 #include "src/functions/activation.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <numeric>
@@ -156,9 +157,6 @@ void DeviceReadout<T>::backward(const DeviceExec &exec, int64_t count, const T *
       });
 }
 
-template class DeviceReadout<float>;
-template class DeviceReadout<double>;
-template class DeviceReadout<Dual<float>>;
-template class DeviceReadout<Dual<double>>;
+EQUI_INSTANTIATE_NUMBERS(DeviceReadout)
 
 }    // namespace equi

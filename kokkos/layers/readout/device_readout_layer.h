@@ -7,8 +7,6 @@
 #include "kokkos/layers/layer_op.h"
 #include "kokkos/layers/readout/device_readout.h"
 
-#include <vector>
-
 namespace equi {
 
 template <class T, class G>
@@ -16,12 +14,9 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  // scale: per species, of the energies.
-  DeviceReadoutLayer(const DeviceExec &exec, const Readout &layer, const FeatureLayout &in,
-                     const std::vector<double> &scale)
-      : input_(layer.input),
-        op_(exec, simplified(layer.network), in.group(in.block(layer.block).group), in.block(layer.block).channel) {
-    assign(exec, scale_, scale);
+  DeviceReadoutLayer(const DeviceContext &context, const Readout &layer)
+      : input_(layer.input), op_(make_op(context, layer, context.layout(layer.input))) {
+    assign(context.exec, scale_, context.scale);
   }
   void forward(Batch &batch) override {
     op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.species, scale_.data(),
@@ -29,19 +24,20 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void backward(Batch &batch) override {
     const FeatureRows<Real<T>> x_adj = batch.rows(input_, true);
-    const FeatureLayout &layout = batch.layout(input_);
-    for (int g = 0; !batch.adds(input_) && g < layout.num_groups(); g++)
-      device_zero(batch.step.exec, x_adj.group(layout.group(g)),
-                  batch.count * static_cast<int64_t>(layout.group(g).width()));
+    if (!batch.adds(input_))
+      for (const FeatureGroup &group : batch.layout(input_).groups())
+        device_zero(batch.step.exec, x_adj.group(group), batch.count * static_cast<int64_t>(group.width()));
     op_.backward(batch.step.exec, batch.count, adjoint_of(batch), x_adj);
   }
   void for_arrays(const ArrayVisitor &f) override { f(adjoint_, op_.num_inputs()); }
   std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
 
  private:
-  static Network simplified(Network network) {
+  static DeviceReadout<T> make_op(const DeviceContext &context, const Readout &layer, const FeatureLayout &in) {
+    Network network = layer.network;
     network.simplify();
-    return network;
+    const FeatureBlock &block = in.block(layer.block);
+    return DeviceReadout<T>(context.exec, network, in.group(block.group), block.channel);
   }
   T *adjoint_of(const Batch &batch) const {
     return adjoint_.data() + static_cast<int64_t>(batch.first) * op_.num_inputs();

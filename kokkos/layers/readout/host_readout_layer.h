@@ -15,14 +15,13 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
   using R = Real<T>;
 
  public:
-  // scale: per species, of the energies. planes: of the feature.
-  HostReadoutLayer(const Readout &layer, const FeatureLayout &in, const std::vector<double> &scale, int planes)
+  HostReadoutLayer(const HostContext &context, const Readout &layer)
       : input_(layer.input),
-        block_(in.block(layer.block)),
-        group_(in.group(block_.group)),
+        block_(context.layout(input_).block(layer.block)),
+        group_(context.layout(input_).group(block_.group)),
         network_(layer.network),
-        scale_(scale),
-        planes_(planes) {
+        scale_(context.scale),
+        planes_(context.plan.planes) {
     network_.simplify();
   }
 

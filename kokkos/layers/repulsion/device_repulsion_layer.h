@@ -7,8 +7,6 @@
 #include "kokkos/layers/layer_op.h"
 #include "kokkos/layers/repulsion/device_repulsion.h"
 
-#include <vector>
-
 namespace equi {
 
 template <class T, class G>
@@ -16,10 +14,8 @@ class DeviceRepulsionLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  // scale: per species of the receiver.
-  DeviceRepulsionLayer(const DeviceExec &exec, const PairRepulsion &layer, const std::vector<double> &scale)
-      : op_(exec, layer) {
-    assign(exec, scale_, scale);
+  DeviceRepulsionLayer(const DeviceContext &context, const PairRepulsion &layer) : op_(context.exec, layer) {
+    assign(context.exec, scale_, context.pair_scale);
   }
   // Adds energies, and their derivatives by the distances, which need no cotangent.
   void forward(Batch &batch) override {
@@ -31,7 +27,7 @@ class DeviceRepulsionLayer : public LayerOp<DeviceBatch<T, G>> {
 
  private:
   DeviceRepulsion op_;
-  DeviceBuffer<double> scale_;
+  DeviceBuffer<double> scale_;    // per species of the receiver
 };
 
 }    // namespace equi

@@ -14,8 +14,8 @@ namespace equi {
 template <class T, class G>
 class HostRepulsionLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  // scale: per species of the receiver.
-  HostRepulsionLayer(const PairRepulsion &layer, const std::vector<double> &scale) : pair_(layer), scale_(scale) {}
+  HostRepulsionLayer(const HostContext &context, const PairRepulsion &layer)
+      : pair_(layer), scale_(context.pair_scale) {}
 
   // Adds energies, and their derivatives by the distances, which need no cotangent.
   void forward(HostBatch<T, G> &batch) override {
@@ -37,7 +37,7 @@ class HostRepulsionLayer : public LayerOp<HostBatch<T, G>> {
 
  private:
   PairRepulsion pair_;
-  std::vector<double> scale_;
+  std::vector<double> scale_;    // per species of the receiver
 };
 
 }    // namespace equi

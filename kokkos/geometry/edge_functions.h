@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT
+// What edges.h on hosts and device_edges.h on devices do with one candidate, with one edge and with the edges of a row.
+#ifndef EQUI_EDGE_FUNCTIONS_H
+#define EQUI_EDGE_FUNCTIONS_H
+
+#include "kokkos/geometry/harmonics.h"
+#include "src/evaluation/evaluator.h"
+#include "src/numbers/dual.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace equi {
+
+// Whether two atoms make an edge; NaN is kept, to be reported.
+EQUI_FUNCTION bool is_edge(const double *xi, const double *xj, double cutoff) {
+  const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
+  return !(dx * dx + dy * dy + dz * dz >= cutoff * cutoff);
+}
+
+// The closest pair: Kokkos's value and location. A broken distance is closer than any other.
+template <class Closest>
+EQUI_FUNCTION void note_closest(Closest &best, double distance, int64_t place) {
+  if (!(distance < best.val)) return;
+  best.val = distance;
+  best.loc = place;
+}
+EQUI_FUNCTION bool is_finite(const double *x) {
+  return (x[0] - x[0]) + (x[1] - x[1]) + (x[2] - x[2]) == 0.0;
+}
+
+// The edges of a step in one direction. T, G: of Edges.
+template <class T, class G>
+struct EdgeArrays {
+  using D = DoubleOf<G>;
+  int lmax;
+  G *distance, *unit, *force;    // [E], [E][3], [E][3]
+  T *y;                          // [E][num_y]
+  const G *adjoint;              // likewise, slot 0 by the distance
+
+  EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
+
+  // From the positions of atoms i and j, which move along v unless that is null. Returns the distance, BROKEN_DISTANCE
+  // if it is not a number.
+  EQUI_FUNCTION double set(const HarmonicsNorms &norms, int64_t e, const double *x, const double *v, int64_t i,
+                           int64_t j) const {
+    using std::sqrt;
+    D d[3];
+    for (int k = 0; k < 3; k++)
+      d[k] = make_number<D>(x[3 * j + k] - x[3 * i + k], v ? v[3 * j + k] - v[3 * i + k] : 0.0);
+    const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
+    const D inverse =
+        value_of(r) > 0.0 ? D(1.0) / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN
+    distance[e] = static_cast<G>(r);
+    G u[3];
+    for (int k = 0; k < 3; k++) unit[3 * e + k] = u[k] = static_cast<G>(d[k] * inverse);
+    evaluate_harmonics(norms, lmax, u, y + num_y() * e);
+    return value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
+  }
+
+  EQUI_FUNCTION void set_force(const HarmonicsNorms &norms, int64_t e) const {
+    const G *u = unit + 3 * e, *of_y = adjoint + num_y() * e;
+    G g[3] = {0, 0, 0};
+    harmonics_gradient(norms, lmax, u, of_y, g);
+    // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
+    const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
+    const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
+    for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + of_y[0] * u[k];
+  }
+  // f += the force of an edge; v -= its virial, if it is wanted.
+  EQUI_FUNCTION void add_force(int64_t e, D *f, double *v, bool with_virial) const {
+    // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
+    constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
+    for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
+    for (int k = 0; with_virial && k < 9; k++)
+      v[k] -= static_cast<double>(value_of(distance[e] * unit[3 * e + A[k]])) *
+              static_cast<double>(value_of(force[3 * e + B[k]]));
+  }
+};
+
+}    // namespace equi
+
+#endif

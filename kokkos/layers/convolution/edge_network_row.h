@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT
+// What a network of atoms' features (edge_network.h) does with the numbers of one edge, on hosts and devices. Arrays
+// have rows of `width` numbers, one for each edge c.
+#ifndef EQUI_EDGE_NETWORK_ROW_H
+#define EQUI_EDGE_NETWORK_ROW_H
+
+#include "kokkos/kernel_interface/unit_kernel.h"
+
+#include <cmath>
+#include <cstdint>
+
+namespace equi {
+
+// z = weight (z - mean) / sqrt(variance + epsilon) + bias, over the outputs of a hidden layer.
+template <class T>
+struct NormalizeRow {
+  int width;
+  const Real<T> *layer_bias;    // added to z before; or null
+  const Real<T> *weight, *bias;
+  Real<T> epsilon;
+  Pointer<T> z, normalized, factors;    // normalized: z without weight and bias; factors: 1 / sqrt(..), by edge
+  EQUI_FUNCTION void operator()(int64_t c) const {
+    using std::sqrt;
+    const int64_t first = c * width;
+    T mean = T(0), variance = T(0);
+    for (int j = 0; j < width; j++) {
+      if (layer_bias) put(z, first + j, z[first + j] + T(layer_bias[j]));
+      mean += z[first + j];
+    }
+    mean = mean / T(width);
+    for (int j = 0; j < width; j++) variance += (z[first + j] - mean) * (z[first + j] - mean);
+    const T factor = T(1) / sqrt(variance / T(width) + T(epsilon));
+    put(factors, c, factor);
+    for (int j = 0; j < width; j++) {
+      const T component = factor * (z[first + j] - mean);
+      put(normalized, first + j, component);
+      put(z, first + j, weight[j] * component + T(bias[j]));
+    }
+  }
+};
+
+// With n = factor (z - mean) and a the adjoint of n: z_adj = factor (a - mean(a) - n mean(a n)), in the place of the
+// adjoint of the above's result.
+template <class T>
+struct NormalizeAdjointRow {
+  int width;
+  const Real<T> *weight;
+  Pointer<T> normalized, factors, adjoint;
+  EQUI_FUNCTION void operator()(int64_t c) const {
+    const int64_t first = c * width;
+    T mean = T(0), along = T(0);
+    for (int j = 0; j < width; j++) {
+      const T a = weight[j] * adjoint[first + j];
+      put(adjoint, first + j, a);
+      mean += a;
+      along += a * normalized[first + j];
+    }
+    mean = mean / T(width);
+    along = along / T(width);
+    const T factor = factors[c];
+    for (int j = 0; j < width; j++)
+      put(adjoint, first + j, factor * (adjoint[first + j] - mean - normalized[first + j] * along));
+  }
+};
+
+// The inputs of the last product: what comes before times the cutoff function, and a number for the bias.
+template <class T>
+struct LastInputsRow {
+  int width, last_width;    // the latter one more with a bias
+  bool with_cutoff;
+  Pointer<T> cutoff, h, last;    // cutoff: the function and its derivative
+  EQUI_FUNCTION T factor(int64_t c) const { return with_cutoff ? T(cutoff[2 * c]) : T(1); }
+  EQUI_FUNCTION void set(int64_t c, int j, T f) const {    // f: factor(c)
+    put(last, c * last_width + j, j < width ? f * h[c * width + j] : f);
+  }
+  // From the adjoint of `last` to that of h; returns that of the cutoff function.
+  EQUI_FUNCTION T backward(int64_t c, Pointer<T> h_adj) const {
+    const T f = factor(c);
+    T sum = width < last_width ? T(last[c * last_width + width]) : T(0);
+    for (int j = 0; j < width; j++) {
+      const T of_last = last[c * last_width + j];
+      sum += h[c * width + j] * of_last;
+      put(h_adj, c * width + j, f * of_last);
+    }
+    return sum;
+  }
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT
+#include "src/generator/unit_generator.h"
+
+#include "src/generator/path_text.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+namespace {
+
+using Text = GeneratedText;
+using Sum = GeneratedSum;
+
+void begin_function(Text &text, const char *name, const char *number) {
+  text.line("template <class T, int ROWS>");
+  text.line("void %s(const UnitCall<%s> &u) {", name, number);
+  text.line("  using V = Simd<T>;");
+}
+
+// The loops over channels and blocks of edges that forward and gather share.
+void begin_blocks(Text &text) {
+  text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("    for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {");
+  text.line("      const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;");
+}
+
+// The radial rows of edge e, and its fraction.
+void generate_radial_row(Text &text, const char *fraction = "u.fraction[e]") {
+  text.line("        const auto t = radial_row<ROWS, ROW>(u, e, c);");
+  text.line("        const V f = V{} + %s;", fraction);
+}
+
+// The loop over the edges of a block, with accumulators a0, a1, ...
+void begin_sweep(Text &text, int num_accumulators) {
+  begin_blocks(text);
+  text.line("      auto m = u.forms + begin * NUM_FORMS;");
+  for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
+  text.line("      for (int e = begin; e < end; e++, ++m) {");
+  generate_radial_row(text);
+}
+
+std::string weight_of(const PathSchedule &p, int q) {
+  return text_of(p.is_diagonal() ? "scalar_weight<ROWS, ROW>(u, t, %d, f)" : "radial_weight<ROWS, ROW>(u, t, %d, f)",
+                 q);
+}
+
+// Products whose weights and whatever else they read `load` writes.
+template <class F>
+void add_products(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, bool is_gather, const F &load) {
+  generate_products(text, {"V", host_form, load}, u, group, is_gather);
+}
+
+// Forward for the channels at xe, with the weights that weight(p, q) says.
+template <class F>
+void add_forward_products(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, const F &weight) {
+  for (int a = 0; a < 2 * u.shape.l1 + 1; ++a)
+    text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
+  add_products(text, u, group, false,
+               [&](const PathSchedule &p, int q) { text.line("        const V w = %s;", weight(p, q).c_str()); });
+}
+
+// The sums of a block, stored by the first block of an atom and added by the others. out: of path %d.
+void generate_store_sums(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, const char *out) {
+  for (const bool first_block : {true, false}) {
+    text.line(first_block ? "      if (begin == 0) {" : "      } else {");
+    int base = 0;
+    for (int q = group.first; q < group.last; ++q)
+      for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c, ++base)
+        text.line("        %s(%s + %d * u.out_stride[%d] + c, a%d);", first_block ? "store" : "add_to",
+                  text_of(out, q).c_str(), c, q, base);
+  }
+  text.line("      }");
+}
+
+// All components of the outputs of an atom without edges.
+void generate_store_zeros(Text &text, const UnitSchedule &u, const char *out) {
+  text.line("      for (int c = 0; c < u.channels; c += LANES<T>) {");
+  for (int q = 0; q < static_cast<int>(u.paths.size()); ++q)
+    for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
+      text.line("        store(%s + %d * u.out_stride[%d] + c, V{});", text_of(out, q).c_str(), c, q);
+  text.line("      }");
+}
+
+void generate_forward(Text &text, const UnitSchedule &u) {
+  text.line("// out[m3] = sum_e w sum_m1 M[m1,m3] x[m1]");
+  begin_function(text, "forward", "T");
+  text.line("  if (u.count == 0)");
+  generate_store_zeros(text, u, "u.out[%d]");
+  for (const auto &group : u.forward_groups) {
+    begin_sweep(text, num_components(u, group));
+    text.line("        const auto xe = u.x + u.x_row[e] * u.x_width + c;");
+    add_forward_products(text, u, group, weight_of);
+    text.line("      }");
+    generate_store_sums(text, u, group, "u.out[%d]");
+    text.close(4, 2);
+  }
+  text.close(0);
+}
+
+// What is the same for all directions, the weights, is computed once for a block.
+void generate_rigid_forward(Text &text, const UnitSchedule &u) {
+  text.line("// The tangents of out where no edge moves: out' = sum_e w sum_m1 M[m1,m3] x'[m1]");
+  begin_function(text, "rigid_forward", "Dual<T>");
+  text.line("  if (u.count == 0)");
+  text.line("    for (int k = 0; k < u.directions; k++) {");
+  generate_store_zeros(text, u, "tangents(u.out[%d], k)");
+  text.line("    }");
+  for (const auto &group : u.forward_groups) {
+    const int num_paths = group.last - group.first;
+    begin_blocks(text);
+    text.line("      V weights[EDGE_BLOCK * %d];", num_paths);
+    text.line("      for (int e = begin; e < end; e++) {");
+    generate_radial_row(text, "u.fraction[e].value");
+    for (int q = group.first; q < group.last; ++q)
+      text.line("        weights[(e - begin) * %d + %d] = %s;", num_paths, q - group.first,
+                weight_of(u.paths[q], q).c_str());
+    text.line("      }");
+    text.line("      for (int k = 0; k < u.directions; k++) {");
+    text.line("      const T *m = u.forms.value + begin * NUM_FORMS, *x = tangents(u.x, k);");
+    const int num_accumulators = num_components(u, group);
+    for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
+    text.line("      for (int e = begin; e < end; e++, ++m) {");
+    text.line("        const T *xe = x + u.x_row[e] * u.x_width + c;");
+    text.line("        const V *of_edge = weights + (e - begin) * %d;", num_paths);
+    add_forward_products(text, u, group,
+                         [&](const PathSchedule &, int q) { return text_of("of_edge[%d]", q - group.first); });
+    text.line("      }");
+    generate_store_sums(text, u, group, "tangents(u.out[%d], k)");
+    text.close(6, 2);
+  }
+  text.close(0);
+}
+
+void generate_gather(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("// x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
+  begin_function(text, "gather", "T");
+  begin_sweep(text, d1);
+  text.line("        const int64_t row = u.x_row[e];");
+  add_products(text, u, u.whole(), true, [&](const PathSchedule &p, int q) {
+    text.line("        const V w = %s;", weight_of(p, q).c_str());
+    text.line("        const auto ge = u.out[%d] + row * u.out_width[%d] + c;", q, q);
+    for (int c = 0; c < 2 * p.l3 + 1; ++c)
+      text.line("        const V g%d = load(ge + %d * u.out_stride[%d]);", c, c, q);
+  });
+  text.line("      }");
+  for (int a = 0; a < d1; ++a) text.line("      add_to(u.x_adj + %d * u.x_stride + c, a%d);", a, a);
+  text.close(4);
+}
+
+// D of all paths for the channels from c, stored at d. g: where the cotangents of path %d lie.
+void generate_d(Text &text, const UnitSchedule &u, const char *g, const char *d) {
+  int base = 0;
+  for (size_t q = 0; q < u.paths.size(); ++q) {
+    const PathSchedule &p = u.paths[q];
+    text.line("    {");
+    text.line("      const auto g = %s + c;", text_of(g, static_cast<int>(q), static_cast<int>(q)).c_str());
+    text.line("      const int stride = u.out_stride[%d];", static_cast<int>(q));
+    for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("      const V g%d = load(g + %d * stride);", c, c);
+    for (const LinearForm &form : p.d)
+      text.line("      store(%s + %d * LANES<T>, %s);", d, base++, text_of_form(form, "g").c_str());
+    text.line("    }");
+  }
+}
+
+// The sums over channels for the harmonics: r of dE/df, b of the others.
+void begin_harmonic_sums(Text &text, const std::vector<int> &harmonics) {
+  text.line("    V r = V{};");
+  for (int h : harmonics) text.line("    V b%d = V{};", h);
+}
+// The ends of the loops over the channels of an edge: p goes to x_adj, the sums to what `add` says.
+void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add) {
+  text.line("      if (x_adj) {");
+  for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
+  text.close(6, 4);
+  text.line("    const V sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
+  text.line("    constexpr int index[] = {%s};", list_of("0", ", %d", harmonics).c_str());
+  text.line("    %s", add);
+}
+
+void generate_backward(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line(
+      "// D[m1,m2] = sum_m3 C g[m3] once; per edge S[m1] = sum_m2 y[m2] D[m1,m2], x_adj += w S, dE/df += w' S.x,");
+  text.line("// y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. All channels of an edge in turn, so that the sums over");
+  text.line("// harmonics stay in registers.");
+  begin_function(text, "backward", "T");
+  text.line("  for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("    const auto d = u.d + c * NUM_D;");
+  generate_d(text, u, "u.out[%d]", "d");
+  text.line("  }");
+
+  const std::vector<int> harmonics = u.harmonics(u.whole());
+
+  text.line("  for (int e = 0; e < u.count; e++) {");
+  text.line("    const V f = in_register(V{} + u.fraction[e]);");
+  text.line("    const auto x = u.x + u.x_row[e] * u.x_width;");
+  text.line("    auto x_adj = u.x_adj;");
+  text.line("    if (x_adj) x_adj += u.x_adj_row[e] * u.x_width;");
+  if (!harmonics.empty()) text.line("    const T *y = u.y + e * u.num_y;");
+  begin_harmonic_sums(text, harmonics);
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("      const auto t = radial_row<ROWS, ROW>(u, e, c);");
+  text.line("      const auto d = u.d + c * NUM_D;");
+  for (int a = 0; a < d1; ++a) text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
+  for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
+  int base = 0;
+  for (size_t q = 0; q < u.paths.size(); ++q) {
+    const PathSchedule &p = u.paths[q];
+    const int y0 = p.l2 * p.l2, k = static_cast<int>(q);
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        V w, dw;");
+    text.line("        radial_weight<ROWS, ROW>(u, t, %d, f, w, dw);", k);
+    if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w, w = dw * f;");
+    if (p.is_scalar_product()) {
+      text.line("        const V g = in_register(load(d + %d * LANES<T>)), wg = w * g;", base);
+      Sum s("V", "s");
+      for (const auto &n : p.d_entries) {
+        const char *op = add_with(n.sign);
+        s.add(text, n.sign, text_of("y[%d] * x%d", y0 + n.m2, n.m1));
+        text.line("        p%d %s y[%d] * wg;", n.m1, op, y0 + n.m2);
+        text.line("        b%d %s x%d * wg;", y0 + n.m2, op, n.m1);
+      }
+      text.line("        if (ROWS == 1)");
+      text.line("          store_weight_adj<T>(u, e, %d, c, g * s);", k);
+      text.line("        else");
+      text.line("          r += (dw * g) * s;");
+    } else {
+      std::vector<Sum> s;
+      for (int a = 0; a < d1; ++a) {
+        s.emplace_back("V", text_of("s%d", a));
+        if (!p.is_diagonal()) text.line("        const V t%d = w * x%d;", a, a);
+      }
+      int last = -1;
+      for (const auto &n : p.d_entries) {
+        if (n.d != last) text.line("        const V d%d = in_register(load(d + %d * LANES<T>));", n.d, base + n.d);
+        last = n.d;
+        if (p.is_diagonal()) {
+          s[n.m1].add(text, n.sign, text_of("d%d", n.d));
+        } else {
+          s[n.m1].add(text, n.sign, text_of("y[%d] * d%d", y0 + n.m2, n.d));
+          text.line("        b%d %s t%d * d%d;", y0 + n.m2, add_with(n.sign), n.m1, n.d);
+        }
+      }
+      std::string dot;
+      for (int a = 0; a < d1; ++a) {
+        text.line("        p%d += w * s%d;", a, a);
+        dot += (a ? " + " : "") + text_of("s%d * x%d", a, a);
+      }
+      text.line("        const V dot = %s;", dot.c_str());
+      text.line("        if (ROWS == 1)");
+      text.line("          store_weight_adj<T>(u, e, %d, c, %s);", k, p.is_diagonal() ? "f * dot" : "dot");
+      text.line(p.is_diagonal() ? "        r += dw * dot;" : "        else\n          r += dw * dot;");
+    }
+    text.line("        }");
+    base += static_cast<int>(p.d.size());
+  }
+  end_channels(text, harmonics, d1, "add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
+  text.close(2);
+}
+
+// A path of edges that do not move, primes being tangents: p'[m1] += w S'[m1] with S'[m1] = sum_m2 y[m2] D'[m1,m2];
+// with z[m2] = sum_m1 (x'[m1] D[m1,m2] + x[m1] D'[m1,m2]) then b'[m2] += w z[m2] and r' += (dw/df) sum_m2 y[m2] z[m2]:
+// three products for each D where duals take four. In the text t is x' and h is D'.
+void generate_rigid_products(Text &text, const PathSchedule &p, int d1, int first_d) {
+  const int y0 = p.l2 * p.l2, d2 = 2 * p.l2 + 1;
+  if (p.is_scalar_product()) {
+    // D[m1,m2] is +-g for m1 = m2.
+    text.line("        const V g = load(d + %d * LANES<T>), h = load(d_tangent + %d * LANES<T>);", first_d, first_d);
+    text.line("        const V wg = w * g, wh = w * h;");
+    Sum s("V", "s"), s_tangent("V", "s_tangent");
+    for (const auto &n : p.d_entries) {
+      const char *op = add_with(n.sign);
+      s.add(text, n.sign, text_of("y[%d] * x%d", y0 + n.m2, n.m1));
+      s_tangent.add(text, n.sign, text_of("y[%d] * t%d", y0 + n.m2, n.m1));
+      text.line("        p%d %s y[%d] * wh;", n.m1, op, y0 + n.m2);
+      text.line("        b%d %s x%d * wh;", y0 + n.m2, op, n.m1);
+      text.line("        b%d %s t%d * wg;", y0 + n.m2, op, n.m1);
+    }
+    text.line("        r += dw * (h * s + g * s_tangent);");
+    return;
+  }
+  std::vector<Sum> s, z;
+  for (int a = 0; a < d1; ++a) s.emplace_back("V", text_of("s%d", a));
+  for (int b = 0; b < (p.is_diagonal() ? 1 : d2); ++b) z.emplace_back("V", text_of("z%d", b));
+  int last = -1;
+  for (const auto &n : p.d_entries) {
+    if (n.d != last) {
+      text.line("        const V d%d = in_register(load(d + %d * LANES<T>));", n.d, first_d + n.d);
+      text.line("        const V h%d = in_register(load(d_tangent + %d * LANES<T>));", n.d, first_d + n.d);
+    }
+    last = n.d;
+    s[n.m1].add(text, n.sign, p.is_diagonal() ? text_of("h%d", n.d) : text_of("y[%d] * h%d", y0 + n.m2, n.d));
+    z[n.m2].add(text, n.sign, text_of("t%d * d%d", n.m1, n.d));
+    z[n.m2].add(text, n.sign, text_of("x%d * h%d", n.m1, n.d));
+  }
+  for (int a = 0; a < d1; ++a) text.line("        p%d += w * s%d;", a, a);
+  if (p.is_diagonal()) {
+    text.line("        r += dw * z0;");
+    return;
+  }
+  std::string dot;
+  for (int b = 0; b < d2; ++b) {
+    text.line("        b%d += w * z%d;", y0 + b, b);
+    dot += (b ? " + " : "") + text_of("y[%d] * z%d", y0 + b, b);
+  }
+  text.line("        r += dw * (%s);", dot.c_str());
+}
+
+// An edge's weights, which are the same for all directions, are computed once.
+void generate_rigid_backward(Text &text, const UnitSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1, num_paths = static_cast<int>(u.paths.size());
+  const std::vector<int> harmonics = u.harmonics(u.whole());
+  text.line("// The tangents of what backward adds where no edge moves.");
+  begin_function(text, "rigid_backward", "Dual<T>");
+  text.line("  for (int plane = 0; plane <= u.directions; plane++)");
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("    T *d = u.d.value + plane * u.d.distance + c * NUM_D;");
+  generate_d(text, u, "u.out[%d].value + plane * u.out[%d].distance", "d");
+  text.line("    }");
+  text.line("  for (int e = 0; e < u.count; e++) {");
+  text.line("    const V f = in_register(V{} + u.fraction[e].value);");
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("      const auto t = radial_row<ROWS, ROW>(u, e, c);");
+  text.line("      V *weights = reinterpret_cast<V *>(u.edge_weights + c * %d);", 2 * num_paths);
+  for (int q = 0; q < num_paths; ++q)
+    text.line("      radial_weight<ROWS, ROW>(u, t, %d, f, weights[%d], weights[%d]);", q, 2 * q, 2 * q + 1);
+  text.line("    }");
+  text.line("    const T *x = u.x.value + u.x_row[e] * u.x_width;");
+  if (!harmonics.empty()) text.line("    const auto y = values(u.y + e * u.num_y);");
+  text.line("    for (int k = 0; k < u.directions; k++) {");
+  text.line("    const T *x_tangent = tangents(u.x, k) + u.x_row[e] * u.x_width;");
+  text.line("    T *x_adj = u.x_adj ? tangents(u.x_adj, k) + u.x_adj_row[e] * u.x_width : nullptr;");
+  begin_harmonic_sums(text, harmonics);
+  text.line("    for (int c = 0; c < u.channels; c += LANES<T>) {");
+  text.line("      const V *weights = reinterpret_cast<const V *>(u.edge_weights + c * %d);", 2 * num_paths);
+  text.line("      const T *d = u.d.value + c * NUM_D, *d_tangent = tangents(u.d, k) + c * NUM_D;");
+  for (int a = 0; a < d1; ++a) {
+    text.line("      const V x%d = in_register(load(x + %d * u.x_stride + c));", a, a);
+    text.line("      const V t%d = in_register(load(x_tangent + %d * u.x_stride + c));", a, a);
+  }
+  for (int a = 0; a < d1; ++a) text.line("      V p%d = V{};", a);
+  int base = 0;
+  for (int q = 0; q < num_paths; ++q) {
+    const PathSchedule &p = u.paths[q];
+    text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+    text.line("        {");
+    text.line("        const V w = weights[%d], dw = weights[%d];", 2 * q, 2 * q + 1);
+    generate_rigid_products(text, p, d1, base);
+    text.line("        }");
+    base += static_cast<int>(p.d.size());
+  }
+  end_channels(
+      text, harmonics, d1,
+      "add_sums_of_tangents<T>(sums, index, u.y_adj + k * u.y_adj_distance + static_cast<int64_t>(e) * u.num_y);");
+  text.close(4);
+}
+
+}    // namespace
+
+void generate_unit_functions(GeneratedText &text, const UnitSchedule &u) {
+  generate_forward(text, u);
+  generate_backward(text, u);
+  generate_gather(text, u);
+}
+
+void generate_rigid_functions(GeneratedText &text, const UnitSchedule &u) {
+  generate_rigid_forward(text, u);
+  generate_rigid_backward(text, u);
+}
+
+}    // namespace equi
