@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
-// layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
-// hosts without device memory, copies positions in and forces out around the same evaluation.
+// The evaluation of a model on a device. The stages of an EvaluationPlan run layer by layer over batches of receivers;
+// each layer takes one or a few launches. Geometry, features and forces stay on the device. For hosts without device
+// memory the interface of Evaluator copies positions in and forces out, around the same evaluation.
 //
-// Of a small system a step's launches depend on the neighborhood alone: edges are not counted on the host, which then
-// waits only at the end, and launches are recorded and replayed (device_recorder.h).
+// For a small system the launches of a step depend only on the neighborhood: edges are not counted on the host, which
+// then waits only at the end, and launches are recorded and replayed (device_recorder.h).
 //
-// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the default
-// instance while receivers whose senders are all owned, the first of the neighborhood, are computed; in the backward
-// pass adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
+// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the
+// default instance while the receivers whose senders are all owned, the first of the neighborhood, are computed. In
+// the backward pass the adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
 //
-// T and G as in host_evaluation.h. The same source serves a host's execution space, where it is tested; the kernels
-// made for the host are those of HostEvaluation.
+// T and G are those of host_evaluation.h. The same source serves a host's execution space, where it is tested; the
+// kernels that are made for the host are those of HostEvaluation.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model whose positions, neighbours and results stay in device memory: what equi/kk calls.
+// The evaluation of a model whose positions, neighbors and results stay in device memory. equi/kk calls it.
 #ifndef EQUI_DEVICE_EVALUATOR_H
 #define EQUI_DEVICE_EVALUATOR_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step on a device: what edges.h does on the host, with the same contracts.
+// The edges of a step on a device. They do what edges.h does on the host, with the same contracts.
 #ifndef EQUI_DEVICE_EDGES_H
 #define EQUI_DEVICE_EDGES_H
 

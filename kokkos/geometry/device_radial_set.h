@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The radial functions of a layer on a device: which rows of its tables an edge reads (radial_set.h).
+// The radial functions of a layer on a device. They find which rows of its tables an edge reads (radial_set.h).
 #ifndef EQUI_DEVICE_RADIAL_SET_H
 #define EQUI_DEVICE_RADIAL_SET_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step: from candidates within the skin to pairs within the cutoff, with distances, directions and
-// harmonics, and back from derivatives by them to forces and virials.
+// The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, with distances, directions
+// and harmonics; derivatives by these are summed to forces and virials.
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tensor product of a convolution as the host kernels take it: its units, paths and couplings in plain arrays, and
-// where its weights lie.
+// The tensor product of a convolution in the form of plain arrays for the host kernels: its path groups, paths and
+// couplings, and the positions of its weights in tables.
 #ifndef EQUI_CONVOLUTION_PLAN_H
 #define EQUI_CONVOLUTION_PLAN_H
 

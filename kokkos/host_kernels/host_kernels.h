@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The convolution on a CPU: plain functions over plain data, compiled once per instruction set and chosen at load.
+// The convolution on a CPU: plain functions over plain data, which are compiled once per instruction set; one set is
+// chosen when a model is loaded.
 //
-// Each unit of a convolution (kernel_schedule.h) has either a generated kernel or none; then the generic kernel walks
-// its tables: the same products, for any order, several times slower.
+// A path group of a convolution (kernel_schedule.h) may have a generated kernel. Otherwise the generic kernel walks
+// its tables: it computes the same products, for any order, several times slower.
 //
 // host_kernels_impl.h is compiled three times with different compiler flags (host_kernels_{generic,avx2,avx512}.cpp).
-// To keep code of one instruction set from being linked into another's callers, those files use nothing but this header
-// and those of the kernels, in a namespace of their own: no Kokkos, no standard containers.
+// To keep code of one instruction set from being linked into another's callers, those files use only this header and
+// those of the kernels, in a namespace of their own, and neither Kokkos nor standard containers.
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The generic kernel of a uvw path (kernel_schedule.h) for the instruction set of host_kernels_impl.h: what UvwKernel
-// does, by walking tables.
+// The generic kernel of a uvw path (kernel_schedule.h) for the instruction set of host_kernels_impl.h. It does what
+// UvwKernel does, by walking tables.
 #ifndef EQUI_HOST_UVW_IMPL_H
 #define EQUI_HOST_UVW_IMPL_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether the kernels of a library compute what the generic ones do: a compiler may be wrong, and a library may have
-// been made from another text than its name says.
+// Checks that the kernels of a library compute what the generic ones do: a compiler may have an error, and a library
+// may have been made from another text than its name says.
 #ifndef EQUI_KERNEL_CHECK_H
 #define EQUI_KERNEL_CHECK_H
 

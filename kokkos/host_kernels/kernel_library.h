@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
-// compile` (kernel_cache.h).
+// Finds generated kernels: those of the build, or else a library that the user made with `equi compile`
+// (kernel_cache.h).
 #ifndef EQUI_KERNEL_LIBRARY_H
 #define EQUI_KERNEL_LIBRARY_H
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
+// The call of a device's kernel of one path group (kernel_schedule.h): a batch of atoms with all their edges.
 //
-// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane; forward
-// over a uvw path some channels of the output, whose sums over the sender's channels, one per lane, meet at the end.
-// Items are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table,
-// which then stays in the first-level cache: the table is what these kernels read most.
+// Several lanes own an atom and an *item*: a run of the group's paths and up to 32 channels, one per lane. Forward
+// over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
+// up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
+// one slice of the radial table, which then stays in the first-level cache: these kernels read the table most.
 //
 // Generated kernels and the generic one (device_unit_impl.h) take the same call.
 #ifndef EQUI_DEVICE_UNIT_H

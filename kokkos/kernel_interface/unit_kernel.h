@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit; for
-// a uvw path, whose table is large, a run of atoms. Kernels of symmetric contractions (contraction_kernel.h) travel in
+// The call of a kernel of one path group (kernel_schedule.h): one atom, all its edges, and all channels of the group;
+// for a uvw path, whose table is large, several atoms. Kernels of symmetric contractions (contraction_kernel.h) are in
 // the same libraries.
 //
-// Generated kernels come from the build or from a library that a user made with `equi compile`; this header is all that
-// such a library shares with the plugin. Plain data, no Kokkos, no standard containers: its users are compiled for
-// several instruction sets, and nothing of one may be linked into another's callers. Whoever changes a structure or its
-// meaning raises UNIT_KERNEL_ABI.
+// Generated kernels come from the build or from a library that a user made with `equi compile`. Such a library shares
+// only this header with the plugin. It holds plain data, without Kokkos and standard containers: its users are
+// compiled for several instruction sets, and code of one must not be linked into another's callers. A change of a
+// structure or of its meaning raises UNIT_KERNEL_ABI.
 #ifndef EQUI_UNIT_KERNEL_H
 #define EQUI_UNIT_KERNEL_H
 

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Rows of features into buffers of messages and back, on an execution space: what LammpsExchange does on the host, with
-// the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1 for atoms without a row.
+// Packs rows of features into buffers of messages and unpacks them, on an execution space. It does what LammpsExchange
+// does on the host, with the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1
+// for atoms without a row.
 //
-// Two atoms of one message can share a row (neighbor_graph.h). Where that matters RowGroups tells which do.
+// Two atoms of one message can share a row (neighbor_graph.h). Where that matters RowGroups says which do.
 #ifndef EQUI_ROW_PACKING_H
 #define EQUI_ROW_PACKING_H
 

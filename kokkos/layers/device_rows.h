@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows of features in device memory: the order of their species, and what is done with rows of any layer.
+// Rows of features in device memory: the order of their species, and operations that several layers share.
 #ifndef EQUI_DEVICE_ROWS_H
 #define EQUI_DEVICE_ROWS_H
 

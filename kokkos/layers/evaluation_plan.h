@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How a model's layers are scheduled: which layers form a stage, where every feature lives, and in which order adjoints
-// are written.
+// The order in which a model's layers are evaluated: which layers form a stage, where every feature lies, and in which
+// order adjoints are written.
 //
-// Features that depend on the species alone are *fixed*: computed once per species when the model is loaded. The
-// remaining layers are cut into stages, each beginning with a convolution whose input has to be known for the remote
-// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch (a batch is a
-// run of receivers), so that what lives and dies within a stage needs memory for one batch only.
+// Features that depend only on the species are *fixed*: they are computed once per species when the model is loaded.
+// The remaining layers are cut into stages. Each begins with a convolution whose input has to be known for the remote
+// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch, so that
+// features that are needed only within a stage take memory for one batch.
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A batch of the evaluation on CPUs: a tile of receivers, worked on by one thread.
+// A batch of the evaluation on CPUs: a tile of receivers, which one thread computes.
 #ifndef EQUI_HOST_BATCH_H
 #define EQUI_HOST_BATCH_H
 

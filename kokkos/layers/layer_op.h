@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every layer is to the evaluation, on either back end: an *op*, a layer that is ready to run on batches of atoms.
+// The interface of all layers to the evaluation, on either back end. An *op* is a layer that is ready to run on
+// batches of atoms.
 #ifndef EQUI_LAYER_OP_H
 #define EQUI_LAYER_OP_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Aligned memory, and the buffers of an evaluation, which grow and never shrink, so that a warm step allocates nothing.
+// Aligned memory, and the buffers of an evaluation. Buffers grow and never shrink, so that a warm step allocates
+// nothing.
 #ifndef EQUI_BUFFER_H
 #define EQUI_BUFFER_H
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The execution space of devices, what kernels need to know of it, and memory on it.
+// The execution space of devices, the properties of it that kernels need, and memory on it.
 //
-// The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
-// lane. A GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
+// The kernels are written for *lanes*, threads that run in step and pass numbers to each other, with one channel per
+// lane. A GPU has 32 of them (on AMD's waves of 64, two halves); a host thread is a single lane.
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recordings as CUDA graphs. Included by device_recorder.h only.
+// Recordings as CUDA graphs. Only device_recorder.h includes this header.
 #ifndef EQUI_DEVICE_GRAPH_CUDA_H
 #define EQUI_DEVICE_GRAPH_CUDA_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Instances of an execution space beside its default one, and whether what was queued on one is done.
+// Instances of an execution space beside its default one, and the question whether the work queued on one is done.
 #ifndef EQUI_DEVICE_QUEUE_H
 #define EQUI_DEVICE_QUEUE_H
 

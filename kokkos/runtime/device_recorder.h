@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A step's work on a device, recorded once and replayed: small systems would wait for the host, to which each launch
-// costs some microseconds. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and hosts, do the work
-// again, under the same rules.
+// The work of a step on a device is recorded once and replayed. Small systems would otherwise wait for the host, which
+// needs some microseconds for each launch. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and
+// hosts, do the work again under the same rules.
 //
-// Work can be recorded whose launches are the same at every step: they depend on nothing that the host learns during a
-// step. While it is recorded, memory neither grows nor is copied between host and device (device_exec.h).
+// Work can be recorded if its launches are the same at every step, that is, if they depend on nothing that the host
+// learns during a step. While it is recorded, memory neither grows nor is copied between host and device
+// (device_exec.h).
 #ifndef EQUI_DEVICE_RECORDER_H
 #define EQUI_DEVICE_RECORDER_H
 

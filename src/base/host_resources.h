@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the operating system lets this process use of its machine: cores and memory. The physical machine is one limit
-// of several; batch systems and containers set others, and a process that takes more is slowed down or killed.
+// These functions find what the operating system lets this process use of its machine: cores and memory. The physical
+// machine is one limit of several; batch systems and containers set others, and a process that takes more is slowed
+// down or killed.
 #ifndef EQUI_HOST_RESOURCES_H
 #define EQUI_HOST_RESOURCES_H
 

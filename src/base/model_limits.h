@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a model may ask for, several times what the largest published ones need. A small file could otherwise make its
-// reader compute for hours or take all memory: its numbers are sizes, and tensors may be named many times.
-// doc/model_file.rst ("Limits") lists them for authors of files.
+// The bounds of what a model may ask for, several times what the largest published models need. Without them a small
+// file could make its reader compute for hours or take all memory, because its numbers are sizes, and tensors may be
+// named many times. doc/model_file.rst ("Limits") lists them for authors of files.
 #ifndef EQUI_MODEL_LIMITS_H
 #define EQUI_MODEL_LIMITS_H
 

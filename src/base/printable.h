@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Text of files, made fit for a terminal and a log. tools/equi_tools/printable.py does the same for the model tool.
+// Makes the text of files fit for a terminal and a log. tools/equi_tools/printable.py does the same for the model
+// tool.
 #ifndef EQUI_PRINTABLE_H
 #define EQUI_PRINTABLE_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A JSON value that knows where it stands, so that every refusal names file, field, what was expected and what was
-// found. Private to the readers of model files.
+// A JSON value that knows its path in the document, so that every refusal names the file, the field, what was expected
+// and what was found. Only the readers of model files use it.
 #ifndef EQUI_JSON_FIELD_H
 #define EQUI_JSON_FIELD_H
 

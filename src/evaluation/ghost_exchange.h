@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one place where ranks appear in an evaluation: features of remote atoms.
+// The exchange of features of remote atoms: ranks appear in no other part of an evaluation.
 #ifndef EQUI_GHOST_EXCHANGE_H
 #define EQUI_GHOST_EXCHANGE_H
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What kokkos/ defines for src/ and the programs: the native evaluators, and the Kokkos of the process.
+// The declarations of what kokkos/ defines for src/ and the programs: the native evaluators, and the Kokkos of the
+// process.
 #ifndef EQUI_NATIVE_EVALUATORS_H
 #define EQUI_NATIVE_EVALUATORS_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Radial functions of a trained convolution, exact and tabulated.
+// The radial functions of a trained convolution, exact and tabulated.
 #ifndef EQUI_RADIAL_FUNCTION_H
 #define EQUI_RADIAL_FUNCTION_H
 

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
-// and by the generator, which writes the same steps out as code.
+// A schedule says how the convolution kernels compute a tensor product. It is a static analysis, shared by the kernels
+// that walk its tables and by the generator, which writes the same steps out as code.
 //
-// A *unit* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's channels
-// once for all of them. A uvw path is a unit by itself. The multiplicities are not part of a unit.
+// A *path group* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's
+// channels once for all of them. A uvw path is a path group by itself. The multiplicities are not part of a path group.
 //
-// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with M[m1,m3] = sum_m2 C y[m2], made once per edge for all
-// channels. Backward, per receiver: D[m1,m2] = sum_m3 C g[m3], made once for all edges; per edge S[m1] = sum_m2 y[m2]
+// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with the *coupled harmonics* M[m1,m3] = sum_m2 C y[m2], which
+// are computed once per edge for all channels. Backward, per receiver: the *coupled cotangent* D[m1,m2] = sum_m3 C
+// g[m3] is computed once for all edges; per edge S[m1] = sum_m2 y[m2]
 // D[m1,m2], x_adj += w S, dE/dr += w' S.x, y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up
 // to their sign, most of all after a path's couplings are divided by the largest of them (PathSchedule::scale); each
 // distinct one is computed once.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the readers of layers share: tensors, the radial basis, and the features that layers have named so far.
+// The readers of layers share this header: tensors, the radial basis, and the features that layers have named so far.
 #ifndef EQUI_LAYER_READER_H
 #define EQUI_LAYER_READER_H
 

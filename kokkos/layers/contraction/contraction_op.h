@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
+// A symmetric contraction of a model that is ready for the host kernels: its tree, and coefficients by species and
+// channel block.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model, ready for the host kernels: couplings, memory layout and radial rows.
+// One convolution of a model that is ready for the host kernels: couplings, memory layout and radial rows.
 #ifndef EQUI_CONVOLUTION_OP_H
 #define EQUI_CONVOLUTION_OP_H
 

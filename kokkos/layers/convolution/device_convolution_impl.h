@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
+// The definitions of DeviceUnits and DeviceConvolution. Only device_convolution_*.cpp and device_edge_convolution.cpp
+// include this header.
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/runtime/host_exec.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of a convolution whose network reads features of the edge's atoms, on a device: what
-// edge_network.h does on the host, from the same constants, for the edges of a chunk at a time.
+// The radial weights, on a device, of a convolution whose network reads features of the edge's atoms. It does what
+// edge_network.h does on the host, from the same constants, for the edges of one batch at a time.
 #ifndef EQUI_DEVICE_EDGE_NETWORK_H
 #define EQUI_DEVICE_EDGE_NETWORK_H
 

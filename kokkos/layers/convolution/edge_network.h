@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of a convolution whose network reads features of the edge's atoms. No table holds such weights:
-// the network is evaluated for a run of edges at a time, by products of matrices, and backward from the adjoints of the
-// weights. Of duals the same with tangents: the second derivatives along a direction.
+// The radial weights of a convolution whose network reads features of the edge's atoms. No table can hold such
+// weights: the network is evaluated for some edges at a time, by products of matrices, and backward from the adjoints
+// of the weights. With duals it also computes their tangents: the second derivatives along a direction.
 #ifndef EQUI_EDGE_NETWORK_H
 #define EQUI_EDGE_NETWORK_H
 

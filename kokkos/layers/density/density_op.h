@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A density normalisation of a model: rows divided by a function of what a density of distances sums up to.
+// The density normalization of a model: rows are divided by a function of the sum of a density over distances.
 #ifndef EQUI_DENSITY_OP_H
 #define EQUI_DENSITY_OP_H
 
