@@ -74,7 +74,7 @@ if(help MATCHES "Parallel Simulator - ([0-9]+ [A-Z][a-z][a-z] [0-9]+)")
   target_compile_definitions(equi_lammps INTERFACE EQUI_LAMMPS_VERSION="${CMAKE_MATCH_1}")
   equi_say("LAMMPS version: ${CMAKE_MATCH_1}")
 else()
-  equi_say("LAMMPS version: not told by ${EQUI_LMP} -help, so `plugin load` cannot compare it")
+  equi_say("LAMMPS version: ${EQUI_LMP} -help does not state it, so `plugin load` cannot compare it")
 endif()
 
 # A user's own LAMMPS with the package: equi/kk needs the package's headers, which are not installed, and its Kokkos.

@@ -224,7 +224,7 @@ OpenedFile open_kernel_library(const std::string &file) {
   }
   struct stat state;
   if (fstat(opened.get(), &state) != 0) return refused(reason_of(errno));
-  if (!S_ISREG(state.st_mode)) return refused("it is no regular file");
+  if (!S_ISREG(state.st_mode)) return refused("it is not a regular file");
   std::string fault = fault_of("it", state, false);
   if (!fault.empty()) return refused(fault);
   std::string content;

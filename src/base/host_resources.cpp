@@ -212,7 +212,7 @@ std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;
   if (!plan.ignored.empty())
-    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is no number of threads; ";
+    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is not a number of threads; ";
   if (running != plan.number)
     return text + (plan.is_asked ? "OMP_NUM_THREADS asks for " : "planned were ") + threads(plan.number) +
            (plan.number >= MOST_THREADS ? " or more" : "") + ", " + std::to_string(running) +

@@ -161,11 +161,11 @@ def parser():
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(
-        "--modality", metavar="NAME", help="which data set a multi-modal model shall speak for (7net-mf-0: PBE, R2SCAN)"
+        "--modality", metavar="NAME", help="the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"
     )
-    sub.add_argument("--head", metavar="NAME", help="which head a MACE model of several shall speak for")
+    sub.add_argument("--head", metavar="NAME", help="the head that is converted, of a MACE model that has several")
     sub.add_argument(
-        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where these are no chemical symbols"
+        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
@@ -177,7 +177,7 @@ def parser():
 
     sub = command("info", _info, "Print what is inside an .equi file.")
     sub.add_argument("file", metavar="FILE.equi")
-    sub.add_argument("--json", action="store_true", help="the same for programs")
+    sub.add_argument("--json", action="store_true", help="print the same for programs")
 
     sub = command(
         "check", _check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
@@ -224,7 +224,7 @@ def parser():
     )
     sub.add_argument("file", metavar="FILE.equi")
     sub.add_argument("--target", choices=["avx2", "avx512"], help="instruction set (default: both)")
-    sub.add_argument("--force", action="store_true", help="also those that were made before")
+    sub.add_argument("--force", action="store_true", help="also make those again that were made before")
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     sub.add_argument(

@@ -156,7 +156,7 @@ def _object_with_keys_once(pairs):
 
 
 def _refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _json(text):

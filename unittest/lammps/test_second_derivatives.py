@@ -224,7 +224,7 @@ def test_a_compute_reads_computes_and_fixes_and_leaves_out_other_atoms(lammps):
         (["compute h all equi/hvp v_a v_b"], ["three components"]),
         (["compute h all equi/hvp x y z"], ["v_NAME", "found x"]),
         (["compute h all equi/hvp v_a v_a v_a", "dump 1 all custom 1 dump.h c_h[1]", "run 0"], ["v_a"]),
-        (["pair_style zero 5.0", "pair_coeff * *", "equi_modes all 1"], ["pair style equi, alone"]),
+        (["pair_style zero 5.0", "pair_coeff * *", "equi_modes all 1"], ["pair style equi as the only pair style"]),
     ],
 )
 def test_what_cannot_be_done_is_refused(lammps, lines, words):
