@@ -27,7 +27,7 @@
 
 namespace equi {
 
-// What the host reads of a step, of this rank. The device writes it at the end.
+// The results of a step of this rank that the host reads. The device writes them at the end.
 struct StepSummary {
   double energy[2];    // and its tangent
   double virial[9];
@@ -54,7 +54,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
-  // Of the present neighborhood: more than one where the limit of the memory asks for it.
+  // Of the present neighborhood: more than one where the limit of the memory requires it.
   int num_slices() const { return neighborhood_->num_slices; }
   // Whether steps wait for their edges to be counted; if not, they are recorded.
   bool counts_edges() const { return edges_.is_counted(); }
@@ -75,8 +75,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   int find_not_finite(bool with_forces) const;
   void sort_chunks_by_species();
   void for_arrays(const ArrayVisitor &f);
-  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
-  // atoms.
+  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
+  // with the atoms.
   std::size_t memory_estimate(int64_t num_edges);
   Batch batch_of(const Chunk &chunk, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
@@ -106,7 +106,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   DeviceBuffer<int> species_order_;
 
   DeviceStep<T, G> step_;
-  DeviceExec &exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
+  DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> chunk_features_;
   DeviceBuffer<R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<D> energy_;

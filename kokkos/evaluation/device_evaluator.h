@@ -8,7 +8,7 @@
 
 namespace equi {
 
-// What a step asks for; the rest of EvaluationRequest is told by what is read of DeviceResults.
+// The inputs of a step. Instead of the outputs of EvaluationRequest the caller reads DeviceResults.
 struct DeviceRequest {
   const double *positions = nullptr;    // [atoms][3] device memory
   const double *direction = nullptr;    // the same; as in EvaluationRequest, of evaluators that are directional

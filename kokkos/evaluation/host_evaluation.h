@@ -60,8 +60,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
-  // atoms.
+  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
+  // with the atoms.
   std::size_t memory_estimate(int64_t num_edges) const;
   void find_slab_rows();
   void find_moving_senders(const Stage &stage);

@@ -42,13 +42,13 @@ class DeviceEdges {
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
-  // Fills all arrays for the positions [atoms][3] at hand, which move along the direction [atoms][3], null for none.
+  // Fills all arrays for these positions [atoms][3], which move along the direction [atoms][3], null for none.
   // Waits once for the edges to be counted, if they are.
   void build(const DeviceExec &exec, const double *positions, const double *direction = nullptr);
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
-  // After finish(), in device memory: what atoms of a row feel, whatever image of it they are, signs as in
+  // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of
   // EvaluationRequest.
   double *row_forces() const { return row_forces_.data(); }        // [A][3]
   double *row_tangents() const { return row_tangents_.data(); }    // [A][3] of the forces; with duals

@@ -148,7 +148,7 @@ struct GenericUvw {
     }
   }
 
-  // h in the place of z.
+  // h instead of z.
   void gather(const UvwCall<T> &u) const {
     for (int c = 0; c < u.channels; c += LANES<T>) {
       for (int64_t k = 0; k < num_edges(u) * d3(); k++) store(u.scratch + k * LANES<T>, V{});

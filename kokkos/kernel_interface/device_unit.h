@@ -78,7 +78,7 @@ struct DeviceUnitCall {
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
   T *parts;
 
-  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
+  // Weights of edges (ROWS = 1) instead of a table, for uvu paths: that of path q and channel c, of which there
   // are `channels`, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction is then the
   // harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the weights in the
   // same order, or adds them. So does a gather by the generic kernel, which then reads x, at its first row, too.

@@ -61,7 +61,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
 
  public:
   // Lambdas of nvcc want public functions. Of `count` rows, row r being atom atom_of_row[r], or r where that is null;
-  // -1 is no atom.
+  // -1 means that there is no atom.
   template <class To>
   void add_forces(int count, const int *atom_of_row, const double *forces, const To &to);
   template <class To>

@@ -21,7 +21,7 @@ enum class Storage {
   rows,     // one row per row of the neighbourhood, remote ones included: inputs of convolutions
   owned,    // one row per receiver: kept from the forward to the backward pass, or from one stage to the next
   stage,    // one row per receiver, kept within a stage; the features of all stages share the memory
-  batch     // one row per receiver of the batch at hand
+  batch     // one row per receiver of the current batch
 };
 
 struct FeaturePlan {
@@ -61,17 +61,18 @@ struct EvaluationPlan {
   std::vector<int> fixed_layers;    // evaluated once per species, in order
   std::vector<Stage> stages;
   int max_exchanged_row_size = 0;    // of all exchanged inputs
-  // Values, and adjoints, that a layer reads which is not linear outlive an evaluation, so that another of the same
-  // positions can do with tangents alone.
+  // Whether the values and adjoints that nonlinear layers read outlive an evaluation, so that another one at the same
+  // positions needs only tangents.
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
 // batch. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
-// so many directions, if that can be, which it cannot where senders are gathered, radial networks read features, or a
-// layer that is not linear is one of several that read or that write a feature. Throws std::invalid_argument if the
-// layers cannot be scheduled (for example a feature that depends on the species alone and is contracted).
+// this number of directions where possible. It is not possible where senders are gathered, where radial networks read
+// features, or where a layer that is not linear is one of several that read or that write a feature. Throws
+// std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends only on the
+// species and is contracted).
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
                                     int kept_directions = 0);
 

@@ -14,7 +14,7 @@
 
 namespace equi {
 
-// A run of receivers, and what belongs to it.
+// A run of receivers, and its memory.
 template <class R>
 struct BatchRows {
   int first, count;

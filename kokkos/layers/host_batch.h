@@ -16,7 +16,7 @@
 
 namespace equi {
 
-// What a thread needs while it works on a batch.
+// The scratch of a thread while it works on a batch.
 template <class T, class G>
 struct HostScratch {
   using R = Real<T>;
@@ -35,7 +35,7 @@ struct HostScratch {
   }
 };
 
-// The evaluation at hand, the same for all its batches.
+// What is the same for all batches of an evaluation.
 template <class T, class G>
 struct HostStep {
   using R = Real<T>;
@@ -51,7 +51,8 @@ struct HostStep {
   const int *edge_slab_row = nullptr;    // [edges] row of the sender in the slab of the receiver's thread
   DoubleOf<T> *energy = nullptr;         // [num_receivers], added to
   Planes planes = VALUES;                // that are computed
-  std::vector<char> row_moves = {};      // tangents alone: whether the exchanged input of a row has any that are not 0
+  std::vector<char> row_moves =
+      {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   // With values there is one direction at most.
   bool tangents_alone() const { return planes.begin > 0; }

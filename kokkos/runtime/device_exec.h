@@ -64,8 +64,8 @@ class RecordingLaunches {
 template <class T, class Exec = DeviceExec>
 class DeviceBuffer {
  public:
-  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, but for launches that
-  // are recorded, as a replay would not.
+  // Memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, except while
+  // launches are recorded, because a replay would not.
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       RecordingLaunches::refuse("memory grows");

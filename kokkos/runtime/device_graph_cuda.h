@@ -44,7 +44,7 @@ class DeviceGraph<Kokkos::Cuda> {
   }
 
  private:
-  // What the stream was given between begin and end, in the place of doing it.
+  // The work that the stream recorded between begin and end instead of doing it.
   class Capture {
    public:
     explicit Capture(cudaStream_t stream) : stream_(stream) {

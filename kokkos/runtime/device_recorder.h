@@ -51,7 +51,7 @@ class DeviceRecorder {
   using Arguments = std::array<const void *, 2>;
   using Extents = std::array<int64_t, 4>;
 
-  // A step that is recorded or replayed. arguments: memory that its work uses beside what forget() tells; extents: what
+  // A step that is recorded or replayed. arguments: memory that its work uses beside that of forget(); extents: what
   // the sizes of all memory grow with. They have to have been met once by work that was not recorded: so the first
   // step of a kind, and any that is larger, goes without, and memory that it moves is in no recording.
   void begin_step(int kind, const Arguments &arguments, const Extents &extents) {

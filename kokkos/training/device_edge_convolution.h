@@ -19,7 +19,7 @@ namespace equi {
 // Where a call's work goes.
 struct DeviceWork {
   void *stream;    // a cudaStream_t; a host needs none
-  // Device memory, aligned for any number, that nobody else writes until the work queued on the stream is done.
+  // Device memory, aligned for any number, that no one else writes until the work queued on the stream is done.
   std::function<void *(std::size_t bytes)> allocate;
 };
 

@@ -22,7 +22,7 @@ constexpr int MAX_LAYERS = 1024;
 constexpr int MAX_BLOCKS = 2048;                        // of a feature
 constexpr int MAX_CHANNELS = 1 << 16;                   // of a block
 constexpr int64_t MAX_COMPONENTS = int64_t(1) << 19;    // of a feature
-// Of all features. Each block takes a multiple of PADDED_CHANNELS channels in memory, whatever it has.
+// Of all features. Each block takes a multiple of PADDED_CHANNELS channels in memory, whatever their number.
 constexpr int64_t MAX_ALL_COMPONENTS = int64_t(1) << 22;
 constexpr int PADDED_CHANNELS = 16;
 

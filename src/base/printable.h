@@ -9,8 +9,8 @@
 
 namespace equi {
 
-// `text` (UTF-8) in one line of at most `limit` characters and perhaps "...". What a terminal would obey or not show is
-// written out, like \x1b or \u{202e}, and so are bytes that are no UTF-8. Printable text stays as it is.
+// `text` (UTF-8) in one line of at most `limit` characters and perhaps "...". Characters that a terminal would obey or
+// not show are written out, like \x1b or \u{202e}, and so are bytes that are not UTF-8. Printable text stays as it is.
 std::string printable(const std::string &text, size_t limit = 1000);
 
 }    // namespace equi

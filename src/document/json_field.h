@@ -13,8 +13,8 @@ namespace equi {
 
 constexpr size_t SHOWN_NAME = 40;    // characters of a name in a message
 
-// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for what is no JSON, for a key
-// that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
+// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for a text that is not JSON, for
+// a key that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
 nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where);
 
 class JsonField {

@@ -29,7 +29,7 @@ struct ContractionSchedule {
   int forward_products() const;
   int backward_products() const;
 
-  // What tells this tree from others, "0123_01_3_" and a hash of it: the name under which its kernel is found.
+  // The name of this tree, "0123_01_3_" and a hash of it, under which its kernel is found.
   std::string key() const;
 };
 

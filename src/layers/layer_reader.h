@@ -15,7 +15,7 @@ namespace equi {
 // Up to here the couplings are accurate (coupling.h).
 constexpr int LMAX_SUPPORTED = 8;
 
-// What a block takes in the layout of the kernels.
+// The channels that a block takes in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
 
 class LayerReader {

@@ -32,7 +32,7 @@ class ContractionOp {
   bool is_generic() const { return kernel_ == nullptr; }
   bool per_species() const { return coefficients_.size() > 1; }
   std::size_t bytes() const;
-  // Bytes of scratch that a call needs, whatever the number of rows.
+  // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
 
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose

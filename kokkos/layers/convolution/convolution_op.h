@@ -58,7 +58,7 @@ class ConvolutionOp {
   RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
                        int *table_row, T *fraction, R *bins_per_length) const;
 
-  // Units without a generated kernel for the table at hand.
+  // The number of units without a generated kernel for this table.
   int num_generic_units() const;
 
   // Whether all units have kernels that write the tangents of rigid edges alone.

@@ -151,7 +151,7 @@ class DeviceConvolution {
 
   ConvolutionOp<T> op_;
   std::optional<DeviceRadialSet> radial_set_;
-  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // in the place of the radial set, or null
+  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // instead of the radial set, or null
   Units units_;
   DeviceBuffer<R> table_;
 };
