@@ -2,7 +2,7 @@
 # Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
 # a second configure needs no network.
 
-# equi_say(WORDS...): one line that tells where a dependency comes from or what is being fetched.
+# equi_say(WORDS...): prints one line that says where a dependency comes from or what is being fetched.
 function(equi_say)
   string(JOIN "" text ${ARGV})
   message(STATUS "equi: ${text}")
@@ -108,7 +108,7 @@ endfunction()
 
 # equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
 # pip compares the hash before it opens the archive. It would then ask the package's build backend for the name and the
-# version, and fetch that backend with whatever it needs: cmake/metadata_only stands in for it, so that nothing is run.
+# version, and fetch that backend with its dependencies: cmake/metadata_only replaces it, so that nothing is run.
 function(equi_fetch_archive package version archive sha256)
   set(folder ${EQUI_CACHE_DIR}/archives)
   set(file ${folder}/${archive})

@@ -63,7 +63,7 @@ endif()
 # The headers choose the size of atom numbers and whether calls to MPI are real by these.
 target_compile_definitions(equi_lammps INTERFACE LAMMPS_SMALLBIG OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
-# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not tell it, so the program is asked.
+# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not contain it, so the program is asked.
 set(runtime ${EQUI_RUNTIME_PATH} $ENV{LD_LIBRARY_PATH})
 string(JOIN ":" runtime ${runtime})
 execute_process(

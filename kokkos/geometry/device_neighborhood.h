@@ -23,7 +23,7 @@ struct DeviceNeighborhood {
   DeviceBuffer<int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
   DeviceBuffer<int64_t> transposed, unsorted;    // [candidates]; scratch
   DeviceBuffer<int> count;                       // [slices*A] scratch
-  DeviceBuffer<int> row_atom;                    // [A] an atom that stands for the row, -1: no edge can reach it
+  DeviceBuffer<int> row_atom;                    // [A] an atom that represents the row, -1: no edge can reach it
 
   int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
   std::size_t bytes() const {

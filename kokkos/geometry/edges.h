@@ -75,7 +75,7 @@ class Edges {
   Buffer<double> receiver_virial_;
   std::vector<int64_t> transposed_begin_, transposed_;
   std::vector<int> transposed_receiver_;
-  std::vector<int> row_atom_;    // [A] an atom that stands for the row, -1 if no edge can reach it
+  std::vector<int> row_atom_;    // [A] an atom that represents the row, -1 if no edge can reach it
 };
 
 }    // namespace equi

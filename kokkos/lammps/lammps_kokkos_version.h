@@ -19,7 +19,8 @@
 // DAT, LMPDeviceType and others are in this namespace in some versions and in the global one in others.
 namespace LAMMPS_NS::EquiKokkos {
 
-// The last argument of an unpacking hook is the buffer of messages; its name differs between versions.
+// The last argument of an unpacking hook is the buffer of messages; the name of its type differs between
+// versions.
 template <class Class, class Buffer>
 Buffer buffer_of(void (Class::*)(int, int, Buffer &));
 using CommBuffer = decltype(buffer_of(&KokkosBase::unpack_forward_comm_kokkos));

@@ -51,9 +51,10 @@ class DeviceRecorder {
   using Arguments = std::array<const void *, 2>;
   using Extents = std::array<int64_t, 4>;
 
-  // A step that is recorded or replayed. arguments: memory that its work uses beside that of forget(); extents: what
-  // the sizes of all memory grow with. They have to have been met once by work that was not recorded: so the first
-  // step of a kind, and any that is larger, goes without, and memory that it moves is in no recording.
+  // A step that is recorded or replayed. arguments: memory that its work uses, except where forget() announces a
+  // change; extents: the numbers that the sizes of all memory grow with. Work that is not recorded must have met them
+  // once. So the first step of a kind, and any that is larger, is not recorded, and no recording holds memory that it
+  // moves.
   void begin_step(int kind, const Arguments &arguments, const Extents &extents) {
     begin_plain_step();
     step_ = &kinds_[kind];

@@ -100,7 +100,7 @@ def _compare(args):
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
-        # The framework's own float32 is no sharper than our mixed precision.
+        # The framework's own float32 is not more accurate than our mixed precision.
         calculator = framework.framework_calculator(source, choice)
         bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
     else:
@@ -276,12 +276,12 @@ def _complain(text):
     try:
         print(f"equi: error: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
     except OSError:
-        _abandon(sys.stderr)  # the exit status tells it
+        _abandon(sys.stderr)  # the exit status reports it
     return 1
 
 
 def _what_is_wrong(error):
-    """The line of an exception that is no EquiError."""
+    """The line of an exception that is not an EquiError."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
@@ -307,7 +307,7 @@ def _command(argv):
 
             traceback.print_exc()
         raise
-    # Here, where it can still be told that the disk is full.
+    # Here, where a full disk can still be reported.
     sys.stdout.flush()
     return status
 

@@ -140,7 +140,7 @@ def test_the_acoustic_sum_rule_holds_and_translations_of_the_crystal_are_found(l
     products = [int(line.split("=")[1]) for line in run.output.splitlines() if "Hessian-vector products" in line]
     assert products == [6, 48]
     few, all_rows = read_matrix(run, "yes.dyn", 48), read_matrix(run, "no.dyn", 48)
-    # Equal but for the rounding of places.
+    # Equal except for the rounding of positions.
     assert np.abs(few - all_rows).max() <= 1e-10 * np.abs(few).max()
     ours = max(sum_rule_error(few, masses), sum_rule_error(all_rows, masses))
     theirs = sum_rule_error(read_matrix(run, "differences.dyn", 48), masses)
