@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Edges of a chunk in host memory: exact radial functions are evaluated there, for that mode is for checking.
+// Edges of a chunk in host memory: exact radial functions are evaluated there, because that mode is only for checks.
 // D: double, or a Dual of it.
 template <class D>
 struct DeviceRadialEdges {

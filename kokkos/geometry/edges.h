@@ -26,7 +26,7 @@ class Edges {
   // Fills all arrays for the positions and directions of a request.
   void build(const EvaluationRequest &request);
 
-  // Adds up the derivatives in adjoint() to forces, virials, as EvaluationRequest says. adjoint() is used up.
+  // Adds up the derivatives in adjoint() to forces and virials, as EvaluationRequest says. adjoint() is overwritten.
   void finish(const EvaluationRequest &request, EvaluationResult &result);
 
   int64_t size() const { return size_; }
@@ -40,8 +40,8 @@ class Edges {
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
   G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * size_; }
 
-  // Of duals: edges of receiver i that are rigid, so that their ends move alike in all directions. They come before the
-  // others.
+  // Of duals: edges of receiver i that are rigid, that is, whose ends move alike in all directions. They come before
+  // the others.
   int64_t num_rigid(int i) const { return num_rigid_.data()[i]; }
 
   int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff

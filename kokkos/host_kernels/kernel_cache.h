@@ -16,7 +16,7 @@ namespace equi {
 
 struct KernelCache {
   std::string folder;    // absolute: equi/kernels in XDG_CACHE_HOME, else in .cache of HOME; empty if there is neither
-  std::string note;      // why a variable was passed over; else empty
+  std::string note;      // why a variable was ignored; else empty
 };
 KernelCache kernel_cache();
 
@@ -31,8 +31,8 @@ struct OpenedFile {
 // Opens a library for reading, if it is there and may be used.
 OpenedFile open_kernel_library(const std::string &file);
 
-// Puts a sealed copy of the library `source` in the place `file`, whose folders are made where they are missing. Those
-// who look there meanwhile find what was there before or the whole. Throws std::runtime_error.
+// Puts a sealed copy of the library `source` at the path `file`; missing folders are made. Other processes that look
+// there meanwhile find the previous file or the complete new one. Throws std::runtime_error.
 void store_kernel_library(const std::string &source, const std::string &file);
 
 }    // namespace equi

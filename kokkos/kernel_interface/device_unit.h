@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The call of a device's kernel of one path group (kernel_schedule.h): a batch of atoms with all their edges.
 //
-// Several lanes own an atom and an *item*: a run of the group's paths and up to 32 channels, one per lane. Forward
+// Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane. Forward
 // over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
 // up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
 // one slice of the radial table, which then stays in the first-level cache: these kernels read the table most.

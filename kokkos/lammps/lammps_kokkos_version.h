@@ -7,8 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What changes from version to version of LAMMPS's package KOKKOS, here alone. Known: 4Feb2025 and 22Jul2025; and from
-// 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double of the host.
+// The differences between versions of LAMMPS's package KOKKOS; all of them are in this header. Known: 4Feb2025 and
+// 22Jul2025; and from 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double
+// of the host.
 
 #ifndef EQUI_LAMMPS_KOKKOS_VERSION_H
 #define EQUI_LAMMPS_KOKKOS_VERSION_H

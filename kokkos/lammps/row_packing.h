@@ -34,7 +34,8 @@ struct PackedRows {
   }
 };
 
-// The atoms of a message by rows. Made on the host, for as long as the message's atoms and their rows stay.
+// The atoms of a message by rows. It is made on the host, and valid as long as the message's atoms and their rows stay
+// the same.
 template <class Exec>
 class RowGroups {
  public:
@@ -95,7 +96,7 @@ void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &
       });
 }
 
-// atoms[n]: what is sent.
+// atoms[n]: the atoms whose rows are sent.
 template <class Exec, class T>
 void pack_forward_rows(const Exec &exec, int n, const int *atoms, const PackedRows<T> &rows, T *buffer) {
   for_atoms(

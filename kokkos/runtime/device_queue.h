@@ -7,7 +7,8 @@
 
 namespace equi {
 
-// An instance whose work runs beside that of the default one. A host has its threads only once.
+// An instance whose work runs beside that of the default one. On a host both are the same, because its threads exist
+// only once.
 inline DeviceExec make_own_instance() {
   if constexpr (DeviceTraits<>::ON_HOST)
     return DeviceExec();
@@ -15,8 +16,8 @@ inline DeviceExec make_own_instance() {
     return Kokkos::Experimental::partition_space(DeviceExec(), 1)[0];
 }
 
-// Whether work is still to be done, asked without waiting. Launches on a host end before they return: there the answer
-// is what it would be on a device that is slower than the host.
+// Says without waiting whether queued work is still to be done. Launches on a host end before they return: there the
+// answer is that of a device that is slower than the host.
 template <bool ON_HOST = DeviceTraits<>::ON_HOST>
 class QueuedWork {
  public:

@@ -20,7 +20,7 @@
 
 namespace equi {
 
-// One recording. record() has the work done once, too.
+// One recording. record() also does the work once.
 template <class Exec>
 class DeviceGraph {
  public:
@@ -43,8 +43,8 @@ class DeviceGraph {
 
 namespace equi {
 
-// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step(),
-// for steps of a kind always the same.
+// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step();
+// the sequence is the same for all steps of a kind.
 template <class Exec = DeviceExec>
 class DeviceRecorder {
  public:
@@ -74,20 +74,20 @@ class DeviceRecorder {
                      [](int64_t a, int64_t b) { return std::max(a, b); });
     }
   }
-  // One whose work is neither.
+  // A step whose work is neither recorded nor replayed.
   void begin_plain_step() {
     if (is_growing_) kinds_.clear();    // an error has ended the last step where memory was to grow
     is_growing_ = true;
     action_ = Action::run;
   }
-  // Not after an error: what was recorded of a step is of use if all of it was.
+  // Not called after an error: a recording is only of use if it holds the whole step.
   void end_step() {
     if (action_ == Action::record) step_->is_recorded = true;
     action_ = Action::run;
     is_growing_ = false;
   }
 
-  // Within another run() the work is a part of it.
+  // A call within another run() makes its work a part of that one.
   template <class Work>
   void run(const Exec &exec, const Work &work) {
     if (action_ == Action::run) return work();
@@ -102,7 +102,7 @@ class DeviceRecorder {
     action_ = action;
   }
 
-  // The work has changed.
+  // Announces that the work has changed: all recordings are dropped.
   void forget() {
     for (auto &kind : kinds_) kind.second.is_recorded = false;
   }

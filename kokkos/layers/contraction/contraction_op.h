@@ -25,7 +25,8 @@ class ContractionOp {
   ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
                 int num_species);
 
-  // Takes what find(schedule) gives, a kernel or null for the generic one. Until then it is generic.
+  // Takes the kernel that find(schedule) gives, or the generic one if that is null. Until this call the kernel is
+  // generic.
   void select_kernel(const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find);
 
   const ContractionSchedule &schedule() const { return schedule_; }
@@ -43,7 +44,7 @@ class ContractionOp {
   void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
                 void *scratch, int direction = 0) const;
 
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const FeatureLayout &in() const { return in_; }
   const FeatureLayout &out() const { return out_; }
   int channels() const { return channels_; }

@@ -48,7 +48,7 @@ class DensityOp {
   // Density at a distance and its derivative.
   void evaluate(int function, D r, D *value, D *derivative) const;
 
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const FeatureLayout &layout() const { return layout_; }
   double offset() const { return offset_; }
   double factor() const { return factor_; }

@@ -15,7 +15,7 @@ namespace equi {
 template <class T, class G>
 class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  // directions: that an evaluation takes at a time.
+  // directions: the number that an evaluation takes at a time.
   HostDensityLayer(const DensityNormalization &layer, const FeatureLayout &layout, int num_species, int directions,
                    const EvaluatorOptions &options)
       : input_(layer.input), output_(layer.output), directions_(directions), op_(layer, layout, num_species, options) {}
