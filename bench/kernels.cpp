@@ -277,7 +277,7 @@ class Case {
     });
   }
 
-  // Per edge. Multiply-adds that the best known schedule needs, whatever the kernel at hand does; padding does not
+  // Per edge. Multiply-adds that the best known schedule needs, whatever this kernel does; padding does not
   // count.
   double flops(bool is_backward) const {
     const int rows = op_.rows_per_bin();
@@ -408,7 +408,7 @@ void run_convolution(benchmark::State &state, const Problem &problem, bool is_ba
   if (is_generated && num_generated == 0) return state.SkipWithError("no generated kernel");
   const auto run = [&] { is_backward ? c.backward(threads) : c.forward(threads); };
   run();    // buffers grow in the first call
-  // The counters tell of the fastest iteration: what others do on the machine can only lengthen one.
+  // The counters are those of the fastest iteration: other processes on the machine can only lengthen one.
   double best = 1e30;
   const auto time = [&] {
     const auto begin = std::chrono::steady_clock::now();

@@ -67,8 +67,8 @@ double peak_gflops(InstructionSet set, int threads) {
 #else
   (void)set;
 #endif
-  // A run takes about a millisecond: many such find a moment in which nobody else has the core. The first ones give the
-  // processor time to settle its clock.
+  // A run takes about a millisecond: one of many finds a moment in which no other process has the core. The first ones
+  // give the processor time to settle its clock.
   constexpr int64_t COUNT = 400000;
   constexpr int RUNS = 150;
   std::vector<Result> best(threads);

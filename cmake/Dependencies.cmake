@@ -10,7 +10,7 @@ set(EQUI_KOKKOS_ARCHIVE pygenten-0.1.5.tar.gz)
 set(EQUI_KOKKOS_ARCHIVE_FOLDER pygenten-0.1.5/tpls/kokkos)
 set(EQUI_KOKKOS_SHA256 e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc0f9cce7)
 
-# LAMMPS for EQUI_LAMMPS_KOKKOS: the source archive of a Debian suite, which apt finds whatever the machine's own suite.
+# LAMMPS for EQUI_LAMMPS_KOKKOS: the source archive of a Debian suite, which apt finds on machines of any suite.
 set(EQUI_LAMMPS_VERSION 4Feb2025)
 set(EQUI_LAMMPS_DEBIAN_SUITE trixie)
 set(EQUI_LAMMPS_DEBIAN_PACKAGE lammps)

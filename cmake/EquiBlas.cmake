@@ -24,7 +24,7 @@ if(EQUI_BLAS_LIBRARY OR EQUI_BLAS STREQUAL "system")
     message(FATAL_ERROR "BLAS: expected OpenBLAS with its cblas.h, found the library '${library}' and cblas.h in "
                         "'${include}'; name them with EQUI_BLAS_LIBRARY and EQUI_BLAS_INCLUDE, or leave EQUI_BLAS at 'wheel'")
   endif()
-  # Products are called from inside threads, so the library must be one that can be told to make no threads of its own.
+  # Products are called from inside threads, so the library must have a setting by which it makes no threads of its own.
   # Another cblas.h does not declare the function, another BLAS does not have it.
   try_compile(
     works SOURCE_FROM_CONTENT blas.cpp "#include <cblas.h>\nint main() { openblas_set_num_threads(1); }\n"

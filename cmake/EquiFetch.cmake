@@ -2,7 +2,7 @@
 # Helpers for fetching at configure time. Everything goes under EQUI_CACHE_DIR; a finished piece leaves a stamp, so that
 # a second configure needs no network.
 
-# equi_say(WORDS...): one line that tells where a dependency comes from or what is being fetched.
+# equi_say(WORDS...): prints one line that says where a dependency comes from or what is being fetched.
 function(equi_say)
   string(JOIN "" text ${ARGV})
   message(STATUS "equi: ${text}")
@@ -60,7 +60,7 @@ function(equi_debian_package name out)
   find_program(EQUI_APT_GET apt-get)
   find_program(EQUI_DPKG_DEB dpkg-deb)
   if(NOT EQUI_APT_GET OR NOT EQUI_DPKG_DEB)
-    message(FATAL_ERROR "${name} is not on this machine and there is no apt-get to fetch it with: install it, or name its folder")
+    message(FATAL_ERROR "${name} is not installed on this machine, and there is no apt-get that could fetch it: install it, or name its folder")
   endif()
   equi_say("fetching the Debian package ${name}")
   set(download ${EQUI_CACHE_DIR}/debian/download)
@@ -108,7 +108,7 @@ endfunction()
 
 # equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
 # pip compares the hash before it opens the archive. It would then ask the package's build backend for the name and the
-# version, and fetch that backend with whatever it needs: cmake/metadata_only stands in for it, so that nothing is run.
+# version, and fetch that backend with its dependencies: cmake/metadata_only replaces it, so that nothing is run.
 function(equi_fetch_archive package version archive sha256)
   set(folder ${EQUI_CACHE_DIR}/archives)
   set(file ${folder}/${archive})
@@ -138,7 +138,7 @@ function(equi_debian_source package suite archive sha256)
   endif()
   find_program(EQUI_APT_GET apt-get)
   if(NOT EQUI_APT_GET)
-    message(FATAL_ERROR "there is no apt-get to fetch ${archive} with: put it into ${EQUI_CACHE_DIR}/archives")
+    message(FATAL_ERROR "there is no apt-get that could fetch ${archive}: put it into ${EQUI_CACHE_DIR}/archives")
   endif()
   execute_process(COMMAND ${EQUI_APT_GET} indextargets --format "$(REPO_URI)" "Created-By: Packages"
                   OUTPUT_VARIABLE sites OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)

@@ -20,8 +20,8 @@ foreach(kind UNIT UVW CONTRACTION)
   list(TRANSFORM lines REPLACE "^${kind}\\((.*)\\)$" "\\1" OUTPUT_VARIABLE equi_common_${kind})
 endforeach()
 
-# Of the library the generator has only its own rooms, so that few changes make it anew. After those that do, only texts
-# that are others now are compiled: an unchanged one keeps its time, and what tells that it was made is a stamp.
+# The generator has only its own rooms of the library, so that few changes cause it to be built again. After such a change
+# only texts that differ are compiled: an unchanged one keeps its time, and a stamp records that it was made.
 add_executable(equi_generate tools/equi_generate.cpp $<TARGET_OBJECTS:equi_generator>)
 target_include_directories(equi_generate PRIVATE ${PROJECT_SOURCE_DIR})
 target_compile_options(equi_generate PRIVATE -Wall -Wextra)
@@ -81,7 +81,7 @@ target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 set(folder ${PROJECT_BINARY_DIR}/generated)
 file(MAKE_DIRECTORY ${folder})
 # equi_generated_text(FILES WHAT FILE ARGUMENTS...): appends FILE, which equi_generate writes when it is called with the
-# arguments and FILE, to the list FILES. WHAT: told meanwhile.
+# arguments and FILE, to the list FILES. WHAT: printed meanwhile.
 function(equi_generated_text files what file)
   add_custom_command(
     OUTPUT ${file}.stamp
@@ -171,7 +171,7 @@ foreach(unit ${equi_common_UNIT} ${equi_common_UVW})
 endforeach()
 math(EXPR last "${num_parts} - 1")
 # equi_device_unit_texts(FILES PREFIX WHAT): appends to FILES the sources with the kernels of the units in
-# ${PREFIX}units_of_part_*, and their list. WHAT: told while they are made.
+# ${PREFIX}units_of_part_*, and their list. WHAT: printed while they are made.
 function(equi_device_unit_texts files prefix what)
   equi_generated_text(${files} "the list of ${what} for ${equi_device_target}"
                       ${folder}/${prefix}units_${equi_device_target}.cpp ${prefix}index ${equi_device_target})

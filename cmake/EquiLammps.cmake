@@ -63,7 +63,7 @@ endif()
 # The headers choose the size of atom numbers and whether calls to MPI are real by these.
 target_compile_definitions(equi_lammps INTERFACE LAMMPS_SMALLBIG OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
-# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not tell it, so the program is asked.
+# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not contain it, so the program is asked.
 set(runtime ${EQUI_RUNTIME_PATH} $ENV{LD_LIBRARY_PATH})
 string(JOIN ":" runtime ${runtime})
 execute_process(
@@ -74,7 +74,7 @@ if(help MATCHES "Parallel Simulator - ([0-9]+ [A-Z][a-z][a-z] [0-9]+)")
   target_compile_definitions(equi_lammps INTERFACE EQUI_LAMMPS_VERSION="${CMAKE_MATCH_1}")
   equi_say("LAMMPS version: ${CMAKE_MATCH_1}")
 else()
-  equi_say("LAMMPS version: not told by ${EQUI_LMP} -help, so `plugin load` cannot compare it")
+  equi_say("LAMMPS version: ${EQUI_LMP} -help does not state it, so `plugin load` cannot compare it")
 endif()
 
 # A user's own LAMMPS with the package: equi/kk needs the package's headers, which are not installed, and its Kokkos.

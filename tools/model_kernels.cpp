@@ -72,12 +72,10 @@ void print_schedule(const Model &model, const KernelTarget &target) {
   std::printf("Per edge and channel, with quintic tables, float32, %s (%d lanes, %d registers%s).\n", target.name,
               target.lanes, target.registers, target.is_device() ? " per lane, one channel per lane" : "");
   std::printf(
-      "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Form: where the radial weight "
-      "is\n"
-      "applied going forward, to the sender (w x), to the sum (w s) or as a matrix over the channels (uvw). Group: "
-      "accumulators\nkept in registers together%s."
-      "\n",
-      target.is_device() ? "; forward, backward" : "");
+      "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Weight: where a forward "
+      "pass\napplies the radial weight, to the sender (w x), to the sum (w s) or as a matrix over the channels (uvw). "
+      "Group:\nnumber of the paths whose accumulators are in registers together%s.\n",
+      target.is_device() ? ", forward and backward" : "");
   int number = -1;
   double layer_forward = 0.0, layer_backward = 0.0, layer_bytes = 0.0;
   const auto end_layer = [&] {
@@ -106,7 +104,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                 shape.key().empty()       ? "generic kernel"
                 : have.count(shape.key()) ? "kernel of the build"
                                           : "'equi compile' makes its kernel");
-    std::printf("    path   CG    M        D        form  group  accumulators\n");
+    std::printf("    path   CG    M        D        weight  group  accumulators\n");
     for (size_t q = 0; q < u.paths.size(); ++q) {
       const PathSchedule &p = u.paths[q];
       std::set<int> forms;
@@ -118,8 +116,9 @@ void print_schedule(const Model &model, const KernelTarget &target) {
       };
       std::string group = shape.is_uvw() ? "-" : group_of(u.forward_groups);
       if (target.is_device() && !shape.is_uvw()) group += ", " + group_of(u.backward_groups);
-      std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s   %-5s  %d\n", shape.l1, p.l2, p.l3, p.num_couplings,
-                  p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(), p.d.size(),
+      std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s     %-5s  %d\n", shape.l1, p.l2, p.l3,
+                  p.num_couplings, p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(),
+                  p.d.size(),
                   shape.is_uvw()                      ? "uvw"
                   : p.is_diagonal() || !p.weight_last ? "w x"
                                                       : "w s",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the text of a generated device kernel of a symmetric contraction is made of, and the launches around it. A
-// *body* holds the products of one tree: forward and backward for one atom and one channel.
+// The functions that a generated device kernel of a symmetric contraction calls, and the launches around it. A *body*
+// holds the products of one tree: forward and backward for one atom and one channel.
 #ifndef EQUI_DEVICE_CONTRACTION_IMPL_H
 #define EQUI_DEVICE_CONTRACTION_IMPL_H
 

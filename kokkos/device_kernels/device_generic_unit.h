@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The device kernel of a unit that has no generated one: a body (device_unit_impl.h) that walks the entries of the
-// unit's schedule as a table. Any order up to LMAX_ANY and any set of paths, several times slower.
-// GenericUvwBody does so for a uvw path.
+// The device kernel of a path group that has no generated one: a body (device_unit_impl.h) that walks the entries of
+// the group's schedule as a table. It serves any order up to LMAX_ANY and any set of paths, and is several times
+// slower. GenericUvwBody does the same for a uvw path.
 #ifndef EQUI_DEVICE_GENERIC_UNIT_H
 #define EQUI_DEVICE_GENERIC_UNIT_H
 

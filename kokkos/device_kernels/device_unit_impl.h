@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the text of a generated device kernel is made of, and the launches around it. A *body* holds the mathematics of
-// one unit: for one atom and one channel, forward, backward and gather of one group of its paths; forward over a uvw
-// path takes all channels of the sender.
+// The functions that a generated device kernel calls, and the launches around it. A *body* holds the mathematics of
+// one path group: for one atom and one channel, forward, backward and gather of one run of its paths; forward over a
+// uvw path takes all channels of the sender.
 #ifndef EQUI_DEVICE_UNIT_IMPL_H
 #define EQUI_DEVICE_UNIT_IMPL_H
 

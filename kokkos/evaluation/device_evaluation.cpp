@@ -128,7 +128,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
       if (estimate() < before) continue;
       slice_size_ = whole;    // the lists of senders by slices take more than is saved
     }
-    if (chunk_size_ <= MIN_CHUNK) break;    // an evaluation will tell
+    if (chunk_size_ <= MIN_CHUNK) break;    // an evaluation will throw if it does not fit
     chunk_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model on a device: the stages of an EvaluationPlan, layer by layer over chunks of receivers, each
-// layer one or a few launches. Geometry, features and forces stay on the device. The Evaluator's own interface, for
-// hosts without device memory, copies positions in and forces out around the same evaluation.
+// The evaluation of a model on a device. The stages of an EvaluationPlan run layer by layer over batches of receivers;
+// each layer takes one or a few launches. Geometry, features and forces stay on the device. For hosts without device
+// memory the interface of Evaluator copies positions in and forces out, around the same evaluation.
 //
-// Of a small system a step's launches depend on the neighborhood alone: edges are not counted on the host, which then
-// waits only at the end, and launches are recorded and replayed (device_recorder.h).
+// For a small system the launches of a step depend only on the neighborhood: edges are not counted on the host, which
+// then waits only at the end, and launches are recorded and replayed (device_recorder.h).
 //
-// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the default
-// instance while receivers whose senders are all owned, the first of the neighborhood, are computed; in the backward
-// pass adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
+// With other ranks the layers are launched on an instance of their own. The exchange before a stage runs on the
+// default instance while the receivers whose senders are all owned, the first of the neighborhood, are computed. In
+// the backward pass the adjoints of remote rows are gathered first and travel while those of owned rows are gathered.
 //
-// T and G as in host_evaluation.h. The same source serves a host's execution space, where it is tested; the kernels
-// made for the host are those of HostEvaluation.
+// T and G are those of host_evaluation.h. The same source serves a host's execution space, where it is tested; the
+// kernels that are made for the host are those of HostEvaluation.
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
@@ -28,7 +28,7 @@
 
 namespace equi {
 
-// What the host reads of a step, of this rank. The device writes it at the end.
+// The results of a step of this rank that the host reads. The device writes them at the end.
 struct StepSummary {
   double energy[2];    // and its tangent
   double virial[9];
@@ -55,7 +55,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   EvaluationResult evaluate(const DeviceRequest &request, GhostExchange &exchange) override;
   DeviceResults results() const override;
   std::size_t memory_bytes() const override;
-  // Of the present neighborhood: more than one where the limit of the memory asks for it.
+  // Of the present neighborhood: more than one where the limit of the memory requires it.
   int num_slices() const { return neighborhood_->num_slices; }
   // Whether steps wait for their edges to be counted; if not, they are recorded.
   bool counts_edges() const { return edges_.is_counted(); }
@@ -76,8 +76,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   int find_not_finite(bool with_forces) const;
   void sort_chunks_by_species();
   void for_arrays(const ArrayVisitor &f);
-  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
-  // atoms.
+  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
+  // with the atoms.
   std::size_t memory_estimate(int64_t num_edges);
   Batch batch_of(const Chunk &chunk, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
@@ -108,7 +108,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   DeviceBuffer<int> species_order_;
 
   DeviceStep<T, G> step_;
-  DeviceExec &exec_;    // of the step at hand: the default instance or, with other ranks or recorded, the own one
+  DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> chunk_features_;
   DeviceBuffer<R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<D> energy_;

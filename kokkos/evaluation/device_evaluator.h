@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model whose positions, neighbours and results stay in device memory: what equi/kk calls.
+// The evaluation of a model whose positions, neighbors and results stay in device memory. equi/kk calls it.
 #ifndef EQUI_DEVICE_EVALUATOR_H
 #define EQUI_DEVICE_EVALUATOR_H
 
@@ -8,7 +8,7 @@
 
 namespace equi {
 
-// What a step asks for; the rest of EvaluationRequest is told by what is read of DeviceResults.
+// The inputs of a step. Instead of the outputs of EvaluationRequest the caller reads DeviceResults.
 struct DeviceRequest {
   const double *positions = nullptr;    // [atoms][3] device memory
   const double *direction = nullptr;    // the same; as in EvaluationRequest, of evaluators that are directional

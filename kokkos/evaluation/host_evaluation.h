@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT
-// The evaluation of a model on CPUs: the stages of an EvaluationPlan, tile by tile and thread by thread, with the
+// The evaluation of a model on CPUs. The stages of an EvaluationPlan run tile by tile and thread by thread, with the
 // exchange of remote rows between stages.
 //
-// T is the type of the network (features, radial weights), G that of the geometry: single <float,float>, mixed
+// T is the type of the network (features, radial weights), G that of the geometry: single is <float,float>, mixed
 // <float,double>, double <double,double>. Energies, forces and virials are summed in float64 in a fixed order. With
-// duals of these types (dual.h) the same stages give the derivatives along a direction too: features are twice as many
-// numbers, those that ranks exchange as well.
+// duals of these types (dual.h) the same stages also give the derivatives along a direction; features, and the
+// messages between ranks, then have twice as many numbers.
 //
-// Each thread owns a contiguous run of tiles. Adjoints of sender features are scattered into a slab of the thread's
-// own, which has rows for those senders only that its receivers can see, and the slabs are added up in the order of
-// threads: no atomics, and the same result at every run with the same number of threads. With `deterministic` they are
-// gathered over the transposed edges instead, which does not depend on the number of threads either but computes radial
-// weights twice.
+// Each thread owns a contiguous run of tiles. It scatters the adjoints of sender features into partial adjoints of its
+// own, which have rows only for those senders that its receivers can see. They are added up in the order of threads:
+// there are no atomics, and each run with the same number of threads gives the same result. With `deterministic` the
+// adjoints are gathered over the transposed edges instead, which does not depend on the number of threads either but
+// computes radial weights twice.
 #ifndef EQUI_HOST_EVALUATION_H
 #define EQUI_HOST_EVALUATION_H
 
@@ -59,8 +59,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() with what an evaluation of num_edges edges will add, but for scratch that does not grow with the
-  // atoms.
+  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
+  // with the atoms.
   std::size_t memory_estimate(int64_t num_edges) const;
   void find_slab_rows();
   void find_moving_senders(const Stage &stage);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the evaluations on both back ends share: the plan, the ops of the layers, the memory of features, and what is
-// told of them.
+// The skeleton that the evaluations on both back ends share: the plan, the ops of the layers, the memory of features,
+// and their description for the log.
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 

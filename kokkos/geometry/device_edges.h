@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step on a device: what edges.h does on the host, with the same contracts.
+// The edges of a step on a device. They do what edges.h does on the host, with the same contracts.
 #ifndef EQUI_DEVICE_EDGES_H
 #define EQUI_DEVICE_EDGES_H
 
@@ -17,8 +17,8 @@ namespace equi {
 struct DeviceEdgeChunk {
   int num_atoms;
   const int64_t *begin;    // [num_atoms + 1] positions of the atoms' edges
-  // What the host knows of the positions: they are among `count` from `first` on. These are all of them where the edges
-  // are counted (DeviceEdges).
+  // The host knows that the positions are among `count` from `first` on. Where the edges are counted (DeviceEdges),
+  // they are exactly these.
   int64_t first, count;
   const int64_t *edge;     // [position] the edge; null: the position itself
   const int *other_row;    // [position] row of the atom at the other end
@@ -38,18 +38,18 @@ class DeviceEdges {
 
   // n, transposed, must stay valid. cuts: ascending from 0, rows of receivers up to their number or, for senders,
   // places of DeviceNeighborhood::sender_first up to all of them, between which edges are used together. is_counted:
-  // whether the host learns how many edges a step has. If not, arrays and launches have room for all candidates.
+  // whether the host learns how many edges a step has. If not, arrays and launches have space for all candidates.
   void set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n, const std::vector<int> &receiver_cuts,
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
-  // Fills all arrays for the positions [atoms][3] at hand, which move along the direction [atoms][3], null for none.
+  // Fills all arrays for these positions [atoms][3], which move along the direction [atoms][3], null for none.
   // Waits once for the edges to be counted, if they are.
   void build(const DeviceExec &exec, const double *positions, const double *direction = nullptr);
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
-  // After finish(), in device memory: what atoms of a row feel, whatever image of it they are, signs as in
+  // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of
   // EvaluationRequest.
   double *row_forces() const { return row_forces_.data(); }        // [A][3]
   double *row_tangents() const { return row_tangents_.data(); }    // [A][3] of the forces; with duals
@@ -64,12 +64,12 @@ class DeviceEdges {
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
   Collision collision(const DeviceExec &exec, int64_t candidate, double distance) const;
 
-  // Of a step: the number of edges or, where they are not counted, of those for which there is room.
+  // Of a step: the number of edges or, where they are not counted, of those for which there is space.
   int64_t room() const { return room_; }
   int num_y() const { return num_y_; }
 
-  // The atoms from this cut to the next, whose first is given, with their edges; other rows: of senders, or if asked
-  // for their species.
+  // The atoms from this cut to the next, with their edges; the first atom is given. other_row holds rows of senders or,
+  // by_species, their species.
   DeviceEdgeChunk receivers(int cut, int first, int num_atoms, bool by_species) const;
   DeviceEdgeChunk senders(int cut, int64_t first_place, int num_atoms) const;
 

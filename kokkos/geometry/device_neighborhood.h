@@ -15,15 +15,15 @@ struct DeviceNeighborhood {
   DeviceBuffer<int> receiver, row_species, sender_atom, sender_row;
   DeviceBuffer<int64_t> first;
 
-  // What transpose_neighborhood() makes of the above. Receivers are cut into slices of slice_size, the last one
-  // shorter. Candidates in the order of the slices of their receivers, in a slice in that of senders, those of one
+  // The results of transpose_neighborhood(). Receivers are cut into slices of slice_size; the last one may be shorter.
+  // Candidates are in the order of the slices of their receivers, within a slice in that of senders, and those of one
   // sender in that of receivers.
   int slice_size = 0, num_slices = 0;
   DeviceBuffer<int> candidate_receiver;          // [candidates]
   DeviceBuffer<int64_t> sender_first;            // [slices*A+1] of row r in slice s at s*A+r
   DeviceBuffer<int64_t> transposed, unsorted;    // [candidates]; scratch
   DeviceBuffer<int> count;                       // [slices*A] scratch
-  DeviceBuffer<int> row_atom;                    // [A] an atom that stands for the row, -1: no edge can reach it
+  DeviceBuffer<int> row_atom;                    // [A] an atom that represents the row, -1: no edge can reach it
 
   int slices_of(int size) const { return num_receivers > 0 ? (num_receivers - 1) / size + 1 : 1; }
   std::size_t bytes() const {
@@ -40,7 +40,7 @@ struct DeviceNeighborhood {
   }
 };
 
-// Both are complete on return. The copy is not transposed.
+// Both functions have done their work on return. The copy is not transposed.
 void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The radial functions of a layer on a device: which rows of its tables an edge reads (radial_set.h).
+// The radial functions of a layer on a device. They find which rows of its tables an edge reads (radial_set.h).
 #ifndef EQUI_DEVICE_RADIAL_SET_H
 #define EQUI_DEVICE_RADIAL_SET_H
 
@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Edges of a chunk in host memory: exact radial functions are evaluated there, for that mode is for checking.
+// Edges of a chunk in host memory: exact radial functions are evaluated there, because that mode is only for checks.
 // D: double, or a Dual of it.
 template <class D>
 struct DeviceRadialEdges {

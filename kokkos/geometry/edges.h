@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step: from candidates within the skin to pairs within the cutoff, with distances, directions and
-// harmonics, and back from derivatives by them to forces and virials.
+// The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, with distances, directions
+// and harmonics; derivatives by these are summed to forces and virials.
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
 
@@ -27,7 +27,7 @@ class Edges {
   // Fills all arrays for the positions and directions of a request.
   void build(const EvaluationRequest &request);
 
-  // Adds up the derivatives in adjoint() to forces, virials, as EvaluationRequest says. adjoint() is used up.
+  // Adds up the derivatives in adjoint() to forces and virials, as EvaluationRequest says. adjoint() is overwritten.
   void finish(const EvaluationRequest &request, EvaluationResult &result);
 
   int64_t size() const { return size_; }
@@ -41,8 +41,8 @@ class Edges {
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
   G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * size_; }
 
-  // Of duals: edges of receiver i that are rigid, so that their ends move alike in all directions. They come before the
-  // others.
+  // Of duals: edges of receiver i that are rigid, that is, whose ends move alike in all directions. They come before
+  // the others.
   int64_t num_rigid(int i) const { return num_rigid_.data()[i]; }
 
   int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff
@@ -77,7 +77,7 @@ class Edges {
   Buffer<double> receiver_virial_;
   std::vector<int64_t> transposed_begin_, transposed_;
   std::vector<int> transposed_receiver_;
-  std::vector<int> row_atom_;    // [A] an atom that stands for the row, -1 if no edge can reach it
+  std::vector<int> row_atom_;    // [A] an atom that represents the row, -1 if no edge can reach it
 };
 
 }    // namespace equi

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The tensor product of a convolution as the host kernels take it: its units, paths and couplings in plain arrays, and
-// where its weights lie.
+// The tensor product of a convolution in the form of plain arrays for the host kernels: its path groups, paths and
+// couplings, and the positions of its weights in tables.
 #ifndef EQUI_CONVOLUTION_PLAN_H
 #define EQUI_CONVOLUTION_PLAN_H
 
@@ -14,14 +14,13 @@
 
 namespace equi {
 
-// Where the kernels look for a weight of the model in a table with R rows per slab: number R * first + row * stride +
-// lane.
+// The position of a weight of the model in a table with R rows per slab: number R * first + row * stride + lane.
 struct WeightColumn {
   int64_t first;
   int stride, lane;
   double scale;    // constants of the path
 };
-// The same among weights of edges.
+// The position of the same weight among weights of edges.
 struct EdgeColumn {
   int column;    // of ConvPlan::weights_row
   double scale;

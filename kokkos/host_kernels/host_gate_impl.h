@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The gates of one instruction set, included by host_kernels_impl.h.
 //
-// Channels are taken in blocks that the compiler vectorises. The exponential is glibc's vector version where there is
-// one (errors to 4 units in the last place); its declaration says so to the compiler without the unsafe options that
-// the C library's header asks for.
+// Channels are taken in blocks that the compiler vectorizes. The exponential is glibc's vector version where it exists
+// (with errors up to 4 units in the last place). Its declaration here says so to the compiler, without the unsafe
+// options that the C library's header needs.
 #if defined(__GLIBC__) && defined(__x86_64__)
 extern "C" {
 __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT
-// The convolution on a CPU: plain functions over plain data, compiled once per instruction set and chosen at load.
+// The convolution on a CPU: plain functions over plain data, which are compiled once per instruction set; one set is
+// chosen when a model is loaded.
 //
-// Each unit of a convolution (kernel_schedule.h) has either a generated kernel or none; then the generic kernel walks
-// its tables: the same products, for any order, several times slower.
+// A path group of a convolution (kernel_schedule.h) may have a generated kernel. Otherwise the generic kernel walks
+// its tables: it computes the same products, for any order, several times slower.
 //
 // host_kernels_impl.h is compiled three times with different compiler flags (host_kernels_{generic,avx2,avx512}.cpp).
-// To keep code of one instruction set from being linked into another's callers, those files use nothing but this header
-// and those of the kernels, in a namespace of their own: no Kokkos, no standard containers.
+// To keep code of one instruction set from being linked into another's callers, those files use only this header and
+// those of the kernels, in a namespace of their own, and neither Kokkos nor standard containers.
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
@@ -68,7 +69,8 @@ struct ConvUnit {
   bool is_generic() const { return !kernel && !uvw_kernel; }
 };
 
-// All constants of one convolution. Paths are ordered by unit.
+// What the kernels read of a convolution: pointers to its tables (ConvolutionPlan), which own the numbers. Paths are
+// ordered by unit.
 template <class T>
 struct ConvPlan {
   const ConvUnit<T> *units;
@@ -96,12 +98,12 @@ struct ConvEdges {
   const T *fraction;                 // [edge - edge_begin[0]] of the bin
   const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
   int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
-  // Weights of edges in the place of a table, for uvu paths: [table_row][ConvPlan::weights_row]. What `fraction` is
-  // then, and where derivatives by the weights go: UnitCall.
+  // Weights of edges instead of a table, for uvu paths: [table_row][ConvPlan::weights_row]. UnitCall says what
+  // `fraction` then is, and where derivatives by the weights go.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
-  // Of duals: if not 0, no edge moves, and forward and backward write the tangents of so many directions alone. All
-  // units must have kernels for it (UnitKernel::rigid_forward). If 0, tangents are those of one direction, in plane
+  // Of duals: if not 0, no edge moves, and forward and backward write only the tangents of this number of directions.
+  // All units must have kernels for it (UnitKernel::rigid_forward). If 0, tangents are those of one direction, in plane
   // 1 + direction of the features.
   int rigid_directions = 0;
   int direction = 0;
@@ -124,7 +126,8 @@ struct GateCall {
   int padding;    // channels after mul that forward sets to 0
 };
 
-// The tree of a symmetric contraction (contraction_schedule.h) and the features that it reads and writes.
+// What the generic kernel reads of a symmetric contraction: its tree (contraction_schedule.h) and the features that it
+// reads and writes.
 template <class T>
 struct ContractionPlan {
   const ContractionNode *nodes;

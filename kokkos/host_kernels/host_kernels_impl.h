@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Body of the host kernels for one instruction set. The including file defines EQUI_ISA (a namespace name),
-// EQUI_ISA_NAME and EQUI_SIMD_BYTES (the width of a register).
+// The host kernels of one instruction set. The including file defines EQUI_ISA (a namespace name), EQUI_ISA_NAME and
+// EQUI_SIMD_BYTES (the width of a register).
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/host_simd.h"
 

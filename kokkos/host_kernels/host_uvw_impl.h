@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The generic kernel of a uvw path (kernel_schedule.h) for the instruction set of host_kernels_impl.h: what UvwKernel
-// does, by walking tables.
+// The generic kernel of a uvw path (kernel_schedule.h) for the instruction set of host_kernels_impl.h. It does what
+// UvwKernel does, by walking tables.
 #ifndef EQUI_HOST_UVW_IMPL_H
 #define EQUI_HOST_UVW_IMPL_H
 
@@ -148,7 +148,7 @@ struct GenericUvw {
     }
   }
 
-  // h in the place of z.
+  // h instead of z.
   void gather(const UvwCall<T> &u) const {
     for (int c = 0; c < u.channels; c += LANES<T>) {
       for (int64_t k = 0; k < num_edges(u) * d3(); k++) store(u.scratch + k * LANES<T>, V{});

@@ -56,7 +56,7 @@ bool is_trusted(uid_t owner) {
 }
 
 // Why a folder or file with this state is not to be trusted; else empty. may_be_sticky: everybody may write to the
-// folder if nobody may rename or remove what is another's; what is taken from there is checked for its owner.
+// folder if no one may rename or remove the files of others; the owner of a file that is taken from there is checked.
 std::string fault_of(const std::string &path, const struct stat &state, bool may_be_sticky) {
   if (!is_trusted(state.st_uid))
     return path + " belongs to user " + std::to_string(state.st_uid) + ", expected " + std::to_string(geteuid()) +
@@ -224,7 +224,7 @@ OpenedFile open_kernel_library(const std::string &file) {
   }
   struct stat state;
   if (fstat(opened.get(), &state) != 0) return refused(reason_of(errno));
-  if (!S_ISREG(state.st_mode)) return refused("it is no regular file");
+  if (!S_ISREG(state.st_mode)) return refused("it is not a regular file");
   std::string fault = fault_of("it", state, false);
   if (!fault.empty()) return refused(fault);
   std::string content;

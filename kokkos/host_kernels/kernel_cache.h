@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // The libraries of kernels in the user's cache folder: where they lie, who may have written them, and whether they are
-// whole.
+// complete.
 //
-// A library is code that runs with the user's rights. So it is taken only from folders and files that nobody but the
-// user and root can write, what is checked is what is loaded (the file stays open in between), and its name holds a
-// hash of all that its text and its calls depend on (cmake/EquiGenerate.cmake), so that what another version made is
-// not found. Its last line, the seal, holds that name and a hash of the bytes before: to load a damaged library may end
-// the process.
+// A library is code that runs with the user's rights. Therefore it is taken only from folders and files that only the
+// user and root can write, and the checked file is the one that is loaded (it stays open in between). Its name holds a
+// hash of all that its text and its calls depend on (cmake/EquiGenerate.cmake), so that a library of another version
+// is not found. Its last line, the seal, holds that name and a hash of the bytes before it, because loading a damaged
+// library may end the process.
 #ifndef EQUI_KERNEL_CACHE_H
 #define EQUI_KERNEL_CACHE_H
 
@@ -16,7 +16,7 @@ namespace equi {
 
 struct KernelCache {
   std::string folder;    // absolute: equi/kernels in XDG_CACHE_HOME, else in .cache of HOME; empty if there is neither
-  std::string note;      // why a variable was passed over; else empty
+  std::string note;      // why a variable was ignored; else empty
 };
 KernelCache kernel_cache();
 
@@ -31,8 +31,8 @@ struct OpenedFile {
 // Opens a library for reading, if it is there and may be used.
 OpenedFile open_kernel_library(const std::string &file);
 
-// Puts a sealed copy of the library `source` in the place `file`, whose folders are made where they are missing. Those
-// who look there meanwhile find what was there before or the whole. Throws std::runtime_error.
+// Puts a sealed copy of the library `source` at the path `file`; missing folders are made. Other processes that look
+// there meanwhile find the previous file or the complete new one. Throws std::runtime_error.
 void store_kernel_library(const std::string &source, const std::string &file);
 
 }    // namespace equi

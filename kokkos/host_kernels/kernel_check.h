@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Whether the kernels of a library compute what the generic ones do: a compiler may be wrong, and a library may have
-// been made from another text than its name says.
+// Checks that the kernels of a library compute what the generic ones do: a compiler may have an error, and a library
+// may have been made from another text than its name says.
 #ifndef EQUI_KERNEL_CHECK_H
 #define EQUI_KERNEL_CHECK_H
 
@@ -13,8 +13,8 @@
 namespace equi {
 
 // Calls every function of the library, which must hold the kernels of this unit (contraction) and no others, on random
-// numbers. Empty if all give what the generic kernels of the instruction set give, which the CPU must have; else what
-// is wrong. Takes about a millisecond for units of common models.
+// numbers. Empty if all give the results of the generic kernels of the instruction set, which the CPU must have; else a
+// description of the error. Takes about a millisecond for units of common models.
 std::string fault_of_kernels(const KernelLibrary &library, const UnitShape &shape, InstructionSet set);
 std::string fault_of_kernels(const KernelLibrary &library, const ContractionSchedule &schedule, InstructionSet set);
 

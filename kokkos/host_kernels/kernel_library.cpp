@@ -60,7 +60,7 @@ KernelLibraryFound load(int descriptor, const What &what, InstructionSet set) {
   void *handle = dlopen(("/proc/self/fd/" + std::to_string(descriptor)).c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) return {nullptr, std::string("it does not load: ") + dlerror()};
   const auto *library = static_cast<const KernelLibrary *>(dlsym(handle, "equi_kernels"));
-  if (!library || !is_our_library(library, set)) return {nullptr, "it is no library of kernels of this version"};
+  if (!library || !is_our_library(library, set)) return {nullptr, "it is not a library of kernels of this version"};
   const std::string fault = fault_of_kernels(*library, what, set);
   return {fault.empty() ? library : nullptr, fault};
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where a generated kernel comes from: those of the build, else a library that the user made for it with `equi
-// compile` (kernel_cache.h).
+// Finds generated kernels: those of the build, or else a library that the user made with `equi compile`
+// (kernel_cache.h).
 #ifndef EQUI_KERNEL_LIBRARY_H
 #define EQUI_KERNEL_LIBRARY_H
 
@@ -22,11 +22,11 @@ const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const UnitShape &shape);
 template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const ContractionSchedule &schedule);
 
-// Why the library that the user has for this key is not used, in a line; empty if it is, if there is none, or if none
-// of the above has looked for it.
+// The reason, in one line, why the user's library for this key is not used; empty if it is used, if there is none, or
+// if none of the functions above has looked for it.
 std::string kernel_library_fault(InstructionSet set, const std::string &key);
 
-// The user's library for a unit or a contraction (What: UnitShape or ContractionSchedule) as it lies there now.
+// The user's library for a unit or a contraction (What: UnitShape or ContractionSchedule) as it is stored now.
 struct KernelLibraryFound {
   const KernelLibrary *library = nullptr;    // null: there is none, or it is not to be used
   std::string fault;                         // why it is not to be used

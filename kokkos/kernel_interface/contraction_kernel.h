@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a kernel of a symmetric contraction is called with: the atoms of one species, one chunk of channels. Plain data,
+// The call of a kernel of a symmetric contraction: the atoms of one species, and one channel block. It is plain data,
 // like unit_kernel.h.
 #ifndef EQUI_CONTRACTION_KERNEL_H
 #define EQUI_CONTRACTION_KERNEL_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What a device's kernel of a symmetric contraction is called with: a chunk of atoms, one lane per atom and channel.
+// The call of a device's kernel of a symmetric contraction: a batch of atoms, with one lane per atom and channel.
 // Generated kernels and the generic one (device_contraction.cpp) take the same call.
 #ifndef EQUI_DEVICE_CONTRACTION_KERNEL_H
 #define EQUI_DEVICE_CONTRACTION_KERNEL_H

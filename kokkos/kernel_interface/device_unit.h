@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
-// What a device's kernel of one unit (kernel_schedule.h) is called with: a chunk of atoms with all their edges.
+// The call of a device's kernel of one path group (kernel_schedule.h): a batch of atoms with all their edges.
 //
-// A group of lanes owns an atom and an *item*: a group of the unit's paths and up to 32 channels, one per lane; forward
-// over a uvw path some channels of the output, whose sums over the sender's channels, one per lane, meet at the end.
-// Items are the slow index of a launch, so that the blocks that run side by side read one slice of the radial table,
-// which then stays in the first-level cache: the table is what these kernels read most.
+// Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane. Forward
+// over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
+// up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
+// one slice of the radial table, which then stays in the first-level cache: these kernels read the table most.
 //
 // Generated kernels and the generic one (device_unit_impl.h) take the same call.
 #ifndef EQUI_DEVICE_UNIT_H
@@ -78,7 +78,7 @@ struct DeviceUnitCall {
   // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
   T *parts;
 
-  // Weights of edges (ROWS = 1) in the place of a table, for uvu paths: that of path q and channel c, of which there
+  // Weights of edges (ROWS = 1) instead of a table, for uvu paths: that of path q and channel c, of which there
   // are `channels`, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction is then the
   // harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the weights in the
   // same order, or adds them. So does a gather by the generic kernel, which then reads x, at its first row, too.

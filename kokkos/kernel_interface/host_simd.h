@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// SIMD registers and what the host's kernels do with them. The including file defines EQUI_ISA (a namespace name) and
-// EQUI_SIMD_BYTES (the width of a register).
+// SIMD registers and the operations of the host's kernels on them. The including file defines EQUI_ISA (a namespace
+// name) and EQUI_SIMD_BYTES (the width of a register).
 #ifndef EQUI_HOST_SIMD_H
 #define EQUI_HOST_SIMD_H
 

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
-// What a kernel of one unit (kernel_schedule.h) is called with: one atom, all its edges, all channels of the unit; for
-// a uvw path, whose table is large, a run of atoms. Kernels of symmetric contractions (contraction_kernel.h) travel in
+// The call of a kernel of one path group (kernel_schedule.h): one atom, all its edges, and all channels of the group;
+// for a uvw path, whose table is large, several atoms. Kernels of symmetric contractions (contraction_kernel.h) are in
 // the same libraries.
 //
-// Generated kernels come from the build or from a library that a user made with `equi compile`; this header is all that
-// such a library shares with the plugin. Plain data, no Kokkos, no standard containers: its users are compiled for
-// several instruction sets, and nothing of one may be linked into another's callers. Whoever changes a structure or its
-// meaning raises UNIT_KERNEL_ABI.
+// Generated kernels come from the build or from a library that a user made with `equi compile`. Such a library shares
+// only this header with the plugin. It holds plain data, without Kokkos and standard containers: its users are
+// compiled for several instruction sets, and code of one must not be linked into another's callers. A change of a
+// structure or of its meaning raises UNIT_KERNEL_ABI.
 #ifndef EQUI_UNIT_KERNEL_H
 #define EQUI_UNIT_KERNEL_H
 
@@ -35,7 +35,7 @@ struct UnitCall {
   const int *table_row;    // [count]
   const T *fraction;       // [count]
 
-  // Weights of edges (ROWS = 1) in the place of a table: that of path q and channel c is number table_row[e] *
+  // Weights of edges (ROWS = 1) instead of a table: that of path q and channel c is number table_row[e] *
   // weights_row + column[q] + c. The fraction is then the harmonic of order 0, by which the paths of l2 = 0 are
   // multiplied; with tables it is 1.
   Pointer<const T> weights;
@@ -93,7 +93,7 @@ struct UnitKernel {
 // Weights [u, w] of a uvw path come in blocks of 16 channels u and 4 channels w. The first row of edge e for channels
 // 16 k .. and 4 b .. is at table + (k * blocks + b) * slab + table_row[e] * stride, stride = 4 * CHANNEL_PAD: w by w
 // the 16 channels u, the next row stride further. The edges of atom a are edge_begin[a] - edge_begin[0] up to
-// edge_begin[a + 1] - edge_begin[0], and so are numbered all arrays by edge.
+// edge_begin[a + 1] - edge_begin[0]; all arrays by edge are numbered in this way.
 template <class T>
 struct UvwCall {
   int num_atoms;

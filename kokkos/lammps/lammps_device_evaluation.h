@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Between the views of LAMMPS's package KOKKOS and a DeviceEvaluator: neighbor lists to a neighborhood, positions in,
-// results out by rows. Nothing but counts comes to the host.
+// Connects the views of LAMMPS's package KOKKOS with a DeviceEvaluator: neighbor lists become a neighborhood, positions
+// are read, and results are written by rows. Only counts come to the host.
 
 #ifndef EQUI_LAMMPS_DEVICE_EVALUATION_H
 #define EQUI_LAMMPS_DEVICE_EVALUATION_H
@@ -39,8 +39,8 @@ class LammpsDeviceEvaluation {
 
   const DeviceEvaluator &evaluator() const { return evaluator_; }
 
-  // What build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with the same rows and
-  // orders, on the device. Throws as it does.
+  // Makes on the device what build_neighborhood() (lammps_neighborhood.h) makes of LAMMPS's atoms and full list, with
+  // the same rows and orders. Throws as it does.
   void read_neighbor_list(LAMMPS_NS::AtomKokkos &atom, LAMMPS_NS::NeighList *list,
                           const std::vector<int> &type_species);
   void use_neighborhood() { evaluator_.set_neighborhood(neighborhood_); }
@@ -50,10 +50,10 @@ class LammpsDeviceEvaluation {
 
   EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                             GhostExchange &exchange);
-  // hv = H v, H the matrix of second derivatives of the energy; of this rank's atoms, [local][3] in host memory, in eV
-  // and Angstrom. Of an evaluator that is directional.
+  // Writes hv = H v, with H the matrix of second derivatives of the energy, for this rank's atoms; both [local][3] in
+  // host memory, in eV and Angstrom. The evaluator has to be directional.
   void multiply_hessian(LAMMPS_NS::AtomKokkos &atom, const double (*v)[3], double (*hv)[3], GhostExchange &exchange);
-  // Results of rows of remote atoms to their owners.
+  // Brings the results of rows of remote atoms to their owners.
   void send_ghosts_home(GhostExchange &exchange, bool with_virial);
   DeviceResults results() const { return evaluator_.results(); }
   // to[atom] for all atoms.

@@ -7,10 +7,10 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Remote rows of features through the communication of LAMMPS's package KOKKOS: the hooks that pack and unpack where
-// DeviceType runs. Where KOKKOS communicates in the classic way (comm styles other than brick, `comm host` and `comm
-// no`), the hooks of LammpsExchange do it if features lie in host memory; else messages are packed and unpacked on the
-// device all the same and pass through host memory, and nothing but messages does.
+// Exchanges remote rows of features through the communication of LAMMPS's package KOKKOS, with the hooks that pack and
+// unpack where DeviceType runs. KOKKOS may communicate in the classic way (comm styles other than brick, `comm host`
+// and `comm no`). Then the hooks of LammpsExchange are used if features lie in host memory; otherwise messages are
+// still packed and unpacked on the device, and only messages pass through host memory.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_KOKKOS_H
 #define EQUI_LAMMPS_EXCHANGE_KOKKOS_H

@@ -7,8 +7,9 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What changes from version to version of LAMMPS's package KOKKOS, here alone. Known: 4Feb2025 and 22Jul2025; and from
-// 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double of the host.
+// The differences between versions of LAMMPS's package KOKKOS; all of them are in this header. Known: 4Feb2025 and
+// 22Jul2025; and from 10Sep2025 on, where numbers per atom are kept in a type of their own (KK_FLOAT) beside the double
+// of the host.
 
 #ifndef EQUI_LAMMPS_KOKKOS_VERSION_H
 #define EQUI_LAMMPS_KOKKOS_VERSION_H
@@ -19,7 +20,8 @@
 // DAT, LMPDeviceType and others are in this namespace in some versions and in the global one in others.
 namespace LAMMPS_NS::EquiKokkos {
 
-// The last argument of an unpacking hook is the buffer of messages, whatever it is called.
+// The last argument of an unpacking hook is the buffer of messages; the name of its type differs between
+// versions.
 template <class Class, class Buffer>
 Buffer buffer_of(void (Class::*)(int, int, Buffer &));
 using CommBuffer = decltype(buffer_of(&KokkosBase::unpack_forward_comm_kokkos));

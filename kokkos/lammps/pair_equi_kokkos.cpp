@@ -58,7 +58,7 @@ PairEquiKokkos<DeviceType>::PairEquiKokkos(LAMMPS *lmp) : PairEqui(lmp) {
   kokkosable = 1;
   reverse_comm_device = 1;
   atomKK = dynamic_cast<AtomKokkos *>(atom);
-  // LAMMPS's Device is whatever its views live on, also a host: with Host the options `comm` would have no meaning.
+  // LAMMPS's Device is where its views lie, which can be a host: with Host the options `comm` would have no meaning.
   execution_space = std::is_same_v<DeviceType, LMPDeviceType> ? Device : Host;
   datamask_read = X_MASK | F_MASK | TAG_MASK | TYPE_MASK;
   datamask_modify = F_MASK;
@@ -91,7 +91,8 @@ void PairEquiKokkos<DeviceType>::init_style() {
   else if (!on_device || &on_device->evaluator() != evaluator)
     all_ranks_or_none([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
   if (!on_device && is_for_gpus())
-    error->all(FLERR, "Pair style equi/kk on a GPU needs kernels device and reference no: use suffix kk/host else");
+    error->all(FLERR,
+               "Pair style equi/kk on a GPU needs kernels device and reference no: use the suffix kk/host otherwise");
   if (impl->exchange_mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
     error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");
   exchange->set_mode(impl->exchange_mode, lmp->kokkos->gpu_aware_flag);
@@ -235,7 +236,7 @@ void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   add_forces(num_rows, atom_of_row, f, atomKK->k_f.template view<DeviceType>());
   atomKK->modified(execution_space, datamask_modify);
 
-  // Per-atom arrays are made anew, as LAMMPS's own styles do: zero, and of the present length.
+  // Per-atom arrays are allocated again, as LAMMPS's own styles do: zero, and of the present length.
   if (eflag_atom) {
     memoryKK->destroy_kokkos(k_eatom, eatom);
     memoryKK->create_kokkos(k_eatom, eatom, maxeatom, "pair:eatom");

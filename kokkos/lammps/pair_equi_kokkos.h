@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// pair_style equi/kk: PairEqui under LAMMPS's package KOKKOS. Keywords, errors and the log are PairEqui's; neighbors
-// come from the package's lists, positions, forces and per-atom quantities live in its views, and features of remote
+// pair_style equi/kk is PairEqui under LAMMPS's package KOKKOS. Keywords, errors and the log are PairEqui's. Neighbors
+// come from the package's lists; positions, forces and per-atom quantities lie in its views; and features of remote
 // atoms travel through its communication. An evaluation on a device finds and leaves all of these there.
 
 #ifdef PAIR_CLASS
@@ -62,7 +62,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
 
  public:
   // Lambdas of nvcc want public functions. Of `count` rows, row r being atom atom_of_row[r], or r where that is null;
-  // -1 is no atom.
+  // -1 means that there is no atom.
   template <class To>
   void add_forces(int count, const int *atom_of_row, const double *forces, const To &to);
   template <class To>

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// Rows of features into buffers of messages and back, on an execution space: what LammpsExchange does on the host, with
-// the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1 for atoms without a row.
+// Packs rows of features into buffers of messages and unpacks them, on an execution space. It does what LammpsExchange
+// does on the host, with the same results to the last bit. Buffers hold `stride` numbers per atom; row_of_atom is -1
+// for atoms without a row.
 //
-// Two atoms of one message can share a row (neighbor_graph.h). Where that matters RowGroups tells which do.
+// Two atoms of one message can share a row (neighbor_graph.h). Where that matters RowGroups says which do.
 #ifndef EQUI_ROW_PACKING_H
 #define EQUI_ROW_PACKING_H
 
@@ -33,7 +34,8 @@ struct PackedRows {
   }
 };
 
-// The atoms of a message by rows. Made on the host, for as long as the message's atoms and their rows stay.
+// The atoms of a message by rows. It is made on the host, and valid as long as the message's atoms and their rows stay
+// the same.
 template <class Exec>
 class RowGroups {
  public:
@@ -94,7 +96,7 @@ void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &
       });
 }
 
-// atoms[n]: what is sent.
+// atoms[n]: the atoms whose rows are sent.
 template <class Exec, class T>
 void pack_forward_rows(const Exec &exec, int n, const int *atoms, const PackedRows<T> &rows, T *buffer) {
   for_atoms(

@@ -38,7 +38,7 @@ struct DeviceConvScratch {
   }
 };
 
-// The evaluation at hand, the same for all its batches.
+// What is the same for all batches of an evaluation.
 template <class T, class G>
 struct DeviceStep {
   using R = Real<T>;

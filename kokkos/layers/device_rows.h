@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Rows of features in device memory: the order of their species, and what is done with rows of any layer.
+// Rows of features in device memory: the order of their species, and operations that several layers share.
 #ifndef EQUI_DEVICE_ROWS_H
 #define EQUI_DEVICE_ROWS_H
 
@@ -30,7 +30,7 @@ void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayou
 template <class D>
 void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to);
 
-// What DeviceSpeciesOrder tells of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
+// The DeviceSpeciesOrder of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
 // [chunks][num_species + 1], order [rows] by chunk. All in device memory.
 void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
                       int *begin, int *order);

@@ -18,7 +18,7 @@ bool is(const Layer &layer) {
   return std::holds_alternative<L>(layer);
 }
 
-// What layers that are not linear write, and the adjoints of what they read, cannot be told from what others add.
+// The outputs of nonlinear layers, and the adjoints of their inputs, cannot be separated from what other layers add.
 bool can_keep_values(const Model &model) {
   std::vector<int> writers(model.features.size(), 0), readers(model.features.size(), 0);
   for (const Layer &layer : model.layers) {
@@ -45,8 +45,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
   plan.features.resize(num_features);
   for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], plan.planes);
 
-  // Fixed features: every layer that writes them reads fixed features only and is no convolution. Deciding this needs
-  // all writers of a feature, so start from "all fixed" and strike out until nothing changes.
+  // Fixed features: every layer that writes them reads fixed features only and is not a convolution. Deciding this
+  // needs all writers of a feature, so start from "all fixed" and strike out until nothing changes.
   std::vector<bool> fixed(num_features, true);
   for (bool changed = true; changed;) {
     changed = false;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// How a model's layers are scheduled: which layers form a stage, where every feature lives, and in which order adjoints
-// are written.
+// The order in which a model's layers are evaluated: which layers form a stage, where every feature lies, and in which
+// order adjoints are written.
 //
-// Features that depend on the species alone are *fixed*: computed once per species when the model is loaded. The
-// remaining layers are cut into stages, each beginning with a convolution whose input has to be known for the remote
-// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch (a batch is a
-// run of receivers), so that what lives and dies within a stage needs memory for one batch only.
+// Features that depend only on the species are *fixed*: they are computed once per species when the model is loaded.
+// The remaining layers are cut into stages. Each begins with a convolution whose input has to be known for the remote
+// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch, so that
+// features that are needed only within a stage take memory for one batch.
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 
@@ -21,7 +21,7 @@ enum class Storage {
   rows,     // one row per row of the neighbourhood, remote ones included: inputs of convolutions
   owned,    // one row per receiver: kept from the forward to the backward pass, or from one stage to the next
   stage,    // one row per receiver, kept within a stage; the features of all stages share the memory
-  batch     // one row per receiver of the batch at hand
+  batch     // one row per receiver of the current batch
 };
 
 struct FeaturePlan {
@@ -61,17 +61,18 @@ struct EvaluationPlan {
   std::vector<int> fixed_layers;    // evaluated once per species, in order
   std::vector<Stage> stages;
   int max_exchanged_row_size = 0;    // of all exchanged inputs
-  // Values, and adjoints, that a layer reads which is not linear outlive an evaluation, so that another of the same
-  // positions can do with tangents alone.
+  // Whether the values and adjoints that nonlinear layers read outlive an evaluation, so that another one at the same
+  // positions needs only tangents.
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
 // batch. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
-// so many directions, if that can be, which it cannot where senders are gathered, radial networks read features, or a
-// layer that is not linear is one of several that read or that write a feature. Throws std::invalid_argument if the
-// layers cannot be scheduled (for example a feature that depends on the species alone and is contracted).
+// this number of directions where possible. It is not possible where senders are gathered, where radial networks read
+// features, or where a layer that is not linear is one of several that read or that write a feature. Throws
+// std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends only on the
+// species and is contracted).
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
                                     int kept_directions = 0);
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Where the features of an evaluation and their adjoints lie in memory, as an EvaluationPlan says; on either back end.
+// The memory of the features of an evaluation and of their adjoints, as an EvaluationPlan divides it; on either back
+// end.
 #ifndef EQUI_FEATURE_MEMORY_H
 #define EQUI_FEATURE_MEMORY_H
 
@@ -13,7 +14,7 @@
 
 namespace equi {
 
-// A run of receivers, and what belongs to it.
+// A run of receivers, and its memory.
 template <class R>
 struct BatchRows {
   int first, count;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A batch of the evaluation on CPUs: a tile of receivers, worked on by one thread.
+// A batch of the evaluation on CPUs: a tile of receivers, which one thread computes.
 #ifndef EQUI_HOST_BATCH_H
 #define EQUI_HOST_BATCH_H
 
@@ -20,7 +20,7 @@ struct HostContext : LayerContext {
   InstructionSet set;
 };
 
-// What a thread needs while it works on a batch.
+// The scratch of a thread while it works on a batch.
 template <class T, class G>
 struct HostScratch {
   using R = Real<T>;
@@ -39,7 +39,7 @@ struct HostScratch {
   }
 };
 
-// The evaluation at hand, the same for all its batches.
+// What is the same for all batches of an evaluation.
 template <class T, class G>
 struct HostStep {
   using R = Real<T>;
@@ -55,7 +55,8 @@ struct HostStep {
   const int *edge_slab_row = nullptr;    // [edges] row of the sender in the slab of the receiver's thread
   DoubleOf<T> *energy = nullptr;         // [num_receivers], added to
   Planes planes = VALUES;                // that are computed
-  std::vector<char> row_moves = {};      // tangents alone: whether the exchanged input of a row has any that are not 0
+  std::vector<char> row_moves =
+      {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   const HostKernels<T> &work() const { return kernels; }
   // With values there is one direction at most.

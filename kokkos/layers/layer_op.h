@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What every layer is to the evaluation, on either back end: an *op*, a layer that is ready to run on batches of atoms.
+// The interface of all layers to the evaluation, on either back end. An *op* is a layer that is ready to run on
+// batches of atoms.
 #ifndef EQUI_LAYER_OP_H
 #define EQUI_LAYER_OP_H
 
@@ -17,7 +18,7 @@
 
 namespace equi {
 
-// One of the arrays that an evaluation keeps, of whatever type (Buffer or DeviceBuffer).
+// One of the arrays that an evaluation keeps, of either type (Buffer or DeviceBuffer).
 class ArrayRef {
  public:
   template <class A>
@@ -59,7 +60,7 @@ class LayerOp {
   // Called after forward for the same rows; not for a layer whose input needs no adjoint.
   virtual void backward(Batch &) {}
 
-  // What the op keeps of each receiver from forward to backward.
+  // Visits the arrays that the op keeps for each receiver from forward to backward.
   virtual void for_arrays(const ArrayVisitor &) {}
   // Of constants.
   virtual std::size_t bytes() const { return 0; }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Aligned memory, and the buffers of an evaluation, which grow and never shrink, so that a warm step allocates nothing.
+// Aligned memory, and the buffers of an evaluation. Buffers grow and never shrink, so that a warm step allocates
+// nothing.
 #ifndef EQUI_BUFFER_H
 #define EQUI_BUFFER_H
 
@@ -40,11 +41,11 @@ using AlignedVector = std::vector<T, AlignedAllocator<T>>;
 template <class T>
 class Buffer {
  public:
-  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it.
+  // Memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it.
   T *reserve(std::size_t n) {
     if (n > size_) {
       data_.reset();    // give the old memory back first
-      size_ = 0;        // what is left if there is no memory
+      size_ = 0;        // the size if the allocation fails
       data_.reset(static_cast<T *>(::operator new(room(n) * sizeof(T), std::align_val_t(ALIGNMENT))));
       size_ = room(n);
     }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on node features: one small interface to the host's BLAS. Calls come from inside threads, one product
-// per thread, so the library is kept at a single thread of its own.
+// Dense products on node features: one small interface to the host's BLAS. Each thread calls it for a product of its
+// own, so the library is kept at a single thread.
 #ifndef EQUI_DENSE_H
 #define EQUI_DENSE_H
 

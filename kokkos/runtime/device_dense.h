@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Dense products on node features on a device: one small interface, with a source of its own per kind of
-// device: device_dense.cpp for hosts.
+// Dense products on node features on a device: one small interface, which each kind of device defines in a source of
+// its own (device_dense.cpp for hosts).
 #ifndef EQUI_DEVICE_DENSE_H
 #define EQUI_DEVICE_DENSE_H
 

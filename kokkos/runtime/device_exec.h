@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The execution space of devices, what kernels need to know of it, and memory on it.
+// The execution space of devices, the properties of it that kernels need, and memory on it.
 //
-// The kernels are written for *lanes*, threads that run in step and hand numbers to each other, with one channel per
-// lane. A GPU has 32 of them (on AMD's waves of 64, two halves), a host thread is a single lane.
+// The kernels are written for *lanes*, threads that run in step and pass numbers to each other, with one channel per
+// lane. A GPU has 32 of them (on AMD's waves of 64, two halves); a host thread is a single lane.
 #ifndef EQUI_DEVICE_EXEC_H
 #define EQUI_DEVICE_EXEC_H
 
@@ -65,8 +65,8 @@ class RecordingLaunches {
 template <class T, class Exec = DeviceExec>
 class DeviceBuffer {
  public:
-  // Room for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, but for launches that
-  // are recorded, as a replay would not.
+  // Memory for n numbers. Whether it grows or not, the content is lost: debug builds overwrite it, except while
+  // launches are recorded, because a replay would not.
   T *reserve(int64_t n) {
     if (n > static_cast<int64_t>(view_.extent(0))) {
       RecordingLaunches::refuse("memory grows");

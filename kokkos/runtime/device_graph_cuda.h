@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Recordings as CUDA graphs. Included by device_recorder.h only.
+// Recordings as CUDA graphs. Only device_recorder.h includes this header.
 #ifndef EQUI_DEVICE_GRAPH_CUDA_H
 #define EQUI_DEVICE_GRAPH_CUDA_H
 
@@ -52,7 +52,7 @@ class DeviceGraph<Kokkos::Cuda> {
   std::size_t bytes() const { return graph_ ? bytes_ : 0; }
 
  private:
-  // What the stream was given between begin and end, in the place of doing it.
+  // The work that the stream recorded between begin and end instead of doing it.
   class Capture {
    public:
     explicit Capture(cudaStream_t stream) : stream_(stream) {

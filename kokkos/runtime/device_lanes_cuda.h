@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Exchange of numbers between the lanes of a warp.
+// The lanes of a warp exchange numbers by these functions.
 #ifndef EQUI_DEVICE_LANES_CUDA_H
 #define EQUI_DEVICE_LANES_CUDA_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Exchange of numbers between 32 lanes of a wave.
+// 32 lanes of a wave exchange numbers by these functions.
 #ifndef EQUI_DEVICE_LANES_HIP_H
 #define EQUI_DEVICE_LANES_HIP_H
 

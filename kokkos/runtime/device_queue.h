@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Instances of an execution space beside its default one, and whether what was queued on one is done.
+// Instances of an execution space beside its default one, and the question whether the work queued on one is done.
 #ifndef EQUI_DEVICE_QUEUE_H
 #define EQUI_DEVICE_QUEUE_H
 
@@ -7,7 +7,8 @@
 
 namespace equi {
 
-// An instance whose work runs beside that of the default one. A host has its threads only once.
+// An instance whose work runs beside that of the default one. On a host both are the same, because its threads exist
+// only once.
 inline DeviceExec make_own_instance() {
   if constexpr (DeviceTraits<>::ON_HOST)
     return DeviceExec();
@@ -15,8 +16,8 @@ inline DeviceExec make_own_instance() {
     return Kokkos::Experimental::partition_space(DeviceExec(), 1)[0];
 }
 
-// Whether work is still to be done, asked without waiting. Launches on a host end before they return: there the answer
-// is what it would be on a device that is slower than the host.
+// Says without waiting whether queued work is still to be done. Launches on a host end before they return: there the
+// answer is that of a device that is slower than the host.
 template <bool ON_HOST = DeviceTraits<>::ON_HOST>
 class QueuedWork {
  public:

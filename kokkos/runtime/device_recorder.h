@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT
-// A step's work on a device, recorded once and replayed: small systems would wait for the host, to which each launch
-// costs some microseconds. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and hosts, do the work
-// again, under the same rules.
+// The work of a step on a device is recorded once and replayed. Small systems would otherwise wait for the host, which
+// needs some microseconds for each launch. On CUDA recordings are graphs (device_graph_cuda.h); other devices, and
+// hosts, do the work again under the same rules.
 //
-// Work can be recorded whose launches are the same at every step: they depend on nothing that the host learns during a
-// step. While it is recorded, memory neither grows nor is copied between host and device (device_exec.h).
+// Work can be recorded if its launches are the same at every step, that is, if they depend on nothing that the host
+// learns during a step. While it is recorded, memory neither grows nor is copied between host and device
+// (device_exec.h).
 #ifndef EQUI_DEVICE_RECORDER_H
 #define EQUI_DEVICE_RECORDER_H
 
@@ -19,7 +20,7 @@
 
 namespace equi {
 
-// One recording. record() has the work done once, too.
+// One recording. record() also does the work once.
 template <class Exec>
 class DeviceGraph {
  public:
@@ -43,17 +44,18 @@ class DeviceGraph {
 
 namespace equi {
 
-// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step(),
-// for steps of a kind always the same.
+// The recordings of steps of several kinds. A step is a sequence of calls of run() between begin_step() and end_step();
+// the sequence is the same for all steps of a kind.
 template <class Exec = DeviceExec>
 class DeviceRecorder {
  public:
   using Arguments = std::array<const void *, 2>;
   using Extents = std::array<int64_t, 4>;
 
-  // A step that is recorded or replayed. arguments: memory that its work uses beside what forget() tells; extents: what
-  // the sizes of all memory grow with. They have to have been met once by work that was not recorded: so the first
-  // step of a kind, and any that is larger, goes without, and memory that it moves is in no recording.
+  // A step that is recorded or replayed. arguments: memory that its work uses, except where forget() announces a
+  // change; extents: the numbers that the sizes of all memory grow with. Work that is not recorded must have met them
+  // once. So the first step of a kind, and any that is larger, is not recorded, and no recording holds memory that it
+  // moves.
   void begin_step(int kind, const Arguments &arguments, const Extents &extents) {
     begin_plain_step();
     step_ = &kinds_[kind];
@@ -73,20 +75,20 @@ class DeviceRecorder {
                      [](int64_t a, int64_t b) { return std::max(a, b); });
     }
   }
-  // One whose work is neither.
+  // A step whose work is neither recorded nor replayed.
   void begin_plain_step() {
     if (is_growing_) kinds_.clear();    // an error has ended the last step where memory was to grow
     is_growing_ = true;
     action_ = Action::run;
   }
-  // Not after an error: what was recorded of a step is of use if all of it was.
+  // Not called after an error: a recording is only of use if it holds the whole step.
   void end_step() {
     if (action_ == Action::record) step_->is_recorded = true;
     action_ = Action::run;
     is_growing_ = false;
   }
 
-  // Within another run() the work is a part of it.
+  // A call within another run() makes its work a part of that one.
   template <class Work>
   void run(const Exec &exec, const Work &work) {
     if (action_ == Action::run) return work();
@@ -101,7 +103,7 @@ class DeviceRecorder {
     action_ = action;
   }
 
-  // The work has changed.
+  // Announces that the work has changed: all recordings are dropped.
   void forget() {
     for (auto &kind : kinds_) kind.second.is_recorded = false;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The instance of Kokkos for a stream of somebody else's.
+// The instance of Kokkos for a stream that others own.
 #ifndef EQUI_DEVICE_STREAM_CUDA_H
 #define EQUI_DEVICE_STREAM_CUDA_H
 

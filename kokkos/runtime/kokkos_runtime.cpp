@@ -85,8 +85,8 @@ constexpr int MAX_THREADS = 512;
 static_assert(MAX_THREADS == Kokkos::Impl::OpenMPTraits::MAX_THREAD_COUNT);
 #endif
 
-// How many threads regions have that ask for so many. Kokkos divides its work by the number that it asked for: the
-// share of a thread that OpenMP does not give would never be done.
+// The number of threads of parallel regions that ask for this number. Kokkos divides its work by the number that it
+// asked for: the share of a thread that OpenMP does not give would never be done.
 int threads_of_regions(int num_threads) {
   omp_set_dynamic(0);    // else OpenMP gives fewer to a busy machine
   if (omp_get_max_active_levels() < 1) omp_set_max_active_levels(1);

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What debug builds do to memory that is handed out and holds nothing yet, so that faults show which releases hide.
+// Debug builds mark memory that is handed out and holds nothing yet, so that reads before a write, which releases
+// hide, are found.
 #ifndef EQUI_UNWRITTEN_MEMORY_H
 #define EQUI_UNWRITTEN_MEMORY_H
 

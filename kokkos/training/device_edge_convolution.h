@@ -16,10 +16,10 @@
 
 namespace equi {
 
-// Where a call's work goes.
+// The stream and the memory of a call.
 struct DeviceWork {
   void *stream;    // a cudaStream_t; a host needs none
-  // Device memory, aligned for any number, that nobody else writes until the work queued on the stream is done.
+  // Device memory, aligned for any number, that no one else writes until the work queued on the stream is done.
   std::function<void *(std::size_t bytes)> allocate;
 };
 
@@ -34,7 +34,7 @@ template <class T>
 struct DeviceEdgeUnits;
 
 // T: float or double. The functions are those of EdgeConvolution; all arrays are in device memory. They queue work on
-// the stream and wait once, to know that all edges name rows that are there. Results repeat to the last bit. Threads
+// the stream and wait once, to check that all edges name existing rows. Results repeat to the last bit. Threads
 // may call them side by side.
 template <class T>
 class DeviceEdgeConvolution {

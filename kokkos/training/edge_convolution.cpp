@@ -11,7 +11,7 @@ namespace equi {
 
 namespace {
 
-// A thread takes receivers with about so many edges at a time: their weights, with tangents, stay in its cache.
+// A thread takes receivers with about this number of edges at a time: their weights, with tangents, stay in its cache.
 constexpr int64_t CHUNK_EDGES = 64;
 
 std::vector<std::string> split(const std::string &text, char separator) {

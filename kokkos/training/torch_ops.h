@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What the operators of torch.ops.equi share on all devices: checks of their inputs, and the operators themselves over
-// the convolution of a device.
+// The code that the operators of torch.ops.equi share on all devices: checks of their inputs, and the operators
+// themselves over the convolution of a device.
 #ifndef EQUI_TORCH_OPS_H
 #define EQUI_TORCH_OPS_H
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Real spherical harmonics in the basis of irreps.h, with gradients. Reference route in float64; the kernels have
-// their own vectorised evaluation (kokkos/), tested against this one.
+// Real spherical harmonics in the basis of irreps.h, with gradients. This is the reference in float64; the kernels
+// have a vectorized evaluation of their own (kokkos/), which is tested against this one.
 #ifndef EQUI_SPHERICAL_HARMONICS_H
 #define EQUI_SPHERICAL_HARMONICS_H
 

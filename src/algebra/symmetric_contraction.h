@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Polynomials of a feature, channel by channel: the product basis of MACE (Batatia et al., NeurIPS 2022, equation 10)
-// with couplings symmetrised over their inputs, as one value. The reference here, the generic kernel and generated
-// kernels are routes to it and are tested against each other.
+// with couplings that are symmetrized over their inputs, as one value. The reference here, the generic kernel and the
+// generated kernels are routes to it and are tested against each other.
 #ifndef EQUI_SYMMETRIC_CONTRACTION_H
 #define EQUI_SYMMETRIC_CONTRACTION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Hash of the numbers of a model file, by which damage on the way to its reader is found. It is no signature.
+// The hash of the numbers of a model file. Readers find damage to a file by it; it is not a signature.
 #ifndef EQUI_DATA_HASH_H
 #define EQUI_DATA_HASH_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The hash FNV-1a in 64 bits: tells texts apart and finds damage, keeps nobody from forging.
+// The hash FNV-1a in 64 bits. It distinguishes texts and finds damage, but does not protect against forgery.
 #ifndef EQUI_FNV_HASH_H
 #define EQUI_FNV_HASH_H
 

@@ -20,7 +20,7 @@ namespace equi {
 namespace {
 
 constexpr double NO_LIMIT = std::numeric_limits<double>::infinity();
-// Plans are numbers of type int; nobody has so many cores.
+// Plans are numbers of type int; no machine has that many cores.
 constexpr int MOST_THREADS = 1000000;
 constexpr size_t SHOWN = 40;    // characters of what a user has set, in a line of the log
 
@@ -124,7 +124,7 @@ double resource_limit(const std::string &root, const std::string &name) {
 }    // namespace
 
 std::vector<unsigned char> affinity_mask() {
-  // The operating system tells its own mask or nothing; its length is not known before.
+  // The operating system gives its whole mask or nothing; the length is not known before.
   constexpr int LARGEST = 1 << 20;
   for (int num_cores = 1024; num_cores <= LARGEST; num_cores *= 2) {
     std::vector<unsigned char> mask(CPU_ALLOC_SIZE(num_cores), 0);
@@ -218,7 +218,7 @@ std::string describe_threads(const ThreadPlan &plan, int running) {
   const auto threads = [](int n) { return std::to_string(n) + (n == 1 ? " thread" : " threads"); };
   std::string text;
   if (!plan.ignored.empty())
-    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is no number of threads; ";
+    text = "OMP_NUM_THREADS is \"" + printable(plan.ignored, SHOWN) + "\", which is not a number of threads; ";
   if (running != plan.number)
     return text + (plan.is_asked ? "OMP_NUM_THREADS asks for " : "planned were ") + threads(plan.number) +
            (plan.number >= MOST_THREADS ? " or more" : "") + ", " + std::to_string(running) +

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What the operating system lets this process use of its machine: cores and memory. The physical machine is one limit
-// of several; batch systems and containers set others, and a process that takes more is slowed down or killed.
+// These functions find what the operating system lets this process use of its machine: cores and memory. The physical
+// machine is one limit of several; batch systems and containers set others, and a process that takes more is slowed
+// down or killed.
 #ifndef EQUI_HOST_RESOURCES_H
 #define EQUI_HOST_RESOURCES_H
 
@@ -10,7 +11,7 @@
 namespace equi {
 
 // The cores that this process may run on, a bit for each in the order of the operating system, as many bytes as that
-// system tells. Empty where it tells nothing.
+// system gives. Empty where it gives none.
 std::vector<unsigned char> affinity_mask();
 int count_cores(const std::vector<unsigned char> &mask);
 
@@ -28,7 +29,7 @@ double shared_memory_limit(const std::string &root = "");
 double own_memory_left(const std::string &root = "");
 
 // The number of threads that a value of OMP_NUM_THREADS asks for: its first number, for a list is one per level of
-// nesting. 0 for a null pointer and for what is no list of positive numbers, which OpenMP ignores.
+// nesting. 0 for a null pointer and for a text that is not a list of positive numbers, which OpenMP ignores.
 int parse_num_threads(const char *text);
 
 // How many threads a process should start, and why.
@@ -36,19 +37,19 @@ struct ThreadPlan {
   int number = 1;
   int cores = 0;            // that this process may use, 0: not known
   bool is_asked = false;    // by OMP_NUM_THREADS
-  std::string ignored;      // a value of OMP_NUM_THREADS that says nothing
+  std::string ignored;      // a value of OMP_NUM_THREADS without a meaning
 };
 // wish: the value of OMP_NUM_THREADS or null. node_cores: that `processes` processes of a node share; own_cores: those
 // of this process.
 ThreadPlan plan_threads(const char *wish, int node_cores, int own_cores, int processes);
 
-// How many processes use the GPU of this one. in_world: those of this LAMMPS that are known to. Of those of the other
-// partitions, which cannot be asked, the most that can: `processes` take the `num_devices` that each sees in turn, or
-// each is bound to some.
+// Counts the processes that use the GPU of this one. in_world: those of this LAMMPS that are known to use it. Processes
+// of other partitions cannot be asked, so that the most that can use it are counted: `processes` take the `num_devices`
+// that each sees in turn, or each is bound to some.
 int processes_on_device(int in_world, int partitions, int processes, int num_devices);
 
-// What a user should know who sees `running` threads: why there are other numbers than asked for, or more than cores.
-// Empty if all is as planned.
+// Tells a user who sees `running` threads why there are more or fewer than asked for, or more than cores. Empty if all
+// is as planned.
 std::string describe_threads(const ThreadPlan &plan, int running);
 
 }    // namespace equi

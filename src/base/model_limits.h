@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// What a model may ask for, several times what the largest published ones need. A small file could otherwise make its
-// reader compute for hours or take all memory: its numbers are sizes, and tensors may be named many times.
-// doc/model_file.rst ("Limits") lists them for authors of files.
+// The bounds of what a model may ask for, several times what the largest published models need. Without them a small
+// file could make its reader compute for hours or take all memory, because its numbers are sizes, and tensors may be
+// named many times. doc/model_file.rst ("Limits") lists them for authors of files.
 #ifndef EQUI_MODEL_LIMITS_H
 #define EQUI_MODEL_LIMITS_H
 
@@ -22,7 +22,7 @@ constexpr int MAX_LAYERS = 1024;
 constexpr int MAX_BLOCKS = 2048;                        // of a feature
 constexpr int MAX_CHANNELS = 1 << 16;                   // of a block
 constexpr int64_t MAX_COMPONENTS = int64_t(1) << 19;    // of a feature
-// Of all features. Each block takes a multiple of PADDED_CHANNELS channels in memory, whatever it has.
+// Of all features. Each block takes a multiple of PADDED_CHANNELS channels in memory, whatever their number.
 constexpr int64_t MAX_ALL_COMPONENTS = int64_t(1) << 22;
 constexpr int PADDED_CHANNELS = 16;
 

@@ -9,7 +9,7 @@ namespace equi {
 namespace {
 
 // Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners
-// and other invisible ones, separators of lines, private use, and what is no character.
+// and other invisible ones, separators of lines, private use, and codes that are not characters.
 struct CodeRange {
   uint32_t first, last;
 };

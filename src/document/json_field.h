@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A JSON value that knows where it stands, so that every refusal names file, field, what was expected and what was
-// found. Private to the readers of model files.
+// A JSON value that knows its path in the document, so that every refusal names the file, the field, what was expected
+// and what was found. Only the readers of model files use it.
 #ifndef EQUI_JSON_FIELD_H
 #define EQUI_JSON_FIELD_H
 
@@ -13,8 +13,8 @@ namespace equi {
 
 constexpr size_t SHOWN_NAME = 40;    // characters of a name in a message
 
-// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for what is no JSON, for a key
-// that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
+// A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for a text that is not JSON, for
+// a key that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).
 nlohmann::json parse_json(const char *text, size_t length, const std::string &path, const std::string &where);
 
 class JsonField {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the readers of model files throw.
+// The error that the readers of model files throw.
 #ifndef EQUI_MODEL_FILE_ERROR_H
 #define EQUI_MODEL_FILE_ERROR_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Reads the tensors that fields of a document name, and bounds what a model takes from its file.
+// Reads the tensors that fields of a document name, and bounds how many numbers a model takes from its file.
 #ifndef EQUI_TENSOR_READER_H
 #define EQUI_TENSOR_READER_H
 

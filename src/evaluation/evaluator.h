@@ -24,18 +24,18 @@ struct EvaluatorOptions {
   // Derivatives of the forces along a direction too (EvaluationRequest::direction), with radial tables that are twice
   // continuously differentiable and of a default tolerance of 1e-8 (single, mixed) or 1e-10 (double).
   bool directional = false;
-  // With directional: if not 0, the evaluation keeps what further directions at the same positions can use, and takes
-  // at most so many of them at a time, at some memory (EvaluationRequest::same_positions). Without effect where it
-  // cannot: Evaluator::max_directions().
+  // With directional: if not 0, the evaluation keeps the values that further directions at the same positions can use,
+  // and takes at most this number of them at a time, which costs memory (EvaluationRequest::same_positions). It has no
+  // effect where that is not possible: Evaluator::max_directions().
   int kept_directions = 0;
-  bool graphs = true;     // on a device: the launches of small systems are recorded and replayed, where it can
+  bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
-  // up. 0: no limit. TorchModel knows none.
+  // up. 0: no limit. TorchModel has no limit.
   double memory_limit = 0.0;
 };
 
-// What a step asks for and where it goes. Lengths in Angstrom, energies in eV. All outputs are added to.
+// The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. All outputs are added to.
 // Signs: with g = dE/d(r_j - r_i) of an edge, F_i += g, F_j -= g and virial_ab += -(r_j - r_i)_a g_b (LAMMPS's sign:
 // pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
 struct EvaluationRequest {
@@ -46,18 +46,18 @@ struct EvaluationRequest {
   bool virial = false;                       // whether the global virial is wanted
 
   // Of an evaluator made with EvaluatorOptions::directional: the derivative of the forces along the direction v, -H v
-  // with H the matrix of second derivatives of the energy. Ghosts move as the atoms they stand for.
+  // with H the matrix of second derivatives of the energy. Ghosts move like the atoms whose copies they are.
   const double (*direction)[3] = nullptr;    // [atoms]; null: zero
   double (*force_tangents)[3] = nullptr;     // [atoms], eV/Angstrom per unit of the direction; ghosts included; or null
   // On all ranks: nothing has moved since the last call, which made force_tangents too. With
-  // EvaluatorOptions::kept_directions and neither forces nor virials wanted, tangents alone are then computed.
+  // EvaluatorOptions::kept_directions and neither forces nor virials wanted, only tangents are then computed.
   bool same_positions = false;
-  // With same_positions up to Evaluator::max_directions(), else 1: `direction` and `force_tangents` have an array for
-  // each, so many atoms apart.
+  // The number of directions: with same_positions up to Evaluator::max_directions(), else 1. `direction` and
+  // `force_tangents` have an array for each, at this distance in atoms.
   int num_directions = 1;
   int64_t direction_distance = 0;
 
-  // The same for one of the directions.
+  // This request for one of the directions.
   EvaluationRequest along(int d) const {
     EvaluationRequest one = *this;
     one.num_directions = 1;
@@ -84,13 +84,13 @@ class EvaluationError : public std::runtime_error {
 };
 constexpr double MIN_DISTANCE = 1e-3;    // Angstrom
 
-// What is wrong with the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number,
-// or an atom alone whose position is not finite. atom_i = -1 if nothing is.
+// An error of the positions: the closest pair found below MIN_DISTANCE, or one whose distance is not a number, or a
+// single atom whose position is not finite. atom_i = -1 if there is none.
 struct Collision {
   int atom_i = -1, atom_j = -1;
   double distance = 0.0;
 };
-// What the search for the closest pair takes for the distance of the last two, to find them before any other.
+// The search for the closest pair takes this for the distance of the last two, to find them before any other.
 constexpr double BROKEN_DISTANCE = -1.0;
 
 // Throws if there is a collision or the result is not finite. bad_atom: one whose energy, forces or virial are not
@@ -128,7 +128,8 @@ class Evaluator {
   // Collective through exchange. An EvaluationError found on one rank is thrown after the last exchange, so that no
   // rank waits; all outputs of that rank are then undefined.
   virtual EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) = 0;
-  // That evaluate() takes at a time where nothing has moved, all with values that are kept. 1 where none are.
+  // The number of directions that one call of evaluate() accepts where nothing has moved and values are kept; 1 where
+  // no values are kept.
   virtual int max_directions() const { return 1; }
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The one place where ranks appear in an evaluation: features of remote atoms.
+// The exchange of features of remote atoms: ranks appear in no other part of an evaluation.
 #ifndef EQUI_GHOST_EXCHANGE_H
 #define EQUI_GHOST_EXCHANGE_H
 
@@ -24,7 +24,7 @@ class GhostExchange {
   virtual ~GhostExchange() = default;
 
   // Both are collective: every rank calls them in the same order, also one without atoms.
-  // forward writes the rows of owned atoms into the remote rows that stand for them on other ranks.
+  // forward writes the rows of owned atoms into the remote rows that are their copies on other ranks.
   virtual void forward(const FeaturePieces<float> &rows) = 0;
   virtual void forward(const FeaturePieces<double> &rows) = 0;
   // reverse adds the remote rows into their owners' rows and zeroes the remote rows.
@@ -36,7 +36,7 @@ class GhostExchange {
   // Whether rows are to lie in the memory of an evaluation on a device, not of the host.
   virtual bool takes_device_rows() const { return false; }
 
-  // An evaluation that queues work beside an exchange tells how to ask whether it is still being done.
+  // An evaluation that queues work beside an exchange gives a function that says whether the work is still being done.
   void set_busy(std::function<bool()> busy) { busy_ = std::move(busy); }
 
  protected:

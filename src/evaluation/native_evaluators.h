@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What kokkos/ defines for src/ and the programs: the native evaluators, and the Kokkos of the process.
+// The declarations of what kokkos/ defines for src/ and the programs: the native evaluators, and the Kokkos of the
+// process.
 #ifndef EQUI_NATIVE_EVALUATORS_H
 #define EQUI_NATIVE_EVALUATORS_H
 
@@ -17,8 +18,8 @@ namespace equi {
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// Receivers that a GPU computes at a time. It needs some thousand atoms to be busy; what a chunk needs beyond the
-// features is about 1 kB per edge and the outputs of a convolution. Steps of no more atoms can be recorded
+// Receivers that a GPU computes at a time. It needs some thousand atoms to be busy; beyond the features a batch takes
+// about 1 kB per edge and the outputs of a convolution. Steps of at most this number of atoms can be recorded
 // (kokkos/runtime/device_recorder.h).
 constexpr int DEVICE_CHUNK = 4096;
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The LibTorch reference, found beside the plugin and loaded only when asked for.
+// The library of the LibTorch reference, which lies beside the plugin and is loaded only on request.
 #ifndef EQUI_REFERENCE_LIBRARY_H
 #define EQUI_REFERENCE_LIBRARY_H
 

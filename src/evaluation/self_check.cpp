@@ -8,7 +8,7 @@ namespace equi {
 
 CheckTolerance check_tolerance(const EvaluatorOptions &options) {
   switch (options.precision) {
-    // Differences of float32 sums of some hundred terms, whatever the table.
+    // Differences of float32 sums of some hundred terms, for any table.
     case Precision::single:
       return {1e-5, 1e-3, 1e-4};
     case Precision::mixed:

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Evaluation of the structures stored in a model file, compared with the framework's own answers.
+// Evaluates the structures that are stored in a model file and compares the results with those of the framework.
 #ifndef EQUI_SELF_CHECK_H
 #define EQUI_SELF_CHECK_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Activation functions with their first derivative, for host and device. Of duals, derivatives of both. What is not a
-// number stays so in the value and, unless that is a constant, in the derivative: a broken number must show at the end.
+// Activation functions with their first derivative, for host and device; of duals, derivatives of both. Where the
+// argument is not a number, the value is not a number either, and so is the derivative unless it is a constant: a
+// broken number must be seen at the end.
 #ifndef EQUI_ACTIVATION_H
 #define EQUI_ACTIVATION_H
 

@@ -76,7 +76,7 @@ struct BasisFunctions {
     return stretch * r;
   }
 
-  // f(n, value and derivatives up to `order`) of each function; what is above the order means nothing.
+  // f(n, value and derivatives up to `order`) of each function; derivatives above the order have no meaning.
   template <class F>
   EQUI_FUNCTION void derivatives(double r, int order, int side, const F &f) const {
     const Jet of_cutoff = apply_cutoff ? cutoff_function(r, side) : Jet(1.0);

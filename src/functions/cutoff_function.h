@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The cutoff functions of doc/model_file.rst, one below and zero at the cutoff. Private to the radial functions.
+// The cutoff functions of doc/model_file.rst, which fall from one to zero at the cutoff. Only the radial functions use
+// this header.
 #ifndef EQUI_CUTOFF_FUNCTION_H
 #define EQUI_CUTOFF_FUNCTION_H
 

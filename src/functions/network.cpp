@@ -34,7 +34,7 @@ constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
                                            {Activation::abs, "abs"},
                                            {Activation::ssp, "ssp"}};
 
-// Eight numbers that the compiler maps onto whatever vector registers the target has. Plain arrays are left scalar by
+// Eight numbers that the compiler maps onto the vector registers of the target. Plain arrays are left scalar by
 // the vectoriser of some compilers at -O2.
 typedef double Lanes __attribute__((vector_size(64)));
 constexpr int NUM_LANES = 8;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Radial functions of a trained convolution, exact and tabulated.
+// The radial functions of a trained convolution, exact and tabulated.
 #ifndef EQUI_RADIAL_FUNCTION_H
 #define EQUI_RADIAL_FUNCTION_H
 
@@ -27,7 +27,7 @@ struct RadialBasis {
 
   Transform transform = Transform::none;
   Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]
-  double r0 = 1.0;                                          // agnesi, soft: of the pair at hand (for_pair)
+  double r0 = 1.0;                                          // agnesi, soft: of one pair (for_pair)
   double agnesi_q = 0.0, agnesi_p = 0.0, agnesi_a = 0.0;    // agnesi
   double soft_alpha = 0.0;                                  // soft
   double stretch = 1.0;                                     // x = stretch r without a transform
@@ -37,7 +37,7 @@ struct RadialBasis {
   Matrix pair_cutoff;          // empty or [receiver, sender]
   double p = 6.0;              // polynomial
   double r_on = 0.0;           // xplor, Angstrom
-  bool apply_cutoff = true;    // false: b_n(x(r)) alone
+  bool apply_cutoff = true;    // false: only b_n(x(r))
 
   int size() const;
   // Whether there is a basis for each pair of species; then only what for_pair() returns can be evaluated.
@@ -71,7 +71,7 @@ struct RadialFunction {
   bool depends_on_pair() const { return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty(); }
   bool reads_receiver() const { return receiver_block >= 0; }
   bool reads_features() const { return sender_block >= 0 || reads_receiver(); }
-  // The function of one pair of species, which depends on the distance alone: rows of the species become a bias.
+  // The function of one pair of species, which depends only on the distance: rows of the species become a bias.
   RadialFunction for_pair(int receiver_species, int sender_species) const;
   // Of a function that does not depend on the pair.
   void derivatives(double r, int order, int side, double *out) const;    // out [order+1][num_outputs()]

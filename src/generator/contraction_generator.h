@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Writes the kernels of a symmetric contraction as straight-line C++: one statement per product of its tree. What
-// kernel_generator.h says of units holds for them too.
+// Writes the kernels of a symmetric contraction as straight-line C++, with one statement per product of its tree. What
+// kernel_generator.h says of path groups holds for them too.
 #ifndef EQUI_CONTRACTION_GENERATOR_H
 #define EQUI_CONTRACTION_GENERATOR_H
 

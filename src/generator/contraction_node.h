@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A product in the tree of a symmetric contraction (contraction_schedule.h). Plain data, for kernels too.
+// A product in the tree of a symmetric contraction (contraction_schedule.h). It is plain data, because kernels use it
+// too.
 #ifndef EQUI_CONTRACTION_NODE_H
 #define EQUI_CONTRACTION_NODE_H
 

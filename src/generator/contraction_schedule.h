@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The products of a symmetric contraction as a tree, which its kernels walk or have unrolled.
+// The products of a symmetric contraction as a tree, which the generic kernel walks and which generated kernels have
+// unrolled.
 //
 // A node of depth d is a product A_i1 ... A_id with ascending factors; its children append a factor. Terms that differ
-// in their path alone are one entry: their coefficients are summed with the weights of a species and channel once, when
+// only in their path are one entry: their coefficients are summed with the weights of a species and channel once, when
 // a model is loaded.
 #ifndef EQUI_CONTRACTION_SCHEDULE_H
 #define EQUI_CONTRACTION_SCHEDULE_H
@@ -28,7 +29,7 @@ struct ContractionSchedule {
   int forward_products() const;
   int backward_products() const;
 
-  // What tells this tree from others, "0123_01_3_" and a hash of it: the name under which its kernel is found.
+  // The name of this tree, "0123_01_3_" and a hash of it, under which its kernel is found.
   std::string key() const;
 };
 

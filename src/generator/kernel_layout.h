@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Numbers of the layout that the generator, the kernels and their callers share. Part of what a library of kernels is
-// compiled with: whoever changes one raises UNIT_KERNEL_ABI.
+// The constants of the memory layout that the generator, the kernels and their callers share. A library of kernels is
+// compiled with them: a change of one raises UNIT_KERNEL_ABI.
 #ifndef EQUI_KERNEL_LAYOUT_H
 #define EQUI_KERNEL_LAYOUT_H
 

@@ -16,7 +16,8 @@ namespace {
 // Couplings are accurate to 1e-14: entries that agree to this are equal.
 constexpr double SAME = 1e-11;
 
-// A number whose last bits are noise of the recursion, rounded to what it stands for where that is exact in binary.
+// A number whose last bits are noise of the recursion, rounded to the number that is meant where that is exact in
+// binary.
 double cleaned(double v) {
   const double rounded = std::round(v * 4.0) / 4.0;
   return std::fabs(v - rounded) < SAME ? rounded : v;

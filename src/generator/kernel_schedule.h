@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: MIT
-// How the convolution kernels compute a tensor product: a static analysis, shared by the kernels that walk its tables
-// and by the generator, which writes the same steps out as code.
+// A schedule says how the convolution kernels compute a tensor product. It is a static analysis, shared by the kernels
+// that walk its tables and by the generator, which writes the same steps out as code.
 //
-// A *unit* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's channels
-// once for all of them. A uvw path is a unit by itself. The multiplicities are not part of a unit.
+// A *path group* is an input block of order l1 with all uvu paths (l2, l3) that start from it: it loads the sender's
+// channels once for all of them. A uvw path is a path group by itself. The multiplicities are not part of a path group.
 //
-// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with M[m1,m3] = sum_m2 C y[m2], made once per edge for all
-// channels. Backward, per receiver: D[m1,m2] = sum_m3 C g[m3], made once for all edges; per edge S[m1] = sum_m2 y[m2]
-// D[m1,m2], x_adj += w S, dE/dr += w' S.x, y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up
-// to their sign, most of all after a path's couplings are divided by the largest of them (PathSchedule::scale); each
-// distinct one is computed once.
+// Forward, per edge: out[m3] += sum_m1 M[m1,m3] w x[m1] with the *coupled harmonics* M[m1,m3] = sum_m2 C y[m2], which
+// are computed once per edge for all channels. Backward, per receiver: the *coupled cotangent* D[m1,m2] = sum_m3 C
+// g[m3] is computed once for all edges; per edge S[m1] = sum_m2 y[m2] D[m1,m2], x_adj += w S, dE/dr += w' S.x,
+// y_adj[m2] += w sum_m1 x[m1] D[m1,m2]. Many entries of M and D are equal up to their sign, most of all after a path's
+// couplings are divided by the largest of them (PathSchedule::scale); each distinct one is computed once.
 //
 // uvw: z[m3] = sum_m1 M[m1,m3] x[m1] once per edge and sender's channel u, then out[w,m3] += sum_u W[u,w] z[u,m3].
-// Backward h[u,m3] = sum_w W[u,w] g[w,m3], dE/dr = sum W'[u,w] z[u,m3] g[w,m3], and with h in the place of g the above:
+// Backward h[u,m3] = sum_w W[u,w] g[w,m3], dE/dr = sum W'[u,w] z[u,m3] g[w,m3], and the above with h instead of g:
 // x_adj[m1] = sum_m2 y[m2] D[m1,m2], y_adj[m2] = sum_m1 x[m1] D[m1,m2], now per edge. Lanes run over u in all of it.
 #ifndef EQUI_KERNEL_SCHEDULE_H
 #define EQUI_KERNEL_SCHEDULE_H
@@ -122,7 +122,7 @@ struct KernelTarget {
   int lanes;            // numbers of float32 per register; of a GPU: threads in step, each with one channel
   int registers;        // that a kernel may fill; of a GPU: of 32 bits, per lane
   int products;         // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
-  int addresses = 0;    // of a GPU: registers for addresses and whatever else is not one of the kernel's numbers
+  int addresses = 0;    // of a GPU: registers for addresses and all else that is not one of the kernel's numbers
   bool is_device() const { return addresses > 0; }
   // A GPU's kernels are one text for both types: the groups of float32 are those that float64 has room for.
   int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Writes the kernels of a uvw path, a part of what kernel_generator.h offers.
+// Writes the kernels of a uvw path; kernel_generator.h uses it.
 #ifndef EQUI_UVW_GENERATOR_H
 #define EQUI_UVW_GENERATOR_H
 

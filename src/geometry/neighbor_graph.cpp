@@ -22,7 +22,7 @@ class ImageRange {
   ImageRange(const double cell[3][3], const bool periodic[3], double cutoff) : cutoff_(cutoff) {
     // For each periodic direction the unit vector along the part of its lattice vector that is orthogonal to the other
     // periodic ones. Along it a lattice vector advances by `height` and all others by nothing, so the images within the
-    // cutoff of a pair are bounded direction by direction, whatever the shape of the cell.
+    // cutoff of a pair are bounded direction by direction, for any shape of the cell.
     for (int k = 0; k < 3; ++k) {
       periodic_[k] = periodic[k];
       if (!periodic[k]) continue;

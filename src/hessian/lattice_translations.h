@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Translations of a crystal that map its atoms onto themselves.
+// Finds the translations of a crystal that map its atoms onto themselves.
 #ifndef EQUI_LATTICE_TRANSLATIONS_H
 #define EQUI_LATTICE_TRANSLATIONS_H
 

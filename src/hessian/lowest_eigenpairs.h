@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The lowest eigenvalues of a symmetric matrix that is known by its products with vectors, split among ranks.
+// Finds the lowest eigenvalues of a symmetric matrix that is known by its products with vectors, which are split among
+// ranks.
 #ifndef EQUI_LOWEST_EIGENPAIRS_H
 #define EQUI_LOWEST_EIGENPAIRS_H
 

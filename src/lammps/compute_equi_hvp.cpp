@@ -60,7 +60,7 @@ void ComputeEquiHVP::init() {
 // Asked for each time: pair_style may have replaced it since the last setup.
 PairEqui *ComputeEquiHVP::pair() const {
   auto *pair = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair) error->all(FLERR, "Compute equi/hvp needs pair style equi, alone");
+  if (!pair) error->all(FLERR, "Compute equi/hvp needs pair style equi as the only pair style");
   return pair;
 }
 
@@ -73,7 +73,7 @@ void ComputeEquiHVP::read_component(int k) {
   if (s.kind == 'v') {
     const int v = input->variable->find(s.id.c_str());
     if (v < 0 || !input->variable->atomstyle(v))
-      error->all(FLERR, "Compute equi/hvp: {} is no atom-style variable", s.text);
+      error->all(FLERR, "Compute equi/hvp: {} is not an atom-style variable", s.text);
     input->variable->compute_atom(v, igroup, component_.data(), 1, 0);
     return;
   }
@@ -97,7 +97,7 @@ void ComputeEquiHVP::read_component(int k) {
     array = f->array_atom;
   }
   if (!is_peratom || (s.column == 0) != (columns == 0) || s.column < 0 || s.column > columns)
-    error->all(FLERR, "Compute equi/hvp: {} is no vector of numbers per atom", s.text);
+    error->all(FLERR, "Compute equi/hvp: {} is not a vector of numbers per atom", s.text);
   for (int i = 0; i < atom->nlocal; i++)
     if (atom->mask[i] & groupbit) component_[i] = s.column == 0 ? vector[i] : array[i][s.column - 1];
 }

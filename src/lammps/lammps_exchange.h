@@ -7,18 +7,18 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Remote rows of features through LAMMPS's own communication (comm styles brick and tiled).
+// Exchanges remote rows of features through LAMMPS's own communication (comm styles brick and tiled).
 //
 // LAMMPS fills ghosts in several swaps; ghosts of an earlier swap are sent on in a later one. Rows are shared
 // (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. Both
-// directions stay exact:
-//  - forward: a ghost that is sent on has been received before, so its row is filled by then; receiving a further copy
-//  writes the
-//    same numbers again. Rows of owned atoms are never written.
-//  - reverse: LAMMPS runs the swaps backwards. The first copy of a remote row that is sent takes the row's sum with it
-//  and
-//    leaves zeros, so later copies send zeros. What arrives for a ghost is added to its row: if the row is owned, it is
-//    home; otherwise that ghost belongs to an earlier swap and is sent on after this one.
+// directions stay exact.
+//
+// Forward, a ghost that is sent on has been received before, so its row is filled by then; receiving a further copy
+// writes the same numbers again. Rows of owned atoms are never written.
+//
+// In reverse, LAMMPS runs the swaps backward. The first copy of a remote row that is sent takes the row's sum with it
+// and leaves zeros, so later copies send zeros. The numbers that arrive for a ghost are added to its row. If the row is
+// owned, they are at their destination; otherwise that ghost belongs to an earlier swap and is sent on after this one.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_H
 #define EQUI_LAMMPS_EXCHANGE_H
@@ -37,7 +37,7 @@ class Pair;
 
 namespace equi {
 
-// Which of LAMMPS's hooks are used, those of a device or the classic ones: as LAMMPS decides, or always one kind.
+// Which of LAMMPS's hooks are used, those of a device or the classic ones: LAMMPS decides, or it is always one kind.
 enum class ExchangeMode { automatic, device, host };
 
 class LammpsExchange : public GhostExchange {

@@ -43,7 +43,7 @@ void describe_exception(char (&text)[MAX_TEXT]) {
   } catch (...) {
     copy();
   }
-  if (text[0] == '\0') std::snprintf(text, MAX_TEXT, "a fault without a description");
+  if (text[0] == '\0') std::snprintf(text, MAX_TEXT, "an error without a description");
 }
 
 }    // namespace

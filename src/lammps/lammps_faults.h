@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Faults of single ranks. MPI has no way back for ranks that wait for one that has left, so either all ranks of a world
-// learn of a fault and stop together, or the one that has it ends them all.
+// Errors of single ranks. With MPI, ranks that wait for one that has left wait forever. So either all ranks of a world
+// learn of an error and stop together, or the rank that has it ends them all.
 
 #ifndef EQUI_LAMMPS_FAULTS_H
 #define EQUI_LAMMPS_FAULTS_H
@@ -23,7 +23,8 @@ class Error;
 
 namespace equi {
 
-// A function object to call, which outlives this. Unlike std::function it needs no memory, of which there may be none.
+// A reference to a function object, which must outlive it. Unlike std::function it needs no memory, which may be
+// missing.
 class Work {
  public:
   template <class F>
@@ -48,9 +49,9 @@ void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::strin
 // all ranks of `world` with "SUBJECT: TEXT" (end_all_ranks).
 void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
 
-// Error::one() with this text. Ranks that end each other at the same time may end without a word, so a rank first gives
-// those below it a moment, two seconds at most, to end all. And mpirun may drop what a rank has printed just before it
-// ends all, so there is another moment between the two.
+// Error::one() with this text. Ranks that end each other at the same time may end without a message, so a rank first
+// gives those below it a pause of two seconds at most to end all. And mpirun may drop what a rank has printed just
+// before it ends all, so there is another pause between the two.
 [[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &text);
 
 }    // namespace equi

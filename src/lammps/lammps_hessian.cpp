@@ -30,7 +30,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
     : Pointers(lmp), command_(command) {
   if (domain->box_exist == 0) error->all(FLERR, "{} before the simulation box is defined", command);
   pair_ = dynamic_cast<PairEqui *>(force->pair);
-  if (!pair_) error->all(FLERR, "{} needs pair style equi, alone", command);
+  if (!pair_) error->all(FLERR, "{} needs pair style equi as the only pair style", command);
   if (force->kspace || force->bond || force->angle || force->dihedral || force->improper)
     error->all(FLERR, "{} knows second derivatives of pair style equi alone, not of bonds or kspace styles", command);
   if (!atom->tag_consecutive()) error->all(FLERR, "{} needs atom IDs from 1 to the number of atoms", command);

@@ -7,8 +7,8 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Second derivatives for commands: LAMMPS is set up for the atoms as they are, then products of the matrix of second
-// derivatives with vectors are taken.
+// Second derivatives for commands: LAMMPS is set up for the present positions of the atoms, then products of the matrix
+// of second derivatives with vectors are computed.
 
 #ifndef EQUI_LAMMPS_HESSIAN_H
 #define EQUI_LAMMPS_HESSIAN_H
@@ -27,10 +27,10 @@ namespace equi {
 
 class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
-  // Checks that pair style equi is all there is, applies the init() of LAMMPS, and sets up ghosts and neighbours.
-  // command: for error messages. kept_directions: if not 0, memory for the sake of vectors of which few atoms have
-  // components that are not 0; products after the first, of so many vectors at a time, then cost less. Collective, as
-  // all that follows.
+  // Checks that pair style equi is the only pair style, applies the init() of LAMMPS, and sets up ghosts and
+  // neighbours. command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are
+  // 0 for most atoms; products after the first, of this number of vectors at a time, then cost less. This function and
+  // all below are collective.
   LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0);
 
   // H v for each of `count` vectors; v and H v of this rank's atoms, [nlocal].

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// From LAMMPS's atoms and full neighbour list to a Neighborhood, and what a rank should know of its node.
+// Makes a Neighborhood from LAMMPS's atoms and full neighbor list, and finds what a rank should know of its node.
 
 #ifndef EQUI_LAMMPS_NEIGHBORHOOD_H
 #define EQUI_LAMMPS_NEIGHBORHOOD_H

@@ -634,7 +634,7 @@ void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (
   if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
   impl->directional_is_set = true;
 
-  // Ghosts move as the atoms they stand for, which are those of their rows.
+  // Ghosts move like the atoms whose copies they are, those of their rows.
   const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
   const std::vector<int> &atom_row = impl->atom_row;
   auto &rows = impl->row_values;

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// pair_style equi: a model file evaluated natively. The manual page is doc/pair_equi.rst.
+// pair_style equi evaluates a model file natively. The manual page is doc/pair_equi.rst.
 
 #ifdef PAIR_CLASS
 // clang-format off
@@ -44,10 +44,10 @@ class PairEqui : public Pair {
   double memory_usage() override;
 
   // Second derivatives, for commands and computes. hessian_vectors() writes H v, in LAMMPS's units, for each of `count`
-  // vectors v [nlocal][3], H the matrix of second derivatives of this style's energy by the positions at hand.
+  // vectors v [nlocal][3], H the matrix of second derivatives of this style's energy by the positions.
   // Collective. init_hessian() comes before the init() of LAMMPS or, in a compute, within it: LAMMPS then sizes its
-  // buffers. kept_directions: if not 0, the evaluation uses memory so that products after the first, of so many vectors
-  // at a time, cost less. same_positions: nothing has moved since the last call.
+  // buffers. kept_directions: if not 0, the evaluation uses memory so that products after the first, of this number of
+  // vectors at a time, cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
 
@@ -61,7 +61,7 @@ class PairEqui : public Pair {
   std::unique_ptr<Impl> impl;
 
   // The steps of compute(): energy and virial into Pair's, forces and, if the flags ask for them, per-atom quantities
-  // into the arrays of impl; after the first time what the log says then, and the check of forces.
+  // into the arrays of impl; after the first time also the lines of the log and the check of forces.
   void evaluate();
   void finish_first_evaluation();
   // Work of a setup, without communication: an error of any rank stops all.

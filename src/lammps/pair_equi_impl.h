@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What PairEqui holds, for its own source and for that of equi/kk.
+// The data of PairEqui, for its own source and for that of equi/kk.
 
 #ifndef LMP_PAIR_EQUI_IMPL_H
 #define LMP_PAIR_EQUI_IMPL_H
@@ -29,17 +29,17 @@ namespace LAMMPS_NS {
 // a program that uses LAMMPS as a library survives, nothing of an earlier command is used.
 enum class EquiCommand { missing, refused, accepted };
 
-// What pair_style said. Each command replaces all of it at once.
+// The settings of pair_style. Each command replaces all of them at once.
 struct EquiSettings {
   EquiCommand pair_style = EquiCommand::missing;
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
-  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: what there is, divided by the ranks
+  double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
 };
 
-// What pair_coeff said, likewise.
+// The settings of pair_coeff, likewise.
 struct EquiCoefficients {
   EquiCommand pair_coeff = EquiCommand::missing;
   std::unique_ptr<equi::Model> model;      // the whole file
@@ -51,7 +51,7 @@ struct EquiCoefficients {
 struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
 
-  // Before a command or a setup that may be refused: whatever was set up is gone.
+  // Called before a command or a setup that may be refused: drops everything that was set up.
   void unset() {
     is_set_up = false;
     evaluator.reset();

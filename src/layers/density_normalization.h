@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Divides the feature of an atom by the density of its neighbors.
+// This layer divides the feature of an atom by the density of its neighbors.
 #ifndef EQUI_DENSITY_NORMALIZATION_H
 #define EQUI_DENSITY_NORMALIZATION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Activations of scalars, and of other blocks by scalars that gate them.
+// This layer activates scalars, and multiplies other blocks by activated scalars that gate them.
 #ifndef EQUI_GATE_H
 #define EQUI_GATE_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What each layer of this room has besides its numbers:
+// Each layer of this room has, besides its numbers, these functions:
 //   static L read(const JsonField &layer, LayerReader &reader);    from its entry in the document, all of it checked
 //   Ports ports() const;
 //   void restrict_to(const KeptSpecies &kept);    drops what it holds for other species

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Normalizes the scalars of an atom by their mean and variance.
+// This layer normalizes the scalars of an atom by their mean and variance.
 #ifndef EQUI_LAYER_NORM_H
 #define EQUI_LAYER_NORM_H
 

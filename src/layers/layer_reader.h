@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// What the readers of layers share: tensors, the radial basis, and the features that layers have named so far.
+// The readers of layers share this header: tensors, the radial basis, and the features that layers have named so far.
 #ifndef EQUI_LAYER_READER_H
 #define EQUI_LAYER_READER_H
 
@@ -15,7 +15,7 @@ namespace equi {
 // Up to here the couplings are accurate (coupling.h).
 constexpr int LMAX_SUPPORTED = 8;
 
-// What a block takes in the layout of the kernels.
+// The channels that a block takes in the layout of the kernels.
 int64_t padded_channels(const IrrepBlock &block);
 
 class LayerReader {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Mixes the channels of blocks of equal irreps, perhaps by matrices of the atom's species.
+// This layer mixes the channels of blocks of equal irreps, perhaps by matrices of the atom's species.
 #ifndef EQUI_LINEAR_H
 #define EQUI_LINEAR_H
 

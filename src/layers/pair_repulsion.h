@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// Short-range repulsion between pairs of atoms: the universal potential of Ziegler, Biersack and Littmark (The Stopping
-// and Range of Ions in Solids, 1985) with the constants that each framework gives it.
+// This layer adds a short-range repulsion between pairs of atoms: the universal potential of Ziegler, Biersack and
+// Littmark (The Stopping and Range of Ions in Solids, 1985) with the constants that each framework gives it.
 #ifndef EQUI_PAIR_REPULSION_H
 #define EQUI_PAIR_REPULSION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Adds a network of the scalars of a block to the energies of atoms.
+// This layer adds a network of the scalars of a block to the energies of atoms.
 #ifndef EQUI_READOUT_H
 #define EQUI_READOUT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Scales the energies of atoms and adds to them, by species.
+// This layer scales the energies of atoms and adds a shift, both by species.
 #ifndef EQUI_SCALE_SHIFT_H
 #define EQUI_SCALE_SHIFT_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A row of scalars for each species: the first feature of a model.
+// This layer writes a row of scalars for each species: the first feature of a model.
 #ifndef EQUI_SPECIES_EMBEDDING_H
 #define EQUI_SPECIES_EMBEDDING_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Polynomials of a feature, channel by channel.
+// This layer computes polynomials of a feature, channel by channel.
 #ifndef EQUI_LAYERS_SYMMETRIC_CONTRACTION_H
 #define EQUI_LAYERS_SYMMETRIC_CONTRACTION_H
 

@@ -7,7 +7,7 @@
 
 namespace equi {
 
-// Standard atomic weight in g/mol, 0 if the symbol is no element.
+// Standard atomic weight in g/mol, 0 if the symbol is not an element.
 double standard_atomic_mass(const std::string &symbol);
 
 }    // namespace equi

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A potential as an ordered list of layers: what is to be computed, independent of how and where. Filled by the reader
-// (model_file.h) with all normalization constants folded in, in float64. The meaning of every layer is stated in
-// doc/model_file.rst.
+// A model is a potential as an ordered list of layers: it says what is to be computed, independent of how and where.
+// The reader (model_file.h) fills it, with all normalization constants folded in, in float64. doc/model_file.rst
+// states the meaning of every layer.
 #ifndef EQUI_MODEL_H
 #define EQUI_MODEL_H
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A number with its derivative along one direction. The evaluation of a model, written over a number type, gives with
-// duals the directional derivative of all that it computes: of the forces, which is minus the Hessian times the
-// direction. Kernels of all instruction sets use this header: everything in it is always inlined.
+// A dual is a number with its derivative along one direction. The evaluation of a model is written over a number type;
+// with duals it gives the directional derivative of all that it computes, also of the forces, which is minus the
+// Hessian times the direction. Kernels of all instruction sets use this header: everything in it is always inlined.
 #ifndef EQUI_DUAL_H
 #define EQUI_DUAL_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// A number with its derivatives along one variable, up to the third: formulas written once give value and derivatives.
-// Private to functions of distances, which are sums, products and compositions of few elementary ones.
+// A jet is a number with its derivatives along one variable, up to the third: formulas that are written once give
+// value and derivatives. Jets serve only functions of distances, which are sums, products and compositions of a few
+// elementary ones.
 #ifndef EQUI_JET_H
 #define EQUI_JET_H
 

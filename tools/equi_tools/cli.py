@@ -100,7 +100,7 @@ def _compare(args):
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
-        # The framework's own float32 is no sharper than our mixed precision.
+        # The framework's own float32 is not more accurate than our mixed precision.
         calculator = framework.framework_calculator(source, choice)
         bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
     else:
@@ -161,11 +161,11 @@ def parser():
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
     sub.add_argument(
-        "--modality", metavar="NAME", help="which data set a multi-modal model shall speak for (7net-mf-0: PBE, R2SCAN)"
+        "--modality", metavar="NAME", help="the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"
     )
-    sub.add_argument("--head", metavar="NAME", help="which head a MACE model of several shall speak for")
+    sub.add_argument("--head", metavar="NAME", help="the head that is converted, of a MACE model that has several")
     sub.add_argument(
-        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where these are no chemical symbols"
+        "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
@@ -177,7 +177,7 @@ def parser():
 
     sub = command("info", _info, "Print what is inside an .equi file.")
     sub.add_argument("file", metavar="FILE.equi")
-    sub.add_argument("--json", action="store_true", help="the same for programs")
+    sub.add_argument("--json", action="store_true", help="print the same for programs")
 
     sub = command(
         "check", _check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
@@ -224,7 +224,7 @@ def parser():
     )
     sub.add_argument("file", metavar="FILE.equi")
     sub.add_argument("--target", choices=["avx2", "avx512"], help="instruction set (default: both)")
-    sub.add_argument("--force", action="store_true", help="also those that were made before")
+    sub.add_argument("--force", action="store_true", help="also make those again that were made before")
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     sub.add_argument(
@@ -276,12 +276,12 @@ def _complain(text):
     try:
         print(f"equi: error: {printable(' '.join(text.split()))}", file=sys.stderr, flush=True)
     except OSError:
-        _abandon(sys.stderr)  # the exit status tells it
+        _abandon(sys.stderr)  # the exit status reports it
     return 1
 
 
 def _what_is_wrong(error):
-    """The line of an exception that is no EquiError."""
+    """The line of an exception that is not an EquiError."""
     if isinstance(error, MemoryError):
         return "not enough memory"
     if isinstance(error, OSError):
@@ -307,7 +307,7 @@ def _command(argv):
 
             traceback.print_exc()
         raise
-    # Here, where it can still be told that the disk is full.
+    # Here, where a full disk can still be reported.
     sys.stdout.flush()
     return status
 

@@ -41,7 +41,7 @@ def _blaming(source, framework):
         raise
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
-        raise EquiError(f"{source}: not a sound {framework.title} model: {type(error).__name__}: {first}") from error
+        raise EquiError(f"{source}: not a valid {framework.title} model: {type(error).__name__}: {first}") from error
 
 
 def check_types(framework, types):

@@ -78,7 +78,7 @@ def check_output(path):
             raise EquiError(f"cannot write {path}: it is a folder")
         if target.is_symlink():
             raise EquiError(f"cannot write {path}: it is a link to itself")
-        # Devices and pipes are no places for a model, and must not be replaced by one.
+        # Devices and pipes cannot hold a model, and must not be replaced by one.
         if target.exists() and not target.is_file():
             raise EquiError(f"cannot write {path}: it is not a regular file")
         if not target.parent.is_dir():
@@ -156,7 +156,7 @@ def _object_with_keys_once(pairs):
 
 
 def _refuse_constant(name):
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not JSON")
 
 
 def _json(text):
@@ -230,7 +230,7 @@ def _check_hash(document, body):
 
 
 def read(path):
-    """(document, tensors) of a file; EquiError for whatever is no sound .equi file or of a newer version."""
+    """(document, tensors) of a file; EquiError for a file that is not a valid .equi file or that has a newer version."""
     text, body = _header_and_body(path)
     try:
         try:

@@ -55,7 +55,7 @@ def _compiler():
     for candidate in (command, ["c++"], ["g++"], ["clang++"]):
         if candidate and shutil.which(candidate[0]):
             return candidate
-    raise EquiError("no C++ compiler: name one in the environment variable CXX")
+    raise EquiError("no C++ compiler was found: name one in the environment variable CXX")
 
 
 def _state(target, key, file):

@@ -2,7 +2,7 @@
 """Text of files, made fit for a terminal and a log. src/base/printable.cpp does the same for the pair style."""
 
 # Code points that a terminal obeys or does not show: controls, those that reverse the direction of writing, joiners and
-# other invisible ones, separators of lines, private use, and what is no character.
+# other invisible ones, separators of lines, private use, and codes that are not characters.
 HIDDEN = (
     (0x00, 0x1F),
     (0x7F, 0x9F),
@@ -28,7 +28,7 @@ def _shown(character):
         return SHORT[character]
     if not any(first <= code <= last for first, last in HIDDEN):
         return character
-    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is no UTF-8
+    if 0xDC80 <= code <= 0xDCFF:  # how Python carries a byte that is not UTF-8
         return f"\\x{code - 0xDC00:02x}"
     return f"\\x{code:02x}" if code < 0x80 else f"\\u{{{code:x}}}"
 

@@ -108,7 +108,7 @@ def test_check_leaves_the_trajectory_alone(lammps):
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_check_stops_on_a_damaged_model(lammps, ranks):
     document, tensors = equi_file.read(lammps.model("lmax3"))
-    # Which tensor is no matter, as long as the framework's answers need it: the first weights of a radial network.
+    # Any tensor will do, as long as the framework's answers need it: the first weights of a radial network.
     name = next(layer for layer in document["layers"] if layer["type"] == "convolution")["radial"]["weights"][0]
     tensors[name] = tensors[name] * np.float32(1.01)
     equi_file.write(lammps.folder / "damaged.equi", document, tensors)

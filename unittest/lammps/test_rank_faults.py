@@ -150,10 +150,10 @@ def fault_lines(build_dir):
 
 KINDS = {
     "text": "text of rank {}",
-    "empty": "a fault without a description",
+    "empty": "an error without a description",
     "memory": "there is not enough memory",
-    "number": "a fault without a description",
-    "stranger": "a fault without a description",
+    "number": "an error without a description",
+    "stranger": "an error without a description",
     "long": "longx{{3000}}",
 }
 

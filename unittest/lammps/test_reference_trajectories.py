@@ -64,7 +64,7 @@ def structure(trajectory):
 
 def run(lammps, trajectory, pair, symbols, **options):
     """What LAMMPS makes of the first frame, in the arrays and units of the trajectory."""
-    # Not through lammps_box: the trajectory is in LAMMPS's frame already, and shall not be rounded once more.
+    # Not through lammps_box: the trajectory is in LAMMPS's frame already, and must not be rounded once more.
     box = Box(trajectory.cell, trajectory.positions[0], trajectory.pbc, np.eye(3))
     write_data(lammps.folder / "data.structure", structure(trajectory), symbols, box)
     with open(lammps.folder / "data.structure", "a") as file:

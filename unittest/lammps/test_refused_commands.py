@@ -37,7 +37,7 @@ def session(lammps):
     return Session(lammps)
 
 
-# Whatever asks the style for an energy or for derivatives, without a setup too.
+# All commands that ask the style for an energy or for derivatives, also without a setup.
 USES = ["run 0", "run 1 pre no", "minimize 0 1e-8 1 1", "equi_modes all 1", "equi_dynamical_matrix all regular 1e-6", "run 0 post no"]
 
 REFUSAL = """
@@ -114,7 +114,7 @@ def test_after_a_refused_pair_coeff_nothing_is_computed(session, style, name):
     ],
 )
 def test_after_a_refused_pair_style_nothing_is_computed(session, words, text):
-    """A good pair_coeff is no remedy, another pair_style is, and what pair_coeff said still holds."""
+    """A valid pair_coeff does not help, another pair_style does, and the settings of pair_coeff still hold."""
     coefficients = f"pair_coeff * * {session.model} Cl Na"
     found = session.run(
         REFUSAL, setup=["pair_style equi precision double", coefficients], bad="pair_style equi " + words, uses=USES, mend=["pair_style equi precision single"],

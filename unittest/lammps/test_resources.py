@@ -62,7 +62,7 @@ def test_what_is_no_number_of_threads_is_ignored_with_a_line_in_the_log(lammps, 
     lines = script(lammps, rock_salt())
     run = lammps.run(lines, threads=value)
     (line,) = said(run)
-    assert f'OMP_NUM_THREADS is "{value}", which is no number of threads' in line
+    assert f'OMP_NUM_THREADS is "{value}", which is not a number of threads' in line
     assert 1 <= running_threads(run) <= MOST_THREADS
 
 

@@ -140,7 +140,7 @@ def test_the_acoustic_sum_rule_holds_and_translations_of_the_crystal_are_found(l
     products = [int(line.split("=")[1]) for line in run.output.splitlines() if "Hessian-vector products" in line]
     assert products == [6, 48]
     few, all_rows = read_matrix(run, "yes.dyn", 48), read_matrix(run, "no.dyn", 48)
-    # Equal but for the rounding of places.
+    # Equal except for the rounding of positions.
     assert np.abs(few - all_rows).max() <= 1e-10 * np.abs(few).max()
     ours = max(sum_rule_error(few, masses), sum_rule_error(all_rows, masses))
     theirs = sum_rule_error(read_matrix(run, "differences.dyn", 48), masses)
@@ -224,7 +224,7 @@ def test_a_compute_reads_computes_and_fixes_and_leaves_out_other_atoms(lammps):
         (["compute h all equi/hvp v_a v_b"], ["three components"]),
         (["compute h all equi/hvp x y z"], ["v_NAME", "found x"]),
         (["compute h all equi/hvp v_a v_a v_a", "dump 1 all custom 1 dump.h c_h[1]", "run 0"], ["v_a"]),
-        (["pair_style zero 5.0", "pair_coeff * *", "equi_modes all 1"], ["pair style equi, alone"]),
+        (["pair_style zero 5.0", "pair_coeff * *", "equi_modes all 1"], ["pair style equi as the only pair style"]),
     ],
 )
 def test_what_cannot_be_done_is_refused(lammps, lines, words):

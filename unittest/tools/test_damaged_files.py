@@ -29,13 +29,13 @@ ROOT = Path(__file__).resolve().parents[2]
 MODELS = [ROOT / "potentials" / "nacl-mace.equi", ROOT / "potentials" / "nacl-nequip.equi"]
 # A mutant that takes longer keeps its reader busy with a number of the file; sound files of this size take 10 ms.
 SECONDS = 1.0
-# What stands in the place of any value of the document.
+# What replaces any value of the document.
 OTHERS = (None, True, -1, 0, 2**31, 10**400, 1e308, -0.5, "", "x", "\x1b[2J\ud800\u202e", [], [[]], {}, ["x"] * 3)
 
 
 @lru_cache(maxsize=None)
 def parts(path):
-    """(header, document, body) of a sound file."""
+    """(header, document, body) of a valid file."""
     data = path.read_bytes()
     (length,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + length])
@@ -221,7 +221,7 @@ def test_output_that_cannot_be_written_is_one_line(tmp_path):
         for words in (["info", path], ["info", "--json", path], ["--help"]):
             done = run(*words, stdout=full, stderr=subprocess.PIPE)
             assert "No space left on device" in one_line(done)
-        # Nothing can be said anywhere; the status tells it.
+        # Nothing can be printed anywhere; the status reports it.
         assert run("info", path, stdout=full, stderr=full).returncode == 1
         assert run("info", tmp_path, stdout=subprocess.PIPE, stderr=full).returncode == 1
 

@@ -133,7 +133,7 @@ def test_oracle_is_the_framework_as_its_users_run_it(name, model, oracle):
     single = "float32" in name
     for atoms in all_structures(exact.elements, exact.cutoff):
         atoms.calc = users
-        # Constants of mace's pair repulsion take torch's default dtype, whatever the model's.
+        # Constants of mace's pair repulsion take torch's default dtype, not the model's.
         with mace_checkpoint.default_dtype(torch.float32 if single else torch.float64):
             energy, forces = atoms.get_potential_energy(), atoms.get_forces()
             stress = atoms.get_stress() if atoms.pbc.all() else None
@@ -427,7 +427,7 @@ REFUSED = {
 }
 
 
-# mace compiles the model anew for the accelerator's layout.
+# mace compiles the model again for the accelerator's layout.
 SLOW = [pytest.param("accelerator", marks=pytest.mark.slow)]
 
 

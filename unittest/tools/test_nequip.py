@@ -216,7 +216,7 @@ def test_wrong_elements_are_refused(elements, expected, variant):
 
 def test_names_of_types_are_mapped_to_elements(folder, variant):
     source, types = variant("type_names")
-    with pytest.raises(EquiError, match="type a is no chemical symbol.*--types a=ELEMENT"):
+    with pytest.raises(EquiError, match="type a is not a chemical symbol.*--types a=ELEMENT"):
         nequip_checkpoint.load(source)
     document, _ = equi_file_read(converted("type_names"))
     assert document["elements"] == ["Na", "Cl"]
@@ -238,8 +238,8 @@ def test_the_pair_potential_tells_the_elements_of_its_types(variant):
     "types, expected",
     [
         ({"c": "Na"}, "no type c"),
-        ({"a": "Na"}, "type b is no chemical symbol"),
-        ({"a": "Na", "b": "Xx"}, "Xx is no chemical symbol"),
+        ({"a": "Na"}, "type b is not a chemical symbol"),
+        ({"a": "Na", "b": "Xx"}, "Xx is not a chemical symbol"),
         ({"a": "Na", "b": "Na"}, "types a, b all stand for Na"),
     ],
 )

@@ -62,7 +62,7 @@ def assert_same(found, expected):
     for name, v in expected.items():
         assert torch.isfinite(found[name]).all(), name
         if v.numel():
-            # A number that is zero but for rounding is measured by the largest of all.
+            # A number that is zero except for rounding is measured by the largest of all.
             size = max(v.abs().max().item(), 1e-4 * largest.item())
             assert (found[name] - v).abs().max().item() <= TOLERANCE * size, name
 

@@ -172,7 +172,7 @@ def make(name):
         checkpoint = framework.load(source)
         calculator = framework.framework_calculator(source) if own else framework.float64_calculator(checkpoint)
         if own:
-            # Constants of mace's pair repulsion take this dtype, whatever the model's.
+            # Constants of mace's pair repulsion take this dtype, not the model's.
             stack.enter_context(default_dtype(torch.float64))
         atoms = in_frame_of_lammps(recipe.structure())
         rng = np.random.default_rng(recipe.seed)

@@ -2,7 +2,7 @@
 """The random models of MACE and NequIP that reference trajectories were made with.
 
     python random_models.py convert mace FOLDER    # FOLDER/NAME.equi of each model of this framework
-    python random_models.py make mace              # writes the models themselves anew
+    python random_models.py make mace              # writes the models themselves again
 
 Both need an environment that has the framework. The models are stored, in its own format and packed, because random
 numbers and the rounding of couplings differ between machines. After `make` the trajectories are to be made again, too.

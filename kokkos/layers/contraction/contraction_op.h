@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
+// A symmetric contraction of a model that is ready for the host kernels: its tree, and coefficients by species and
+// channel block.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H
 
@@ -24,14 +25,15 @@ class ContractionOp {
   ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
                 int num_species);
 
-  // Takes what find(schedule) gives, a kernel or null for the generic one. Until then it is generic.
+  // Takes the kernel that find(schedule) gives, or the generic one if that is null. Until this call the kernel is
+  // generic.
   void select_kernel(const std::function<const ContractionKernel<T> *(const ContractionSchedule &)> &find);
 
   const ContractionSchedule &schedule() const { return schedule_; }
   bool is_generic() const { return kernel_ == nullptr; }
   bool per_species() const { return coefficients_.size() > 1; }
   std::size_t bytes() const;
-  // Bytes of scratch that a call needs, whatever the number of rows.
+  // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
 
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
@@ -42,7 +44,7 @@ class ContractionOp {
   void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
                 void *scratch, int direction = 0) const;
 
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const FeatureLayout &in() const { return in_; }
   const FeatureLayout &out() const { return out_; }
   int channels() const { return channels_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction of a model on a device: what contraction_op.h does on the host.
+// A symmetric contraction of a model on a device. It does what contraction_op.h does on the host.
 #ifndef EQUI_DEVICE_CONTRACTION_H
 #define EQUI_DEVICE_CONTRACTION_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model, ready for the host kernels: couplings, memory layout and radial rows.
+// One convolution of a model that is ready for the host kernels: couplings, memory layout and radial rows.
 #ifndef EQUI_CONVOLUTION_OP_H
 #define EQUI_CONVOLUTION_OP_H
 
@@ -37,8 +37,8 @@ class ConvolutionOp {
   const ConvPlan<T> &plan() const { return product_.plan(); }
   int64_t columns() const { return product_.columns(); }
   int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
-  // Of a convolution whose radial network reads features: the weights of edges are its rows, and there are no radial
-  // functions below. Null for all others.
+  // The network of a convolution whose radial network reads features: its rows are the weights of edges, and the radial
+  // functions below do not exist. Null for all others.
   const EdgeNetwork<T> *network() const { return network_.get(); }
   bool exact() const { return set_ && set_->exact(); }
   // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
@@ -47,7 +47,7 @@ class ConvolutionOp {
   const R *table_rows() const { return rows_.data(); }
   std::size_t bytes() const { return rows_.bytes() + (network_ ? network_->bytes() : 0); }
 
-  // Numbers that radial() needs as scratch per edge.
+  // Numbers of scratch per edge that radial() needs.
   int64_t scratch_per_edge() const { return exact() ? rows_per_bin() * columns() : 0; }
 
   // Radial weights of edges first .. first + n - 1 of `total`, at distances r[0..n) with the functions function[0..n)
@@ -58,7 +58,7 @@ class ConvolutionOp {
   RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
                        int *table_row, T *fraction, R *bins_per_length) const;
 
-  // Units without a generated kernel for the table at hand.
+  // The number of units without a generated kernel for this table.
   int num_generic_units() const;
 
   // Whether all units have kernels that write the tangents of rigid edges alone.

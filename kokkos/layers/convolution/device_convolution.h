@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model on a device: what convolution_op.h and the host kernels do on a host. Its units are called
-// one by one (device_unit.h), each with a generated kernel or with the generic one, which weights of a network on
-// features always take (device_edge_network.h). DeviceUnits has what does not depend on where the weights come from.
+// One convolution of a model on a device. It does what convolution_op.h and the host kernels do on a host. Its path
+// groups are launched one by one (device_unit.h), each with a generated kernel or with the generic one; weights of a
+// network on features always take the latter (device_edge_network.h). DeviceUnits has the code that does not depend on
+// where the weights come from.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
@@ -150,7 +151,7 @@ class DeviceConvolution {
 
   ConvolutionOp<T> op_;
   std::optional<DeviceRadialSet> radial_set_;
-  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // in the place of the radial set, or null
+  std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // instead of the radial set, or null
   Units units_;
   DeviceBuffer<R> table_;
 };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// DeviceUnits and DeviceConvolution, included by device_convolution_*.cpp and device_edge_convolution.cpp only.
+// The definitions of DeviceUnits and DeviceConvolution. Only device_convolution_*.cpp and device_edge_convolution.cpp
+// include this header.
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/runtime/host_exec.h"
@@ -379,7 +380,7 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceEd
                                           FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const {
   const bool of_network = network_ && op_.network()->reads_sender();
   const Pointer<T> of_weights = of_network ? weights_adj(chunk, scratch) : Pointer<T>{};
-  // Rows of out_adj are those of receivers, told by the edges.
+  // Rows of out_adj are those of receivers, which the edges name.
   launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {
     u.x = x.data + block + x.first * u.x_width;
     u.x_adj = x_adj.data + block + x_adj.first * u.x_width;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of a convolution whose network reads features of the edge's atoms, on a device: what
-// edge_network.h does on the host, from the same constants, for the edges of a chunk at a time.
+// The radial weights, on a device, of a convolution whose network reads features of the edge's atoms. It does what
+// edge_network.h does on the host, from the same constants, for the edges of one batch at a time.
 #ifndef EQUI_DEVICE_EDGE_NETWORK_H
 #define EQUI_DEVICE_EDGE_NETWORK_H
 
@@ -45,7 +45,7 @@ class DeviceEdgeNetwork {
   // host must live as long.
   DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwork<T> &host);
 
-  // Numbers of scratch for so many edges, of a plane of their weights, and of these.
+  // Numbers of scratch for this number of edges, of a plane of their weights, and of all planes.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
   int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.weights_.cols; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
@@ -54,7 +54,7 @@ class DeviceEdgeNetwork {
   void find_rows(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const int *pair,
                  const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 
-  // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are no edges get numbers
+  // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are not edges get numbers
   // without meaning.
   template <class G>
   void forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch, R *weights) const;

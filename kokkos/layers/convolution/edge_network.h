@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of a convolution whose network reads features of the edge's atoms. No table holds such weights:
-// the network is evaluated for a run of edges at a time, by products of matrices, and backward from the adjoints of the
-// weights. Of duals the same with tangents: the second derivatives along a direction.
+// The radial weights of a convolution whose network reads features of the edge's atoms. No table can hold such
+// weights: the network is evaluated for some edges at a time, by products of matrices, and backward from the adjoints
+// of the weights. With duals it also computes their tangents: the second derivatives along a direction.
 #ifndef EQUI_EDGE_NETWORK_H
 #define EQUI_EDGE_NETWORK_H
 
@@ -15,7 +15,7 @@
 
 namespace equi {
 
-// What the network reads of edges [0, count). Rows are those of x, the input of the convolution.
+// The inputs of the network for edges [0, count). Rows are those of x, the input of the convolution.
 template <class T, class G>
 struct NetworkEdges {
   int64_t count;
@@ -25,7 +25,7 @@ struct NetworkEdges {
   FeatureRows<const Real<T>> x;
 };
 
-// Where the adjoints of what the network reads go; all are added to. Null: not wanted.
+// The adjoints of the network's inputs; all are added to. Null: not wanted.
 template <class T>
 struct NetworkAdjoints {
   T *distance;    // number e * stride
@@ -50,7 +50,7 @@ class EdgeNetwork {
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
 
-  // Numbers of scratch for so many edges, and of their weights.
+  // Numbers of scratch for this number of edges, and of their weights.
   int64_t scratch_size(int64_t count) const { return basis_size() + PLANES<T> * count * scratch_row_; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * count * weights_.cols; }
 
@@ -95,8 +95,8 @@ class EdgeNetwork {
   Product make_product(const Matrix &m) const;
   // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
   int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
-  // Where the array of the scratch begins that has so many numbers per edge before it, and the numbers of an array with
-  // rows of `width`.
+  // The begin of the array of the scratch that has this many numbers per edge before it, and the numbers of an array
+  // with rows of `width`.
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
   void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const R> x,

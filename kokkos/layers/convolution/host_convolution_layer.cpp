@@ -195,7 +195,7 @@ ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges_of_moving_senders(Batch &ba
 }
 
 // f(receiver's number in the run, edges, number of edges of the run before them) for the edges that move of each
-// receiver that has any, in each direction. Bins and weights are those of `edges`, whatever the direction.
+// receiver that has any, in each direction. Bins and weights are those of `edges` for any direction.
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The convolution on the host: which kernels a tile's edges go through, forward, backward and in a gather of senders.
+// The convolution on the host. It chooses the kernels that a tile's edges go through, forward, backward and in a
+// gather of senders.
 #ifndef EQUI_HOST_CONVOLUTION_LAYER_H
 #define EQUI_HOST_CONVOLUTION_LAYER_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// A density normalisation of a model: rows divided by a function of what a density of distances sums up to.
+// The density normalization of a model: rows are divided by a function of the sum of a density over distances.
 #ifndef EQUI_DENSITY_OP_H
 #define EQUI_DENSITY_OP_H
 
@@ -47,7 +47,7 @@ class DensityOp {
   // Density at a distance and its derivative.
   void evaluate(int function, D r, D *value, D *derivative) const;
 
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const FeatureLayout &layout() const { return layout_; }
   double offset() const { return offset_; }
   double factor() const { return factor_; }

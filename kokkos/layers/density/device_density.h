@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Density normalisation on a device: what density_op.h does on the host.
+// The density normalization on a device. It does what density_op.h does on the host.
 #ifndef EQUI_DEVICE_DENSITY_H
 #define EQUI_DEVICE_DENSITY_H
 

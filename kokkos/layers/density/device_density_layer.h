@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The normalization by a density on a device.
+// The density normalization as a layer on a device.
 #ifndef EQUI_DEVICE_DENSITY_LAYER_H
 #define EQUI_DEVICE_DENSITY_LAYER_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The normalization by a density on the host.
+// The density normalization as a layer on the host.
 #ifndef EQUI_HOST_DENSITY_LAYER_H
 #define EQUI_HOST_DENSITY_LAYER_H
 

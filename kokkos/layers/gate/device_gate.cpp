@@ -89,7 +89,7 @@ void launch_terms(const DeviceExec &exec, const char *label, int64_t count, cons
 
 }    // namespace
 
-// Terms of a gate as a Term, of so many channels each.
+// Terms of a gate as a Term, of this number of channels each.
 template <class Term, class T, class Z, class X, class R1, class R2, class Channels>
 std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R2> x, const Channels &channels) {
   std::vector<Term> terms;

@@ -36,7 +36,7 @@ class GateOp {
   struct Unread {
     int group, first, end;
   };
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const std::vector<Term> &terms() const { return terms_; }
   const std::vector<Unread> &unread() const { return unread_; }
   const FeatureLayout &in() const { return in_; }

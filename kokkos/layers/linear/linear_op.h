@@ -35,7 +35,7 @@ class LinearOp {
     std::vector<AlignedVector<T>> weight;        // one, or one per species: [channels in, channels out]
     std::vector<AlignedVector<T>> transposed;    // the same as [channels out, channels in]
   };
-  // What a device's copy of the layer is made of.
+  // The constants that the layer on a device copies.
   const std::vector<Product> &products() const { return products_; }
   const std::vector<std::vector<T>> &bias() const { return bias_; }
   const FeatureLayout &in() const { return in_; }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The readout on the host. The network is evaluated in float64, for its sum is the energy.
+// The readout on the host. The network is evaluated in float64, because its sum is the energy.
 #ifndef EQUI_HOST_READOUT_LAYER_H
 #define EQUI_HOST_READOUT_LAYER_H
 

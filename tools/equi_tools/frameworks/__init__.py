@@ -61,7 +61,7 @@ class Framework:
         raise NotImplementedError
 
     def chosen(self, checkpoint, choice):
-        """What the file shall state as chosen, None where there is no choice."""
+        """The choice that the file states, None where there is none."""
         return choice
 
     def notes(self, document):
@@ -85,7 +85,7 @@ class SevenNet(Framework):
     choice = "modality"
 
     def installed(self):
-        return True  # its reader says itself what is missing, and knows names that are no files
+        return True  # its reader says what is missing, and knows names that are not files
 
     def load(self, source, ignore_keys=(), types=None):
         from . import sevenn_checkpoint
@@ -227,7 +227,7 @@ def _in_archive(archive):
 
 
 def detect(source):
-    """The framework of a source; SevenNet's where nothing tells another one, and for names without a dot."""
+    """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
     path = Path(source)
     if not path.is_file():
         if path.suffix:

@@ -53,7 +53,7 @@ class Checkpoint:
     sha256: str
     licence: str
     citation: str
-    version: str  # of the mace that trained it, which the file does not tell
+    version: str  # of the mace that trained it, which the file does not state
     model: object  # MACE, a module or its TorchScript
     scripted: bool
     elements: list  # chemical symbols by species index
@@ -271,7 +271,7 @@ def _exact_couplings(model):
                 matrix, error = symmetric_basis.project(tensor, irreps, out, degree)
                 if not error < tolerance:
                     raise EquiError(f"{where}: not an equivariant coupling, relative difference {error:.1e}")
-                # Members of the basis that the coupling does not contain, but for rounding.
+                # Members of the basis that the coupling does not contain, except for rounding.
                 rounded = error >= EXACT
                 matrix[np.abs(matrix).max(axis=1) < (tolerance if rounded else EXACT)] = 0.0
                 # Without a part that is symmetric in its factors a coupling adds nothing.

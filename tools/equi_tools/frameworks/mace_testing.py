@@ -114,7 +114,7 @@ LARGE = {
 
 
 def _randomise(model, rng, elements, heads):
-    """Numbers that a fresh model has at 0, 1 or a common value; every term shall matter."""
+    """Numbers that a fresh model has at 0, 1 or a common value; every term must matter."""
     import torch
 
     def set_to(tensor, values):

@@ -239,7 +239,7 @@ class _Audit:
                 continue
             if "llegro" in found or "allegro" in name:
                 raise EquiError(f"module {name} ({found}): Allegro models are not supported")
-            raise EquiError(f"module {name} ({found}) is not supported: it is no part of NequIP's interatomic potential")
+            raise EquiError(f"module {name} ({found}) is not supported: it is not a part of NequIP's interatomic potential")
         self.layers = convnets(model)
         missing = [n for n in STAGES if n != "pair_potential" and n not in self.stages]
         if missing or not self.layers:
@@ -425,7 +425,7 @@ def _state(model, raw):
         state[name] = raw[name].clone()
     unknown = [name for name in raw if name not in state and not re.search(CONSTANT, name)]
     if unknown:
-        raise EquiError(f"tensor {unknown[0]} is no part of the model that its modules describe")
+        raise EquiError(f"tensor {unknown[0]} is not a part of the model that its modules describe")
     return state
 
 
@@ -477,8 +477,8 @@ def elements_of(type_names, types, zbl):
             symbol = zbl["chemical_species"][n]
         if symbol not in chemical_symbols[1:]:
             if name in types:
-                raise EquiError(f"--types: {symbol} is no chemical symbol")
-            raise EquiError(f"type {name} is no chemical symbol: say what it stands for with --types {name}=ELEMENT")
+                raise EquiError(f"--types: {symbol} is not a chemical symbol")
+            raise EquiError(f"type {name} is not a chemical symbol: say what it stands for with --types {name}=ELEMENT")
         elements.append(symbol)
     twice = sorted({e for e in elements if elements.count(e) > 1})
     if twice:
@@ -540,7 +540,7 @@ def load(source, types=None):
     nequip = import_nequip()
     path = Path(source)
     if not path.is_file():
-        raise EquiError(f"{source} is no file")
+        raise EquiError(f"{source} is not a file")
     kind = detect(path)
     if kind == "aotinductor" or path.name.endswith(".pt2"):
         raise EquiError(

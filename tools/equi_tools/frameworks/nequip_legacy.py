@@ -73,7 +73,7 @@ def _audit(stages):
         found = class_name(module)
         expected = "ConvNetLayer" if re.fullmatch(r"layer\d+_convnet", name) else STAGES.get(name)
         if found != expected:
-            raise EquiError(f"module {name} ({found}) is not supported: it is no part of NequIP's interatomic potential")
+            raise EquiError(f"module {name} ({found}) is not supported: it is not a part of NequIP's interatomic potential")
     missing = [name for name in STAGES if name not in stages and name not in OPTIONAL]
     if missing:
         raise EquiError(f"modules {', '.join(missing)} are missing: not a NequIP potential")

@@ -145,7 +145,7 @@ def _shake(model):
         for name, parameter in model.named_parameters():
             if name.endswith(("bessel_weights", ".scales", ".shifts")):
                 parameter.mul_(1 + 0.05 * torch.rand_like(parameter))
-            # Atoms shall differ by electron volts, and distances shall matter in every layer.
+            # Atoms must differ by electron volts, and distances must matter in every layer.
             elif "edge_mlp.mlp.0." in name:
                 parameter.mul_(6.0)
             elif "readout" in name and "mlp.0." in name:

@@ -30,7 +30,7 @@ class _Converter:
         self.state = {name: np.asarray(t.detach().cpu().numpy()) for name, t in checkpoint.state.items()}
         self.modality = checkpoint.modality_index(modality)
         self.config = checkpoint.config
-        # Universal models reserve index 0 for "X", which is no element.
+        # Universal models reserve index 0 for "X", which is not an element.
         self.elements = elements or [e for e in checkpoint.elements if e != "X"]
         unknown = [e for e in self.elements if e not in checkpoint.elements]
         if unknown:

@@ -28,7 +28,7 @@ class Float64Calculator(Calculator):
         self.modality = modality
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.config["cutoff"]
-        # Built anew: a deep copy of e3nn's compiled modules freezes their couplings in float32.
+        # Built again: a deep copy of e3nn's compiled modules freezes their couplings in float32.
         model = checkpoint.build().double()
         state = {
             name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in checkpoint.state.items()
@@ -43,7 +43,7 @@ class Float64Calculator(Calculator):
         model.load_state_dict(state, strict=True)
 
         def to_double(module, inputs, data):
-            # The one-hot encoding is float32 in the framework whatever the dtype of the model.
+            # The one-hot encoding is float32 in the framework for any dtype of the model.
             for key in (module.key_output, module.key_additional_output):
                 if key is not None:
                     data[key] = data[key].double()
