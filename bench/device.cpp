@@ -134,10 +134,10 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     fill(y_adj, num_atoms * out.row_size());
     const FeatureRows<T> x_rows{x.data(), rows, 0}, y_rows{y.data(), num_atoms, 0},
         y_adj_rows{y_adj.data(), num_atoms, 0};
-    const DeviceEdgeChunk receivers = edges.receivers(0, 0, num_atoms, is_fixed),
-                          senders = edges.senders(0, 0, num_atoms);
-    const auto prepare = [&](const DeviceEdgeChunk &chunk, bool with_forms, bool of_senders) {
-      convolution.prepare(exec, chunk, edges.distance(), edges.pair(), edges.harmonics(), with_forms,
+    const DeviceBatchEdges receivers = edges.receivers(0, 0, num_atoms, is_fixed),
+                           senders = edges.senders(0, 0, num_atoms);
+    const auto prepare = [&](const DeviceBatchEdges &batch, bool with_coupled, bool of_senders) {
+      convolution.prepare(exec, batch, edges.distance(), edges.pair(), edges.harmonics(), with_coupled,
                           {x_rows, is_fixed, of_senders, 0, 0}, scratch);
     };
     const double forward = shortest([&] {
@@ -202,7 +202,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
     std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
                 1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
                 1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms, launches);
-    if (num_atoms <= DEVICE_CHUNK) {
+    if (num_atoms <= DEVICE_BATCH) {
       without_graphs->set_neighborhood(s.neighborhood);
       std::printf("%.4f", 1e3 * shortest_evaluation(*without_graphs, s));
     } else {

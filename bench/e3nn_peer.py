@@ -19,7 +19,7 @@ import time
 CUTOFF = 5.0  # Angstrom, without a graph
 WIDTHS = [8, 64, 64]  # of the radial network
 MAX_EDGES = 20000  # of a graph: its first receivers; more would need more memory, not more time per edge
-WARM_UP = 3  # Torch optimises its compiled functions during the first calls
+WARM_UP = 3  # Torch optimizes its compiled functions during the first calls
 
 
 class Convolution:

@@ -3,7 +3,7 @@
 // products of common models and for single paths. A Google Benchmark program with options of its own:
 //   --equi_list         prints the problems as lines of JSON and ends
 //   --equi_isa=NAME     avx512, avx2 or generic instead of the best one that the CPU has
-//   --equi_neighbors=N  neighbours per atom of the crystal, 1 to 26 (default)
+//   --equi_neighbors=N  neighbors per atom of the crystal, 1 to 26 (default)
 //   --equi_graph=FILE   the edges of a file of bench/graphs.py instead of the crystal's
 //   --equi_flush        measures with caches flushed before each evaluation too, the counter "cold_ns/edge"
 // Names: problem/direction/type/kernels/threads:N, and peak/type/threads:N, triad/threads:N.
@@ -86,7 +86,7 @@ struct Graph {
   int num_edges() const { return static_cast<int>(sender.size()); }
 };
 
-// A simple cubic crystal as in rock salt, each atom moved a little: the first three shells are 26 neighbours.
+// A simple cubic crystal as in rock salt, each atom moved a little: the first three shells are 26 neighbors.
 Graph make_crystal(int num_neighbors) {
   constexpr int CELLS = 8, NUM_ATOMS = CELLS * CELLS * CELLS;
   constexpr double SPACING = 2.82, DISPLACEMENT = 0.02;    // Angstrom
@@ -236,19 +236,19 @@ class Case {
     threads_.resize(HostExec().concurrency());
   }
 
-  // How many units then have a generated kernel.
+  // How many path groups then have a generated kernel.
   int select(bool is_generated) {
     op_.product().select_kernels(settings().set, is_generated);
-    return num_units() - op_.num_generic_units();
+    return num_path_groups() - op_.num_generic_path_groups();
   }
-  int num_units() const { return op_.plan().num_units; }
+  int num_path_groups() const { return op_.view().num_path_groups; }
 
   void forward(int threads) {
     on_threads(threads, [&](int t) {
       for_tiles(t, threads, [&](int first, int count) {
         Thread &thread = threads_[t];
         const ConvEdges<T> edges = tile_edges(thread, first, count);
-        kernels_.forward(op_.plan(), edges, x_.data(), graph().num_atoms(), result_.data(), graph().num_atoms(), first,
+        kernels_.forward(op_.view(), edges, x_.data(), graph().num_atoms(), result_.data(), graph().num_atoms(), first,
                          thread.scratch.data());
       });
     });
@@ -263,8 +263,8 @@ class Case {
       std::fill_n(x_adj, size, T(0));
       for_tiles(t, threads, [&](int first, int count) {
         const ConvEdges<T> edges = tile_edges(thread, first, count);
-        T *y_adj = thread.y_adj.reserve(edge_count(first, count) * op_.plan().num_y);
-        kernels_.backward(op_.plan(), edges, x_.data(), graph().num_atoms(), out_adj_.data(), graph().num_atoms(),
+        T *y_adj = thread.y_adj.reserve(edge_count(first, count) * op_.view().num_y);
+        kernels_.backward(op_.view(), edges, x_.data(), graph().num_atoms(), out_adj_.data(), graph().num_atoms(),
                           first, y_adj, x_adj, graph().num_atoms(), graph().sender.data(), thread.scratch.data());
       });
     });
@@ -282,7 +282,7 @@ class Case {
   double flops(bool is_backward) const {
     const int rows = op_.rows_per_bin();
     double n = 0.0;
-    for_units([&](const UnitSchedule &u, int mul, int outputs) {
+    for_path_groups([&](const PathGroupSchedule &u, int mul, int outputs) {
       n += 2.0 * mul * (is_backward ? u.backward_products(rows, outputs) : u.forward_products(rows, outputs));
     });
     return n;
@@ -290,13 +290,13 @@ class Case {
   // Bytes per edge if each tensor went through memory once: table, features, harmonics, and per edge 24 for its place.
   double tensor_bytes(bool is_backward) const {
     const double features = x_.size() + result_.size() + (is_backward ? x_.size() : 0);
-    const double edge = op_.plan().num_y * sizeof(T) * (is_backward ? 2 : 1) + 24;
+    const double edge = op_.view().num_y * sizeof(T) * (is_backward ? 2 : 1) + 24;
     return (features * sizeof(T) + op_.num_rows() * op_.columns() * sizeof(T)) / graph().num_edges() + edge;
   }
   // Bytes per edge that a kernel loads and stores, mostly in the caches: rows of the table and of the other atom.
   double load_bytes(bool is_backward) const {
     double n = 0.0;
-    for_units([&](const UnitSchedule &u, int mul, int outputs) {
+    for_path_groups([&](const PathGroupSchedule &u, int mul, int outputs) {
       n += static_cast<double>(mul) * sizeof(T) *
            (op_.rows_per_bin() * (u.shape.is_uvw() ? outputs : u.paths.size()) +
             (2 * u.shape.l1 + 1) * (is_backward ? 3 : 1));
@@ -356,17 +356,17 @@ class Case {
                              fraction,
                              bins_per_length,
                              op_.rows_per_bin()};
-    thread.scratch.reserve(kernels_.scratch_bytes(op_.plan(), edges));
+    thread.scratch.reserve(kernels_.scratch_bytes(op_.view(), edges));
     return edges;
   }
 
   template <class F>
-  void for_units(const F &f) const {
+  void for_path_groups(const F &f) const {
     const TensorProduct &product = convolution_.product;
-    const std::vector<ProductUnit> units = units_of(product);
-    for (size_t u = 0; u < units.size(); ++u)
-      f(op_.product().schedules()[u], product.irreps_in[units[u].block].mul,
-        product.irreps_out[product.paths[units[u].paths[0]].out].mul);
+    const std::vector<ProductPathGroup> path_groups = path_groups_of(product);
+    for (size_t u = 0; u < path_groups.size(); ++u)
+      f(op_.product().schedules()[u], product.irreps_in[path_groups[u].block].mul,
+        product.irreps_out[product.paths[path_groups[u].paths[0]].out].mul);
   }
 
   Convolution convolution_;
@@ -433,8 +433,8 @@ void run_convolution(benchmark::State &state, const Problem &problem, bool is_ba
   state.counters["B/edge"] = c.tensor_bytes(is_backward);
   state.counters["loadB/edge"] = c.load_bytes(is_backward);
   std::string label = c.table();
-  if (is_generated && num_generated < c.num_units())
-    label += ", " + std::to_string(c.num_units() - num_generated) + " units generic";
+  if (is_generated && num_generated < c.num_path_groups())
+    label += ", " + std::to_string(c.num_path_groups() - num_generated) + " path groups generic";
   state.SetLabel(label);
 }
 
@@ -445,12 +445,13 @@ const char *type_name() {
 
 template <class T>
 void add_convolutions(const Problem &problem, const std::vector<int> &thread_counts) {
-  // Not registered, rather than skipped, if no unit has a generated kernel: most programs read an error as a failure.
+  // Not registered, rather than skipped, if no path group has a generated kernel: most programs read an error as a
+  // failure.
   const TensorProduct product = make_convolution(problem).product;
   bool has_generated = false;
-  for (const ProductUnit &unit : units_of(product)) {
-    has_generated |= unit.shape.is_uvw() ? find_uvw_kernel<T>(settings().set, unit.shape) != nullptr
-                                         : find_unit_kernel<T>(settings().set, unit.shape) != nullptr;
+  for (const ProductPathGroup &path_group : path_groups_of(product)) {
+    has_generated |= path_group.shape.is_uvw() ? find_uvw_kernel<T>(settings().set, path_group.shape) != nullptr
+                                               : find_path_group_kernel<T>(settings().set, path_group.shape) != nullptr;
   }
   for (const bool is_generated : {true, false})
     for (const bool is_backward : {false, true})

@@ -19,10 +19,10 @@ ENTRY = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers",
     re.S,
 )
-KERNEL = re.compile(r"UnitWork<\(equi::UnitPass\)(\d), equi::device_(?:edge_)?unit_(\w+)::.*?Body, (?:equi::)?(float|double|Dual<\w+>), (\d)>")
-PASSES = ("forward", "backward", "gather")    # of UnitPass
+KERNEL = re.compile(r"PathGroupWork<\(equi::PathGroupPass\)(\d), equi::device_(?:edge_)?path_group_(\w+)::.*?Body, (?:equi::)?(float|double|Dual<\w+>), (\d)>")
+PASSES = ("forward", "backward", "gather")    # of PathGroupPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
-COLUMNS = ("architecture", "unit", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
+COLUMNS = ("architecture", "path_group", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
 
 
 def kernels(text):
@@ -33,16 +33,16 @@ def kernels(text):
     ).stdout.splitlines()
     rows = set()
     for name, (_, architecture, stack, stores, loads, registers) in zip(names, found):
-        unit_match, contraction_match = KERNEL.search(name), CONTRACTION.search(name)
-        if unit_match:
-            number_of_pass, unit, number, rows_per_bin = unit_match.groups()
+        path_group_match, contraction_match = KERNEL.search(name), CONTRACTION.search(name)
+        if path_group_match:
+            number_of_pass, path_group, number, rows_per_bin = path_group_match.groups()
             kernel = PASSES[int(number_of_pass)]
         elif contraction_match:
-            unit, number, is_backward = contraction_match.groups()
+            path_group, number, is_backward = contraction_match.groups()
             kernel, rows_per_bin = "backward" if is_backward == "true" else "forward", ""
         else:
             continue
-        rows.add((architecture, unit, kernel, number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
+        rows.add((architecture, path_group, kernel, number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
     return sorted(rows)
 
 

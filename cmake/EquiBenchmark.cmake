@@ -19,16 +19,16 @@ else()
   equi_say("Google Benchmark: Debian's ${EQUI_BENCHMARK_DEBIAN_PACKAGE} in ${folder}")
 endif()
 
-# equi_bench_units(KEYS...): makes kernels of units beyond those of the build, and puts them where the plugin would look
+# equi_bench_path_groups(KEYS...): makes kernels of path groups beyond those of the build, and puts them where the plugin would look
 # for them if the user's cache folder (XDG_CACHE_HOME) were EQUI_BENCH_KERNELS.
 set(EQUI_BENCH_KERNELS ${PROJECT_BINARY_DIR}/bench)
-function(equi_bench_units)
+function(equi_bench_path_groups)
   foreach(target avx2 avx512)
     foreach(key ${ARGN})
       set(text "")
       equi_generated_text(text "kernels ${key} for ${target}" ${PROJECT_BINARY_DIR}/generated/bench_${target}_${key}.cpp
                           library ${target} ${key})
-      set(library bench_unit_${target}_${key})
+      set(library bench_path_group_${target}_${key})
       add_library(${library} MODULE ${text})
       equi_make_texts(${library}_text text ${library})
       target_include_directories(${library} PRIVATE ${PROJECT_SOURCE_DIR})

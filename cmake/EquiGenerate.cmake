@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
-# equi_generate and equi_kernels, the host kernels for AVX2 and AVX-512, and the generated kernels of the common units
+# equi_generate and equi_kernels, the host kernels for AVX2 and AVX-512, and the generated kernels of the common path groups
 # for both and for devices.
 
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
 # How generated text is compiled, after other options. It is SIMD code already, its loops are unrolled where that pays
-# (EQUI_UNROLL_SIMD): of what -O3 adds nothing more makes it faster, and takes four times as long, for the unit of l1 = 0 with
+# (EQUI_UNROLL_SIMD): of what -O3 adds nothing more makes it faster, and takes four times as long, for the path group of l1 = 0 with
 # all harmonics to l = 8 even minutes. Other compilers than g++ have no such choice of passes and are fast at -O3.
 set(equi_text_options -O3)
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
@@ -15,7 +15,7 @@ endif()
 # writes, names them all, so that a missing one does not link.
 set(common_kernels src/generator/common_kernels.def)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${common_kernels})
-foreach(kind UNIT UVW CONTRACTION)
+foreach(kind PATH_GROUP UVW CONTRACTION)
   file(STRINGS ${common_kernels} lines REGEX "^${kind}\\(")
   list(TRANSFORM lines REPLACE "^${kind}\\((.*)\\)$" "\\1" OUTPUT_VARIABLE equi_common_${kind})
 endforeach()
@@ -29,7 +29,7 @@ target_compile_options(equi_generate PRIVATE -Wall -Wextra)
 set(equi_kernel_headers
     kokkos/kernel_interface/contraction_kernel.h
     kokkos/kernel_interface/host_simd.h
-    kokkos/kernel_interface/unit_kernel.h
+    kokkos/kernel_interface/path_group_kernel.h
     src/generator/kernel_layout.h
     src/numbers/dual.h
     src/numbers/host_device.h)
@@ -50,7 +50,7 @@ set(kernel_sources
     src/generator/kernel_schedule.h
     src/generator/path_text.cpp
     src/generator/path_text.h
-    src/generator/unit_generator.cpp
+    src/generator/path_group_generator.cpp
     src/generator/uvw_generator.cpp)
 list(TRANSFORM kernel_sources PREPEND ${PROJECT_SOURCE_DIR}/)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${kernel_sources})
@@ -102,7 +102,7 @@ function(equi_make_texts name files)
     add_dependencies(${library} ${name})
   endforeach()
 endfunction()
-# Of generated text only addresses are checked, and by calls: a unit with all checks in line compiles five times as long.
+# Of generated text only addresses are checked, and by calls: a path group with all checks in line compiles five times as long.
 set(generated_options ${equi_text_options})
 if(EQUI_SANITIZE)
   set(generated_options -fno-sanitize=undefined)
@@ -137,8 +137,8 @@ endforeach()
 set(texts "")
 foreach(target ${equi_host_targets})
   set(sources "")
-  foreach(key ${equi_common_UNIT} ${equi_common_UVW})
-    equi_generated_text(sources "unit kernels ${key} for ${target}" ${folder}/unit_${target}_${key}.cpp unit ${target} ${key})
+  foreach(key ${equi_common_PATH_GROUP} ${equi_common_UVW})
+    equi_generated_text(sources "path group kernels ${key} for ${target}" ${folder}/path_group_${target}_${key}.cpp path_group ${target} ${key})
   endforeach()
   foreach(name ${equi_common_CONTRACTION})
     equi_generated_text(sources "contraction kernels ${name} for ${target}" ${folder}/contraction_${target}_${name}.cpp
@@ -161,37 +161,37 @@ if("HIP" IN_LIST Kokkos_DEVICES)
 endif()
 set(num_parts 4)
 set(number 0)
-foreach(unit ${equi_common_UNIT} ${equi_common_UVW})
+foreach(path_group ${equi_common_PATH_GROUP} ${equi_common_UVW})
   math(EXPR part "${number} % ${num_parts}")
-  list(APPEND units_of_part_${part} ${unit})
-  if(unit IN_LIST equi_common_UNIT)
-    list(APPEND edge_units_of_part_${part} ${unit})
+  list(APPEND path_groups_of_part_${part} ${path_group})
+  if(path_group IN_LIST equi_common_PATH_GROUP)
+    list(APPEND edge_path_groups_of_part_${part} ${path_group})
   endif()
   math(EXPR number "${number} + 1")
 endforeach()
 math(EXPR last "${num_parts} - 1")
-# equi_device_unit_texts(FILES PREFIX WHAT): appends to FILES the sources with the kernels of the units in
-# ${PREFIX}units_of_part_*, and their list. WHAT: printed while they are made.
-function(equi_device_unit_texts files prefix what)
+# equi_device_path_group_texts(FILES PREFIX WHAT): appends to FILES the sources with the kernels of the path groups in
+# ${PREFIX}path_groups_of_part_*, and their list. WHAT: printed while they are made.
+function(equi_device_path_group_texts files prefix what)
   equi_generated_text(${files} "the list of ${what} for ${equi_device_target}"
-                      ${folder}/${prefix}units_${equi_device_target}.cpp ${prefix}index ${equi_device_target})
+                      ${folder}/${prefix}path_groups_${equi_device_target}.cpp ${prefix}index ${equi_device_target})
   foreach(part RANGE ${last})
-    list(JOIN ${prefix}units_of_part_${part} "," keys)
+    list(JOIN ${prefix}path_groups_of_part_${part} "," keys)
     equi_generated_text(${files} "${what} for ${equi_device_target}, part ${part}"
-                        ${folder}/${prefix}units_${equi_device_target}_${part}.cpp ${prefix}unit ${equi_device_target} ${keys})
+                        ${folder}/${prefix}path_groups_${equi_device_target}_${part}.cpp ${prefix}path_group ${equi_device_target} ${keys})
   endforeach()
   set(${files} ${${files}} PARENT_SCOPE)
 endfunction()
-# equi_add_device_texts(UNITS EDGE_UNITS WHAT): the sources of the kernels, and of those with weights of edges, for training.
-function(equi_add_device_texts units edge_units what)
-  set(${units} "")
-  set(${edge_units} "")
-  equi_device_unit_texts(${units} "" "unit kernels${what}")
-  equi_device_unit_texts(${edge_units} edge_ "unit kernels with weights of edges${what}")
+# equi_add_device_texts(PATH_GROUPS EDGE_PATH_GROUPS WHAT): the sources of the kernels, and of those with weights of edges, for training.
+function(equi_add_device_texts path_groups edge_path_groups what)
+  set(${path_groups} "")
+  set(${edge_path_groups} "")
+  equi_device_path_group_texts(${path_groups} "" "path group kernels${what}")
+  equi_device_path_group_texts(${edge_path_groups} edge_ "path group kernels with weights of edges${what}")
   list(JOIN equi_common_CONTRACTION "," names)
-  equi_generated_text(${units} "contraction kernels${what} for ${equi_device_target}"
+  equi_generated_text(${path_groups} "contraction kernels${what} for ${equi_device_target}"
                       ${folder}/contractions_${equi_device_target}.cpp contraction ${equi_device_target} ${names})
-  set(${units} ${${units}} PARENT_SCOPE)
-  set(${edge_units} ${${edge_units}} PARENT_SCOPE)
+  set(${path_groups} ${${path_groups}} PARENT_SCOPE)
+  set(${edge_path_groups} ${${edge_path_groups}} PARENT_SCOPE)
 endfunction()
-equi_add_device_texts(equi_device_units equi_device_edge_units "")
+equi_add_device_texts(equi_device_path_groups equi_device_edge_path_groups "")

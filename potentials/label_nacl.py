@@ -20,7 +20,7 @@ from ase.md.langevin import Langevin
 from ase.md.velocitydistribution import MaxwellBoltzmannDistribution
 
 
-def labelled(atoms, calculator, name):
+def labeled(atoms, calculator, name):
     atoms = atoms.copy()
     atoms.calc = calculator
     results = dict(energy=atoms.get_potential_energy(), forces=atoms.get_forces(), stress=atoms.get_stress())
@@ -47,10 +47,10 @@ def main(prefix):
     small = lambda a: bulk("NaCl", "rocksalt", a) * (2, 2, 2)  # 16 atoms
     large = lambda a: bulk("NaCl", "rocksalt", a, cubic=True) * (2, 2, 2)  # 64 atoms
 
-    found = [labelled(small(a), calculator, "perfect") for a in np.linspace(5.2, 6.2, 11)]
+    found = [labeled(small(a), calculator, "perfect") for a in np.linspace(5.2, 6.2, 11)]
     for amplitude in (0.03, 0.08, 0.15, 0.22, 0.3):
         for a in rng.uniform(5.45, 6.0, 44):
-            found.append(labelled(rattled(small(a), amplitude, 0.02, rng), calculator, f"rattled {amplitude}"))
+            found.append(labeled(rattled(small(a), amplitude, 0.02, rng), calculator, f"rattled {amplitude}"))
     for temperature, a in ((300, 5.65), (700, 5.75), (1200, 5.85)):
         atoms = small(a)
         atoms.calc = calculator
@@ -58,14 +58,14 @@ def main(prefix):
         dynamics = Langevin(atoms, 2 * units.fs, temperature_K=temperature, friction=0.02 / units.fs, rng=rng)
         for _ in range(25):
             dynamics.run(8)
-            found.append(labelled(atoms, calculator, f"dynamics {temperature} K"))
+            found.append(labeled(atoms, calculator, f"dynamics {temperature} K"))
         print(temperature, "K done", flush=True)
 
     held_out = set(rng.choice(len(found), len(found) // 10, replace=False))
     test = [atoms for i, atoms in enumerate(found) if i in held_out]
     for amplitude in (0.08, 0.15, 0.22):
         for a in rng.uniform(5.5, 5.9, 2):
-            test.append(labelled(rattled(large(a), amplitude, 0.01, rng), calculator, f"64 atoms, rattled {amplitude}"))
+            test.append(labeled(rattled(large(a), amplitude, 0.01, rng), calculator, f"64 atoms, rattled {amplitude}"))
     train = [atoms for i, atoms in enumerate(found) if i not in held_out]
     write(f"{prefix}-train.xyz", train)
     write(f"{prefix}-test.xyz", test)

@@ -37,7 +37,7 @@ class Mace:
             interaction_cls=modules.interaction_classes["RealAgnosticResidualInteractionBlock"],
             num_elements=2, atomic_numbers=[11, 17], hidden_irreps=o3.Irreps("16x0e+16x1o"),
             MLP_irreps=o3.Irreps("16x0e"), radial_MLP=[32, 32], gate=torch.nn.functional.silu,
-            atomic_energies=np.full(2, statistics["energy"]), avg_num_neighbors=statistics["neighbours"],
+            atomic_energies=np.full(2, statistics["energy"]), avg_num_neighbors=statistics["neighbors"],
             atomic_inter_scale=statistics["force"], atomic_inter_shift=0.0,
         )  # fmt: skip
 
@@ -72,7 +72,7 @@ class NequIP:
         self.model = NequIPGNNModel(
             seed=1, model_dtype="float32", type_names=SPECIES, r_max=CUTOFF, num_layers=3, l_max=1, parity=True,
             num_features=16, num_bessels=8, polynomial_cutoff_p=6, radial_mlp_depth=1, radial_mlp_width=32,
-            avg_num_neighbors=statistics["neighbours"], per_type_energy_scales=statistics["force"],
+            avg_num_neighbors=statistics["neighbors"], per_type_energy_scales=statistics["force"],
             per_type_energy_shifts={name: statistics["energy"] for name in SPECIES},
         )  # fmt: skip
 
@@ -159,7 +159,7 @@ def main():
     statistics = {
         "energy": float(np.mean([g["energy"] / g["n"] for g in train])),
         "force": float(torch.cat([g["forces"] for g in train]).square().mean().sqrt()),
-        "neighbours": float(np.mean([g["edges"].shape[1] / len(g["positions"]) for g in train])),
+        "neighbors": float(np.mean([g["edges"].shape[1] / len(g["positions"]) for g in train])),
     }
     model = {"mace": Mace, "nequip": NequIP}[args.family](statistics)
     print(len(train), "structures,", sum(p.numel() for p in model.model.parameters()), "parameters", flush=True)

@@ -2,17 +2,17 @@
 // Writes kernels as C++ during the build. It does not know models, so that few changes of the sources cause it to be
 // built again.
 //
-//   equi_generate list                          keys of the units that every build has
-//   equi_generate unit TARGET KEY FILE          kernels of one unit; for a GPU also of several, KEY,KEY...
+//   equi_generate list                          keys of the path groups that every build has
+//   equi_generate path_group TARGET KEY FILE    kernels of one path group; for a GPU also of several, KEY,KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
-//   equi_generate edge_unit TARGET KEY,KEY... FILE  for a GPU, kernels of units with weights of edges
+//   equi_generate edge_path_group TARGET KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
 //   equi_generate edge_index TARGET FILE        their list
-//   equi_generate library TARGET KEY FILE       the kernels of a unit as a library of its own
+//   equi_generate library TARGET KEY FILE       the kernels of a path group as a library of its own
 //
-// TARGET: avx2 or avx512; for unit, contraction and index also warp32 or wave64, the lanes of a GPU; for edge_unit and
-// edge_index these alone. KEY of a unit: l1, then l2 and l3 of each path, as in 1_01_10_11; of a uvw path: uvw_1_11.
-// NAME of a contraction: as contraction_of() takes it.
+// TARGET: avx2 or avx512; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU; for
+// edge_path_group and edge_index these alone. KEY of a path group: l1, then l2 and l3 of each path, as in 1_01_10_11;
+// of a uvw path: uvw_1_11. NAME of a contraction: as contraction_of() takes it.
 #include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
 #include "src/generator/device_generator.h"
@@ -48,15 +48,16 @@ std::vector<std::string> parts_of(const std::string &list) {
   return parts;
 }
 
-std::string device_units_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
-  std::vector<UnitSchedule> units;
-  for (const std::string &key : parts_of(keys)) units.push_back(make_unit_schedule(UnitShape::of_key(key), target));
-  return generate_device_units(units, target, of_edges);
+std::string device_path_groups_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
+  std::vector<PathGroupSchedule> path_groups;
+  for (const std::string &key : parts_of(keys))
+    path_groups.push_back(make_path_group_schedule(PathGroupShape::of_key(key), target));
+  return generate_device_path_groups(path_groups, target, of_edges);
 }
 
-std::string units_of(const std::string &keys, const KernelTarget &target) {
-  if (target.is_device()) return device_units_of(keys, target, false);
-  return generate_unit(make_unit_schedule(UnitShape::of_key(keys), target), target);
+std::string path_groups_of(const std::string &keys, const KernelTarget &target) {
+  if (target.is_device()) return device_path_groups_of(keys, target, false);
+  return generate_path_group(make_path_group_schedule(PathGroupShape::of_key(keys), target), target);
 }
 
 std::string contractions_of(const std::string &names, const KernelTarget &target) {
@@ -83,26 +84,26 @@ void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   if (verb == "list" && words.size() == 1) {
     const KernelNames names = common_kernels();
-    for (const auto *keys : {&names.units, &names.uvw})
+    for (const auto *keys : {&names.path_groups, &names.uvw})
       for (const std::string &key : *keys) std::printf("%s\n", key.c_str());
-  } else if (verb == "unit" && words.size() == 4) {
-    write(words[3], units_of(words[2], kernel_target(words[1])));
+  } else if (verb == "path_group" && words.size() == 4) {
+    write(words[3], path_groups_of(words[2], kernel_target(words[1])));
   } else if (verb == "index" && words.size() == 3) {
     const KernelTarget &target = kernel_target(words[1]);
     write(words[2], target.is_device() ? generate_device_list(common_kernels(), target)
                                        : generate_kernel_list(common_kernels(), target));
-  } else if (verb == "edge_unit" && words.size() == 4) {
-    write(words[3], device_units_of(words[2], device_target_of(words[1]), true));
+  } else if (verb == "edge_path_group" && words.size() == 4) {
+    write(words[3], device_path_groups_of(words[2], device_target_of(words[1]), true));
   } else if (verb == "edge_index" && words.size() == 3) {
     write(words[2], generate_device_edge_list(common_kernels(), device_target_of(words[1])));
   } else if (verb == "contraction" && words.size() == 4) {
     write(words[3], contractions_of(words[2], kernel_target(words[1])));
   } else if (verb == "library" && words.size() == 4) {
-    write(words[3], generate_unit_library(UnitShape::of_key(words[2]), host_target_of(words[1])));
+    write(words[3], generate_path_group_library(PathGroupShape::of_key(words[2]), host_target_of(words[1])));
   } else {
     throw std::invalid_argument(
-        "usage: equi_generate list | unit TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | "
-        "edge_unit TARGET KEY FILE | edge_index TARGET FILE | library TARGET KEY FILE");
+        "usage: equi_generate list | path_group TARGET KEY FILE | contraction TARGET NAME FILE | index TARGET FILE | "
+        "edge_path_group TARGET KEY FILE | edge_index TARGET FILE | library TARGET KEY FILE");
   }
 }
 

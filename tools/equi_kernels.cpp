@@ -11,8 +11,8 @@
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
 //   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
 //
-// TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a unit, as 1_01_10_11, or of a contraction of
-// the model FILE.equi.
+// TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
+// contraction of the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "src/model/model_file.h"
@@ -59,7 +59,7 @@ KernelLibraryFound found_for(const std::string &target, const std::string &key, 
         const ContractionSchedule schedule = make_contraction_schedule(c->product);
         if (schedule.key() == key) return find_kernel_library(set, schedule);
       }
-  return find_kernel_library(set, UnitShape::of_key(key));
+  return find_kernel_library(set, PathGroupShape::of_key(key));
 }
 
 bool is_there(const std::string &target, const std::string &key) {

@@ -12,7 +12,7 @@ namespace {
 
 std::set<std::string> keys_of_build() {
   const KernelNames names = common_kernels();
-  std::set<std::string> keys(names.units.begin(), names.units.end());
+  std::set<std::string> keys(names.path_groups.begin(), names.path_groups.end());
   keys.insert(names.uvw.begin(), names.uvw.end());
   keys.insert(names.contractions.begin(), names.contractions.end());
   return keys;
@@ -27,13 +27,13 @@ void for_contractions(const Model &model, const F &f) {
       f(number++, *c, make_contraction_schedule(c->product));
 }
 
-// f(convolution number, convolution, unit)
+// f(convolution number, convolution, path_group)
 template <class F>
-void for_units(const Model &model, const F &f) {
+void for_path_groups(const Model &model, const F &f) {
   int number = 0;
   for (const Layer &layer : model.layers)
     if (const auto *c = std::get_if<Convolution>(&layer)) {
-      for (const ProductUnit &unit : units_of(c->product)) f(number, *c, unit);
+      for (const ProductPathGroup &path_group : path_groups_of(c->product)) f(number, *c, path_group);
       ++number;
     }
 }
@@ -43,8 +43,8 @@ void for_units(const Model &model, const F &f) {
 std::set<std::string> missing_kernels(const Model &model) {
   const std::set<std::string> have = keys_of_build();
   std::set<std::string> keys;
-  for_units(model, [&](int, const Convolution &, const ProductUnit &unit) {
-    const std::string key = unit.shape.key();
+  for_path_groups(model, [&](int, const Convolution &, const ProductPathGroup &path_group) {
+    const std::string key = path_group.shape.key();
     if (!key.empty() && !have.count(key)) keys.insert(key);
   });
   for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
@@ -55,8 +55,8 @@ std::set<std::string> missing_kernels(const Model &model) {
 
 std::string kernel_library_of(const std::string &key, const Model &model, const KernelTarget &target) {
   std::string text;
-  for_units(model, [&](int, const Convolution &, const ProductUnit &unit) {
-    if (unit.shape.key() == key && text.empty()) text = generate_unit_library(unit.shape, target);
+  for_path_groups(model, [&](int, const Convolution &, const ProductPathGroup &path_group) {
+    if (path_group.shape.key() == key && text.empty()) text = generate_path_group_library(path_group.shape, target);
   });
   for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
     if (schedule.key() == key && text.empty())
@@ -74,7 +74,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
   std::printf(
       "CG: nonzero Clebsch-Gordan coefficients. M, D: nonzero entries / distinct ones. Weight: where a forward "
       "pass\napplies the radial weight, to the sender (w x), to the sum (w s) or as a matrix over the channels (uvw). "
-      "Group:\nnumber of the paths whose accumulators are in registers together%s.\n",
+      "Run:\nnumber of the paths whose accumulators are in registers together%s.\n",
       target.is_device() ? ", forward and backward" : "");
   int number = -1;
   double layer_forward = 0.0, layer_backward = 0.0, layer_bytes = 0.0;
@@ -86,47 +86,47 @@ void print_schedule(const Model &model, const KernelTarget &target) {
           layer_forward, layer_backward, layer_bytes, layer_forward / layer_bytes, layer_backward / layer_bytes);
     layer_forward = layer_backward = layer_bytes = 0.0;
   };
-  for_units(model, [&](int n, const Convolution &c, const ProductUnit &unit) {
-    const UnitShape &shape = unit.shape;
+  for_path_groups(model, [&](int n, const Convolution &c, const ProductPathGroup &path_group) {
+    const PathGroupShape &shape = path_group.shape;
     if (n != number) {
       end_layer();
       number = n;
       std::printf("convolution %d: %s, harmonics to %d, %lld weights\n", n, c.product.irreps_in.to_string().c_str(),
                   c.product.lmax_edge, static_cast<long long>(c.product.num_weights()));
     }
-    const UnitSchedule u = make_unit_schedule(shape, target);
-    const IrrepBlock &in = c.product.irreps_in[unit.block],
-                     &out = c.product.irreps_out[c.product.paths[unit.paths[0]].out];
+    const PathGroupSchedule u = make_path_group_schedule(shape, target);
+    const IrrepBlock &in = c.product.irreps_in[path_group.block],
+                     &out = c.product.irreps_out[c.product.paths[path_group.paths[0]].out];
     const int mul = in.mul, d1 = 2 * shape.l1 + 1, outputs = shape.is_uvw() ? out.mul : 0;
     const std::string to = shape.is_uvw() ? " to " + Irreps({out}).to_string() : "";
     std::printf("  input %s%s: %zu distinct M, %d distinct D, %s\n", Irreps({in}).to_string().c_str(), to.c_str(),
-                u.forms.size(), u.num_d(),
+                u.coupled.size(), u.num_d(),
                 shape.key().empty()       ? "generic kernel"
                 : have.count(shape.key()) ? "kernel of the build"
                                           : "'equi compile' makes its kernel");
-    std::printf("    path   CG    M        D        weight  group  accumulators\n");
+    std::printf("    path   CG    M        D        weight  run    accumulators\n");
     for (size_t q = 0; q < u.paths.size(); ++q) {
       const PathSchedule &p = u.paths[q];
-      std::set<int> forms;
-      for (const auto &m : p.m) forms.insert(m.form);
-      const auto group_of = [&](const std::vector<UnitSchedule::Group> &groups) {
-        int group = 0;
-        while (groups[group].last <= static_cast<int>(q)) ++group;
-        return std::to_string(group);
+      std::set<int> coupled;
+      for (const auto &m : p.m) coupled.insert(m.coupled);
+      const auto run_of = [&](const std::vector<PathGroupSchedule::Run> &runs) {
+        int run = 0;
+        while (runs[run].last <= static_cast<int>(q)) ++run;
+        return std::to_string(run);
       };
-      std::string group = shape.is_uvw() ? "-" : group_of(u.forward_groups);
-      if (target.is_device() && !shape.is_uvw()) group += ", " + group_of(u.backward_groups);
+      std::string run = shape.is_uvw() ? "-" : run_of(u.forward_runs);
+      if (target.is_device() && !shape.is_uvw()) run += ", " + run_of(u.backward_runs);
       std::printf("    %d %d %d  %-4d  %3zu/%-3zu  %3zu/%-3zu  %s     %-5s  %d\n", shape.l1, p.l2, p.l3,
-                  p.num_couplings, p.m.size(), p.is_diagonal() ? size_t(0) : forms.size(), p.d_entries.size(),
+                  p.num_couplings, p.m.size(), p.is_diagonal() ? size_t(0) : coupled.size(), p.d_entries.size(),
                   p.d.size(),
                   shape.is_uvw()                      ? "uvw"
                   : p.is_diagonal() || !p.weight_last ? "w x"
                                                       : "w s",
-                  group.c_str(), (shape.is_uvw() ? u.forward_outputs : 1) * (2 * p.l3 + 1));
+                  run.c_str(), (shape.is_uvw() ? u.forward_outputs : 1) * (2 * p.l3 + 1));
     }
     const int forward = u.forward_products(ROWS, outputs), backward = u.backward_products(ROWS, outputs);
     // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
-    const double weights = shape.is_uvw() ? outputs : static_cast<double>(unit.paths.size());
+    const double weights = shape.is_uvw() ? outputs : static_cast<double>(path_group.paths.size());
     const double bytes = 4.0 * mul * (ROWS * weights + d1);
     std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,
                 backward, bytes);
@@ -134,10 +134,10 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                 target.products, static_cast<double>(forward) * mul / target.products,
                 static_cast<double>(backward) * mul / target.products);
     if (target.is_device())
-      for (const auto *groups : {&u.forward_groups, &u.backward_groups}) {
-        std::printf("    numbers in registers %s:", groups == &u.forward_groups ? "forward" : "backward");
-        for (const auto &g : *groups)
-          std::printf(" %d", groups == &u.forward_groups ? u.forward_numbers(g) : u.backward_numbers(g));
+      for (const auto *runs : {&u.forward_runs, &u.backward_runs}) {
+        std::printf("    numbers in registers %s:", runs == &u.forward_runs ? "forward" : "backward");
+        for (const auto &g : *runs)
+          std::printf(" %d", runs == &u.forward_runs ? u.forward_numbers(g) : u.backward_numbers(g));
         std::printf(" (room for %d in float64)\n", target.numbers());
       }
     layer_forward += 2.0 * forward * mul;

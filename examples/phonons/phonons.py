@@ -14,7 +14,7 @@ import numpy as np
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
-# Lines between corners of the Brillouin zone of a face-centred cubic crystal, in units of 2 pi over the lattice constant.
+# Lines between corners of the Brillouin zone of a face-centered cubic crystal, in units of 2 pi over the lattice constant.
 # (1, 1, 0) is another X.
 LINES = np.array([[(0, 0, 0), (0, 1, 0)], [(1, 1, 0), (0.75, 0.75, 0)], [(0.75, 0.75, 0), (0, 0, 0)], [(0, 0, 0), (0.5, 0.5, 0.5)]])
 CORNERS = ["$\\Gamma$", "X", "K", "$\\Gamma$", "L"]

@@ -28,7 +28,7 @@ ENERGY, FORCE, STRESS = "inferred_total_energy", "inferred_force", "inferred_str
 WEIGHTS = {ENERGY: 10.0, FORCE: 1.0, STRESS: 1000.0}
 
 
-def labelled_structures(count, rng):
+def labeled_structures(count, rng):
     """Graphs of sevenn with the answers of SevenNet-0."""
     teacher, graphs = SevenNetCalculator("7net-0", device="cpu"), []
     for _ in range(count):
@@ -91,7 +91,7 @@ def main():
     warnings.simplefilter("ignore")
     torch.manual_seed(1)
     rng = np.random.default_rng(1)
-    graphs = labelled_structures(TRAINING + TEST, rng)
+    graphs = labeled_structures(TRAINING + TEST, rng)
     config = small_config(graphs[:TRAINING])
     model = build_E3_equivariant_model(copy.deepcopy(config))
     model.set_is_batch_data(True)

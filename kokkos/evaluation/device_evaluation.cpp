@@ -22,16 +22,16 @@ namespace equi {
 
 namespace {
 
-// Receivers per chunk where the device is the host.
-constexpr int HOST_CHUNK = 256;
-// `radial exact` keeps all weights of a chunk's edges.
-constexpr int EXACT_CHUNK = 128;
-// A radial network of atoms' features takes some tens of kB for each edge of a chunk.
-constexpr int NETWORK_CHUNK = 256;
-// The least that a limit of the memory leads to, and the fewest chunks of a slice before chunks become smaller: each
+// Receivers per batch where the device is the host.
+constexpr int HOST_BATCH = 256;
+// `radial exact` keeps all weights of a batch's edges.
+constexpr int EXACT_BATCH = 128;
+// A radial network of atoms' features takes some tens of kB for each edge of a batch.
+constexpr int NETWORK_BATCH = 256;
+// The least that a limit of the memory leads to, and the fewest batches of a slice before batches become smaller: each
 // slice is a pass over all senders.
-constexpr int MIN_CHUNK = 64, MIN_SLICE_CHUNKS = 4;
-// Of the limit: the rest is for small things that are not known when chunks are cut.
+constexpr int MIN_BATCH = 64, MIN_SLICE_BATCHES = 4;
+// Of the limit: the rest is for small things that are not known when batches are cut.
 constexpr double FILLED = 0.99;
 // What the recordings of a small system's steps may take before they are made: some tens of kB for each launch.
 constexpr std::size_t BYTES_OF_RECORDINGS = DeviceTraits<>::ON_HOST ? 0 : 32 << 20;
@@ -97,7 +97,7 @@ std::string DeviceEvaluation<T, G>::describe() const {
   return text + Base::describe_layers();
 }
 
-// ---- neighbourhood
+// ---- neighborhood
 // ----------------------------------------------------------------------------------------------------------
 
 template <class T, class G>
@@ -112,73 +112,75 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
-  chunk_size_ = options_.radial_exact ? EXACT_CHUNK : DeviceTraits<>::ON_HOST ? HOST_CHUNK : DEVICE_CHUNK;
+  batch_size_ = options_.radial_exact ? EXACT_BATCH : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   for (const Layer &layer : model_.layers)
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
-      chunk_size_ = std::min(chunk_size_, NETWORK_CHUNK);
+      batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   step_.num_rows = n.num_rows;
   step_.row_species = n.row_species.data();
   const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
-    const int whole = slice_size_, least = MIN_SLICE_CHUNKS * chunk_size_;
+    const int whole = slice_size_, least = MIN_SLICE_BATCHES * batch_size_;
     if (whole > least) {
       const double before = estimate();
       slice_size_ = std::max(least, whole / 2);
       if (estimate() < before) continue;
       slice_size_ = whole;    // the lists of senders by slices take more than is saved
     }
-    if (chunk_size_ <= MIN_CHUNK) break;    // an evaluation will throw if it does not fit
-    chunk_size_ /= 2;
+    if (batch_size_ <= MIN_BATCH) break;    // an evaluation will throw if it does not fit
+    batch_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);
 
   std::vector<int> receiver_cuts{0};
   std::vector<int64_t> sender_cuts{0};
-  // Chunks of [first, last); place: of row 0 among the cuts.
-  const auto divide = [&](std::vector<Chunk> &chunks, auto &cuts, int slice, int64_t place, int first, int last) {
+  // Batches of [first, last); position: of row 0 among the cuts.
+  const auto divide = [&](std::vector<BatchAtoms> &batches, auto &cuts, int slice, int64_t position, int first,
+                          int last) {
     for (int count; first < last; first += count) {
-      count = std::min(chunk_size_, last - first);
-      chunks.push_back({slice, static_cast<int>(chunks.size()), first, count, {}});
-      cuts.push_back(place + first + count);
+      count = std::min(batch_size_, last - first);
+      batches.push_back({slice, static_cast<int>(batches.size()), first, count, {}});
+      cuts.push_back(position + first + count);
     }
   };
-  chunks_.clear();
-  sender_chunks_.clear();
+  batches_.clear();
+  sender_batches_.clear();
   for (int slice = 0; slice < n.num_slices; slice++) {
     const int first = slice * slice_size_, last = std::min(n.num_receivers, first + slice_size_),
               middle = std::clamp(n.num_interior, first, last);
-    divide(chunks_, receiver_cuts, slice, 0, first, middle);
-    divide(chunks_, receiver_cuts, slice, 0, middle, last);
-    const int64_t place = static_cast<int64_t>(slice) * n.num_rows;
-    divide(sender_chunks_, sender_cuts, slice, place, 0, n.num_receivers);
-    divide(sender_chunks_, sender_cuts, slice, place, n.num_receivers, n.num_rows);
+    divide(batches_, receiver_cuts, slice, 0, first, middle);
+    divide(batches_, receiver_cuts, slice, 0, middle, last);
+    const int64_t position = static_cast<int64_t>(slice) * n.num_rows;
+    divide(sender_batches_, sender_cuts, slice, position, 0, n.num_receivers);
+    divide(sender_batches_, sender_cuts, slice, position, n.num_receivers, n.num_rows);
   }
-  // Without counting, each launch over edges covers all candidates: for a chunk or two only. Exact radial functions are
+  // Without counting, each launch over edges covers all candidates: for a batch or two only. Exact radial functions are
   // evaluated on the host.
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
-      n.num_receivers <= chunk_size_ && n.num_slices == 1 &&
+      n.num_receivers <= batch_size_ && n.num_slices == 1 &&
       (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
   recorder_.forget();
-  sort_chunks_by_species();
+  sort_batches_by_species();
 }
 
 template <class T, class G>
-void DeviceEvaluation<T, G>::sort_chunks_by_species() {
-  const int num_species = model_.num_species(), num_chunks = static_cast<int>(chunks_.size());
+void DeviceEvaluation<T, G>::sort_batches_by_species() {
+  const int num_species = model_.num_species(), num_batches = static_cast<int>(batches_.size());
   std::vector<int> first_row;
-  for (const Chunk &chunk : chunks_) first_row.push_back(chunk.first);
+  for (const BatchAtoms &atoms : batches_) first_row.push_back(atoms.first);
   first_row.push_back(num_owned());
   DeviceBuffer<int> device_first, device_begin;
   assign(exec_, device_first, first_row);
-  std::vector<int> begin(static_cast<size_t>(num_chunks) * (num_species + 1));
-  order_by_species(exec_, num_chunks, device_first.data(), neighborhood_->row_species.data(), num_species,
+  std::vector<int> begin(static_cast<size_t>(num_batches) * (num_species + 1));
+  order_by_species(exec_, num_batches, device_first.data(), neighborhood_->row_species.data(), num_species,
                    device_begin.reserve(begin.size()), species_order_.reserve(num_owned()));
   copy_to_host(exec_, begin.data(), device_begin.data(), begin.size());    // products are sized on the host
-  for (int k = 0; k < num_chunks; k++)
-    chunks_[k].species_begin.assign(begin.begin() + k * (num_species + 1), begin.begin() + (k + 1) * (num_species + 1));
+  for (int k = 0; k < num_batches; k++)
+    batches_[k].species_begin.assign(begin.begin() + k * (num_species + 1),
+                                     begin.begin() + (k + 1) * (num_species + 1));
 }
 
 // ---- memory
@@ -187,29 +189,29 @@ void DeviceEvaluation<T, G>::sort_chunks_by_species() {
 // f(array, numbers) for what an evaluation keeps, beside edges.
 template <class T, class G>
 void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
-  const int64_t owned = num_owned(), rows = neighborhood_->num_rows, chunk = std::min<int64_t>(owned, chunk_size_);
+  const int64_t owned = num_owned(), rows = neighborhood_->num_rows, atoms = std::min<int64_t>(owned, batch_size_);
   features_.set_rows(rows, owned, slice_rows());
   Base::for_arrays(owned, f);
   int64_t batch_row_size = 0, in_place_row_size = 0;
   for (const Stage &stage : plan_.stages) batch_row_size = std::max(batch_row_size, stage.batch_row_size);
   for (const FeaturePlan &feature : plan_.features)
     if (feature.has_own_adjoint) in_place_row_size = std::max<int64_t>(in_place_row_size, feature.layout.row_size());
-  f(chunk_features_, chunk * batch_row_size);
-  f(step_.in_place, chunk * in_place_row_size);
+  f(batch_features_, atoms * batch_row_size);
+  f(step_.in_place, atoms * in_place_row_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   f(energy_, owned);
 }
 
 template <class T, class G>
-DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const Chunk &chunk, const Stage &stage) {
+DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, const Stage &stage) {
   Batch batch{step_,
-              chunk.first,
-              chunk.count,
-              step_.row_species + chunk.first,
-              {species_order_.data() + chunk.first, chunk.species_begin.data()}};
-  batch.features = chunk_features_.data();
-  batch.cut = chunk.cut;
-  batch.stage_first = chunk.first - chunk.slice * slice_size_;
+              atoms.first,
+              atoms.count,
+              step_.row_species + atoms.first,
+              {species_order_.data() + atoms.first, atoms.species_begin.data()}};
+  batch.features = batch_features_.data();
+  batch.cut = atoms.cut;
+  batch.stage_first = atoms.first - atoms.slice * slice_size_;
   batch.exchanged_input = stage.exchanged_input;
   return batch;
 }
@@ -287,9 +289,9 @@ void DeviceEvaluation<T, G>::exchange_rows(GhostExchange &exchange, int feature,
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_forward(const Stage &stage, bool interior) {
   recorder_.run(exec_, [&] {
-    for (const Chunk &chunk : chunks_)
-      if ((chunk.first < neighborhood_->num_interior) == interior) {
-        Batch batch = batch_of(chunk, stage);
+    for (const BatchAtoms &atoms : batches_)
+      if ((atoms.first < neighborhood_->num_interior) == interior) {
+        Batch batch = batch_of(atoms, stage);
         Base::forward_layers(batch, stage);
       }
   });
@@ -314,13 +316,13 @@ void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
 template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
-  const int64_t place = static_cast<int64_t>(slice) * neighborhood_->num_rows;
+  const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
   Base::template for_convolutions<DeviceConvolutionLayer<T, G>>(
       stage, [&](const Step &, DeviceConvolutionLayer<T, G> &op) {
-        for (const Chunk &chunk : sender_chunks_)
-          if (chunk.slice == slice && (chunk.first >= num_owned()) == remote)
-            op.gather(step_, edges_.senders(chunk.cut, place + chunk.first, chunk.count), slice * slice_size_,
-                      {adjoint, neighborhood_->num_rows, chunk.first});
+        for (const BatchAtoms &atoms : sender_batches_)
+          if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
+            op.gather(step_, edges_.senders(atoms.cut, position + atoms.first, atoms.count), slice * slice_size_,
+                      {adjoint, neighborhood_->num_rows, atoms.first});
       });
 }
 
@@ -348,9 +350,9 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
       if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
     }
     for (int slice = 0; slice <= last; slice++) {
-      for (const Chunk &chunk : chunks_)
-        if (chunk.slice == slice) {
-          Batch batch = batch_of(chunk, stage);
+      for (const BatchAtoms &atoms : batches_)
+        if (atoms.slice == slice) {
+          Batch batch = batch_of(atoms, stage);
           Base::backward_layers(batch, stage);
         }
       if (!is_gathered) continue;
@@ -401,11 +403,11 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
     exec_ = own_exec_;
   }
   if (edges_.is_counted()) return recorder_.begin_plain_step();
-  int largest_chunk = 0;
-  for (const Chunk &chunk : chunks_) largest_chunk = std::max(largest_chunk, chunk.count);
+  int largest_batch = 0;
+  for (const BatchAtoms &atoms : batches_) largest_batch = std::max(largest_batch, atoms.count);
   recorder_.begin_step((request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0),
                        {request.positions, request.direction},
-                       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_chunk});
+                       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_batch});
 }
 
 // The edges of a step, and what does not go through the layers.
@@ -521,7 +523,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
-  return Base::bytes_of_layers() + edges_.bytes() + chunk_features_.bytes() + energy_.bytes() + returned_.bytes() +
+  return Base::bytes_of_layers() + edges_.bytes() + batch_features_.bytes() + energy_.bytes() + returned_.bytes() +
          step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
          positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
          staging_.size() * sizeof(R);
@@ -534,10 +536,10 @@ std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
               scratch = 0;
   for_arrays([&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
   const int64_t owned = std::max(1, num_owned()),
-                edges_of_chunk = num_edges * std::min<int64_t>(owned, chunk_size_) / owned;
+                edges_of_batch = num_edges * std::min<int64_t>(owned, batch_size_) / owned;
   for (const auto &op : Base::ops_)
     if (const auto *c = dynamic_cast<const DeviceConvolutionLayer<T, G> *>(op.get()))
-      scratch = std::max(scratch, c->scratch_growth(step_, edges_of_chunk));
+      scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
   return bytes + scratch;
 }
 

@@ -65,7 +65,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   void launch_results(const DeviceRequest &request);
 
  private:
-  struct Chunk {
+  struct BatchAtoms {
     int slice, cut, first, count;      // from this cut of DeviceEdges to the next
     std::vector<int> species_begin;    // DeviceSpeciesOrder, of receivers
   };
@@ -74,12 +74,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   void begin_step(const DeviceRequest &request);
   EvaluationResult end_step(bool with_forces, bool with_virial);
   int find_not_finite(bool with_forces) const;
-  void sort_chunks_by_species();
+  void sort_batches_by_species();
   void for_arrays(const ArrayVisitor &f);
   // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
   // with the atoms.
   std::size_t memory_estimate(int64_t num_edges);
-  Batch batch_of(const Chunk &chunk, const Stage &stage);
+  Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
   void forward_stage(int stage, GhostExchange &exchange);
   void backward_stage(int stage, GhostExchange &exchange);
@@ -96,7 +96,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  int chunk_size_ = 0;    // receivers, or senders, of a launch
+  int batch_size_ = 0;    // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
 
@@ -104,12 +104,12 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   DeviceNeighborhood copied_neighborhood_;    // of a host's
   DeviceEdges<T, G> edges_;
   // None crosses from a slice to the next, from interior receivers or from owned rows to others.
-  std::vector<Chunk> chunks_, sender_chunks_;
+  std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;
 
   DeviceStep<T, G> step_;
   DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
-  DeviceBuffer<R> chunk_features_;
+  DeviceBuffer<R> batch_features_;
   DeviceBuffer<R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<D> energy_;
   DeviceBuffer<double> shift_;

@@ -92,11 +92,11 @@ std::string HostEvaluation<T, G>::describe() const {
   KernelReport report;
   for (const auto &op : Base::ops_)
     if (op) op->report_kernels(report);
-  if (report.generic_units + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
+  if (report.generic_path_groups + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
   std::snprintf(text, sizeof text,
                 "  %d input blocks and %d contractions have no generated kernels and take slower ones; 'equi compile' "
                 "makes them\n",
-                report.generic_units, report.generic_contractions);
+                report.generic_path_groups, report.generic_contractions);
   lines += text;
   std::set<std::string> faults;    // of libraries that the user has
   for (const std::string &key : report.keys)
@@ -116,7 +116,7 @@ void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
       label, Kokkos::RangePolicy<HostExec, Kokkos::Schedule<Kokkos::Static>>(0, num_threads, Kokkos::ChunkSize(1)), f);
 }
 
-// ---- neighbourhood
+// ---- neighborhood
 // ----------------------------------------------------------------------------------------------------------
 
 template <class T, class G>
@@ -129,7 +129,7 @@ void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   step_.row_species = n.row_species.data();
   features_.set_rows(n.num_rows, n.num_receivers, n.num_receivers);
   divide_tiles();
-  if (!options_.deterministic) build_slabs();
+  if (!options_.deterministic) build_partials();
 }
 
 // Tiles of similar size, and for each thread a run of them with about the same number of candidates.
@@ -151,7 +151,7 @@ void HostEvaluation<T, G>::divide_tiles() {
   for (int first = 0; first < n.num_receivers; first += tile)
     tiles_.push_back({first, std::min(tile, n.num_receivers - first)});
 
-  // An atom costs something without neighbours too; the constant is the work of its linear layers in units of an edge.
+  // An atom costs something without neighbors too; the constant is the work of its linear layers in units of an edge.
   constexpr double ATOM_COST = 8.0;
   auto cost = [&](const Tile &t) {
     return static_cast<double>(n.first[t.first + t.count] - n.first[t.first]) + ATOM_COST * t.count;
@@ -170,44 +170,44 @@ void HostEvaluation<T, G>::divide_tiles() {
 }
 
 template <class T, class G>
-void HostEvaluation<T, G>::build_slabs() {
+void HostEvaluation<T, G>::build_partials() {
   const Neighborhood &n = *neighborhood_;
-  candidate_slab_row_.resize(n.first[n.num_receivers]);
-  on_threads("equi:slab_rows", [&](int t) {
+  candidate_partial_row_.resize(n.first[n.num_receivers]);
+  on_threads("equi:partial_rows", [&](int t) {
     Thread &thread = *threads_[t];
-    thread.slab_rows.clear();
+    thread.partial_rows.clear();
     std::vector<int> local(n.num_rows, -1);
     for (int k = thread.first_tile; k < thread.last_tile; k++)
       for (int64_t c = n.first[tiles_[k].first]; c < n.first[tiles_[k].first + tiles_[k].count]; c++) {
         int &l = local[n.sender_row[c]];
         if (l < 0) {
-          l = static_cast<int>(thread.slab_rows.size());
-          thread.slab_rows.push_back(n.sender_row[c]);
+          l = static_cast<int>(thread.partial_rows.size());
+          thread.partial_rows.push_back(n.sender_row[c]);
         }
-        candidate_slab_row_[c] = l;
+        candidate_partial_row_[c] = l;
       }
   });
-  slab_begin_.assign(n.num_rows + 1, 0);
+  partial_begin_.assign(n.num_rows + 1, 0);
   for (const auto &thread : threads_)
-    for (int row : thread->slab_rows) slab_begin_[row + 1]++;
-  for (int r = 0; r < n.num_rows; r++) slab_begin_[r + 1] += slab_begin_[r];
-  slab_part_.resize(slab_begin_[n.num_rows]);
-  std::vector<int64_t> next(slab_begin_.begin(), slab_begin_.end() - 1);
+    for (int row : thread->partial_rows) partial_begin_[row + 1]++;
+  for (int r = 0; r < n.num_rows; r++) partial_begin_[r + 1] += partial_begin_[r];
+  partial_source_.resize(partial_begin_[n.num_rows]);
+  std::vector<int64_t> next(partial_begin_.begin(), partial_begin_.end() - 1);
   for (size_t t = 0; t < threads_.size(); t++)
-    for (size_t l = 0; l < threads_[t]->slab_rows.size(); l++)
-      slab_part_[next[threads_[t]->slab_rows[l]]++] = {static_cast<int>(t), static_cast<int>(l)};
+    for (size_t l = 0; l < threads_[t]->partial_rows.size(); l++)
+      partial_source_[next[threads_[t]->partial_rows[l]]++] = {static_cast<int>(t), static_cast<int>(l)};
 }
 
 // ---- stages
 // ----------------------------------------------------------------------------------------------------------------
 
 template <class T, class G>
-void HostEvaluation<T, G>::find_slab_rows() {
+void HostEvaluation<T, G>::find_partial_rows() {
   const Neighborhood &n = *neighborhood_;
-  int *slab_row = edge_slab_row_.reserve(edges_.size());
-  Kokkos::parallel_for("equi:edge_slab", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
+  int *partial_row = edge_partial_row_.reserve(edges_.size());
+  Kokkos::parallel_for("equi:edge_partial_rows", Kokkos::RangePolicy<HostExec>(0, n.num_receivers), [&](int i) {
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++)
-      if (edges_.edge_of_candidate(c) >= 0) slab_row[edges_.edge_of_candidate(c)] = candidate_slab_row_[c];
+      if (edges_.edge_of_candidate(c) >= 0) partial_row[edges_.edge_of_candidate(c)] = candidate_partial_row_[c];
   });
 }
 
@@ -231,22 +231,22 @@ void HostEvaluation<T, G>::find_moving_senders(const Stage &stage) {
   });
 }
 
-// The adjoint of a stage's exchanged input from the slabs of all threads, in the order of threads.
+// The adjoint of a stage's exchanged input from the partial adjoints of all threads, in the order of threads.
 template <class T, class G>
-void HostEvaluation<T, G>::add_slabs(int s) {
+void HostEvaluation<T, G>::add_partials(int s) {
   const Stage &stage = plan_.stages[s];
   const FeatureLayout &layout = plan_.features[stage.exchanged_input].layout;
   const bool add_owned = stage.input_adjoint_is_written;
   const int64_t rows = neighborhood_->num_rows;
   R *adjoint = features_.exchanged_adjoint(s);
-  Kokkos::parallel_for("equi:add_slabs", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
+  Kokkos::parallel_for("equi:add_partials", Kokkos::RangePolicy<HostExec>(0, rows), [&](int64_t row) {
     for (const FeatureGroup &group : layout.groups()) {
       R *to = adjoint + rows * group.offset + row * group.width();
       bool add = add_owned && row < num_owned();
-      for (int64_t p = slab_begin_[row]; p < slab_begin_[row + 1]; p++) {
-        const Thread &thread = *threads_[slab_part_[p].thread];
-        const R *from = thread.slab.data() + static_cast<int64_t>(thread.slab_rows.size()) * group.offset +
-                        static_cast<int64_t>(slab_part_[p].slab_row) * group.width();
+      for (int64_t p = partial_begin_[row]; p < partial_begin_[row + 1]; p++) {
+        const Thread &thread = *threads_[partial_source_[p].thread];
+        const R *from = thread.partial.data() + static_cast<int64_t>(thread.partial_rows.size()) * group.offset +
+                        static_cast<int64_t>(partial_source_[p].partial_row) * group.width();
         group.for_numbers(step_.planes, [&](int first, int count) {
           for (int c = first; c < first + count; c++) to[c] = add ? to[c] + from[c] : from[c];
         });
@@ -273,7 +273,7 @@ void HostEvaluation<T, G>::gather_senders(int s) {
           for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
             const int first = block * size, count = std::min(size, num_rows - first);
             Batch senders{step_, thread.scratch, first, count, step_.row_species + first, &step};
-            const FeatureRows<R> sums{thread.slab.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
+            const FeatureRows<R> sums{thread.partial.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
             op.gather(senders, sums);
             const FeatureRows<R> rows{adjoint, num_rows, first};
             for (const FeatureGroup &group : layout.groups()) {
@@ -297,7 +297,7 @@ void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F
     const Tile &tile = tiles_[k];
     thread.scratch.features.reserve(tile.count * stage.batch_row_size);
     Batch batch{step_, thread.scratch, tile.first, tile.count, step_.row_species + tile.first};
-    batch.slab = {thread.slab.data(), static_cast<int64_t>(thread.slab_rows.size()), 0};
+    batch.partial = {thread.partial.data(), static_cast<int64_t>(thread.partial_rows.size()), 0};
     f(batch);
   }
 }
@@ -323,8 +323,8 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
     on_threads("equi:backward", [&](int t) {
       Thread &thread = *threads_[t];
       if (input >= 0 && !options_.deterministic) {
-        const size_t size = thread.slab_rows.size() * Base::layout(input).row_size();
-        std::fill_n(thread.slab.reserve(size), size, R(0));
+        const size_t size = thread.partial_rows.size() * Base::layout(input).row_size();
+        std::fill_n(thread.partial.reserve(size), size, R(0));
       }
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
@@ -332,7 +332,7 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
     if (options_.deterministic)
       gather_senders(s);
     else
-      add_slabs(s);
+      add_partials(s);
     R *adjoint = features_.exchanged_adjoint(s);
     exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
     // What remote rows had is in the sums now, which must not get the kept values another time.
@@ -398,8 +398,8 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
     Base::reserve_arrays(num_owned());
     energy_.reserve(num_owned());
   }
-  if (!options_.deterministic) find_slab_rows();
-  step_.edge_slab_row = edge_slab_row_.data();
+  if (!options_.deterministic) find_partial_rows();
+  step_.edge_partial_row = edge_partial_row_.data();
   step_.energy = energy_.data();
   std::fill_n(energy_.data(), num_owned(), D(0.0));
   forward(exchange);
@@ -415,10 +415,11 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_bytes() const {
-  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + energy_.bytes() + edge_slab_row_.bytes() +
-                      candidate_slab_row_.size() * sizeof(int) + slab_part_.size() * sizeof(SlabPart) +
-                      slab_begin_.size() * sizeof(int64_t);
-  for (const auto &t : threads_) bytes += t->slab.bytes() + t->scratch.bytes() + t->slab_rows.size() * sizeof(int);
+  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + energy_.bytes() + edge_partial_row_.bytes() +
+                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
+                      partial_begin_.size() * sizeof(int64_t);
+  for (const auto &t : threads_)
+    bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;
 }
 
@@ -427,9 +428,9 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
   std::size_t bytes =
       memory_bytes() + edges_.growth(num_edges) + Base::growth_of_arrays(num_owned()) + energy_.growth(num_owned());
   if (options_.deterministic) return bytes;
-  bytes += edge_slab_row_.growth(num_edges);
+  bytes += edge_partial_row_.growth(num_edges);
   for (const auto &thread : threads_)
-    bytes += thread->slab.growth(thread->slab_rows.size() * plan_.max_exchanged_row_size);
+    bytes += thread->partial.growth(thread->partial_rows.size() * plan_.max_exchanged_row_size);
   return bytes;
 }
 

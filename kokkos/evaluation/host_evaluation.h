@@ -46,13 +46,13 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   };
   struct Thread {
     int first_tile = 0, last_tile = 0;    // [first, last)
-    std::vector<int> slab_rows;           // row of each slab row
-    Buffer<R> slab;                       // adjoints of senders
+    std::vector<int> partial_rows;        // row of each partial row
+    Buffer<R> partial;                    // adjoints of senders
     HostScratch<T, G> scratch;
   };
 
   void divide_tiles();
-  void build_slabs();
+  void build_partials();
   template <class F>
   void on_threads(const char *label, const F &f);
   // f(batch) for the tiles of a thread.
@@ -62,13 +62,13 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
   // with the atoms.
   std::size_t memory_estimate(int64_t num_edges) const;
-  void find_slab_rows();
+  void find_partial_rows();
   void find_moving_senders(const Stage &stage);
   int find_not_finite(const EvaluationRequest &request) const;
   void forward(GhostExchange &exchange);
   void backward(GhostExchange &exchange);
   void add_energies(const EvaluationRequest &request, EvaluationResult &result) const;
-  void add_slabs(int stage);
+  void add_partials(int stage);
   void gather_senders(int stage);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
 
@@ -79,14 +79,15 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   const Neighborhood *neighborhood_ = nullptr;
   std::vector<Tile> tiles_;
   std::vector<std::unique_ptr<Thread>> threads_;
-  // Where the rows of the slabs go: contributions of row r are slab_part_[slab_begin_[r]..slab_begin_[r+1]).
-  struct SlabPart {
-    int thread, slab_row;
+  // Where the rows of the partial adjoints go: contributions of row r are
+  // partial_source_[partial_begin_[r]..partial_begin_[r+1]).
+  struct PartialSource {
+    int thread, partial_row;
   };
-  std::vector<int64_t> slab_begin_;
-  std::vector<SlabPart> slab_part_;
-  std::vector<int> candidate_slab_row_;    // [candidates] slab row of the sender in the slab of the receiver's thread
-  Buffer<int> edge_slab_row_;
+  std::vector<int64_t> partial_begin_;
+  std::vector<PartialSource> partial_source_;
+  std::vector<int> candidate_partial_row_;    // [candidates] partial row of the sender
+  Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
   bool values_are_kept_ = false;    // of the positions of the last evaluation
 };

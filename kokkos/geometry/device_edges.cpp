@@ -77,10 +77,10 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
   running_sums(
       exec, num_candidates, KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(inside(transposed[k])); },
       transposed_before);
-  const int64_t num_places = static_cast<int64_t>(n.num_slices) * n.num_rows;
-  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_places + 1);
+  const int64_t num_positions = static_cast<int64_t>(n.num_slices) * n.num_rows;
+  int64_t *begin = begin_.reserve(n.num_receivers + 1), *sender_begin = sender_begin_.reserve(num_positions + 1);
   begins(exec, before, n.first.data(), n.num_receivers, begin);
-  begins(exec, transposed_before, n.sender_first.data(), num_places, sender_begin);
+  begins(exec, transposed_before, n.sender_first.data(), num_positions, sender_begin);
   room_ = num_candidates;
   if (is_counted_) {
     const int64_t *cut_row = cut_row_.data();
@@ -138,7 +138,7 @@ EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
 }
 
 template <class T, class G>
-DeviceEdgeChunk DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
+DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
   const int64_t before = is_counted_ ? host_cuts_[cut] : 0, after = is_counted_ ? host_cuts_[cut + 1] : room_;
   return {num_atoms, begin_.data() + first,
           before,    after - before,
@@ -146,11 +146,11 @@ DeviceEdgeChunk DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, 
 }
 
 template <class T, class G>
-DeviceEdgeChunk DeviceEdges<T, G>::senders(int cut, int64_t first_place, int num_atoms) const {
+DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int num_atoms) const {
   const int64_t *cuts = is_counted_ ? host_cuts_.data() + num_receiver_cuts_ + cut : nullptr;
   const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
   return {num_atoms,
-          sender_begin_.data() + first_place,
+          sender_begin_.data() + first_position,
           before,
           after - before,
           sender_edge_.data(),
@@ -173,7 +173,7 @@ Collision DeviceEdges<T, G>::collision(const DeviceExec &exec, int64_t candidate
 template <class T, class G>
 void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows,
-                num_places = neighborhood_->num_slices * rows;
+                num_positions = neighborhood_->num_slices * rows;
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
   double *row_forces = row_forces_.reserve(3 * rows),
          *row_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows) : nullptr;
@@ -203,8 +203,8 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
           }
         }
         D s[3] = {0, 0, 0};
-        for (int64_t place = row; place < num_places; place += rows)
-          for (int64_t p = sender_begin[place]; p < sender_begin[place + 1]; p++)
+        for (int64_t position = row; position < num_positions; position += rows)
+          for (int64_t p = sender_begin[position]; p < sender_begin[position + 1]; p++)
             edges.add_force(sender_edge[p], s, v, want_atom_virial);
         for (int k = 0; k < 3; k++) {
           row_forces[3 * row + k] = value_of(f[k] - s[k]);

@@ -14,7 +14,7 @@
 namespace equi {
 
 // Some atoms with all their edges, as receivers or as senders. Arrays in device memory.
-struct DeviceEdgeChunk {
+struct DeviceBatchEdges {
   int num_atoms;
   const int64_t *begin;    // [num_atoms + 1] positions of the atoms' edges
   // The host knows that the positions are among `count` from `first` on. Where the edges are counted (DeviceEdges),
@@ -37,7 +37,7 @@ class DeviceEdges {
   DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
 
   // n, transposed, must stay valid. cuts: ascending from 0, rows of receivers up to their number or, for senders,
-  // places of DeviceNeighborhood::sender_first up to all of them, between which edges are used together. is_counted:
+  // positions of DeviceNeighborhood::sender_first up to all of them, between which edges are used together. is_counted:
   // whether the host learns how many edges a step has. If not, arrays and launches have space for all candidates.
   void set_neighborhood(const DeviceExec &exec, const DeviceNeighborhood &n, const std::vector<int> &receiver_cuts,
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
@@ -70,8 +70,8 @@ class DeviceEdges {
 
   // The atoms from this cut to the next, with their edges; the first atom is given. other_row holds rows of senders or,
   // by_species, their species.
-  DeviceEdgeChunk receivers(int cut, int first, int num_atoms, bool by_species) const;
-  DeviceEdgeChunk senders(int cut, int64_t first_place, int num_atoms) const;
+  DeviceBatchEdges receivers(int cut, int first, int num_atoms, bool by_species) const;
+  DeviceBatchEdges senders(int cut, int64_t first_position, int num_atoms) const;
 
   // All in device memory. Edges in the order of receivers:
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i

@@ -20,19 +20,19 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
   n.slice_size = slice_size;
   n.num_slices = n.slices_of(slice_size);
   const int num_slices = n.num_slices;
-  const int64_t num_rows = n.num_rows, num_receivers = n.num_receivers, num_places = num_slices * num_rows;
+  const int64_t num_rows = n.num_rows, num_receivers = n.num_receivers, num_positions = num_slices * num_rows;
   const int64_t *first = n.first.data();
   const int *sender_row = n.sender_row.data(), *sender_atom = n.sender_atom.data(), *receiver = n.receiver.data();
   int *candidate_receiver = n.candidate_receiver.reserve(n.num_candidates);
   int64_t *transposed = n.transposed.reserve(n.num_candidates), *unsorted = n.unsorted.reserve(n.num_candidates);
-  int64_t *begin = n.sender_first.reserve(num_places + 1);
-  int *count = n.count.reserve(num_places), *row_atom = n.row_atom.reserve(num_rows);
+  int64_t *begin = n.sender_first.reserve(num_positions + 1);
+  int *count = n.count.reserve(num_positions), *row_atom = n.row_atom.reserve(num_rows);
   const auto place_of = KOKKOS_LAMBDA(int64_t c) {
     return candidate_receiver[c] / slice_size * num_rows + sender_row[c];
   };
 
   // How many candidates each row has in each slice, then which.
-  device_zero(exec, count, num_places);
+  device_zero(exec, count, num_positions);
   Kokkos::parallel_for(
       "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t i) {
         for (int64_t c = first[i]; c < first[i + 1]; c++) {
@@ -41,7 +41,7 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
         }
       });
   running_sums(
-      exec, num_places, KOKKOS_LAMBDA(int64_t p) { return static_cast<int64_t>(count[p]); }, begin);
+      exec, num_positions, KOKKOS_LAMBDA(int64_t p) { return static_cast<int64_t>(count[p]); }, begin);
   Kokkos::parallel_for(
       "equi:list_senders", DeviceRange(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
         const int64_t p = place_of(c);
@@ -51,7 +51,7 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
   sort_segments(
       exec, n.num_candidates, begin, KOKKOS_LAMBDA(int64_t k) { return place_of(unsorted[k]); },
       KOKKOS_LAMBDA(int64_t a, int64_t b) { return unsorted[a] < unsorted[b]; },
-      KOKKOS_LAMBDA(int64_t k, int64_t place) { transposed[place] = unsorted[k]; });
+      KOKKOS_LAMBDA(int64_t k, int64_t position) { transposed[position] = unsorted[k]; });
   Kokkos::parallel_for(
       "equi:row_atoms", DeviceRange(exec, 0, num_rows), KOKKOS_LAMBDA(int64_t r) {
         int atom = r < num_receivers ? receiver[r] : -1;

@@ -33,9 +33,9 @@ struct DeviceNeighborhood {
   }
   // Bytes that a transposition will add.
   std::size_t growth(int size) const {
-    const int64_t places = static_cast<int64_t>(slices_of(size)) * num_rows;
+    const int64_t positions = static_cast<int64_t>(slices_of(size)) * num_rows;
     return candidate_receiver.growth(num_candidates) + transposed.growth(num_candidates) +
-           unsorted.growth(num_candidates) + sender_first.growth(places + 1) + count.growth(places) +
+           unsorted.growth(num_candidates) + sender_first.growth(positions + 1) + count.growth(positions) +
            row_atom.growth(num_rows);
   }
 };
@@ -54,19 +54,19 @@ void running_sums(const DeviceExec &exec, int64_t n, const Count &count, S *sums
       });
 }
 
-// write(k, place) for all k < n: where item k belongs if each segment is put in order. Segment s has the items and the
-// places begin[s] up to begin[s+1]; is_before is a strict order of items. Each item looks at all of its segment, some
-// tens of neighbors.
+// write(k, position) for all k < n: where item k belongs if each segment is put in order. Segment s has the items and
+// the positions begin[s] up to begin[s+1]; is_before is a strict order of items. Each item looks at all of its segment,
+// some tens of neighbors.
 template <class Segment, class Order, class Write>
 void sort_segments(const DeviceExec &exec, int64_t n, const int64_t *begin, const Segment &segment,
                    const Order &is_before, const Write &write) {
   Kokkos::parallel_for(
       "equi:sort", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) {
         const int64_t s = segment(k);
-        int64_t place = begin[s];
+        int64_t position = begin[s];
         for (int64_t other = begin[s]; other < begin[s + 1]; other++)
-          if (is_before(other, k)) place++;
-        write(k, place);
+          if (is_before(other, k)) position++;
+        write(k, position);
       });
 }
 

@@ -11,7 +11,7 @@
 
 namespace equi {
 
-// Edges of a chunk in host memory: exact radial functions are evaluated there, because that mode is only for checks.
+// Edges of a batch in host memory: exact radial functions are evaluated there, because that mode is only for checks.
 // D: double, or a Dual of it.
 template <class D>
 struct DeviceRadialEdges {
@@ -43,23 +43,23 @@ class DeviceRadialSet {
     assign(exec, tables_, tables);
   }
 
-  struct Place {
+  struct BinPosition {
     int bin;    // counted over all tables
     double fraction, spacing;
   };
-  // For kernels: place(r, pair) and function(pair), pair as DeviceEdges has it.
+  // For kernels: bin_of(r, pair) and function(pair), pair as DeviceEdges has it.
   struct Finder {
     const int *pairs;
     const RadialTable::Piece *pieces;
     const Table *tables;
     KOKKOS_FUNCTION int function(int pair) const { return pairs ? pairs[pair] : 0; }
-    KOKKOS_FUNCTION Place place(double r, int pair) const {
+    KOKKOS_FUNCTION BinPosition bin_of(double r, int pair) const {
       const Table &table = tables[function(pair)];
       const RadialTable::Piece *piece = pieces + table.first_piece;
       int p = 0;
       while (p + 1 < table.num_pieces && r >= piece[p].r_end) p++;
       const double bins = (r - piece[p].r_begin) / piece[p].spacing;
-      // Compared before it is converted, as RadialTable::place does.
+      // Compared before it is converted, as RadialTable::bin_of does.
       const int last = piece[p].num_bins - 1, bin = bins >= last ? last : bins > 0.0 ? static_cast<int>(bins) : 0;
       // Each piece has a knot more than bins.
       return {table.first_bin + piece[p].first_knot - p + bin, bins - bin, piece[p].spacing};
@@ -67,18 +67,18 @@ class DeviceRadialSet {
   };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }
 
-  // Fills `edges` with what an exact function needs of a chunk, whose edges are counted.
+  // Fills `edges` with what an exact function needs of a batch, whose edges are counted.
   template <class G>
-  void fetch(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+  void fetch(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
              DeviceRadialEdges<DoubleOf<G>> &edges) const {
     using D = DoubleOf<G>;
-    const int64_t n = chunk.count;
+    const int64_t n = batch.count;
     D *r = edges.device_distance.reserve(n);
     int *function = edges.device_function.reserve(n);
     const Finder find = finder();
     Kokkos::parallel_for(
         "equi:distances", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          const int64_t e = chunk.edge_at(chunk.first + c);
+          const int64_t e = batch.edge_at(batch.first + c);
           r[c] = static_cast<D>(distance[e]);
           function[c] = find.function(pair[e]);
         });

@@ -34,7 +34,7 @@ class RadialSet {
   // The polynomials of a table's bins, bin after bin: f(bin, column, powers[num_coefficients()]).
   template <class F>
   void for_polynomials(int k, const F &f) const;
-  // Forgets the rows of the tables; place() of a table still works.
+  // Forgets the rows of the tables; bin_of() of a table still works.
   void drop_rows();
 
   // "quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative)", or "exact"

@@ -16,8 +16,8 @@ constexpr int CONTRACTION_ATOMS = 4;
 constexpr int MAX_DEPTH = 4;
 
 template <class T>
-static std::size_t contraction_scratch_bytes(const ContractionPlan<T> &plan) {
-  return sizeof(Simd<T>) * CONTRACTION_ATOMS * (2 * plan.num_inputs + plan.num_outputs);
+static std::size_t contraction_scratch_bytes(const ContractionView<T> &tables) {
+  return sizeof(Simd<T>) * CONTRACTION_ATOMS * (2 * tables.num_inputs + tables.num_outputs);
 }
 
 // f(value, pointer to lane 0) for all components and a block of atoms; a block's missing atoms repeat its last one.
@@ -34,21 +34,21 @@ EQUI_INLINE void for_components(const ContractionFeature<T> &feature, const int 
 }
 
 template <class T>
-static void contraction_forward(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch) {
+static void contraction_forward(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch) {
   using V = Simd<T>;
   constexpr int A = CONTRACTION_ATOMS;
-  V *x = static_cast<V *>(scratch), *out = x + A * plan.num_inputs;
+  V *x = static_cast<V *>(scratch), *out = x + A * tables.num_inputs;
   for (int first = 0; first < call.count; first += A)
     for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
       const int count = call.count - first < A ? call.count - first : A;
-      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane,
+      for_components(call.x, tables.in_dim, tables.num_in, call.row + first, count, lane,
                      [&](int n, bool, Pointer<T> p) { x[n] = load(p); });
-      for (int n = 0; n < A * plan.num_outputs; n++) out[n] = V{};
+      for (int n = 0; n < A * tables.num_outputs; n++) out[n] = V{};
       V product[MAX_DEPTH + 1][A];
-      const int *output = plan.outputs;
+      const int *output = tables.outputs;
       const Real<T> *coefficient = call.coefficients + lane;
-      for (int n = 0; n < plan.num_nodes; n++) {
-        const ContractionNode &node = plan.nodes[n];
+      for (int n = 0; n < tables.num_nodes; n++) {
+        const ContractionNode &node = tables.nodes[n];
         const V *factor = x + A * node.factor;
         V p[A];
         for (int k = 0; k < A; k++)
@@ -59,7 +59,7 @@ static void contraction_forward(const ContractionPlan<T> &plan, const Contractio
           for (int k = 0; k < A; k++) to[k] += c * p[k];
         }
       }
-      for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
+      for_components(call.out, tables.out_dim, tables.num_out, call.row + first, count, lane,
                      [&](int n, bool is_there, Pointer<T> p) {
                        if (is_there) store(p, out[n]);
                      });
@@ -69,18 +69,19 @@ static void contraction_forward(const ContractionPlan<T> &plan, const Contractio
 // With V_n = d(result)/d(product of node n): V_n is what its entries give, plus A_c V_c over its children c; the factor
 // of n gets the product of its parent times V_n.
 template <class T>
-static void contraction_backward(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch) {
+static void contraction_backward(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch) {
   using V = Simd<T>;
   constexpr int A = CONTRACTION_ATOMS;
-  V *x = static_cast<V *>(scratch), *x_adj = x + A * plan.num_inputs, *out_adj = x_adj + A * plan.num_inputs;
+  V *x = static_cast<V *>(scratch), *x_adj = x + A * tables.num_inputs, *out_adj = x_adj + A * tables.num_inputs;
   for (int first = 0; first < call.count; first += A)
     for (int lane = 0; lane < CHANNEL_PAD; lane += LANES<T>) {
       const int count = call.count - first < A ? call.count - first : A;
-      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane, [&](int n, bool, Pointer<T> p) {
-        x[n] = load(p);
-        x_adj[n] = V{};
-      });
-      for_components(call.out, plan.out_dim, plan.num_out, call.row + first, count, lane,
+      for_components(call.x, tables.in_dim, tables.num_in, call.row + first, count, lane,
+                     [&](int n, bool, Pointer<T> p) {
+                       x[n] = load(p);
+                       x_adj[n] = V{};
+                     });
+      for_components(call.out, tables.out_dim, tables.num_out, call.row + first, count, lane,
                      [&](int n, bool, Pointer<T> p) { out_adj[n] = load(p); });
       V product[MAX_DEPTH + 1][A], adjoint[MAX_DEPTH + 1][A];
       int factor[MAX_DEPTH + 1], depth = 0;
@@ -93,10 +94,10 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
         }
         depth--;
       };
-      const int *output = plan.outputs;
+      const int *output = tables.outputs;
       const Real<T> *coefficient = call.coefficients + lane;
-      for (int n = 0; n < plan.num_nodes; n++) {
-        const ContractionNode &node = plan.nodes[n];
+      for (int n = 0; n < tables.num_nodes; n++) {
+        const ContractionNode &node = tables.nodes[n];
         while (depth >= node.depth) leave();
         depth = node.depth;
         factor[depth] = node.factor;
@@ -114,7 +115,7 @@ static void contraction_backward(const ContractionPlan<T> &plan, const Contracti
         for (int k = 0; k < A; k++) adjoint[depth][k] = v[k];
       }
       while (depth > 0) leave();
-      for_components(call.x, plan.in_dim, plan.num_in, call.row + first, count, lane,
+      for_components(call.x, tables.in_dim, tables.num_in, call.row + first, count, lane,
                      [&](int n, bool is_there, Pointer<T> p) {
                        if (is_there) store(p, x_adj[n]);
                      });

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The generic kernel of a unit of uvu paths for one instruction set, included by host_kernels_impl.h: it walks the
-// tables of the unit's schedule.
-#ifndef EQUI_HOST_GENERIC_UNIT_IMPL_H
-#define EQUI_HOST_GENERIC_UNIT_IMPL_H
+// The generic kernel of a path group of uvu paths for one instruction set, included by host_kernels_impl.h: it walks
+// the tables of the path group's schedule.
+#ifndef EQUI_HOST_GENERIC_PATH_GROUP_IMPL_H
+#define EQUI_HOST_GENERIC_PATH_GROUP_IMPL_H
 
 #include "kokkos/host_kernels/host_uvw_impl.h"
 
@@ -10,31 +10,31 @@ namespace equi {
 namespace EQUI_ISA {
 
 template <class T>
-static void generic_forms(const ConvUnit<T> &unit, Pointer<const T> y, Pointer<T> forms) {
-  for (int k = 0; k < unit.num_forms * EDGE_BLOCK; k++) put(forms, k, T(0));
-  for (int t = 0; t < unit.num_form_terms; t++) {
-    const KernelTerm<Real<T>> &term = unit.form_terms[t];
+static void couple_harmonics_generic(const ConvPathGroup<T> &path_group, Pointer<const T> y, Pointer<T> coupled) {
+  for (int k = 0; k < path_group.num_coupled * EDGE_BLOCK; k++) put(coupled, k, T(0));
+  for (int t = 0; t < path_group.num_coupled_terms; t++) {
+    const KernelTerm<Real<T>> &term = path_group.coupled_terms[t];
     for (int e = 0; e < EDGE_BLOCK; e += LANES<T>)
-      add_to(forms + term.to * EDGE_BLOCK + e, term.factor * load(y + term.from * EDGE_BLOCK + e));
+      add_to(coupled + term.to * EDGE_BLOCK + e, term.factor * load(y + term.from * EDGE_BLOCK + e));
   }
 }
 
 template <class T>
-struct GenericUnit {
-  const ConvUnit<T> &unit;
+struct GenericPathGroup {
+  const ConvPathGroup<T> &path_group;
   const ConvPath<T> *paths;
   int rows;    // per bin
 
   using V = Simd<T>;
 
-  const Real<T> *bin(const UnitCall<T> &u, int e, int c, int q) const {
-    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * unit.row +
-           q * CHANNEL_PAD;
+  const Real<T> *bin(const PathGroupCall<T> &u, int e, int c, int q) const {
+    return u.table + c / CHANNEL_PAD * u.channel_block + c % CHANNEL_PAD +
+           static_cast<int64_t>(u.table_row[e]) * path_group.row + q * CHANNEL_PAD;
   }
 
-  V weight(const UnitCall<T> &u, int e, int c, int q, V &derivative) const {
+  V weight(const PathGroupCall<T> &u, int e, int c, int q, V &derivative) const {
     const T f = u.fraction[e];
-    if (rows > 1) return polynomial<T>(bin(u, e, c, q), rows, unit.row, f, derivative);
+    if (rows > 1) return polynomial<T>(bin(u, e, c, q), rows, path_group.row, f, derivative);
     const V w = load(u.weights + (u.table_row[e] * u.weights_row + u.column[q] + c));
     derivative = V{};
     if (paths[q].l2 > 0) return w;
@@ -43,17 +43,17 @@ struct GenericUnit {
   }
 
   // dot: the derivative by the path's weight times harmonic, if l2 = 0, else by the weight.
-  void set_weight_adj(const UnitCall<T> &u, int e, int c, int q, V dot) const {
+  void set_weight_adj(const PathGroupCall<T> &u, int e, int c, int q, V dot) const {
     if (rows == 1) store_weight_adj<T>(u, e, q, c, paths[q].l2 > 0 ? dot : V(u.fraction[e] * dot));
   }
 
   // sum over the edges of a block of w M x, for x at other + x_row * width; TRANSPOSED: w M^T g.
   template <bool TRANSPOSED>
-  void sweep(const UnitCall<T> &u, int q, int c, int begin, Pointer<const T> other, int64_t width, int other_stride,
-             int num_other, V *sum) const {
+  void sweep(const PathGroupCall<T> &u, int q, int c, int begin, Pointer<const T> other, int64_t width,
+             int other_stride, int num_other, V *sum) const {
     const ConvPath<T> &path = paths[q];
     const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
-    Pointer<const T> m = u.forms + begin * unit.num_forms;
+    Pointer<const T> m = u.coupled + begin * path_group.num_coupled;
     V t[MAX_COMPONENTS];
     for (int e = begin; e < end; e++, ++m) {
       V dw;
@@ -68,23 +68,23 @@ struct GenericUnit {
     }
   }
 
-  void forward(const UnitCall<T> &u) const {
-    for (int q = 0; q < unit.num_paths; q++)
+  void forward(const PathGroupCall<T> &u) const {
+    for (int q = 0; q < path_group.num_paths; q++)
       for (int c = 0; c < u.channels; c += LANES<T>) {
         const int d3 = 2 * paths[q].l3 + 1;
         const Pointer<T> out = u.out[q] + c;
         for (int k = 0; k < d3; k++) store(out + k * u.out_stride[q], V{});
         for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {
           V sum[MAX_COMPONENTS] = {};
-          sweep<false>(u, q, c, begin, u.x, u.x_width, u.x_stride, 2 * unit.l1 + 1, sum);
+          sweep<false>(u, q, c, begin, u.x, u.x_width, u.x_stride, 2 * path_group.l1 + 1, sum);
           for (int k = 0; k < d3; k++) add_to(out + k * u.out_stride[q], sum[k]);
         }
       }
   }
 
-  void gather(const UnitCall<T> &u) const {
-    const int d1 = 2 * unit.l1 + 1;
-    for (int q = 0; q < unit.num_paths; q++)
+  void gather(const PathGroupCall<T> &u) const {
+    const int d1 = 2 * path_group.l1 + 1;
+    for (int q = 0; q < path_group.num_paths; q++)
       for (int c = 0; c < u.channels; c += LANES<T>)
         for (int begin = 0; begin < u.count; begin += EDGE_BLOCK) {
           V sum[MAX_COMPONENTS] = {};
@@ -95,10 +95,10 @@ struct GenericUnit {
   }
 
   // g M^T x for the edges of a block, x being the atom's own.
-  void gather_weights_adj(const UnitCall<T> &u, int q, int c, int begin) const {
+  void gather_weights_adj(const PathGroupCall<T> &u, int q, int c, int begin) const {
     const ConvPath<T> &path = paths[q];
     const int end = begin + EDGE_BLOCK < u.count ? begin + EDGE_BLOCK : u.count;
-    Pointer<const T> m = u.forms + begin * unit.num_forms;
+    Pointer<const T> m = u.coupled + begin * path_group.num_coupled;
     for (int e = begin; e < end; e++, ++m) {
       const Pointer<T> g = u.out[q] + u.x_row[e] * u.out_width[q] + c;
       V dot = V{};
@@ -111,9 +111,9 @@ struct GenericUnit {
     }
   }
 
-  void backward(const UnitCall<T> &u) const {
-    const int d1 = 2 * unit.l1 + 1;
-    for (int q = 0; q < unit.num_paths; q++) {
+  void backward(const PathGroupCall<T> &u) const {
+    const int d1 = 2 * path_group.l1 + 1;
+    for (int q = 0; q < path_group.num_paths; q++) {
       const ConvPath<T> &path = paths[q];
       const int y0 = path.l2 * path.l2;
       for (int c = 0; c < u.channels; c += LANES<T>) {

@@ -11,7 +11,7 @@
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/functions/activation.h"
 #include "src/generator/contraction_node.h"
 
@@ -40,48 +40,49 @@ struct ConvPath {
   int out_width;                            // numbers per row of the output group
   int out_channels;                         // of the output group
   int out_channel;                          // first channel in the output group
-  const KernelEntry<Real<T>> *m;            // M[m1,m3], forms of the unit; index -1: the entry is 1
+  const KernelEntry<Real<T>> *m;            // M[m1,m3], coupled harmonics of the path group; index -1: the entry is 1
   const KernelTerm<Real<T>> *d_terms;       // d (number in the path) += factor * g[m3]
   const KernelEntry<Real<T>> *d_entries;    // D[m1,m2]
   int num_m, num_d_terms, num_d_entries;
   int num_d;
   bool begins_output;    // uvw: no path before it writes to its output block
-  int column;            // uvu: its weights of edges begin there (ConvPlan::weights_row)
+  int column;            // uvu: its weights of edges begin there (ConvolutionView::weights_row)
 };
 
 // An input block and the paths that start from it, path first_path .. first_path + num_paths - 1.
 template <class T>
-struct ConvUnit {
+struct ConvPathGroup {
   int l1;
   int64_t in_group;
   int in_width, in_channels, in_channel;
   int channels;    // padded
   int first_path, num_paths;
   int outputs;             // of a uvw path: channels of its output, rounded up to the blocks of its table; else 0
-  int64_t first_column;    // weights of the units before: its slabs of the table begin at rows * first_column
-  int slabs;               // of the table
-  int row;                 // numbers of a row in a slab
-  const KernelTerm<Real<T>> *form_terms;    // form += factor * y
-  int num_form_terms, num_forms;
-  const UnitKernel<T> *kernel;    // null: the generic kernel
+  int64_t first_column;    // weights of the path groups before: its channel blocks of the table begin at rows *
+                           // first_column
+  int channel_blocks;      // of the table
+  int row;                 // numbers of a row in a channel block
+  const KernelTerm<Real<T>> *coupled_terms;    // coupled[to] += factor * y[from]
+  int num_coupled_terms, num_coupled;
+  const PathGroupKernel<T> *kernel;    // null: the generic kernel
   const UvwKernel<T> *uvw_kernel;
   bool is_uvw() const { return outputs > 0; }
   bool is_generic() const { return !kernel && !uvw_kernel; }
 };
 
-// What the kernels read of a convolution: pointers to its tables (ConvolutionPlan), which own the numbers. Paths are
-// ordered by unit.
+// What the kernels read of a convolution: pointers to its tables (ConvolutionTables), which own the numbers. Paths are
+// ordered by path group.
 template <class T>
-struct ConvPlan {
-  const ConvUnit<T> *units;
+struct ConvolutionView {
+  const ConvPathGroup<T> *path_groups;
   const ConvPath<T> *paths;
-  int num_units, num_paths;
-  int num_y;                        // (lmax_edge + 1)^2
-  int64_t weights_row;              // numbers of an edge's row of weights
-  int max_forms, max_paths;         // over units
-  int64_t max_d;                    // num_d * channels, over units
-  int64_t max_weights;              // num_paths * channels, over units
-  int max_uvw_forms, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
+  int num_path_groups, num_paths;
+  int num_y;                          // (lmax_edge + 1)^2
+  int64_t weights_row;                // numbers of an edge's row of weights
+  int max_coupled, max_paths;         // over path groups
+  int64_t max_d;                      // num_d * channels, over path groups
+  int64_t max_weights;                // num_paths * channels, over path groups
+  int max_uvw_coupled, max_uvw_l3;    // over uvw paths; max_uvw_l3 is -1 without any
 };
 
 // Edges of a run of atoms [0, num_atoms): edge_begin[a]..edge_begin[a+1] index the arrays. In a gather over receivers
@@ -92,19 +93,19 @@ struct ConvEdges {
   const int64_t *edge_begin;
   const int *other_row;              // [edge] row of the other atom
   const T *y;                        // [edge][num_y] harmonics
-  const Real<T> *table;              // radial rows, slab by slab (UnitCall)
-  int64_t table_rows;                // rows of each slab
+  const Real<T> *table;              // radial rows, channel block by channel block (PathGroupCall)
+  int64_t table_rows;                // rows of each channel block
   const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
   const T *fraction;                 // [edge - edge_begin[0]] of the bin
   const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
   int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4 (cubic), 6 (quintic)
-  // Weights of edges instead of a table, for uvu paths: [table_row][ConvPlan::weights_row]. UnitCall says what
-  // `fraction` then is, and where derivatives by the weights go.
+  // Weights of edges instead of a table, for uvu paths: [table_row][ConvolutionView::weights_row]. PathGroupCall says
+  // what `fraction` then is, and where derivatives by the weights go.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
   // Of duals: if not 0, no edge moves, and forward and backward write only the tangents of this number of directions.
-  // All units must have kernels for it (UnitKernel::rigid_forward). If 0, tangents are those of one direction, in plane
-  // 1 + direction of the features.
+  // All path groups must have kernels for it (PathGroupKernel::rigid_forward). If 0, tangents are those of one
+  // direction, in plane 1 + direction of the features.
   int rigid_directions = 0;
   int direction = 0;
   int64_t y_adj_distance = 0;           // of rigid edges: numbers between the y_adj of two directions
@@ -129,7 +130,7 @@ struct GateCall {
 // What the generic kernel reads of a symmetric contraction: its tree (contraction_schedule.h) and the features that it
 // reads and writes.
 template <class T>
-struct ContractionPlan {
+struct ContractionView {
   const ContractionNode *nodes;
   const int *outputs;    // per entry
   int num_nodes;
@@ -143,27 +144,27 @@ struct HostKernels {
   const char *name;
 
   // Scratch that a call needs, 64-byte aligned.
-  std::size_t (*scratch_bytes)(const ConvPlan<T> &plan, const ConvEdges<T> &edges);
+  std::size_t (*scratch_bytes)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges);
 
   // Features lie in memory as feature_layout.h says.
   //
   // Writes rows out_begin .. out_begin + num_atoms - 1 of the output feature, which has out_rows rows. x: the input
   // feature with x_rows rows.
-  void (*forward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out,
-                  int64_t out_rows, int64_t out_begin, void *scratch);
+  void (*forward)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                  Real<T> *out, int64_t out_rows, int64_t out_begin, void *scratch);
 
   // The adjoint of forward with respect to the edges, and to x unless x_adj is null.
   // out_adj as out of forward. y_adj (overwritten): [edge - edge_begin[0]][num_y], slot 0 the derivative by distance;
   // of rigid edges direction by direction.
   // x_adj (added to): a feature with x_adj_rows rows, row x_adj_row[edge] for each edge.
-  void (*backward)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+  void (*backward)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                    const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
                    int64_t x_adj_rows, const int *x_adj_row, void *scratch);
 
   // x_adj (added to) of the senders [0, num_atoms) by a gather over their transposed edges; other_row are receivers,
   // out_adj has out_rows rows. x_adj has x_adj_rows rows, the first of these atoms is row x_adj_begin. x: as x_adj,
   // read for weights_adj alone.
-  void (*backward_gather)(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+  void (*backward_gather)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                           int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj, int64_t x_adj_rows,
                           int64_t x_adj_begin, void *scratch);
 
@@ -174,9 +175,9 @@ struct HostKernels {
 
   // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
   // to 64 bytes.
-  std::size_t (*contraction_scratch_bytes)(const ContractionPlan<T> &plan);
-  void (*contraction_forward)(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch);
-  void (*contraction_backward)(const ContractionPlan<T> &plan, const ContractionCall<T> &call, void *scratch);
+  std::size_t (*contraction_scratch_bytes)(const ContractionView<T> &tables);
+  void (*contraction_forward)(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch);
+  void (*contraction_backward)(const ContractionView<T> &tables, const ContractionCall<T> &call, void *scratch);
 };
 
 // Those of all types.

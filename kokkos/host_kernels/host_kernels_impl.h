@@ -6,7 +6,7 @@
 
 #include "kokkos/host_kernels/host_contraction_impl.h"
 #include "kokkos/host_kernels/host_gate_impl.h"
-#include "kokkos/host_kernels/host_generic_unit_impl.h"
+#include "kokkos/host_kernels/host_generic_path_group_impl.h"
 
 #include <type_traits>
 
@@ -17,12 +17,12 @@ constexpr std::size_t align_up(std::size_t n) {
   return (n + 63) / 64 * 64;
 }
 
-// The generated kernel of a unit if there is one for this kind of table, else the generic one. rigid: null, or the
-// generated kernel of edges that do not move.
+// The generated kernel of a path group if there is one for this kind of table, else the generic one. rigid: null, or
+// the generated kernel of edges that do not move.
 template <class T, class Generated, class Generic>
-static void call_unit(Generated generated, void (*UnitKernel<T>::*rigid)(const UnitCall<T> &), Generic generic,
-                      const GenericUnit<T> &walker, const UnitCall<T> &u) {
-  const UnitKernel<T> *kernel = walker.unit.kernel;
+static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*rigid)(const PathGroupCall<T> &),
+                            Generic generic, const GenericPathGroup<T> &walker, const PathGroupCall<T> &u) {
+  const PathGroupKernel<T> *kernel = walker.path_group.kernel;
   const bool is_exact = walker.rows == 2 || walker.rows == 3;
   auto function = kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
   if (rigid) function = kernel->*rigid;
@@ -34,7 +34,7 @@ static void call_unit(Generated generated, void (*UnitKernel<T>::*rigid)(const U
 
 template <class T, class Generated, class Generic>
 static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &walker, const UvwCall<T> &u) {
-  const UvwKernel<T> *kernel = walker.unit.uvw_kernel;
+  const UvwKernel<T> *kernel = walker.path_group.uvw_kernel;
   if (kernel && walker.rows > 3)
     (kernel->*generated)[walker.rows / 2 - 2](u);
   else
@@ -47,16 +47,16 @@ static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &
 // Views into the caller's scratch.
 template <class T>
 struct Scratch {
-  Pointer<T> y;             // [blocks of all atoms][num_y][EDGE_BLOCK]
-  Pointer<T> forms;         // [blocks of an atom][max_forms][EDGE_BLOCK]
-  Pointer<T> d;             // [max_d], for rigid edges with a plane for each direction
-  Real<T> *edge_weights;    // [2 * max_weights] for rigid edges
-  Pointer<T> *out;          // [max_paths]
-  int *out_stride;          // [max_paths]
-  int *column;              // [max_paths]
-  int64_t *out_width;       // [max_paths]
-  Pointer<T> uvw_forms;     // [blocks of all atoms][max_uvw_forms][EDGE_BLOCK]
-  Pointer<T> uvw;           // UvwCall::scratch
+  Pointer<T> y;              // [blocks of all atoms][num_y][EDGE_BLOCK]
+  Pointer<T> coupled;        // [blocks of an atom][max_coupled][EDGE_BLOCK]
+  Pointer<T> d;              // [max_d], for rigid edges with a plane for each direction
+  Real<T> *edge_weights;     // [2 * max_weights] for rigid edges
+  Pointer<T> *out;           // [max_paths]
+  int *out_stride;           // [max_paths]
+  int *column;               // [max_paths]
+  int64_t *out_width;        // [max_paths]
+  Pointer<T> uvw_coupled;    // [blocks of all atoms][max_uvw_coupled][EDGE_BLOCK]
+  Pointer<T> uvw;            // UvwCall::scratch
 };
 
 static int64_t edge_blocks(int64_t edges) {
@@ -64,7 +64,8 @@ static int64_t edge_blocks(int64_t edges) {
 }
 
 template <class T>
-static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &edges, char *base, Scratch<T> *s) {
+static std::size_t scratch_layout(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, char *base,
+                                  Scratch<T> *s) {
   int64_t longest = 0, blocks = 0;
   for (int a = 0; a < edges.num_atoms; a++) {
     const int64_t n = edges.end(a) - edges.edge_begin[a];
@@ -84,29 +85,29 @@ static std::size_t scratch_layout(const ConvPlan<T> &plan, const ConvEdges<T> &e
   };
   Scratch<T> unused;
   Scratch<T> &to = s ? *s : unused;
-  take_planes(to.y, blocks * plan.num_y * EDGE_BLOCK);
-  take_planes(to.forms, edge_blocks(longest) * plan.max_forms * EDGE_BLOCK);
-  take_planes(to.d, plan.max_d, edges.rigid_directions > 0 ? 1 + edges.rigid_directions : PLANES<T>);
-  take(to.edge_weights, edges.rigid_directions > 0 ? 2 * plan.max_weights : 0);
-  take(to.out, plan.max_paths);
-  take(to.out_stride, plan.max_paths);
-  take(to.column, plan.max_paths);
-  take(to.out_width, plan.max_paths);
-  take_planes(to.uvw_forms, blocks * plan.max_uvw_forms * EDGE_BLOCK);
+  take_planes(to.y, blocks * tables.num_y * EDGE_BLOCK);
+  take_planes(to.coupled, edge_blocks(longest) * tables.max_coupled * EDGE_BLOCK);
+  take_planes(to.d, tables.max_d, edges.rigid_directions > 0 ? 1 + edges.rigid_directions : PLANES<T>);
+  take(to.edge_weights, edges.rigid_directions > 0 ? 2 * tables.max_weights : 0);
+  take(to.out, tables.max_paths);
+  take(to.out_stride, tables.max_paths);
+  take(to.column, tables.max_paths);
+  take(to.out_width, tables.max_paths);
+  take_planes(to.uvw_coupled, blocks * tables.max_uvw_coupled * EDGE_BLOCK);
   const int64_t count = edges.edge_begin[edges.num_atoms] - edges.edge_begin[0];
-  take_planes(to.uvw, plan.max_uvw_l3 < 0 ? 0 : count * (4 * plan.max_uvw_l3 + 3) * LANES<T>);
+  take_planes(to.uvw, tables.max_uvw_l3 < 0 ? 0 : count * (4 * tables.max_uvw_l3 + 3) * LANES<T>);
   return used;
 }
 
 template <class T>
-static std::size_t scratch_bytes(const ConvPlan<T> &plan, const ConvEdges<T> &edges) {
-  return scratch_layout<T>(plan, edges, nullptr, nullptr);
+static std::size_t scratch_bytes(const ConvolutionView<T> &tables, const ConvEdges<T> &edges) {
+  return scratch_layout<T>(tables, edges, nullptr, nullptr);
 }
 
 // Harmonics of all edges in blocks of 16, component by component; missing edges are 0.
 template <class T>
-static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edges, Pointer<T> to) {
-  const int num_y = plan.num_y;
+static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, Pointer<T> to) {
+  const int num_y = tables.num_y;
   for (int a = 0; a < edges.num_atoms; a++)
     for (int64_t e0 = edges.edge_begin[a]; e0 < edges.end(a); e0 += EDGE_BLOCK) {
       const int64_t left = edges.end(a) - e0;
@@ -119,31 +120,31 @@ static void transpose_harmonics(const ConvPlan<T> &plan, const ConvEdges<T> &edg
     }
 }
 
-// A call for the unit with all that is the same for every atom.
+// A call for the path group with all that is the same for every atom.
 template <class T>
-static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges,
-                             const Scratch<T> &s) {
-  UnitCall<T> u = {};
-  u.channels = unit.channels;
-  u.table = edges.table + edges.table_rows * unit.first_column;
-  u.slab = edges.table_rows * unit.num_paths * CHANNEL_PAD;
+static PathGroupCall<T> path_group_call(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
+                                        const ConvEdges<T> &edges, const Scratch<T> &s) {
+  PathGroupCall<T> u = {};
+  u.channels = path_group.channels;
+  u.table = edges.table + edges.table_rows * path_group.first_column;
+  u.channel_block = edges.table_rows * path_group.num_paths * CHANNEL_PAD;
   u.weights = edges.weights;
-  u.weights_row = plan.weights_row;
+  u.weights_row = tables.weights_row;
   u.weights_adj = edges.weights_adj;
   u.column = s.column;
-  u.x_width = unit.in_width;
-  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
+  u.x_width = path_group.in_width;
+  u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
   u.out = s.out;
   u.out_stride = s.out_stride;
   u.out_width = s.out_width;
-  for (int q = 0; q < unit.num_paths; q++) {
-    const ConvPath<T> &path = plan.paths[unit.first_path + q];
+  for (int q = 0; q < path_group.num_paths; q++) {
+    const ConvPath<T> &path = tables.paths[path_group.first_path + q];
     s.out_stride[q] = path.out_width / (2 * path.l3 + 1);
     s.out_width[q] = path.out_width;
     s.column[q] = path.column;
   }
-  u.num_y = plan.num_y;
-  u.forms = s.forms;
+  u.num_y = tables.num_y;
+  u.coupled = s.coupled;
   u.d = s.d;
   u.directions = edges.rigid_directions;
   u.y_adj_distance = edges.y_adj_distance;
@@ -151,12 +152,12 @@ static UnitCall<T> unit_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, c
   return u;
 }
 
-// A unit's channels of a row of the input feature, with the tangents of the edges' direction.
+// A path group's channels of a row of the input feature, with the tangents of the edges' direction.
 template <class T>
-static Pointer<T> input_row(const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *feature, int64_t rows,
-                            int64_t row = 0) {
-  return make_pointer<T>(feature + rows * unit.in_group + row * unit.in_width + unit.in_channel,
-                         (1 + edges.direction) * unit.in_channels);
+static Pointer<T> input_row(const ConvPathGroup<T> &path_group, const ConvEdges<T> &edges, Real<T> *feature,
+                            int64_t rows, int64_t row = 0) {
+  return make_pointer<T>(feature + rows * path_group.in_group + row * path_group.in_width + path_group.in_channel,
+                         (1 + edges.direction) * path_group.in_channels);
 }
 
 // Likewise a path's channels of a row of the output feature.
@@ -168,79 +169,80 @@ static Pointer<T> output_row(const ConvPath<T> &path, const ConvEdges<T> &edges,
 }
 
 template <class T>
-static GenericUnit<T> generic_unit(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges) {
-  return {unit, plan.paths + unit.first_path, edges.rows_per_bin};
+static GenericPathGroup<T> generic_path_group(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
+                                              const ConvEdges<T> &edges) {
+  return {path_group, tables.paths + path_group.first_path, edges.rows_per_bin};
 }
 
 // The edges of atom a.
 template <class T>
-static void set_atom(const ConvPlan<T> &plan, const ConvEdges<T> &edges, int a, UnitCall<T> &u) {
+static void set_atom(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, int a, PathGroupCall<T> &u) {
   const int64_t begin = edges.edge_begin[a], local = begin - edges.edge_begin[0];
   u.count = static_cast<int>(edges.end(a) - begin);
   u.table_row = edges.table_row + local;
   u.fraction = edges.fraction + local;
   u.x_row = edges.other_row + begin;
-  u.y = edges.y + begin * plan.num_y;
+  u.y = edges.y + begin * tables.num_y;
 }
 
-// The outputs of a unit's paths at a row.
+// The outputs of a path group's paths at a row.
 template <class T>
-static void set_outputs(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges, Real<T> *out,
-                        int64_t rows, int64_t row, const Scratch<T> &s) {
-  for (int q = 0; q < unit.num_paths; q++)
-    s.out[q] = output_row(plan.paths[unit.first_path + q], edges, out, rows, row);
+static void set_outputs(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group, const ConvEdges<T> &edges,
+                        Real<T> *out, int64_t rows, int64_t row, const Scratch<T> &s) {
+  for (int q = 0; q < path_group.num_paths; q++)
+    s.out[q] = output_row(tables.paths[path_group.first_path + q], edges, out, rows, row);
 }
 
-// Forms of the edges of one atom; returns where the next atom's harmonics begin.
+// Coupled harmonics of the edges of one atom; returns where the next atom's harmonics begin.
 template <class T>
-static Pointer<const T> make_forms(const ConvPlan<T> &plan, const ConvUnit<T> &unit, Pointer<const T> y, int count,
-                                   Pointer<T> forms) {
-  for (int64_t block = 0; block < edge_blocks(count); block++, y += plan.num_y * EDGE_BLOCK) {
-    const Pointer<T> to = forms + block * unit.num_forms * EDGE_BLOCK;
-    if (unit.kernel)
-      unit.kernel->make_forms(y, to);
-    else if (unit.uvw_kernel)
-      unit.uvw_kernel->make_forms(y, to);
+static Pointer<const T> couple_harmonics(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
+                                         Pointer<const T> y, int count, Pointer<T> coupled) {
+  for (int64_t block = 0; block < edge_blocks(count); block++, y += tables.num_y * EDGE_BLOCK) {
+    const Pointer<T> to = coupled + block * path_group.num_coupled * EDGE_BLOCK;
+    if (path_group.kernel)
+      path_group.kernel->couple_harmonics(y, to);
+    else if (path_group.uvw_kernel)
+      path_group.uvw_kernel->couple_harmonics(y, to);
     else
-      generic_forms(unit, y, to);
+      couple_harmonics_generic(path_group, y, to);
   }
   return y;
 }
 
 // A uvw path takes all atoms in one call. x: the input feature of the other atoms if it is not a gather.
 template <class T>
-static UvwCall<T> uvw_call(const ConvPlan<T> &plan, const ConvUnit<T> &unit, const ConvEdges<T> &edges,
-                           const Real<T> *x, int64_t x_rows, Real<T> *out, int64_t out_rows, int64_t out_begin,
-                           const Scratch<T> &s) {
-  const ConvPath<T> &path = plan.paths[unit.first_path];
+static UvwCall<T> uvw_call(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
+                           const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out, int64_t out_rows,
+                           int64_t out_begin, const Scratch<T> &s) {
+  const ConvPath<T> &path = tables.paths[path_group.first_path];
   const int64_t first = edges.edge_begin[0];
   UvwCall<T> u = {};
   u.num_atoms = edges.num_atoms;
   u.edge_begin = edges.edge_begin;
-  u.channels = unit.channels;
-  u.outputs = unit.outputs;
-  u.table = edges.table + edges.table_rows * unit.first_column;
-  u.slab = edges.table_rows * unit.row;
+  u.channels = path_group.channels;
+  u.outputs = path_group.outputs;
+  u.table = edges.table + edges.table_rows * path_group.first_column;
+  u.channel_block = edges.table_rows * path_group.row;
   u.table_row = edges.table_row;
   u.fraction = edges.fraction;
-  if (x) u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
-  u.x_width = unit.in_width;
-  u.x_stride = unit.in_width / (2 * unit.l1 + 1);
+  if (x) u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+  u.x_width = path_group.in_width;
+  u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
   u.x_row = edges.other_row + first;
   u.out = output_row(path, edges, out, out_rows, out_begin);
   u.out_width = path.out_width;
   u.out_stride = path.out_width / (2 * path.l3 + 1);
-  u.y = edges.y + first * plan.num_y;
-  u.num_y = plan.num_y;
+  u.y = edges.y + first * tables.num_y;
+  u.num_y = tables.num_y;
   u.scratch = s.uvw;
   Pointer<const T> y = s.y;
-  Pointer<T> forms = s.uvw_forms;
+  Pointer<T> coupled = s.uvw_coupled;
   for (int a = 0; a < edges.num_atoms; a++) {
     const int count = static_cast<int>(edges.edge_begin[a + 1] - edges.edge_begin[a]);
-    y = make_forms(plan, unit, y, count, forms);
-    forms += edge_blocks(count) * unit.num_forms * EDGE_BLOCK;
+    y = couple_harmonics(tables, path_group, y, count, coupled);
+    coupled += edge_blocks(count) * path_group.num_coupled * EDGE_BLOCK;
   }
-  u.forms = s.uvw_forms;
+  u.coupled = s.uvw_coupled;
   return u;
 }
 
@@ -253,106 +255,110 @@ static void set_outputs_to_zero(const UvwCall<T> &u, int l3) {
 }
 
 template <class T>
-static void forward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows, Real<T> *out,
-                    int64_t out_rows, int64_t out_begin, void *scratch) {
+static void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+                    Real<T> *out, int64_t out_rows, int64_t out_begin, void *scratch) {
   Scratch<T> s;
-  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
-  transpose_harmonics(plan, edges, s.y);
-  // Unit by unit, so that the slabs of one unit stay in the cache.
-  for (int k = 0; k < plan.num_units; k++) {
-    const ConvUnit<T> &unit = plan.units[k];
-    if (unit.is_uvw()) {
-      const ConvPath<T> &path = plan.paths[unit.first_path];
-      const UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, out, out_rows, out_begin, s);
+  scratch_layout<T>(tables, edges, static_cast<char *>(scratch), &s);
+  transpose_harmonics(tables, edges, s.y);
+  // Path group by path group, so that the channel blocks of one path group stay in the cache.
+  for (int k = 0; k < tables.num_path_groups; k++) {
+    const ConvPathGroup<T> &path_group = tables.path_groups[k];
+    if (path_group.is_uvw()) {
+      const ConvPath<T> &path = tables.paths[path_group.first_path];
+      const UvwCall<T> u = uvw_call(tables, path_group, edges, x, x_rows, out, out_rows, out_begin, s);
       if (path.begins_output) set_outputs_to_zero(u, path.l3);
-      call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {unit, path, edges.rows_per_bin}, u);
+      call_uvw<T>(&UvwKernel<T>::forward, &GenericUvw<T>::forward, {path_group, path, edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
-    UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    const GenericPathGroup<T> generic = generic_path_group(tables, path_group, edges);
+    PathGroupCall<T> u = path_group_call(tables, path_group, edges, s);
+    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
     Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
-      set_atom(plan, edges, a, u);
-      set_outputs(plan, unit, edges, out, out_rows, out_begin + a, s);
-      y = make_forms(plan, unit, y, u.count, s.forms);
-      call_unit<T>(&UnitKernel<T>::forward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_forward : nullptr,
-                   &GenericUnit<T>::forward, generic, u);
+      set_atom(tables, edges, a, u);
+      set_outputs(tables, path_group, edges, out, out_rows, out_begin + a, s);
+      y = couple_harmonics(tables, path_group, y, u.count, s.coupled);
+      call_path_group<T>(&PathGroupKernel<T>::forward,
+                         edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_forward : nullptr,
+                         &GenericPathGroup<T>::forward, generic, u);
     }
   }
 }
 
 template <class T>
-static void backward(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
+static void backward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
                      const Real<T> *out_adj, int64_t out_rows, int64_t out_begin, T *y_adj, Real<T> *x_adj,
                      int64_t x_adj_rows, const int *x_adj_row, void *scratch) {
   Scratch<T> s;
-  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
+  scratch_layout<T>(tables, edges, static_cast<char *>(scratch), &s);
   const int64_t first = edges.edge_begin[0], count = edges.edge_begin[edges.num_atoms] - first;
   const int directions = edges.rigid_directions > 0 ? edges.rigid_directions : 1;
-  if (plan.max_uvw_l3 >= 0) transpose_harmonics(plan, edges, s.y);    // its z needs the forms
+  if (tables.max_uvw_l3 >= 0) transpose_harmonics(tables, edges, s.y);    // its z needs the coupled harmonics
   for (int d = 0; d < directions; d++)
-    for (int64_t k = 0; k < count * plan.num_y; k++) y_adj[d * edges.y_adj_distance + k] = T(0);
-  // Unit by unit: its channels of all senders, their adjoints and its slabs of the table stay in the cache.
-  for (int k = 0; k < plan.num_units; k++) {
-    const ConvUnit<T> &unit = plan.units[k];
-    if (unit.is_uvw()) {
+    for (int64_t k = 0; k < count * tables.num_y; k++) y_adj[d * edges.y_adj_distance + k] = T(0);
+  // Path group by path group: its channels of all senders, their adjoints and its channel blocks of the table stay in
+  // the cache.
+  for (int k = 0; k < tables.num_path_groups; k++) {
+    const ConvPathGroup<T> &path_group = tables.path_groups[k];
+    if (path_group.is_uvw()) {
       // out_adj is only read.
-      UvwCall<T> u = uvw_call(plan, unit, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
+      UvwCall<T> u =
+          uvw_call(tables, path_group, edges, x, x_rows, const_cast<Real<T> *>(out_adj), out_rows, out_begin, s);
       u.y_adj = y_adj;
-      if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
+      if (x_adj) u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows);
       u.x_adj_row = x_adj_row + first;
       call_uvw<T>(&UvwKernel<T>::backward, &GenericUvw<T>::backward,
-                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+                  {path_group, tables.paths[path_group.first_path], edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
-    UnitCall<T> u = unit_call(plan, unit, edges, s);
-    u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows);    // only read
-    if (x_adj) u.x_adj = input_row(unit, edges, x_adj, x_adj_rows);
+    const GenericPathGroup<T> generic = generic_path_group(tables, path_group, edges);
+    PathGroupCall<T> u = path_group_call(tables, path_group, edges, s);
+    u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows);    // only read
+    if (x_adj) u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows);
     for (int a = 0; a < edges.num_atoms; a++) {
       const int64_t begin = edges.edge_begin[a];
-      set_atom(plan, edges, a, u);
-      u.y_adj = y_adj + (begin - first) * plan.num_y;
+      set_atom(tables, edges, a, u);
+      u.y_adj = y_adj + (begin - first) * tables.num_y;
       u.x_adj_row = x_adj_row + begin;
       // Only read.
-      set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
-      call_unit<T>(&UnitKernel<T>::backward, edges.rigid_directions > 0 ? &UnitKernel<T>::rigid_backward : nullptr,
-                   &GenericUnit<T>::backward, generic, u);
+      set_outputs(tables, path_group, edges, const_cast<Real<T> *>(out_adj), out_rows, out_begin + a, s);
+      call_path_group<T>(&PathGroupKernel<T>::backward,
+                         edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_backward : nullptr,
+                         &GenericPathGroup<T>::backward, generic, u);
     }
   }
   // By the distance, no longer by the fraction of the bin.
   for (int d = 0; d < directions; d++)
-    for (int64_t e = 0; e < count; e++) y_adj[d * edges.y_adj_distance + e * plan.num_y] *= edges.bins_per_length[e];
+    for (int64_t e = 0; e < count; e++) y_adj[d * edges.y_adj_distance + e * tables.num_y] *= edges.bins_per_length[e];
 }
 
 template <class T>
-static void backward_gather(const ConvPlan<T> &plan, const ConvEdges<T> &edges, const Real<T> *x, int64_t x_rows,
-                            int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj,
+static void backward_gather(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const Real<T> *x,
+                            int64_t x_rows, int64_t x_begin, const Real<T> *out_adj, int64_t out_rows, Real<T> *x_adj,
                             int64_t x_adj_rows, int64_t x_adj_begin, void *scratch) {
   Scratch<T> s;
-  scratch_layout<T>(plan, edges, static_cast<char *>(scratch), &s);
-  transpose_harmonics(plan, edges, s.y);
-  for (int k = 0; k < plan.num_units; k++) {
-    const ConvUnit<T> &unit = plan.units[k];
-    if (unit.is_uvw()) {
-      UvwCall<T> u = uvw_call<T>(plan, unit, edges, nullptr, 0, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
-      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin);
+  scratch_layout<T>(tables, edges, static_cast<char *>(scratch), &s);
+  transpose_harmonics(tables, edges, s.y);
+  for (int k = 0; k < tables.num_path_groups; k++) {
+    const ConvPathGroup<T> &path_group = tables.path_groups[k];
+    if (path_group.is_uvw()) {
+      UvwCall<T> u = uvw_call<T>(tables, path_group, edges, nullptr, 0, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+      u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows, x_adj_begin);
       call_uvw<T>(&UvwKernel<T>::gather, &GenericUvw<T>::gather,
-                  {unit, plan.paths[unit.first_path], edges.rows_per_bin}, u);
+                  {path_group, tables.paths[path_group.first_path], edges.rows_per_bin}, u);
       continue;
     }
-    const GenericUnit<T> generic = generic_unit(plan, unit, edges);
-    UnitCall<T> u = unit_call(plan, unit, edges, s);
-    set_outputs(plan, unit, edges, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
+    const GenericPathGroup<T> generic = generic_path_group(tables, path_group, edges);
+    PathGroupCall<T> u = path_group_call(tables, path_group, edges, s);
+    set_outputs(tables, path_group, edges, const_cast<Real<T> *>(out_adj), out_rows, 0, s);
     Pointer<const T> y = s.y;
     for (int a = 0; a < edges.num_atoms; a++) {
-      set_atom(plan, edges, a, u);
+      set_atom(tables, edges, a, u);
       if (edges.weights_adj)
-        u.x = input_row(unit, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);    // only read
-      u.x_adj = input_row(unit, edges, x_adj, x_adj_rows, x_adj_begin + a);
-      y = make_forms(plan, unit, y, u.count, s.forms);
-      call_unit<T>(&UnitKernel<T>::gather, nullptr, &GenericUnit<T>::gather, generic, u);
+        u.x = input_row(path_group, edges, const_cast<Real<T> *>(x), x_rows, x_begin + a);    // only read
+      u.x_adj = input_row(path_group, edges, x_adj, x_adj_rows, x_adj_begin + a);
+      y = couple_harmonics(tables, path_group, y, u.count, s.coupled);
+      call_path_group<T>(&PathGroupKernel<T>::gather, nullptr, &GenericPathGroup<T>::gather, generic, u);
     }
   }
 }

@@ -37,41 +37,41 @@ EQUI_INLINE Simd<T> polynomial(const Real<T> *row, int rows, int stride, T f, Si
 
 template <class T>
 struct GenericUvw {
-  const ConvUnit<T> &unit;
+  const ConvPathGroup<T> &path_group;
   const ConvPath<T> &path;
   int rows;    // per bin
 
   using V = Simd<T>;
 
-  int d1() const { return 2 * unit.l1 + 1; }
+  int d1() const { return 2 * path_group.l1 + 1; }
   int d3() const { return 2 * path.l3 + 1; }
   static int64_t num_edges(const UvwCall<T> &u) { return u.edge_begin[u.num_atoms] - u.edge_begin[0]; }
 
-  // f(atom, edge, its forms) for all edges.
+  // f(atom, edge, its coupled harmonics) for all edges.
   template <class F>
   void for_edges(const UvwCall<T> &u, const F &f) const {
-    Pointer<const T> block = u.forms;
+    Pointer<const T> block = u.coupled;
     int64_t e = 0;
     for (int a = 0; a < u.num_atoms; a++) {
       const int count = static_cast<int>(u.edge_begin[a + 1] - u.edge_begin[a]);
       for (int k = 0; k < count; k++, e++)
-        f(a, e, block + k / EDGE_BLOCK * EDGE_BLOCK * unit.num_forms + k % EDGE_BLOCK);
-      block += (count + EDGE_BLOCK - 1) / EDGE_BLOCK * EDGE_BLOCK * unit.num_forms;
+        f(a, e, block + k / EDGE_BLOCK * EDGE_BLOCK * path_group.num_coupled + k % EDGE_BLOCK);
+      block += (count + EDGE_BLOCK - 1) / EDGE_BLOCK * EDGE_BLOCK * path_group.num_coupled;
     }
   }
   // f(channel w, atom, edge, W[c .., w], its derivative), w by w and atom by atom.
   template <class F>
   void for_weights(const UvwCall<T> &u, int c, const F &f) const {
-    const int block = unit.row / CHANNEL_PAD;
+    const int block = path_group.row / CHANNEL_PAD;
     for (int w = 0; w < u.outputs; w++) {
-      const Real<T> *table = u.table + (c / CHANNEL_PAD * (u.outputs / block) + w / block) * u.slab + c % CHANNEL_PAD +
-                             w % block * CHANNEL_PAD;
+      const Real<T> *table = u.table + (c / CHANNEL_PAD * (u.outputs / block) + w / block) * u.channel_block +
+                             c % CHANNEL_PAD + w % block * CHANNEL_PAD;
       int64_t e = 0;
       for (int a = 0; a < u.num_atoms; a++)
         for (const int64_t end = u.edge_begin[a + 1] - u.edge_begin[0]; e < end; e++) {
           V dw;
-          const V value =
-              polynomial<T>(table + static_cast<int64_t>(u.table_row[e]) * unit.row, rows, unit.row, u.fraction[e], dw);
+          const V value = polynomial<T>(table + static_cast<int64_t>(u.table_row[e]) * path_group.row, rows,
+                                        path_group.row, u.fraction[e], dw);
           f(w, a, e, value, dw);
         }
     }

@@ -22,7 +22,7 @@ namespace equi {
 
 namespace {
 
-// Keys of units with many paths are longer than the 255 bytes that a name may have.
+// Keys of path groups with many paths are longer than the 255 bytes that a name may have.
 constexpr size_t LONGEST_KEY = 120, KEPT_OF_KEY = 60;
 // As the kernels of operating systems do it: more links than this are a circle.
 constexpr int MOST_LINKS = 40;

@@ -20,7 +20,7 @@ struct KernelCache {
 };
 KernelCache kernel_cache();
 
-// The file for the kernel `key` (of a unit or a contraction) in `cache`; empty if that has no folder. Throws
+// The file for the kernel `key` (of a path group or a contraction) in `cache`; empty if that has no folder. Throws
 // std::invalid_argument for an instruction set without generated kernels.
 std::string kernel_library_file(const KernelCache &cache, const std::string &instruction_set, const std::string &key);
 

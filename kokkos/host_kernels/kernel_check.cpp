@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/host_kernels/kernel_check.h"
 
-#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/runtime/buffer.h"
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 // units of the last place of the largest sum. A wrong coupling, sign or component changes a result by far more.
 constexpr double ROUNDING = 200.0;    // in units of epsilon
 
-// No edge, one, and more than a block of 16; more senders than one, and more than a chunk of channels.
+// No edge, one, and more than a block of 16; more senders than one, and more than a channel block.
 constexpr int EDGES_OF_ATOM[] = {17, 0, 1};
 constexpr int NUM_ATOMS = 3, NUM_EDGES = 18, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 constexpr int DIRECTIONS = 2;
@@ -58,23 +58,23 @@ struct Answers {
   Numbers<R> out, x_adj, y_adj, weights_adj, gathered;
 };
 
-// A convolution with one unit on random edges.
+// A convolution with one path group on random edges.
 template <class T>
-class UnitCase {
+class PathGroupCase {
   using R = Real<T>;
 
  public:
-  UnitCase(const UnitShape &shape, InstructionSet set)
+  PathGroupCase(const PathGroupShape &shape, InstructionSet set)
       : product_(product_of(shape)),
         in_(product_.irreps_in, IS_DUAL<T> ? 1 + DIRECTIONS : 1),
         out_(product_.irreps_out, IS_DUAL<T> ? 1 + DIRECTIONS : 1),
-        plan_(product_, in_, out_),
+        tables_(product_, in_, out_),
         kernels_(host_kernels<T>(set)) {
     Random random;
-    const size_t num_y = plan_.plan().num_y;
+    const size_t num_y = tables_.view().num_y;
     x_ = random.numbers<R>(static_cast<size_t>(NUM_SENDERS) * in_.row_size());
     g_ = random.numbers<R>(static_cast<size_t>(NUM_ATOMS) * out_.row_size());
-    table_ = random.numbers<R>(static_cast<size_t>(TABLE_ROWS) * plan_.columns());
+    table_ = random.numbers<R>(static_cast<size_t>(TABLE_ROWS) * tables_.columns());
     weights_ = random.numbers<R>(PLANES<T> * weights_size());
     const Numbers<R> y = random.numbers<R>(2 * NUM_EDGES * num_y), f = random.numbers<R>(2 * NUM_EDGES);
     for (size_t k = 0; k < NUM_EDGES * num_y; ++k) y_.push_back(make_number<T>(y[2 * k], y[2 * k + 1]));
@@ -90,34 +90,34 @@ class UnitCase {
     }
   }
 
-  const UnitShape &shape() const { return plan_.schedules()[0].shape; }
+  const PathGroupShape &shape() const { return tables_.schedules()[0].shape; }
 
   // By a kernel, or by the generic one. With duals the tangents of one direction.
   template <class Kernel>
-  Answers<R> answers(Kernel ConvUnit<T>::*place, Kernel kernel, int rows_per_bin) const {
-    ConvUnit<T> unit = plan_.units()[0];
-    unit.*place = kernel;
-    ConvPlan<T> plan = plan_.plan();
-    plan.units = &unit;
+  Answers<R> answers(Kernel ConvPathGroup<T>::*place, Kernel kernel, int rows_per_bin) const {
+    ConvPathGroup<T> path_group = tables_.path_groups()[0];
+    path_group.*place = kernel;
+    ConvolutionView<T> tables = tables_.view();
+    tables.path_groups = &path_group;
     ConvEdges<T> e = edges(rows_per_bin);
     Answers<R> a = empty();
     if (rows_per_bin == 1) e.weights_adj = make_pointer<T>(a.weights_adj.data(), weights_size());
     if constexpr (IS_DUAL<T>) e.direction = DIRECTIONS - 1;
-    forward(plan, e, a);
-    backward(plan, e, a);
+    forward(tables, e, a);
+    backward(tables, e, a);
     e.other_row = receiver_.data();
     e.weights_adj = {};
-    gather(plan, e, a);
+    gather(tables, e, a);
     return a;
   }
 
   // The tangents of edges that do not move, of all directions: by the kernel's rigid functions at once, or by the
   // generic one, direction by direction.
-  Answers<R> rigid_answers(const UnitKernel<T> *kernel) const {
-    ConvUnit<T> unit = plan_.units()[0];
-    unit.kernel = kernel;
-    ConvPlan<T> plan = plan_.plan();
-    plan.units = &unit;
+  Answers<R> rigid_answers(const PathGroupKernel<T> *kernel) const {
+    ConvPathGroup<T> path_group = tables_.path_groups()[0];
+    path_group.kernel = kernel;
+    ConvolutionView<T> tables = tables_.view();
+    tables.path_groups = &path_group;
     AlignedVector<T> y, fraction;
     for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(0)));
     for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(0)));
@@ -129,12 +129,12 @@ class UnitCase {
     if (kernel) {
       e.rigid_directions = DIRECTIONS;
       e.y_adj_distance = size / PLANES<T> / DIRECTIONS;
-      forward(plan, e, a);
-      backward(plan, e, a);
+      forward(tables, e, a);
+      backward(tables, e, a);
     } else {
       for (e.direction = 0; e.direction < DIRECTIONS; ++e.direction) {
-        forward(plan, e, a);
-        backward(plan, e, a, e.direction * size / DIRECTIONS);
+        forward(tables, e, a);
+        backward(tables, e, a, e.direction * size / DIRECTIONS);
       }
     }
     // The rigid functions write no values.
@@ -145,13 +145,13 @@ class UnitCase {
   }
 
  private:
-  static TensorProduct product_of(const UnitShape &shape) {
+  static TensorProduct product_of(const PathGroupShape &shape) {
     TensorProduct product;
     product.irreps_in = Irreps(std::vector<IrrepBlock>{{CHANNELS, {shape.l1, 1}}});
     std::vector<IrrepBlock> out;
     // A uvw path has as many outputs as fill one block of its table and begin another.
     const int outputs = shape.is_uvw() ? UVW_BLOCK + 1 : CHANNELS;
-    for (const UnitShape::Path &path : shape.paths) {
+    for (const PathGroupShape::Path &path : shape.paths) {
       product.lmax_edge = std::max(product.lmax_edge, path.l2);
       product.paths.push_back({0, path.l2, static_cast<int>(out.size()), 1.0, shape.connection});
       out.push_back({outputs, {path.l3, 1}});
@@ -160,7 +160,7 @@ class UnitCase {
     return product;
   }
 
-  size_t weights_size() const { return static_cast<size_t>(NUM_EDGES) * plan_.plan().weights_row; }
+  size_t weights_size() const { return static_cast<size_t>(NUM_EDGES) * tables_.view().weights_row; }
 
   Answers<R> empty() const {
     const size_t num_directions = IS_DUAL<T> ? DIRECTIONS : 1;
@@ -194,21 +194,21 @@ class UnitCase {
     return e;
   }
 
-  AlignedVector<char> scratch(const ConvPlan<T> &plan, const ConvEdges<T> &e) const {
-    return AlignedVector<char>(kernels_.scratch_bytes(plan, e));
+  AlignedVector<char> scratch(const ConvolutionView<T> &tables, const ConvEdges<T> &e) const {
+    return AlignedVector<char>(kernels_.scratch_bytes(tables, e));
   }
-  void forward(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a) const {
-    kernels_.forward(plan, e, x_.data(), NUM_SENDERS, a.out.data(), NUM_ATOMS, 0, scratch(plan, e).data());
+  void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &e, Answers<R> &a) const {
+    kernels_.forward(tables, e, x_.data(), NUM_SENDERS, a.out.data(), NUM_ATOMS, 0, scratch(tables, e).data());
   }
   // first: number of y_adj from which it is written.
-  void backward(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a, int64_t first = 0) const {
-    kernels_.backward(plan, e, x_.data(), NUM_SENDERS, g_.data(), NUM_ATOMS, 0,
+  void backward(const ConvolutionView<T> &tables, const ConvEdges<T> &e, Answers<R> &a, int64_t first = 0) const {
+    kernels_.backward(tables, e, x_.data(), NUM_SENDERS, g_.data(), NUM_ATOMS, 0,
                       reinterpret_cast<T *>(a.y_adj.data() + first), a.x_adj.data(), NUM_SENDERS, sender_.data(),
-                      scratch(plan, e).data());
+                      scratch(tables, e).data());
   }
-  void gather(const ConvPlan<T> &plan, const ConvEdges<T> &e, Answers<R> &a) const {
-    kernels_.backward_gather(plan, e, nullptr, 0, 0, g_.data(), NUM_ATOMS, a.gathered.data(), NUM_ATOMS, 0,
-                             scratch(plan, e).data());
+  void gather(const ConvolutionView<T> &tables, const ConvEdges<T> &e, Answers<R> &a) const {
+    kernels_.backward_gather(tables, e, nullptr, 0, 0, g_.data(), NUM_ATOMS, a.gathered.data(), NUM_ATOMS, 0,
+                             scratch(tables, e).data());
   }
 
   static void clear_values(const FeatureLayout &layout, int64_t rows, Numbers<R> &feature) {
@@ -220,7 +220,7 @@ class UnitCase {
 
   TensorProduct product_;
   FeatureLayout in_, out_;
-  ConvolutionPlan<T> plan_;
+  ConvolutionTables<T> tables_;
   const HostKernels<T> &kernels_;
   Numbers<R> x_, g_, table_, weights_, bins_per_length_;
   AlignedVector<T> y_, fraction_;
@@ -257,48 +257,52 @@ std::string fault_of_list(const KernelList<K> &list, const std::string &key) {
 }
 
 template <class T>
-std::string fault_of_unit(const KernelList<UnitKernel<T>> &list, const UnitShape &shape, InstructionSet set) {
+std::string fault_of_path_group(const KernelList<PathGroupKernel<T>> &list, const PathGroupShape &shape,
+                                InstructionSet set) {
   std::string fault = fault_of_list(list, shape.key());
   if (!fault.empty()) return fault;
-  const UnitKernel<T> &kernel = *list.kernels[0];
+  const PathGroupKernel<T> &kernel = *list.kernels[0];
   const bool has_cubic = kernel.forward[1] && kernel.backward[1] && kernel.gather[1];
   const bool has_rigid = kernel.rigid_forward && kernel.rigid_backward;
-  if (!kernel.make_forms || !kernel.forward[0] || !kernel.backward[0] || !kernel.forward[2] || !kernel.backward[2] ||
-      !kernel.gather[2] || (IS_DUAL<T> ? !has_rigid : !has_cubic))
+  if (!kernel.couple_harmonics || !kernel.forward[0] || !kernel.backward[0] || !kernel.forward[2] ||
+      !kernel.backward[2] || !kernel.gather[2] || (IS_DUAL<T> ? !has_rigid : !has_cubic))
     return name_of<T>("kernel") + " lacks a function";
-  const UnitCase<T> unit(shape, set);
-  using Place = const UnitKernel<T> *;
-  const auto answers = [&](Place place, int rows) { return unit.answers(&ConvUnit<T>::kernel, place, rows); };
+  const PathGroupCase<T> path_group(shape, set);
+  using Place = const PathGroupKernel<T> *;
+  const auto answers = [&](Place place, int rows) {
+    return path_group.answers(&ConvPathGroup<T>::kernel, place, rows);
+  };
   for (const int rows : {1, 4, 6}) {
     if (IS_DUAL<T> && rows == 4) continue;
     fault = fault_of_answers<T>(answers(&kernel, rows), answers(nullptr, rows), "");
     if (!fault.empty()) return fault;
   }
   if constexpr (IS_DUAL<T>)
-    return fault_of_answers<T>(unit.rigid_answers(&kernel), unit.rigid_answers(nullptr), "rigid ");
+    return fault_of_answers<T>(path_group.rigid_answers(&kernel), path_group.rigid_answers(nullptr), "rigid ");
   else
     return "";
 }
 
 template <class T>
-std::string fault_of_uvw(const KernelList<UvwKernel<T>> &list, const UnitShape &shape, InstructionSet set) {
+std::string fault_of_uvw(const KernelList<UvwKernel<T>> &list, const PathGroupShape &shape, InstructionSet set) {
   std::string fault = fault_of_list(list, shape.key());
   if (!fault.empty()) return fault;
   const UvwKernel<T> &kernel = *list.kernels[0];
   for (const int k : {0, 1})
-    if (!kernel.make_forms || !kernel.forward[k] || !kernel.backward[k] || !kernel.gather[k])
+    if (!kernel.couple_harmonics || !kernel.forward[k] || !kernel.backward[k] || !kernel.gather[k])
       return name_of<T>("kernel") + " lacks a function";
-  const UnitCase<T> unit(shape, set);
+  const PathGroupCase<T> path_group(shape, set);
   using Place = const UvwKernel<T> *;
   for (const int rows : {4, 6}) {
-    fault = fault_of_answers<T>(unit.answers(&ConvUnit<T>::uvw_kernel, static_cast<Place>(&kernel), rows),
-                                unit.answers(&ConvUnit<T>::uvw_kernel, static_cast<Place>(nullptr), rows), "");
+    fault =
+        fault_of_answers<T>(path_group.answers(&ConvPathGroup<T>::uvw_kernel, static_cast<Place>(&kernel), rows),
+                            path_group.answers(&ConvPathGroup<T>::uvw_kernel, static_cast<Place>(nullptr), rows), "");
     if (!fault.empty()) return fault;
   }
   return "";
 }
 
-// One chunk of channels of some atoms, which are not in the order of their rows.
+// One channel block of some atoms, which are not in the order of their rows.
 template <class T>
 std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, const ContractionSchedule &schedule,
                                  InstructionSet set) {
@@ -339,18 +343,18 @@ std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, c
       Random same;
       Feature x(schedule.in_l, count, same), out(schedule.out_l, count, same);
       const ContractionCall<T> call{count, rows, x.feature(), out.feature(), coefficients.data()};
-      const ContractionPlan<T> plan{schedule.nodes.data(),
-                                    schedule.outputs.data(),
-                                    static_cast<int>(schedule.nodes.size()),
-                                    x.dim.data(),
-                                    out.dim.data(),
-                                    static_cast<int>(x.dim.size()),
-                                    static_cast<int>(out.dim.size()),
-                                    schedule.num_inputs(),
-                                    schedule.num_outputs()};
-      AlignedVector<char> scratch(kernels.contraction_scratch_bytes(plan));
+      const ContractionView<T> tables{schedule.nodes.data(),
+                                      schedule.outputs.data(),
+                                      static_cast<int>(schedule.nodes.size()),
+                                      x.dim.data(),
+                                      out.dim.data(),
+                                      static_cast<int>(x.dim.size()),
+                                      static_cast<int>(out.dim.size()),
+                                      schedule.num_inputs(),
+                                      schedule.num_outputs()};
+      AlignedVector<char> scratch(kernels.contraction_scratch_bytes(tables));
       if (is_generic)
-        (is_backward ? kernels.contraction_backward : kernels.contraction_forward)(plan, call, scratch.data());
+        (is_backward ? kernels.contraction_backward : kernels.contraction_forward)(tables, call, scratch.data());
       else
         (is_backward ? kernel.backward : kernel.forward)(call);
       answer[is_generic] = is_backward ? x.numbers : out.numbers;
@@ -371,14 +375,14 @@ std::string first_fault(const F &...check) {
 
 }    // namespace
 
-std::string fault_of_kernels(const KernelLibrary &library, const UnitShape &shape, InstructionSet set) {
+std::string fault_of_kernels(const KernelLibrary &library, const PathGroupShape &shape, InstructionSet set) {
   if (shape.is_uvw())
     return first_fault([&] { return fault_of_uvw(library.float_uvw, shape, set); },
                        [&] { return fault_of_uvw(library.double_uvw, shape, set); });
-  return first_fault([&] { return fault_of_unit(library.float_units, shape, set); },
-                     [&] { return fault_of_unit(library.double_units, shape, set); },
-                     [&] { return fault_of_unit(library.dual_float_units, shape, set); },
-                     [&] { return fault_of_unit(library.dual_double_units, shape, set); });
+  return first_fault([&] { return fault_of_path_group(library.float_path_groups, shape, set); },
+                     [&] { return fault_of_path_group(library.double_path_groups, shape, set); },
+                     [&] { return fault_of_path_group(library.dual_float_path_groups, shape, set); },
+                     [&] { return fault_of_path_group(library.dual_double_path_groups, shape, set); });
 }
 
 std::string fault_of_kernels(const KernelLibrary &library, const ContractionSchedule &schedule, InstructionSet set) {

@@ -12,10 +12,10 @@
 
 namespace equi {
 
-// Calls every function of the library, which must hold the kernels of this unit (contraction) and no others, on random
-// numbers. Empty if all give the results of the generic kernels of the instruction set, which the CPU must have; else a
-// description of the error. Takes about a millisecond for units of common models.
-std::string fault_of_kernels(const KernelLibrary &library, const UnitShape &shape, InstructionSet set);
+// Calls every function of the library, which must hold the kernels of this path group (contraction) and no others, on
+// random numbers. Empty if all give the results of the generic kernels of the instruction set, which the CPU must have;
+// else a description of the error. Takes about a millisecond for path groups of common models.
+std::string fault_of_kernels(const KernelLibrary &library, const PathGroupShape &shape, InstructionSet set);
 std::string fault_of_kernels(const KernelLibrary &library, const ContractionSchedule &schedule, InstructionSet set);
 
 }    // namespace equi

@@ -49,7 +49,7 @@ bool is_our_library(const KernelLibrary *library, InstructionSet set) {
       !symbol || symbol->st_size != sizeof(KernelLibrary))
     return false;
 #endif
-  return library->abi == UNIT_KERNEL_ABI && std::strcmp(library->isa, instruction_set_name(set)) == 0;
+  return library->abi == PATH_GROUP_KERNEL_ABI && std::strcmp(library->isa, instruction_set_name(set)) == 0;
 }
 
 // Loads what open_kernel_library() has opened and looks through its kernels, which must be those of `what`. It stays
@@ -85,14 +85,14 @@ const KernelLibrary *library_of_user(InstructionSet set, const What &what) {
 // The kernels of kind K, null if a library has none.
 template <class K>
 const KernelList<K> *list_of(const KernelLibrary &library) {
-  if constexpr (std::is_same_v<K, UnitKernel<float>>)
-    return &library.float_units;
-  else if constexpr (std::is_same_v<K, UnitKernel<double>>)
-    return &library.double_units;
-  else if constexpr (std::is_same_v<K, UnitKernel<Dual<float>>>)
-    return &library.dual_float_units;
-  else if constexpr (std::is_same_v<K, UnitKernel<Dual<double>>>)
-    return &library.dual_double_units;
+  if constexpr (std::is_same_v<K, PathGroupKernel<float>>)
+    return &library.float_path_groups;
+  else if constexpr (std::is_same_v<K, PathGroupKernel<double>>)
+    return &library.double_path_groups;
+  else if constexpr (std::is_same_v<K, PathGroupKernel<Dual<float>>>)
+    return &library.dual_float_path_groups;
+  else if constexpr (std::is_same_v<K, PathGroupKernel<Dual<double>>>)
+    return &library.dual_double_path_groups;
   else if constexpr (std::is_same_v<K, UvwKernel<float>>)
     return &library.float_uvw;
   else if constexpr (std::is_same_v<K, UvwKernel<double>>)
@@ -105,7 +105,7 @@ const KernelList<K> *list_of(const KernelLibrary &library) {
     return nullptr;
 }
 
-// The kernel of kind K for a unit or contraction, or null.
+// The kernel of kind K for a path group or contraction, or null.
 template <class K, class What>
 const K *find(InstructionSet set, const What &what) {
   const std::string key = what.key();
@@ -144,12 +144,12 @@ std::string kernel_library_fault(InstructionSet set, const std::string &key) {
 }
 
 template <class T>
-const UnitKernel<T> *find_unit_kernel(InstructionSet set, const UnitShape &shape) {
-  return find<UnitKernel<T>>(set, shape);
+const PathGroupKernel<T> *find_path_group_kernel(InstructionSet set, const PathGroupShape &shape) {
+  return find<PathGroupKernel<T>>(set, shape);
 }
 
 template <class T>
-const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const UnitShape &shape) {
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const PathGroupShape &shape) {
   return find<UvwKernel<T>>(set, shape);
 }
 
@@ -158,13 +158,13 @@ const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const Co
   return find<ContractionKernel<T>>(set, schedule);
 }
 
-#define EQUI_INSTANTIATE(T)                                                             \
-  template const UnitKernel<T> *find_unit_kernel<T>(InstructionSet, const UnitShape &); \
-  template const UvwKernel<T> *find_uvw_kernel<T>(InstructionSet, const UnitShape &);   \
+#define EQUI_INSTANTIATE(T)                                                                             \
+  template const PathGroupKernel<T> *find_path_group_kernel<T>(InstructionSet, const PathGroupShape &); \
+  template const UvwKernel<T> *find_uvw_kernel<T>(InstructionSet, const PathGroupShape &);              \
   template const ContractionKernel<T> *find_contraction_kernel<T>(InstructionSet, const ContractionSchedule &);
 EQUI_FOR_NUMBERS(EQUI_INSTANTIATE)
 #undef EQUI_INSTANTIATE
-template KernelLibraryFound find_kernel_library(InstructionSet, const UnitShape &);
+template KernelLibraryFound find_kernel_library(InstructionSet, const PathGroupShape &);
 template KernelLibraryFound find_kernel_library(InstructionSet, const ContractionSchedule &);
 
 }    // namespace equi

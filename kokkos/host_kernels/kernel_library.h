@@ -12,12 +12,13 @@
 
 namespace equi {
 
-// The kernel of a unit for an instruction set that this CPU has; null if there is none. Valid until the process ends.
+// The kernel of a path group for an instruction set that this CPU has; null if there is none. Valid until the process
+// ends.
 template <class T>
-const UnitKernel<T> *find_unit_kernel(InstructionSet set, const UnitShape &shape);
+const PathGroupKernel<T> *find_path_group_kernel(InstructionSet set, const PathGroupShape &shape);
 // The same for a uvw path.
 template <class T>
-const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const UnitShape &shape);
+const UvwKernel<T> *find_uvw_kernel(InstructionSet set, const PathGroupShape &shape);
 // The same for a symmetric contraction.
 template <class T>
 const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const ContractionSchedule &schedule);
@@ -26,7 +27,8 @@ const ContractionKernel<T> *find_contraction_kernel(InstructionSet set, const Co
 // if none of the functions above has looked for it.
 std::string kernel_library_fault(InstructionSet set, const std::string &key);
 
-// The user's library for a unit or a contraction (What: UnitShape or ContractionSchedule) as it is stored now.
+// The user's library for a path group or a contraction (What: PathGroupShape or ContractionSchedule) as it is stored
+// now.
 struct KernelLibraryFound {
   const KernelLibrary *library = nullptr;    // null: there is none, or it is not to be used
   std::string fault;                         // why it is not to be used

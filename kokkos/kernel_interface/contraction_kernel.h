@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The call of a kernel of a symmetric contraction: the atoms of one species, and one channel block. It is plain data,
-// like unit_kernel.h.
+// like path_group_kernel.h.
 #ifndef EQUI_CONTRACTION_KERNEL_H
 #define EQUI_CONTRACTION_KERNEL_H
 

@@ -4,7 +4,7 @@
 #ifndef EQUI_DEVICE_CONTRACTION_KERNEL_H
 #define EQUI_DEVICE_CONTRACTION_KERNEL_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace equi {
 // The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CONTRACTION_BLOCKS = 24;
 
-// As ContractionFeature, in device memory; data at the chunk's first row.
+// As ContractionFeature, in device memory; data at the batch's first row.
 template <class T>
 struct DeviceContractionFeature {
   Real<T> *data[MAX_CONTRACTION_BLOCKS];
@@ -28,7 +28,7 @@ struct DeviceContractionCall {
   int count, channels;    // atoms; padded channels
   // Forward reads x and writes out. Backward reads out, the cotangent, and replaces x by its adjoint.
   DeviceContractionFeature<T> x, out;
-  // Per species [chunks of channels][entries][CHANNEL_PAD]; species null: one for all.
+  // Per species [channel blocks][entries][CHANNEL_PAD]; species null: one for all.
   const Real<T> *coefficients;
   int num_entries;
   const int *species;    // [count]

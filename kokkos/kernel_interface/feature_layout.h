@@ -9,7 +9,7 @@
 #ifndef EQUI_FEATURE_LAYOUT_H
 #define EQUI_FEATURE_LAYOUT_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/algebra/irreps.h"
 
 #include <cstdint>

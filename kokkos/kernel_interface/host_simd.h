@@ -4,7 +4,7 @@
 #ifndef EQUI_HOST_SIMD_H
 #define EQUI_HOST_SIMD_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 
 #include <cstdint>
 #include <type_traits>
@@ -156,16 +156,16 @@ EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSim
 
 // Where the radial rows of edge e for channel c begin, in a table or among weights of edges.
 template <int ROWS, int ROW, class T>
-EQUI_INLINE auto radial_row(const UnitCall<T> &u, int e, int c) {
+EQUI_INLINE auto radial_row(const PathGroupCall<T> &u, int e, int c) {
   if constexpr (ROWS == 1)
     return u.weights + (u.table_row[e] * u.weights_row + c);
   else
-    return u.table + c / CHANNEL_PAD * u.slab + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
+    return u.table + c / CHANNEL_PAD * u.channel_block + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
 }
 
 // The weight of path q from such rows. F: a register of T, or of its values.
 template <int ROWS, int ROW, class T, class Row, class F>
-EQUI_INLINE F radial_weight(const UnitCall<T> &u, Row row, int q, F f) {
+EQUI_INLINE F radial_weight(const PathGroupCall<T> &u, Row row, int q, F f) {
   if constexpr (ROWS == 1)
     return load(row + u.column[q]);
   else
@@ -173,7 +173,7 @@ EQUI_INLINE F radial_weight(const UnitCall<T> &u, Row row, int q, F f) {
 }
 // The same times the harmonic of order 0.
 template <int ROWS, int ROW, class T, class Row, class F>
-EQUI_INLINE F scalar_weight(const UnitCall<T> &u, Row row, int q, F f) {
+EQUI_INLINE F scalar_weight(const PathGroupCall<T> &u, Row row, int q, F f) {
   const F w = radial_weight<ROWS, ROW>(u, row, q, f);
   if constexpr (ROWS == 1)
     return w * f;
@@ -182,7 +182,7 @@ EQUI_INLINE F scalar_weight(const UnitCall<T> &u, Row row, int q, F f) {
 }
 // The weight and its derivative by f, which weights of edges do not have.
 template <int ROWS, int ROW, class T, class Row, class F>
-EQUI_INLINE void radial_weight(const UnitCall<T> &u, Row row, int q, F f, F &w, F &dw) {
+EQUI_INLINE void radial_weight(const PathGroupCall<T> &u, Row row, int q, F f, F &w, F &dw) {
   if constexpr (ROWS == 1)
     w = load(row + u.column[q]);
   else
@@ -190,7 +190,7 @@ EQUI_INLINE void radial_weight(const UnitCall<T> &u, Row row, int q, F f, F &w, 
 }
 // The derivative by the weight of edge e, path q and the channels from c.
 template <class T>
-EQUI_INLINE void store_weight_adj(const UnitCall<T> &u, int e, int q, int c, Simd<T> v) {
+EQUI_INLINE void store_weight_adj(const PathGroupCall<T> &u, int e, int q, int c, Simd<T> v) {
   if (u.weights_adj) store(u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c), v);
 }
 

@@ -44,8 +44,8 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
     Kokkos::parallel_for(
         "equi:first_atoms", DeviceRange(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
           if (a >= num_local && type_species[type(a)] < 0) return;
-          const auto place = ids.insert(tag(a));
-          if (!place.failed()) Kokkos::atomic_min(atom_of_id + place.index(), static_cast<int>(a));
+          const auto position = ids.insert(tag(a));
+          if (!position.failed()) Kokkos::atomic_min(atom_of_id + position.index(), static_cast<int>(a));
         });
     exec.fence("equi: whether all IDs have a place");
     if (!ids.failed_insert()) {
@@ -73,19 +73,20 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
         interior[k] = is_interior;
         border[k] = is_receiver && !is_interior;
       });
-  int *interior_place = scratch_.interior_place.reserve(num_listed + 1),
-      *border_place = scratch_.border_place.reserve(num_listed + 1),
-      *remote_place = scratch_.remote_place.reserve(num_all + 1);
+  int *interior_position = scratch_.interior_position.reserve(num_listed + 1),
+      *border_position = scratch_.border_position.reserve(num_listed + 1),
+      *remote_position = scratch_.remote_position.reserve(num_all + 1);
   running_sums(
-      exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return interior[k]; }, interior_place);
+      exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return interior[k]; }, interior_position);
   running_sums(
-      exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return border[k]; }, border_place);
+      exec, num_listed, KOKKOS_LAMBDA(int64_t k) { return border[k]; }, border_position);
   running_sums(
-      exec, num_all, KOKKOS_LAMBDA(int64_t a) { return a >= num_local && first_copy[a] == a ? 1 : 0; }, remote_place);
+      exec, num_all, KOKKOS_LAMBDA(int64_t a) { return a >= num_local && first_copy[a] == a ? 1 : 0; },
+      remote_position);
   int num_border, num_remote;
-  copy_to_host(exec, &n.num_interior, interior_place + num_listed, 1);
-  copy_to_host(exec, &num_border, border_place + num_listed, 1);
-  copy_to_host(exec, &num_remote, remote_place + num_all, 1);
+  copy_to_host(exec, &n.num_interior, interior_position + num_listed, 1);
+  copy_to_host(exec, &num_border, border_position + num_listed, 1);
+  copy_to_host(exec, &num_remote, remote_position + num_all, 1);
   n.num_atoms = num_all;
   n.num_receivers = n.num_interior + num_border;
   n.num_rows = n.num_receivers + num_remote;
@@ -95,7 +96,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   Kokkos::parallel_for(
       "equi:number_receivers", DeviceRange(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
         if (!interior[k] && !border[k]) return;
-        const int i = atoms(k), row = interior[k] ? interior_place[k] : num_interior + border_place[k];
+        const int i = atoms(k), row = interior[k] ? interior_position[k] : num_interior + border_position[k];
         row_of_atom[i] = row;
         receiver[row] = i;
         row_species[row] = type_species[type(i)];
@@ -103,7 +104,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   Kokkos::parallel_for(
       "equi:number_remote", DeviceRange(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
         if (first_copy[a] != a) return;
-        row_of_atom[a] = num_receivers + remote_place[a];
+        row_of_atom[a] = num_receivers + remote_position[a];
         row_species[row_of_atom[a]] = type_species[type(a)];
       });
   Kokkos::parallel_for(
@@ -147,9 +148,9 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
           if (x(ja, k) != x(jb, k)) return x(ja, k) < x(jb, k);
         return a < b;
       },
-      KOKKOS_LAMBDA(int64_t c, int64_t place) {
-        sender_atom[place] = unsorted[c];
-        sender_row[place] = row_of_atom[unsorted[c]];
+      KOKKOS_LAMBDA(int64_t c, int64_t position) {
+        sender_atom[position] = unsorted[c];
+        sender_row[position] = row_of_atom[unsorted[c]];
       });
 
   tagint missing = 0;    // an ID

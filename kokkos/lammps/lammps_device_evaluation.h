@@ -78,8 +78,8 @@ class LammpsDeviceEvaluation {
   // Of read_neighbor_list().
   struct Scratch {
     Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<DeviceExec, DeviceExec::memory_space>> ids;
-    DeviceBuffer<int> species, atom_of_id, first_copy, interior, border, interior_place, border_place, remote_place,
-        count, unsorted, segment;
+    DeviceBuffer<int> species, atom_of_id, first_copy, interior, border, interior_position, border_position,
+        remote_position, count, unsorted, segment;
   } scratch_;
 };
 

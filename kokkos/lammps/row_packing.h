@@ -43,27 +43,27 @@ class RowGroups {
   RowGroups(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom) {
     DeviceBuffer<int, Exec> rows;
     read_rows(exec, n, atoms, first, row_of_atom, rows.reserve(n));
-    std::vector<int> row(n), place(n), begin, is_first(n, 0);
+    std::vector<int> row(n), position(n), begin, is_first(n, 0);
     copy_to_host(exec, row.data(), rows.data(), n);
-    std::iota(place.begin(), place.end(), 0);
-    place.erase(std::remove_if(place.begin(), place.end(), [&](int k) { return row[k] < 0; }), place.end());
-    std::stable_sort(place.begin(), place.end(), [&](int a, int b) { return row[a] < row[b]; });
-    for (size_t k = 0; k < place.size(); k++)
-      if (k == 0 || row[place[k]] != row[place[k - 1]]) {
+    std::iota(position.begin(), position.end(), 0);
+    position.erase(std::remove_if(position.begin(), position.end(), [&](int k) { return row[k] < 0; }), position.end());
+    std::stable_sort(position.begin(), position.end(), [&](int a, int b) { return row[a] < row[b]; });
+    for (size_t k = 0; k < position.size(); k++)
+      if (k == 0 || row[position[k]] != row[position[k - 1]]) {
         begin.push_back(static_cast<int>(k));
-        is_first[place[k]] = 1;
+        is_first[position[k]] = 1;
       }
     num_groups_ = static_cast<int>(begin.size());
-    begin.push_back(static_cast<int>(place.size()));
+    begin.push_back(static_cast<int>(position.size()));
     assign(exec, begin_, begin);
-    assign(exec, place_, place);
+    assign(exec, position_, position);
     assign(exec, is_first_, is_first);
   }
   int num_groups() const { return num_groups_; }
-  // In device memory: group g has the places place[begin[g]] .. place[begin[g+1]-1] of the message, in order.
+  // In device memory: group g has the positions position[begin[g]] .. position[begin[g+1]-1] of the message, in order.
   const int *begin() const { return begin_.data(); }
-  const int *place() const { return place_.data(); }
-  const int *is_first() const { return is_first_.data(); }    // [n] whether a place is the first of its row
+  const int *position() const { return position_.data(); }
+  const int *is_first() const { return is_first_.data(); }    // [n] whether a position is the first of its row
 
   static void read_rows(const Exec &exec, int n, const int *atoms, int first, const int *row_of_atom, int *rows) {
     Kokkos::parallel_for(
@@ -73,10 +73,10 @@ class RowGroups {
 
  private:
   int num_groups_ = 0;
-  DeviceBuffer<int, Exec> begin_, place_, is_first_;
+  DeviceBuffer<int, Exec> begin_, position_, is_first_;
 };
 
-// f(k, place in the buffer, piece, column) for k < n and all columns, side by side.
+// f(k, position in the buffer, piece, column) for k < n and all columns, side by side.
 template <class Exec, class T, class F>
 void for_atoms(const char *label, const Exec &exec, int n, const PackedRows<T> &rows, const F &f) {
   using Policy = Kokkos::TeamPolicy<Exec, CallAsArgument>;
@@ -136,15 +136,15 @@ void pack_reverse_rows(const Exec &exec, int n, int first, const RowGroups<Exec>
 template <class Exec, class T>
 void unpack_reverse_rows(const Exec &exec, const int *atoms, const RowGroups<Exec> &groups, const PackedRows<T> &rows,
                          const T *buffer) {
-  const int *begin = groups.begin(), *place = groups.place();
+  const int *begin = groups.begin(), *position = groups.position();
   for_atoms(
       "equi:unpack", exec, groups.num_groups(), rows,
       KOKKOS_LAMBDA(int group, int64_t at, const FeaturePiece<T> &piece, int c) {
-        const int row = rows.row_of_atom[atoms[place[begin[group]]]];
+        const int row = rows.row_of_atom[atoms[position[begin[group]]]];
         const int64_t column = at - static_cast<int64_t>(group) * rows.stride;
         T &to = piece.data[static_cast<int64_t>(row) * piece.width + c];
         for (int k = begin[group]; k < begin[group + 1]; k++)
-          to += buffer[static_cast<int64_t>(place[k]) * rows.stride + column];
+          to += buffer[static_cast<int64_t>(position[k]) * rows.stride + column];
       });
 }
 

@@ -22,7 +22,7 @@ struct DeviceContext : LayerContext {
 template <class T>
 struct DeviceConvScratch {
   DeviceBuffer<int> table_row;
-  DeviceBuffer<T> fraction, forms, parts;
+  DeviceBuffer<T> fraction, coupled, parts;
   DeviceBuffer<Real<T>> bins_per_length, exact_rows;
   // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
   DeviceBuffer<int> own_row, other_row;
@@ -32,7 +32,7 @@ struct DeviceConvScratch {
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
-    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + forms.bytes() + parts.bytes() +
+    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() + parts.bytes() +
            exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() +
            weights_adj.bytes() + edges.bytes();
   }
@@ -79,7 +79,7 @@ class DeviceBatch {
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.
   bool adds(int feature) const { return layer->adjoint == Step::Adjoint::add || feature == exchanged_input; }
-  DeviceEdgeChunk edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
+  DeviceBatchEdges edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
 
   // f(rows, 0), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
   template <class F>

@@ -24,15 +24,15 @@ void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, 
       "equi:fill_by_species", DeviceRange(exec, 0, count), KOKKOS_LAMBDA(int64_t i) { to[i] = value[species[i]]; });
 }
 
-// A team per chunk, species by species.
-void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
-                      int *begin, int *order) {
+// A team per batch, species by species.
+void order_by_species(const DeviceExec &exec, int num_batches, const int *first_row, const int *species,
+                      int num_species, int *begin, int *order) {
   using Policy = DeviceTeams<>;
   Kokkos::parallel_for(
-      "equi:species_order", Policy(exec, num_chunks, DeviceTraits<>::TEAM),
+      "equi:species_order", Policy(exec, num_batches, DeviceTraits<>::TEAM),
       KOKKOS_LAMBDA(const typename Policy::member_type &team) {
-        const int chunk = team.league_rank(), first = first_row[chunk], count = first_row[chunk + 1] - first;
-        int *to = begin + chunk * (num_species + 1);
+        const int batch = team.league_rank(), first = first_row[batch], count = first_row[batch + 1] - first;
+        int *to = begin + batch * (num_species + 1);
         int before = 0;
         for (int s = 0; s < num_species; s++) {
           Kokkos::single(Kokkos::PerTeam(team), [&]() { to[s] = before; });

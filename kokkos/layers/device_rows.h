@@ -14,7 +14,7 @@ Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c) {
   return make_pointer<T>(rows.group(group) + c, group.channels);
 }
 
-// Which rows of a chunk belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the chunk. order:
+// Which rows of a batch belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the batch. order:
 // device memory, begin: host memory.
 struct DeviceSpeciesOrder {
   const int *order;
@@ -30,10 +30,10 @@ void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayou
 template <class D>
 void fill_by_species(const DeviceExec &exec, int64_t count, const int *species, const double *value, D *to);
 
-// The DeviceSpeciesOrder of each chunk; chunk k has the rows first_row[k] up to first_row[k+1], begin
-// [chunks][num_species + 1], order [rows] by chunk. All in device memory.
-void order_by_species(const DeviceExec &exec, int num_chunks, const int *first_row, const int *species, int num_species,
-                      int *begin, int *order);
+// The DeviceSpeciesOrder of each batch; batch k has the rows first_row[k] up to first_row[k+1], begin
+// [batches][num_species + 1], order [rows] by batch. All in device memory.
+void order_by_species(const DeviceExec &exec, int num_batches, const int *first_row, const int *species,
+                      int num_species, int *begin, int *order);
 
 }    // namespace equi
 

@@ -104,7 +104,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
                                   " depends on the species alone and is read out");
     if (step.fixed_input && p.keeps_input)
       throw std::invalid_argument("feature " + model.feature_names[p.output] +
-                                  " mixes a gate, a normalisation or a contraction of a fixed feature with others");
+                                  " mixes a gate, a normalization or a contraction of a fixed feature with others");
     plan.stages[stage].steps.push_back(step);
     for (int f : {p.input, p.output}) {
       if (f < 0) continue;

@@ -18,7 +18,7 @@ namespace equi {
 
 enum class Storage {
   fixed,    // one row per species
-  rows,     // one row per row of the neighbourhood, remote ones included: inputs of convolutions
+  rows,     // one row per row of the neighborhood, remote ones included: inputs of convolutions
   owned,    // one row per receiver: kept from the forward to the backward pass, or from one stage to the next
   stage,    // one row per receiver, kept within a stage; the features of all stages share the memory
   batch     // one row per receiver of the current batch

@@ -48,13 +48,15 @@ struct HostStep {
   FeatureMemory<R, Buffer<R>> &features;
   Edges<T, G> &edges;
   int num_species;
-  bool is_gathering = false;    // adjoints of senders are gathered later, not scattered into the slab of a thread
+  bool is_gathering =
+      false;    // adjoints of senders are gathered later, not scattered into the partial adjoints of a thread
 
   int num_receivers = 0, num_rows = 0;
-  const int *row_species = nullptr;      // [num_rows]
-  const int *edge_slab_row = nullptr;    // [edges] row of the sender in the slab of the receiver's thread
-  DoubleOf<T> *energy = nullptr;         // [num_receivers], added to
-  Planes planes = VALUES;                // that are computed
+  const int *row_species = nullptr;    // [num_rows]
+  const int *edge_partial_row =
+      nullptr;                      // [edges] row of the sender in the partial adjoints of the receiver's thread
+  DoubleOf<T> *energy = nullptr;    // [num_receivers], added to
+  Planes planes = VALUES;           // that are computed
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
@@ -79,7 +81,7 @@ class HostBatch {
   int first, count;
   const int *species;    // [count]
   const Step *layer = nullptr;
-  FeatureRows<R> slab{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
+  FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
     return step.features.rows({first, count, scratch.features.data(), first}, feature, adjoint);

@@ -42,7 +42,7 @@ using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 
 // Which of an op's kernels are not generated ones, for the log.
 struct KernelReport {
-  int generic_units = 0, generic_contractions = 0;
+  int generic_path_groups = 0, generic_contractions = 0;
   std::vector<std::string> keys;    // of all kernels that a build or a library may have
 };
 

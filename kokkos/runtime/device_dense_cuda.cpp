@@ -70,7 +70,7 @@ std::shared_ptr<Library> library_of(const Kokkos::Cuda &exec) {
   return found->second.library;
 }
 
-// cuBLAS counts rows with int; the chunks of an evaluation are far below.
+// cuBLAS counts rows with int; the batches of an evaluation are far below.
 int as_int(int64_t m) {
   if (m > std::numeric_limits<int>::max()) throw std::length_error("a dense product with more than 2^31 rows");
   return static_cast<int>(m);

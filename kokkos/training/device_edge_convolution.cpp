@@ -30,7 +30,7 @@ struct OrderedEdges {
   const int64_t *begin;
   const int *edge, *other_row;
 
-  DeviceEdgeChunk as_chunk() const { return {num_nodes, begin, 0, count, nullptr, other_row}; }
+  DeviceBatchEdges as_batch() const { return {num_nodes, begin, 0, count, nullptr, other_row}; }
 };
 
 OrderedEdges order_edges(const DeviceExec &exec, const DeviceWork &work, int64_t count, int64_t num_nodes,
@@ -142,22 +142,22 @@ class Packing {
 // The harmonics of ordered edges, as the kernels read them.
 template <class T>
 struct OrderedHarmonics {
-  const T *y, *fraction, *forms;
+  const T *y, *fraction, *coupled;
 };
 
 }    // namespace
 
-// The product's units, and the passes that a DeviceEdgeConvolution is made of.
+// The product's path groups, and the passes that a DeviceEdgeConvolution is made of.
 template <class T>
-struct DeviceEdgeUnits {
-  using Units = DeviceUnits<T, DeviceEdgeKernel<T>>;
+struct DeviceEdgePathGroups {
+  using PathGroups = DevicePathGroups<T, DeviceEdgeKernel<T>>;
   using Edges = OrderedEdges;
   using Harmonics = OrderedHarmonics<T>;
 
   EdgeProduct product;
   FeatureLayout in, out;
-  ConvolutionPlan<T> plan;
-  Units units;
+  ConvolutionTables<T> tables;
+  PathGroups path_groups;
   Packing pack_in, pack_out;
   DeviceBuffer<int> harmonic_column;    // [num_y] of the user's row, -1: none
   DeviceBuffer<int> harmonic_of;        // [columns of the user's row] its number
@@ -165,16 +165,16 @@ struct DeviceEdgeUnits {
     int column;    // of the user's row
     T scale;
   };
-  std::vector<Weights> weights;    // per path of the plan
-  std::vector<int> channels;       // per unit, without padding
+  std::vector<Weights> weights;    // per path of the tables
+  std::vector<int> channels;       // per path group, without padding
 
-  DeviceEdgeUnits(const DeviceExec &exec, const EdgeProduct &p, bool is_generated)
+  DeviceEdgePathGroups(const DeviceExec &exec, const EdgeProduct &p, bool is_generated)
       : product(p),
         in(p.product.irreps_in),
         out(p.product.irreps_out),
-        plan(p.product, in, out),
-        units(exec, plan, 1,
-              [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
+        tables(p.product, in, out),
+        path_groups(exec, tables, 1,
+                    [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
         pack_in(exec, p.product.irreps_in, in),
         pack_out(exec, p.product.irreps_out, out) {
     assign(exec, harmonic_column, product.harmonic_column);
@@ -182,20 +182,20 @@ struct DeviceEdgeUnits {
     for (int k = 0; k < num_y(); k++)
       if (product.harmonic_column[k] >= 0) numbers[product.harmonic_column[k]] = k;
     assign(exec, harmonic_of, numbers);
-    const std::vector<EdgeColumn> &columns = plan.edge_columns();
-    for (int q = 0; q < plan.plan().num_paths; q++) {
+    const std::vector<EdgeColumn> &columns = tables.edge_columns();
+    for (int q = 0; q < tables.view().num_paths; q++) {
       int c = 0;
-      while (columns[c].column != plan.plan().paths[q].column) c++;
+      while (columns[c].column != tables.view().paths[q].column) c++;
       weights.push_back({c, static_cast<T>(columns[c].scale)});
     }
-    for (const ProductUnit &unit : units_of(product.product))
-      channels.push_back(product.product.irreps_in[unit.block].mul);
+    for (const ProductPathGroup &path_group : path_groups_of(product.product))
+      channels.push_back(product.product.irreps_in[path_group.block].mul);
   }
-  int num_y() const { return plan.plan().num_y; }
+  int num_y() const { return tables.view().num_y; }
   int y_columns() const { return product.irreps_edge.dim(); }
 
   Harmonics order_harmonics(const DeviceExec &exec, const DeviceWork &work, const Edges &edges, const T *y,
-                            bool with_forms) const {
+                            bool with_coupled) const {
     const int num_y = this->num_y(), y_columns = this->y_columns();
     const int *column = harmonic_column.data(), *edge = edges.edge;
     T *ordered = take<T>(work, edges.count * num_y), *fraction = take<T>(work, edges.count);
@@ -207,52 +207,52 @@ struct DeviceEdgeUnits {
           ordered[n] = value;
           if (k == 0) fraction[p] = value;
         });
-    T *forms = nullptr;
-    if (with_forms) {
-      forms = take<T>(work, edges.count * units.forms_width());
-      units.make_forms(exec, edges.as_chunk(), ordered, forms);
+    T *coupled = nullptr;
+    if (with_coupled) {
+      coupled = take<T>(work, edges.count * path_groups.coupled_width());
+      path_groups.couple_harmonics(exec, edges.as_batch(), ordered, coupled);
     }
-    return {ordered, fraction, forms};
+    return {ordered, fraction, coupled};
   }
 
-  // The kernels of all units, after prepare(call, numbers before the input block).
-  template <UnitPass PASS, class F>
+  // The kernels of all path groups, after prepare(call, numbers before the input block).
+  template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const Edges &edges, const Harmonics &harmonics, const T *w, T *parts,
               int64_t x_rows, int64_t out_rows, const F &prepare) const {
-    DeviceUnitCall<T> call{};
+    DevicePathGroupCall<T> call{};
     call.num_atoms = edges.num_nodes;
     call.begin = edges.begin;
     call.num_edges = edges.count;
     call.other_row = edges.other_row;
     call.table_row = edges.edge;
     call.fraction = harmonics.fraction;
-    call.forms = harmonics.forms;
+    call.coupled = harmonics.coupled;
     call.y = harmonics.y;
     call.parts = parts;
     call.weights = w;
     call.weights_row = product.product.num_weights();
-    const ConvPlan<T> &all = plan.plan();
-    units.template launch<PASS>(
-        exec, call, x_rows, out_rows, 0,
-        [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *paths, int num_paths, int64_t block) {
-          u.channels = channels[&unit - all.units];
-          for (int q = 0; q < num_paths; q++) {
-            u.column[q] = weights[paths - all.paths + q].column;
-            u.scale[q] = weights[paths - all.paths + q].scale;
-          }
-          prepare(u, block);
-        });
+    const ConvolutionView<T> &all = tables.view();
+    path_groups.template launch<PASS>(exec, call, x_rows, out_rows, 0,
+                                      [&](DevicePathGroupCall<T> &u, const ConvPathGroup<T> &path_group,
+                                          const ConvPath<T> *paths, int num_paths, int64_t block) {
+                                        u.channels = channels[&path_group - all.path_groups];
+                                        for (int q = 0; q < num_paths; q++) {
+                                          u.column[q] = weights[paths - all.paths + q].column;
+                                          u.scale[q] = weights[paths - all.paths + q].scale;
+                                        }
+                                        prepare(u, block);
+                                      });
   }
 
   // out (+)= forward(x, y, w), x packed
   void forward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
                const Harmonics &harmonics, const T *w, T *result, bool add) const {
     T *packed = take<T>(work, list.num_receivers * out.row_size());
-    launch<UNIT_FORWARD>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
-                         [&](DeviceUnitCall<T> &u, int64_t block) {
-                           u.x = x + block;
-                           u.out = packed;
-                         });
+    launch<PATH_GROUP_FORWARD>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
+                               [&](DevicePathGroupCall<T> &u, int64_t block) {
+                                 u.x = x + block;
+                                 u.out = packed;
+                               });
     pack_out.unpack(exec, list.num_receivers, packed, result, add);
   }
 
@@ -260,18 +260,18 @@ struct DeviceEdgeUnits {
   void backward(const DeviceExec &exec, const DeviceWork &work, const EdgeList &list, const Edges &edges, const T *x,
                 const Harmonics &harmonics, const T *w, const T *g, T *y_adj, T *w_adj, bool add) const {
     if (edges.count == 0) return;
-    T *parts = take<T>(work, edges.count * units.part_size());
-    launch<UNIT_BACKWARD>(exec, edges, harmonics, w, parts, list.num_senders, list.num_receivers,
-                          [&](DeviceUnitCall<T> &u, int64_t block) {
-                            u.x = x + block;
-                            u.out_adj = g;
-                            u.weights_adj = w_adj;
-                            u.add_weights_adj = add;
-                          });
+    T *parts = take<T>(work, edges.count * path_groups.part_size());
+    launch<PATH_GROUP_BACKWARD>(exec, edges, harmonics, w, parts, list.num_senders, list.num_receivers,
+                                [&](DevicePathGroupCall<T> &u, int64_t block) {
+                                  u.x = x + block;
+                                  u.out_adj = g;
+                                  u.weights_adj = w_adj;
+                                  u.add_weights_adj = add;
+                                });
     if (!y_adj) return;
     const int y_columns = this->y_columns();
     const int *number = harmonic_of.data(), *edge = edges.edge;
-    const typename Units::Sums sums = units.sums(parts, edges.count);
+    const typename PathGroups::Sums sums = path_groups.sums(parts, edges.count);
     Kokkos::parallel_for(
         "equi:add_edge_adjoints", DeviceRange(exec, 0, edges.count * y_columns), KOKKOS_LAMBDA(int64_t n) {
           const int64_t p = n / y_columns;
@@ -285,11 +285,11 @@ struct DeviceEdgeUnits {
   // x_adj, packed, += the derivative of L(g, x, y, w), g packed; edges in the order of senders.
   void gather(const DeviceExec &exec, const EdgeList &list, const Edges &edges, const Harmonics &harmonics, const T *w,
               const T *g, T *x_adj) const {
-    launch<UNIT_GATHER>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
-                        [&](DeviceUnitCall<T> &u, int64_t block) {
-                          u.out_adj = g;
-                          u.x_adj = x_adj + block;
-                        });
+    launch<PATH_GROUP_GATHER>(exec, edges, harmonics, w, nullptr, list.num_senders, list.num_receivers,
+                              [&](DevicePathGroupCall<T> &u, int64_t block) {
+                                u.out_adj = g;
+                                u.x_adj = x_adj + block;
+                              });
   }
 
   Edges receivers(const DeviceExec &exec, const DeviceWork &work, const DeviceEdgeList &list) const {
@@ -310,14 +310,14 @@ struct DeviceEdgeUnits {
 
 template <class T>
 DeviceEdgeConvolution<T>::DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated)
-    : units_(std::make_unique<DeviceEdgeUnits<T>>(DeviceExec(), product, is_generated)) {}
+    : path_groups_(std::make_unique<DeviceEdgePathGroups<T>>(DeviceExec(), product, is_generated)) {}
 
 template <class T>
 DeviceEdgeConvolution<T>::~DeviceEdgeConvolution() = default;
 
 template <class T>
-int DeviceEdgeConvolution<T>::num_generic_units() const {
-  return units_->units.num_generic();
+int DeviceEdgeConvolution<T>::num_generic_path_groups() const {
+  return path_groups_->path_groups.num_generic();
 }
 
 template <class T>
@@ -325,9 +325,10 @@ void DeviceEdgeConvolution<T>::forward(const DeviceWork &work, const DeviceEdgeL
                                        const T *w, T *out) const {
   const DeviceExec exec = instance_on(work.stream);
   check_on_device(exec, work, list.edges);
-  const OrderedEdges edges = units_->receivers(exec, work, list);
-  units_->forward(exec, work, list.edges, edges, units_->pack_in.pack(exec, work, list.edges.num_senders, x),
-                  units_->order_harmonics(exec, work, edges, y, true), w, out, false);
+  const OrderedEdges edges = path_groups_->receivers(exec, work, list);
+  path_groups_->forward(exec, work, list.edges, edges,
+                        path_groups_->pack_in.pack(exec, work, list.edges.num_senders, x),
+                        path_groups_->order_harmonics(exec, work, edges, y, true), w, out, false);
 }
 
 template <class T>
@@ -335,63 +336,66 @@ void DeviceEdgeConvolution<T>::backward(const DeviceWork &work, const DeviceEdge
                                         const T *w, const T *g, T *x_adj, T *y_adj, T *w_adj) const {
   const DeviceExec exec = instance_on(work.stream);
   check_on_device(exec, work, list.edges);
-  const T *packed_g = units_->pack_out.pack(exec, work, list.edges.num_receivers, g);
-  const OrderedEdges receivers = units_->receivers(exec, work, list), senders = units_->senders(exec, work, list);
-  units_->backward(exec, work, list.edges, receivers, units_->pack_in.pack(exec, work, list.edges.num_senders, x),
-                   units_->order_harmonics(exec, work, receivers, y, false), w, packed_g, y_adj, w_adj, false);
-  T *packed_adj = units_->zero_x_adj(exec, work, list.edges);
-  units_->gather(exec, list.edges, senders, units_->order_harmonics(exec, work, senders, y, true), w, packed_g,
-                 packed_adj);
-  units_->pack_in.unpack(exec, list.edges.num_senders, packed_adj, x_adj, false);
+  const T *packed_g = path_groups_->pack_out.pack(exec, work, list.edges.num_receivers, g);
+  const OrderedEdges receivers = path_groups_->receivers(exec, work, list),
+                     senders = path_groups_->senders(exec, work, list);
+  path_groups_->backward(
+      exec, work, list.edges, receivers, path_groups_->pack_in.pack(exec, work, list.edges.num_senders, x),
+      path_groups_->order_harmonics(exec, work, receivers, y, false), w, packed_g, y_adj, w_adj, false);
+  T *packed_adj = path_groups_->zero_x_adj(exec, work, list.edges);
+  path_groups_->gather(exec, list.edges, senders, path_groups_->order_harmonics(exec, work, senders, y, true), w,
+                       packed_g, packed_adj);
+  path_groups_->pack_in.unpack(exec, list.edges.num_senders, packed_adj, x_adj, false);
 }
 
 template <class T>
 void DeviceEdgeConvolution<T>::double_backward(const DeviceWork &work, const DeviceEdgeList &list, Operand x, Operand y,
                                                Operand w, const T *g, T *g_adj, T *x_adj, T *y_adj, T *w_adj) const {
-  const DeviceEdgeUnits<T> &units = *units_;
+  const DeviceEdgePathGroups<T> &path_groups = *path_groups_;
   const EdgeList &edges = list.edges;
   const DeviceExec exec = instance_on(work.stream);
   check_on_device(exec, work, edges);
-  const T *packed_g = units.pack_out.pack(exec, work, edges.num_receivers, g);
-  const T *packed_x = units.pack_in.pack(exec, work, edges.num_senders, x.value);
-  const T *packed_tangent = x.tangent ? units.pack_in.pack(exec, work, edges.num_senders, x.tangent) : nullptr;
-  const OrderedEdges receivers = units.receivers(exec, work, list), senders = units.senders(exec, work, list);
-  const auto value = units.order_harmonics(exec, work, receivers, y.value, true);
-  const auto tangent = y.tangent ? units.order_harmonics(exec, work, receivers, y.tangent, true) : value;
+  const T *packed_g = path_groups.pack_out.pack(exec, work, edges.num_receivers, g);
+  const T *packed_x = path_groups.pack_in.pack(exec, work, edges.num_senders, x.value);
+  const T *packed_tangent = x.tangent ? path_groups.pack_in.pack(exec, work, edges.num_senders, x.tangent) : nullptr;
+  const OrderedEdges receivers = path_groups.receivers(exec, work, list),
+                     senders = path_groups.senders(exec, work, list);
+  const auto value = path_groups.order_harmonics(exec, work, receivers, y.value, true);
+  const auto tangent = y.tangent ? path_groups.order_harmonics(exec, work, receivers, y.tangent, true) : value;
 
   // The derivative by g is the tangent of forward(x, y, w).
   bool add = false;
   const auto add_forward = [&](bool wanted, const T *of_x, const auto &of_y, const T *of_w) {
     if (!wanted) return;
-    units.forward(exec, work, edges, receivers, of_x, of_y, of_w, g_adj, add);
+    path_groups.forward(exec, work, edges, receivers, of_x, of_y, of_w, g_adj, add);
     add = true;
   };
   add_forward(x.tangent != nullptr, packed_tangent, value, w.value);
   add_forward(y.tangent != nullptr, packed_x, tangent, w.value);
   add_forward(w.tangent != nullptr, packed_x, value, w.tangent);
-  if (!add) device_zero(exec, g_adj, edges.num_receivers * units.pack_out.columns());
+  if (!add) device_zero(exec, g_adj, edges.num_receivers * path_groups.pack_out.columns());
 
   // By y: of L(g, x', y, w) and L(g, x, y, w'); by w: of L(g, x', y, w) and L(g, x, y', w). The second terms come from
   // one pass over x, y' and w', since neither derivative depends on its own argument.
   if (x.tangent)
-    units.backward(exec, work, edges, receivers, packed_tangent, value, w.value, packed_g, y_adj, w_adj, false);
+    path_groups.backward(exec, work, edges, receivers, packed_tangent, value, w.value, packed_g, y_adj, w_adj, false);
   else {
-    if (!w.tangent) device_zero(exec, y_adj, edges.count * units.y_columns());
-    if (!y.tangent) device_zero(exec, w_adj, edges.count * units.product.product.num_weights());
+    if (!w.tangent) device_zero(exec, y_adj, edges.count * path_groups.y_columns());
+    if (!y.tangent) device_zero(exec, w_adj, edges.count * path_groups.product.product.num_weights());
   }
   if (y.tangent || w.tangent)
-    units.backward(exec, work, edges, receivers, packed_x, tangent, w.tangent ? w.tangent : w.value, packed_g,
-                   w.tangent ? y_adj : nullptr, y.tangent ? w_adj : nullptr, x.tangent != nullptr);
+    path_groups.backward(exec, work, edges, receivers, packed_x, tangent, w.tangent ? w.tangent : w.value, packed_g,
+                         w.tangent ? y_adj : nullptr, y.tangent ? w_adj : nullptr, x.tangent != nullptr);
 
   // By x: of L(g, x, y', w) and L(g, x, y, w').
-  T *packed_adj = units.zero_x_adj(exec, work, edges);
+  T *packed_adj = path_groups.zero_x_adj(exec, work, edges);
   if (y.tangent)
-    units.gather(exec, edges, senders, units.order_harmonics(exec, work, senders, y.tangent, true), w.value, packed_g,
-                 packed_adj);
+    path_groups.gather(exec, edges, senders, path_groups.order_harmonics(exec, work, senders, y.tangent, true), w.value,
+                       packed_g, packed_adj);
   if (w.tangent)
-    units.gather(exec, edges, senders, units.order_harmonics(exec, work, senders, y.value, true), w.tangent, packed_g,
-                 packed_adj);
-  units.pack_in.unpack(exec, edges.num_senders, packed_adj, x_adj, false);
+    path_groups.gather(exec, edges, senders, path_groups.order_harmonics(exec, work, senders, y.value, true), w.tangent,
+                       packed_g, packed_adj);
+  path_groups.pack_in.unpack(exec, edges.num_senders, packed_adj, x_adj, false);
 }
 
 template class DeviceEdgeConvolution<float>;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The convolution of edge_convolution.h on a device, by the kernels of DeviceUnits. This header needs neither Kokkos
-// nor CUDA, so that the side of Torch can include it.
+// The convolution of edge_convolution.h on a device, by the kernels of DevicePathGroups. This header needs neither
+// Kokkos nor CUDA, so that the side of Torch can include it.
 //
 // The convolution is linear in x, in y and in w. Its double backward is therefore made of forward and backward passes
 // with one argument replaced by its tangent: with H = <x', dL/dx> + <y', dL/dy> + <w', dL/dw> = L(g, x', y, w) +
@@ -31,7 +31,7 @@ struct DeviceEdgeList {
 };
 
 template <class T>
-struct DeviceEdgeUnits;
+struct DeviceEdgePathGroups;
 
 // T: float or double. The functions are those of EdgeConvolution; all arrays are in device memory. They queue work on
 // the stream and wait once, to check that all edges name existing rows. Results repeat to the last bit. Threads
@@ -39,7 +39,7 @@ struct DeviceEdgeUnits;
 template <class T>
 class DeviceEdgeConvolution {
  public:
-  // Kokkos must have been started, and must end later. is_generated: else all units take the generic kernel.
+  // Kokkos must have been started, and must end later. is_generated: else all path groups take the generic kernel.
   explicit DeviceEdgeConvolution(const EdgeProduct &product, bool is_generated = true);
   ~DeviceEdgeConvolution();
 
@@ -50,10 +50,10 @@ class DeviceEdgeConvolution {
   void double_backward(const DeviceWork &work, const DeviceEdgeList &edges, Operand x, Operand y, Operand w, const T *g,
                        T *g_adj, T *x_adj, T *y_adj, T *w_adj) const;
 
-  int num_generic_units() const;
+  int num_generic_path_groups() const;
 
  private:
-  std::unique_ptr<DeviceEdgeUnits<T>> units_;
+  std::unique_ptr<DeviceEdgePathGroups<T>> path_groups_;
 };
 
 }    // namespace equi

@@ -160,9 +160,9 @@ template <class N>
 EdgeConvolution<T>::Kernels<N>::Kernels(const EdgeProduct &p)
     : in(p.product.irreps_in, PLANES<N>),
       out(p.product.irreps_out, PLANES<N>),
-      plan(p.product, in, out),
+      tables(p.product, in, out),
       functions(host_kernels<N>(best_instruction_set())) {
-  plan.select_kernels(best_instruction_set());
+  tables.select_kernels(best_instruction_set());
 }
 
 template <class T>
@@ -194,9 +194,9 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
   const SortedEdges sorted(edges);
   const Irreps &irreps_in = product_.product.irreps_in, &irreps_out = product_.product.irreps_out;
   const int64_t in_dim = irreps_in.dim(), out_dim = irreps_out.dim(), y_dim = product_.irreps_edge.dim();
-  const int64_t num_weights = product_.product.num_weights(), weights_row = kernels.plan.plan().weights_row;
-  const int num_y = kernels.plan.plan().num_y;
-  const std::vector<WeightRun<T>> runs = weight_runs<T>(kernels.plan.edge_columns());
+  const int64_t num_weights = product_.product.num_weights(), weights_row = kernels.tables.view().weights_row;
+  const int num_y = kernels.tables.view().num_y;
+  const std::vector<WeightRun<T>> runs = weight_runs<T>(kernels.tables.edge_columns());
   parts = static_cast<int>(std::clamp<int64_t>(edges.num_receivers, 1, std::max(1, parts)));
   const auto share = [&](int64_t rows, int part) { return rows * part / parts; };
 
@@ -280,11 +280,11 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
                       one,
                       1,
                       make_pointer<const N>(weights, n * weights_row)};
-      char *const space = scratch.reserve(kernels.functions.scratch_bytes(kernels.plan.plan(), of));
+      char *const space = scratch.reserve(kernels.functions.scratch_bytes(kernels.tables.view(), of));
 
       if (results.out) {
         T *out = outs.reserve(count * kernels.out.row_size());
-        kernels.functions.forward(kernels.plan.plan(), of, xs, edges.num_senders, out, count, 0, space);
+        kernels.functions.forward(kernels.tables.view(), of, xs, edges.num_senders, out, count, 0, space);
         for (int64_t k = i; k < end; k++) {
           std::fill_n(results.out + k * out_dim, out_dim, T(0));
           add_unpacked_row<N>(irreps_out, kernels.out, out, count, k - i, results.out + k * out_dim);
@@ -298,7 +298,7 @@ void EdgeConvolution<T>::run(const Kernels<N> &kernels, const ParallelFor &paral
         N *of_y = y_adj.reserve(n * num_y);
         adjoint_row.resize(n);
         for (int64_t k = 0; k < n; k++) adjoint_row[k] = static_cast<int>(sorted.sender[first + k] - own.first);
-        kernels.functions.backward(kernels.plan.plan(), of, xs, edges.num_senders, cotangent, count, 0, of_y, x_adj,
+        kernels.functions.backward(kernels.tables.view(), of, xs, edges.num_senders, cotangent, count, 0, of_y, x_adj,
                                    own.rows, adjoint_row.data(), space);
         for (int64_t k = 0; k < n; k++) {
           const int64_t e = sorted.edge[first + k];

@@ -9,7 +9,7 @@
 #ifndef EQUI_EDGE_CONVOLUTION_H
 #define EQUI_EDGE_CONVOLUTION_H
 
-#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/host_kernels/convolution_tables.h"
 
 #include <functional>
 #include <string>
@@ -71,7 +71,7 @@ class EdgeConvolution {
   struct Kernels {
     explicit Kernels(const EdgeProduct &product);
     FeatureLayout in, out;
-    ConvolutionPlan<N> plan;
+    ConvolutionTables<N> tables;
     const HostKernels<N> &functions;
   };
   // What is written: by forward `out`, by backward the rest; of duals the tangents.

@@ -5,7 +5,7 @@
 //  - An irrep is (l, p) with parity p = +1 ("e") or -1 ("o") and dimension 2l+1.
 //  - Components of an irrep run m = -l..l over real spherical harmonics whose polar axis is y; for l = 1 the
 //    order is x, y, z.
-//  - Harmonics have "component" normalisation: sum_m Y_lm(n)^2 = 2l+1.
+//  - Harmonics have "component" normalization: sum_m Y_lm(n)^2 = 2l+1.
 //  - Couplings have Frobenius norm 1 and the sign of e3nn >= 0.5 (see coupling.h).
 //  - A feature in a file or in e3nn is a list of blocks, block after block, index u*(2l+1) + (m+l) inside a block
 //    (channel u, component m). Kernels use another order, see kokkos/kernel_interface/feature_layout.h.

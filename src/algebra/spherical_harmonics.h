@@ -6,7 +6,7 @@
 
 namespace equi {
 
-// values [(lmax+1)^2]: Y_lm(vec/|vec|), l ascending, m = -l..l, "component" normalisation.
+// values [(lmax+1)^2]: Y_lm(vec/|vec|), l ascending, m = -l..l, "component" normalization.
 // gradient [(lmax+1)^2][3], or null: derivative of that with respect to vec (1/length unit of vec). vec must not be
 // zero.
 void spherical_harmonics(int lmax, const double vec[3], double *values, double *gradient);

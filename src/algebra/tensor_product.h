@@ -36,7 +36,7 @@ struct TensorProduct {
   int64_t num_weights(int path) const;
   int64_t weight_offset(int path) const;
 
-  // The scale that e3nn gives to a path ("component" and "element" normalisation): sqrt(2 l3 + 1), divided for uvw by
+  // The scale that e3nn gives to a path ("component" and "element" normalization): sqrt(2 l3 + 1), divided for uvw by
   // the square root of the number of products that are summed in a channel of the output block.
   double component_scale(int path) const;
 

@@ -42,7 +42,7 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
   } else if (kind == "gaussian") {
     b.only_keys({"kind", "centres", "width", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
     basis.kind = RadialBasis::Kind::gaussian;
-    several("centres", basis.centres);
+    several("centres", basis.centers);
     basis.width = b["width"].number(MIN_LENGTH, MAX_LENGTH);
   } else if (kind == "chebyshev") {
     b.only_keys({"kind", "size", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});

@@ -58,7 +58,7 @@ class JsonField {
   double number(double lowest, double highest) const;
   int integer(int lowest, int highest) const;
   bool boolean() const;
-  // Refuses other types, and keys that are not in the list: a misspelt option would change the model silently.
+  // Refuses other types, and keys that are not in the list: a misspelled option would change the model silently.
   void object() const;
   void only_keys(const std::vector<const char *> &keys) const;
 

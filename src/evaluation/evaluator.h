@@ -69,7 +69,7 @@ struct EvaluationRequest {
 
 struct EvaluationResult {
   double energy = 0.0;            // sum over this rank's receivers, eV
-  double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrised, eV
+  double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrized, eV
   double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
   int64_t num_edges = 0;
 };

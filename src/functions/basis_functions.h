@@ -45,7 +45,7 @@ struct BasisFunctions {
   RadialBasis::Cutoff cutoff_kind;
   bool apply_cutoff;
   int size;
-  const double *numbers;    // [size] wave numbers or centres; not of chebyshev
+  const double *numbers;    // [size] wave numbers or centers; not of chebyshev
   double prefactor, width;
   double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
   double cutoff, p, r_on;
@@ -109,7 +109,7 @@ struct BasisFunctions {
 
 // basis: of one pair; it must live as long.
 inline BasisFunctions basis_functions(const RadialBasis &basis) {
-  const std::vector<double> &numbers = basis.kind == RadialBasis::Kind::gaussian ? basis.centres : basis.wave_numbers;
+  const std::vector<double> &numbers = basis.kind == RadialBasis::Kind::gaussian ? basis.centers : basis.wave_numbers;
   return {basis.kind,     basis.transform, basis.cutoff_kind, basis.apply_cutoff, basis.size(),
           numbers.data(), basis.prefactor, basis.width,       basis.r0,           basis.agnesi_q,
           basis.agnesi_p, basis.agnesi_a,  basis.soft_alpha,  basis.stretch,      basis.cutoff,

@@ -35,7 +35,7 @@ constexpr NamedActivation ACTIVATIONS[] = {{Activation::identity, "identity"},
                                            {Activation::ssp, "ssp"}};
 
 // Eight numbers that the compiler maps onto the vector registers of the target. Plain arrays are left scalar by
-// the vectoriser of some compilers at -O2.
+// the vectorizer of some compilers at -O2.
 typedef double Lanes __attribute__((vector_size(64)));
 constexpr int NUM_LANES = 8;
 
@@ -89,7 +89,7 @@ void apply_activation(Activation a, double scale, int count, int order, int n, d
   }
 }
 
-// rows [count][order+1][n]: derivatives of z become those of its normalised components.
+// rows [count][order+1][n]: derivatives of z become those of its normalized components.
 void apply_norm(const HiddenNorm &norm, int count, int order, int n, double *rows) {
   if (norm.weight.empty()) return;
   for (int p = 0; p < count; ++p) {
@@ -98,9 +98,9 @@ void apply_norm(const HiddenNorm &norm, int count, int order, int n, double *row
     for (int j = 0; j < n; ++j) mean = mean + Jet::load(row + j, order, n);
     mean = 1.0 / n * mean;
     for (int j = 0; j < n; ++j) {
-      const Jet centred = Jet::load(row + j, order, n) - mean;
-      variance = variance + centred * centred;
-      centred.store(row + j, order, n);
+      const Jet centered = Jet::load(row + j, order, n) - mean;
+      variance = variance + centered * centered;
+      centered.store(row + j, order, n);
     }
     const Jet factor = inverse_sqrt(1.0 / n * variance + norm.epsilon);
     for (int j = 0; j < n; ++j)

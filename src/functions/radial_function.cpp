@@ -23,7 +23,7 @@ void require_no_features(const RadialFunction &f) {
 int RadialBasis::size() const {
   switch (kind) {
     case Kind::gaussian:
-      return static_cast<int>(centres.size());
+      return static_cast<int>(centers.size());
     case Kind::chebyshev:
       return num_polynomials;
     case Kind::bessel:

@@ -21,7 +21,7 @@ struct RadialBasis {
   Kind kind = Kind::bessel;
   std::vector<double> wave_numbers;    // bessel: prefactor sin(k_n x)/x, 1/Angstrom
   double prefactor = 1.0;              // bessel
-  std::vector<double> centres;         // gaussian, of width `width`
+  std::vector<double> centers;         // gaussian, of width `width`
   double width = 1.0;                  // gaussian
   int num_polynomials = 0;             // chebyshev
 
@@ -52,7 +52,7 @@ struct RadialBasis {
   void cutoff_function(double r, int order, int side, double *out) const;
 };
 
-// The radial weights of a convolution, or the density of a normalisation: a network on the basis and on rows of the two
+// The radial weights of a convolution, or the density of a normalization: a network on the basis and on rows of the two
 // species, then perhaps tanh(w^2), times the cutoff function, times r^r_power per column.
 struct RadialFunction {
   enum class Output { weights, tanh_square };
@@ -103,11 +103,11 @@ struct RadialTable {
   int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
 
   // The bin of a distance, counted over all pieces, and the distance in it as a fraction of its width `spacing`.
-  struct Place {
+  struct BinPosition {
     int piece, bin;
     double fraction, spacing;
   };
-  Place place(double r) const;
+  BinPosition bin_of(double r) const;
 
   // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
   void coefficients(double r, int &row, double *value, double *derivative) const;

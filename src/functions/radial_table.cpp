@@ -140,7 +140,7 @@ double relative(double error, double largest) {
 
 }    // namespace
 
-RadialTable::Place RadialTable::place(double r) const {
+RadialTable::BinPosition RadialTable::bin_of(double r) const {
   int p = 0;
   while (p + 1 < static_cast<int>(pieces.size()) && r >= pieces[p].r_end) ++p;
   const Piece &piece = pieces[p];
@@ -151,9 +151,9 @@ RadialTable::Place RadialTable::place(double r) const {
 }
 
 void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
-  const Place place = this->place(r);
-  row = (place.bin + place.piece) * rows_per_knot();    // each piece has a knot more than bins
-  hermite(degree, place.fraction, place.spacing, value, derivative);
+  const BinPosition found = this->bin_of(r);
+  row = (found.bin + found.piece) * rows_per_knot();    // each piece has a knot more than bins
+  hermite(degree, found.fraction, found.spacing, value, derivative);
 }
 
 RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance, const Loop &loop) {

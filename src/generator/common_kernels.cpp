@@ -7,16 +7,16 @@ namespace equi {
 
 namespace {
 
-std::vector<UnitShape> shapes_of(const std::vector<std::string> &keys) {
-  std::vector<UnitShape> shapes;
-  for (const std::string &key : keys) shapes.push_back(UnitShape::of_key(key));
+std::vector<PathGroupShape> shapes_of(const std::vector<std::string> &keys) {
+  std::vector<PathGroupShape> shapes;
+  for (const std::string &key : keys) shapes.push_back(PathGroupShape::of_key(key));
   return shapes;
 }
 
 // The lines of common_kernels.def, contractions by name.
 KernelNames lines() {
   KernelNames names;
-#define UNIT(key)         names.units.push_back(#key);
+#define PATH_GROUP(key)   names.path_groups.push_back(#key);
 #define UVW(key)          names.uvw.push_back(#key);
 #define CONTRACTION(name) names.contractions.push_back(#name);
 #include "src/generator/common_kernels.def"
@@ -25,11 +25,11 @@ KernelNames lines() {
 
 }    // namespace
 
-std::vector<UnitShape> common_units() {
-  return shapes_of(lines().units);
+std::vector<PathGroupShape> common_path_groups() {
+  return shapes_of(lines().path_groups);
 }
 
-std::vector<UnitShape> common_uvw_paths() {
+std::vector<PathGroupShape> common_uvw_paths() {
   return shapes_of(lines().uvw);
 }
 

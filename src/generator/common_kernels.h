@@ -10,8 +10,8 @@
 
 namespace equi {
 
-std::vector<UnitShape> common_units();
-std::vector<UnitShape> common_uvw_paths();
+std::vector<PathGroupShape> common_path_groups();
+std::vector<PathGroupShape> common_uvw_paths();
 // As names for contraction_of().
 std::vector<std::string> common_contractions();
 // The keys of all of these.

@@ -58,7 +58,7 @@ void add_support(const Irreps &in, int out_block, Irrep out, int degree, Contrac
     coupled = std::move(next);
   }
 
-  // Symmetrised: the products of one set of factors are one.
+  // Symmetrized: the products of one set of factors are one.
   std::set<std::pair<std::vector<int>, int>> support;
   for (const CoupledProduct &c : coupled) {
     if (c.l != out.l || c.p != out.p) continue;
@@ -103,7 +103,7 @@ void list_inputs(GeneratedText &text, const ContractionSchedule &s, bool is_devi
   if (!is_device) text.line("      const auto *c = u.coefficients + lane;");
 }
 
-// On a host for all atoms of the call and the registers of a chunk, on a device for one atom and one channel.
+// On a host for all atoms of the call and the registers of a channel block, on a device for one atom and one channel.
 void begin_kernel(GeneratedText &text, const char *name, bool is_device) {
   text.line("template <class T>");
   if (is_device) {

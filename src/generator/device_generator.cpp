@@ -22,23 +22,23 @@ constexpr struct {
     {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
 // The entries of M that a path reads.
-void load_forms(Text &text, const PathSchedule &p) {
+void load_coupled(Text &text, const PathSchedule &p) {
   std::set<int> loads;
   for (const auto &m : p.m)
-    if (!p.is_diagonal()) loads.insert(m.form / 4);
+    if (!p.is_diagonal()) loads.insert(m.coupled / 4);
   for (int k : loads) text.line("        const Four<T> m%d = load_four(m + %d);", k, 4 * k);
 }
 
 // The address of an edge's entries of M, if there are any.
-void define_forms(Text &text, const UnitSchedule &u) {
-  if (!u.forms.empty()) text.line("        const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;");
+void define_forms(Text &text, const PathGroupSchedule &u) {
+  if (!u.coupled.empty()) text.line("        const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;");
 }
 
 // The weight of a path, and its entries of M.
 void load_path(Text &text, const PathSchedule &p, int q) {
   text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, CHANNEL_PAD * q);
   if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
-  load_forms(text, p);
+  load_coupled(text, p);
 }
 
 // What forward, gather and backward of a channel begin with.
@@ -62,28 +62,28 @@ void define_output(Text &text, const char *from, const char *row, int q) {
   text.line("        const auto o = u.%s(%d, %s, a.channel);", from, q, row);
 }
 
-std::string paths_of(const UnitSchedule::Group &group) {
-  return group.last == group.first + 1 ? text_of("path %d", group.first)
-                                       : text_of("paths %d to %d", group.first, group.last - 1);
+std::string paths_of(const PathGroupSchedule::Run &run) {
+  return run.last == run.first + 1 ? text_of("path %d", run.first) : text_of("paths %d to %d", run.first, run.last - 1);
 }
 
-void generate_forward(Text &text, const UnitSchedule &u, int number) {
-  const auto group = u.forward_groups[number];
+void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
+  const auto run = u.forward_runs[number];
   const int d1 = 2 * u.shape.l1 + 1;
-  text.line("  // out[m3] = sum_e w sum_m1 M[m1,m3] x[m1], %s", paths_of(group).c_str());
+  text.line("  // out[m3] = sum_e w sum_m1 M[m1,m3] x[m1], %s", paths_of(run).c_str());
   text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a) {",
-            number);
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {",
+      number);
   define_weights(text);
-  for (int k = 0; k < num_components(u, group); ++k) text.line("    T a%d = 0;", k);
+  for (int k = 0; k < num_components(u, run); ++k) text.line("    T a%d = 0;", k);
   begin_edges(text);
   define_forms(text, u);
   load_sender(text, d1);
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
-  generate_products(text, {"T", device_form, load}, u, group, false);
+  generate_products(text, {"T", device_form, load}, u, run, false);
   text.line("    }");
   int base = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  for (int q = run.first; q < run.last; ++q) {
     text.line("    {");
     define_output(text, "output", "a.atom", q);
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
@@ -98,11 +98,11 @@ void store_x_adj(Text &text, int d1) {
   for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
 }
 
-void generate_gather(Text &text, const UnitSchedule &u) {
+void generate_gather(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
   text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
   define_weights(text);
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_edges(text);
@@ -128,7 +128,7 @@ void add_by_weight(Text &text, int q, const char *by_weight, const char *by_frac
 }
 
 // The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D is number `base`.
-void add_path_backward(Text &text, const UnitSchedule &u, int q, int base) {
+void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) {
   const PathSchedule &p = u.paths[q];
   const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
   if (p.is_diagonal()) {
@@ -158,19 +158,20 @@ void add_path_backward(Text &text, const UnitSchedule &u, int q, int base) {
   }
 }
 
-void generate_backward(Text &text, const UnitSchedule &u, int number) {
-  const auto group = u.backward_groups[number];
-  const std::vector<int> harmonics = u.harmonics(group);
+void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
+  const auto run = u.backward_runs[number];
+  const std::vector<int> harmonics = u.harmonics(run);
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
-  text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(group).c_str());
+  text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(run).c_str());
   text.line("  template <int ROWS, int LANES, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DeviceUnitCall<T> &u, const DeviceAtom &a,",
-            number);
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
+      number);
   text.line("                                                      int lane, bool active, T *to, bool add) {");
   define_weights(text);
   int base = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
     std::string names;
     for (size_t k = 0; k < p.d.size(); ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
@@ -188,7 +189,7 @@ void generate_backward(Text &text, const UnitSchedule &u, int number) {
   text.line("        T r = 0;");
   int l2 = 0;
   base = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
     if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
       for (int h : harmonics)
@@ -222,13 +223,13 @@ void begin_uvw_edges(Text &text, const char *channel, const char *output) {
   text.line("        const T f = u.fraction[e];");
 }
 
-void generate_uvw_forward(Text &text, const UnitSchedule &u) {
+void generate_uvw_forward(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1;
   text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a,");
   text.line("                                                  int lane) {");
   for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
   text.line("    const int channels = w < u.outputs ? u.channels : 0;");
@@ -236,7 +237,7 @@ void generate_uvw_forward(Text &text, const UnitSchedule &u) {
   begin_uvw_edges(text, "c", "w");
   define_forms(text, u);
   load_sender(text, d1, "c");
-  load_forms(text, p);
+  load_coupled(text, p);
   generate_coupled(text, {"T", device_form, {}}, p, [](int) {});
   text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
   text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
@@ -260,7 +261,7 @@ void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
     for (int c = 0; c < d3; ++c)
       text.line("        T h%d = 0%s;", c, with_derivative ? text_of(", dh%d = 0", c).c_str() : "");
   }
-  text.line("        for (int w = 0; w < u.outputs; w += %d, t += u.slab) {", UVW_BLOCK);
+  text.line("        for (int w = 0; w < u.outputs; w += %d, t += u.channel_block) {", UVW_BLOCK);
   for (int c = 0; c < d3; ++c)
     text.line("          const Four<T> g%d = load_four(g + %d * u.path[0].stride + w);", c, c);
   text.line("          EQUI_UNROLL for (int k = 0; k < %d; k++) {", UVW_BLOCK);
@@ -296,13 +297,14 @@ void add_couplings(Text &text, const PathSchedule &p, const char *from, const ch
   }
 }
 
-void generate_uvw_backward(Text &text, const UnitSchedule &u) {
+void generate_uvw_backward(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // Per edge h[m3] = sum_w W[u,w] g[w,m3] and dh[m3] with W'; with D[m1,m2] = sum_m3 C h[m3]");
   text.line("  // y_adj[m2] += sum_m1 x[m1] D[m1,m2], and the same of dh times y[m2] is dE/df.");
   text.line("  template <int ROWS, int LANES, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DeviceUnitCall<T> &u, const DeviceAtom &a,");
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a,");
   text.line("                                                   int lane, bool active, T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
@@ -324,61 +326,61 @@ void generate_uvw_backward(Text &text, const UnitSchedule &u) {
   text.close(4, 2);
 }
 
-void generate_uvw_gather(Text &text, const UnitSchedule &u) {
+void generate_uvw_gather(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1;
   text.line(
       "  // x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3], h[m3] = sum_w W[u,w] g[w,m3], over the receivers that a sender");
   text.line("  // reaches");
   text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) {");
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
   define_forms(text, u);
-  load_forms(text, p);
+  load_coupled(text, p);
   add_coupled(text, {"T", device_form, {}}, p, 'a');
   text.line("    }");
   store_x_adj(text, d1);
   text.line("  }");
 }
 
-// ---- the text of a unit ----
+// ---- the text of a path group ----
 
-// A function of the number of a group.
+// A function of the number of a run.
 void choose(Text &text, const char *name, const std::vector<int> &values) {
   std::string value = std::to_string(values.back());
   for (size_t k = values.size() - 1; k-- > 0;)
-    value = "group == " + std::to_string(k) + " ? " + std::to_string(values[k]) + " : " + value;
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION int %s(int%s) const { return %s; }", name, values.size() > 1 ? " group" : "",
+    value = "run == " + std::to_string(k) + " ? " + std::to_string(values[k]) + " : " + value;
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION int %s(int%s) const { return %s; }", name, values.size() > 1 ? " run" : "",
             value.c_str());
 }
 
-// The function of a group, chosen by its number.
-void dispatch(Text &text, const char *name, int num_groups, const char *sizes, const char *size_arguments,
+// The function of a run, chosen by its number.
+void dispatch(Text &text, const char *name, int num_runs, const char *sizes, const char *size_arguments,
               const char *parameters, const char *arguments) {
   text.line("  template <%s, class T>", sizes);
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int group, const DeviceUnitCall<T> &u, const DeviceAtom &a%s) const {",
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int run, const DevicePathGroupCall<T> &u, const DeviceAtom &a%s) const {",
       name, parameters);
-  for (int g = 0; g + 1 < num_groups; ++g)
-    text.line("    if (group == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
-  if (num_groups == 1) text.line("    (void)group;");
-  text.line("    %s_%d<%s>(u, a%s);", name, num_groups - 1, size_arguments, arguments);
+  for (int g = 0; g + 1 < num_runs; ++g)
+    text.line("    if (run == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
+  if (num_runs == 1) text.line("    (void)run;");
+  text.line("    %s_%d<%s>(u, a%s);", name, num_runs - 1, size_arguments, arguments);
   text.line("  }");
 }
 
-void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
+void generate_body(Text &text, const PathGroupSchedule &u, bool of_edges) {
   const std::string key = u.shape.key();
-  const char *kind = of_edges ? "edge_unit" : "unit";
+  const char *kind = of_edges ? "edge_path_group" : "path_group";
   const bool is_uvw = u.shape.is_uvw();
-  const int num_forward = static_cast<int>(u.forward_groups.size()),
-            num_backward = static_cast<int>(u.backward_groups.size());
+  const int num_forward = static_cast<int>(u.forward_runs.size()),
+            num_backward = static_cast<int>(u.backward_runs.size());
   std::vector<int> num_sums, first_sum;
   std::string sums, counts;
   int total = 0;
-  for (const auto &group : u.backward_groups) {
-    const std::vector<int> harmonics = u.harmonics(group);
+  for (const auto &run : u.backward_runs) {
+    const std::vector<int> harmonics = u.harmonics(run);
     first_sum.push_back(total);
     num_sums.push_back(static_cast<int>(1 + harmonics.size()));
     total += num_sums.back();
@@ -388,17 +390,17 @@ void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
 
   text.line("namespace device_%s_%s {", kind, key.c_str());
   text.line("namespace {");
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+  text.line("constexpr int ROW = %d;    // numbers of a table row per channel block",
             static_cast<int>(CHANNEL_PAD * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("struct Body {");
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
-  text.line("  static constexpr int NUM_BACKWARD_GROUPS = %d;", num_backward);
+  text.line("  static constexpr int NUM_BACKWARD_RUNS = %d;", num_backward);
   text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
   if (is_uvw) text.line("  static constexpr int OUTPUTS = %d;    // that forward takes at once", u.forward_outputs);
   text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
   text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());
-  if (!is_uvw) text.line("  int num_forward_groups() const { return %d; }", num_forward);
-  text.line("  int num_backward_groups() const { return %d; }", num_backward);
+  if (!is_uvw) text.line("  int num_forward_runs() const { return %d; }", num_forward);
+  text.line("  int num_backward_runs() const { return %d; }", num_backward);
   choose(text, "num_sums", num_sums);
   choose(text, "first_sum", first_sum);
   if (is_uvw) {
@@ -415,7 +417,7 @@ void generate_body(Text &text, const UnitSchedule &u, bool of_edges) {
   }
   text.line("};");
   text.line("}    // namespace");
-  const char *kernel = of_edges ? "DeviceEdgeKernel" : "DeviceUnitKernel";
+  const char *kernel = of_edges ? "DeviceEdgeKernel" : "DevicePathGroupKernel";
   for (int k = 0; k < (of_edges ? NUM_PLAIN_TYPES : NUM_TYPES); ++k) {
     const auto &[type, name] = NUMBER_TYPES[k];
     text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
@@ -451,11 +453,13 @@ void list_kernels(Text &text, const char *kind, const char *kernel, const char *
 
 }    // namespace
 
-std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target, bool of_edges) {
+std::string generate_device_path_groups(const std::vector<PathGroupSchedule> &path_groups, const KernelTarget &target,
+                                        bool of_edges) {
   Text text;
-  begin_file(text, target, {"kokkos/device_kernels/device_unit_impl.h"});
-  for (const UnitSchedule &u : units) {
-    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a unit with too many paths\");", static_cast<int>(u.paths.size()));
+  begin_file(text, target, {"kokkos/device_kernels/device_path_group_impl.h"});
+  for (const PathGroupSchedule &u : path_groups) {
+    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a path group with too many paths\");",
+              static_cast<int>(u.paths.size()));
     generate_body(text, u, of_edges);
   }
   text.line("}    // namespace equi");
@@ -478,10 +482,10 @@ std::string generate_device_contractions(const std::vector<ContractionSchedule> 
 std::string generate_device_list(const KernelNames &names, const KernelTarget &target) {
   Text text;
   begin_file(text, target,
-             {"kokkos/kernel_interface/device_contraction_kernel.h", "kokkos/kernel_interface/device_unit.h"});
-  std::vector<std::string> units = names.units;
-  units.insert(units.end(), names.uvw.begin(), names.uvw.end());
-  list_kernels(text, "unit", "DeviceUnitKernel", "find_device_kernel", units, NUM_TYPES);
+             {"kokkos/kernel_interface/device_contraction_kernel.h", "kokkos/kernel_interface/device_path_group.h"});
+  std::vector<std::string> path_groups = names.path_groups;
+  path_groups.insert(path_groups.end(), names.uvw.begin(), names.uvw.end());
+  list_kernels(text, "path_group", "DevicePathGroupKernel", "find_device_kernel", path_groups, NUM_TYPES);
   list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions,
                NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
@@ -490,8 +494,9 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
 
 std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target) {
   Text text;
-  begin_file(text, target, {"kokkos/kernel_interface/device_unit.h"});
-  list_kernels(text, "edge_unit", "DeviceEdgeKernel", "find_device_edge_kernel", names.units, NUM_PLAIN_TYPES);
+  begin_file(text, target, {"kokkos/kernel_interface/device_path_group.h"});
+  list_kernels(text, "edge_path_group", "DeviceEdgeKernel", "find_device_edge_kernel", names.path_groups,
+               NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
   return text.str();
 }

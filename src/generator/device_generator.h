@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes the device kernels of a unit: a struct Body with functions for one atom and one channel of a lane, callable by
-// Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
-// kokkos/device_kernels/device_unit_impl.h and nothing else, and is generic in the type, the rows per bin and the
+// Writes the device kernels of a path group: a struct Body with functions for one atom and one channel of a lane,
+// callable by Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
+// kokkos/device_kernels/device_path_group_impl.h and nothing else, and is generic in the type, the rows per bin and the
 // number of channels.
 #ifndef EQUI_DEVICE_GENERATOR_H
 #define EQUI_DEVICE_GENERATOR_H
@@ -15,10 +15,10 @@
 
 namespace equi {
 
-// A source with the kernels of some units and their DeviceUnitKernel<float> and DeviceUnitKernel<double>. of_edges: for
-// weights of edges, their DeviceEdgeKernels.
-std::string generate_device_units(const std::vector<UnitSchedule> &units, const KernelTarget &target,
-                                  bool of_edges = false);
+// A source with the kernels of some path groups and their DevicePathGroupKernel<float> and
+// DevicePathGroupKernel<double>. of_edges: for weights of edges, their DeviceEdgeKernels.
+std::string generate_device_path_groups(const std::vector<PathGroupSchedule> &path_groups, const KernelTarget &target,
+                                        bool of_edges = false);
 
 // A source with the kernels of some symmetric contractions and their DeviceContractionKernels.
 std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,

@@ -3,7 +3,7 @@
 
 #include "src/generator/contraction_generator.h"
 #include "src/generator/generated_text.h"
-#include "src/generator/unit_generator.h"
+#include "src/generator/path_group_generator.h"
 #include "src/generator/uvw_generator.h"
 
 namespace equi {
@@ -19,18 +19,18 @@ struct NumberName {
 constexpr NumberName PLAIN[] = {{"float", "FLOAT", "float"}, {"double", "DOUBLE", "double"}},
                      DUALS[] = {{"Dual<float>", "DUAL_FLOAT", "float"}, {"Dual<double>", "DUAL_DOUBLE", "double"}};
 
-void generate_forms(Text &text, const UnitSchedule &u) {
+void generate_coupled(Text &text, const PathGroupSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
   text.line("template <class T>");
-  text.line("void make_forms(Pointer<const T> y, Pointer<T> forms) {");
+  text.line("void couple_harmonics(Pointer<const T> y, Pointer<T> coupled) {");
   text.line("  for (int e = 0; e < EDGE_BLOCK; e += LANES<T>) {");
-  for (size_t f = 0; f < u.forms.size(); ++f) {
+  for (size_t f = 0; f < u.coupled.size(); ++f) {
     std::string sum;
-    for (const auto &t : u.forms[f].terms)
+    for (const auto &t : u.coupled[f].terms)
       sum += summand(t.coefficient, text_of("load(y + %d + e)", EDGE_BLOCK * t.index), sum.empty());
-    text.line("    store(forms + %d + e, %s);", static_cast<int>(EDGE_BLOCK * f), sum.c_str());
+    text.line("    store(coupled + %d + e, %s);", static_cast<int>(EDGE_BLOCK * f), sum.c_str());
   }
-  if (u.forms.empty()) text.line("    (void)y, (void)forms, (void)e;");
+  if (u.coupled.empty()) text.line("    (void)y, (void)coupled, (void)e;");
   text.close(2);
 }
 
@@ -40,26 +40,26 @@ void begin_file(Text &text, const KernelTarget &target) {
   text.line("#define EQUI_SIMD_BYTES %d", 4 * target.lanes);
 }
 
-// The kernels of a unit.
-void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (&numbers)[2], bool dual) {
+// The kernels of a path group.
+void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const NumberName (&numbers)[2], bool dual) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();
-  const char *kernel = is_uvw ? "UvwKernel" : "UnitKernel";
-  text.line("constexpr int NUM_FORMS = %d, NUM_D = %d;", static_cast<int>(u.forms.size()), u.num_d());
-  text.line("constexpr int ROW = %d;    // numbers of a table row per chunk",
+  const char *kernel = is_uvw ? "UvwKernel" : "PathGroupKernel";
+  text.line("constexpr int NUM_COUPLED = %d, NUM_D = %d;", static_cast<int>(u.coupled.size()), u.num_d());
+  text.line("constexpr int ROW = %d;    // numbers of a table row per channel block",
             static_cast<int>(CHANNEL_PAD * (is_uvw ? UVW_BLOCK : u.paths.size())));
   text.line("namespace {");
-  generate_forms(text, u);
+  generate_coupled(text, u);
   if (is_uvw) {
     generate_uvw_functions(text, u);
   } else {
-    generate_unit_functions(text, u);
+    generate_path_group_functions(text, u);
     if (!dual) generate_rigid_functions(text, u);
   }
   text.line("}    // namespace");
   for (const NumberName &number : numbers) {
     text.line("extern const %s<%s> %s_KERNEL;", kernel, number.type, number.name);
-    text.line("const %s<%s> %s_KERNEL = {\"%s\", make_forms<%s>,", kernel, number.type, number.name, key.c_str(),
+    text.line("const %s<%s> %s_KERNEL = {\"%s\", couple_harmonics<%s>,", kernel, number.type, number.name, key.c_str(),
               number.type);
     const auto instance = [&](const std::string &function, const char *type, int rows) {
       return function + "<" + type + ", " + std::to_string(rows) + ">";
@@ -78,26 +78,27 @@ void generate_unit_kernels(Text &text, const UnitSchedule &u, const NumberName (
       text.line("  %s{%s}", separator, list.c_str());
       separator = ", ";
     }
-    if (dual)    // their numbers are plain: with the groups of these
-      text.line("  , unit_%s::%s, unit_%s::%s", key.c_str(), instance("rigid_forward", number.part, 6).c_str(),
-                key.c_str(), instance("rigid_backward", number.part, 6).c_str());
+    if (dual)    // their numbers are plain: with the runs of these
+      text.line("  , path_group_%s::%s, path_group_%s::%s", key.c_str(),
+                instance("rigid_forward", number.part, 6).c_str(), key.c_str(),
+                instance("rigid_backward", number.part, 6).c_str());
     else if (!is_uvw)
       text.line("  , nullptr, nullptr");
     text.line("};");
   }
 }
 
-// of_duals: the same unit with room for half as many numbers in registers; not for uvw paths.
-void generate_unit_namespace(Text &text, const UnitSchedule &u, const UnitSchedule &of_duals) {
+// of_duals: the same path group with room for half as many numbers in registers; not for uvw paths.
+void generate_path_group_namespace(Text &text, const PathGroupSchedule &u, const PathGroupSchedule &of_duals) {
   const std::string key = u.shape.key();
-  text.line("namespace unit_%s {", key.c_str());
-  generate_unit_kernels(text, u, PLAIN, false);
+  text.line("namespace path_group_%s {", key.c_str());
+  generate_path_group_kernels(text, u, PLAIN, false);
   if (!u.shape.is_uvw()) {
     text.line("namespace dual {");
-    generate_unit_kernels(text, of_duals, DUALS, true);
+    generate_path_group_kernels(text, of_duals, DUALS, true);
     text.line("}    // namespace dual");
   }
-  text.line("}    // namespace unit_%s", key.c_str());
+  text.line("}    // namespace path_group_%s", key.c_str());
 }
 
 // The arrays of kernels, and `definition` as the library of them.
@@ -114,11 +115,11 @@ void list_kernels(Text &text, const KernelNames &names, const KernelTarget &targ
       lists += ", {" + std::to_string(keys.size()) + ", " + number.name + "_" + kind + "}";
     }
   };
-  list("UnitKernel", "unit", "UNITS", names.units, PLAIN, "");
-  list("UvwKernel", "unit", "UVW", names.uvw, PLAIN, "");
+  list("PathGroupKernel", "path_group", "PATH_GROUPS", names.path_groups, PLAIN, "");
+  list("UvwKernel", "path_group", "UVW", names.uvw, PLAIN, "");
   list("ContractionKernel", "contraction", "CONTRACTIONS", names.contractions, PLAIN, "");
-  list("UnitKernel", "unit", "UNITS", names.units, DUALS, "dual::");
-  text.line("%s = {UNIT_KERNEL_ABI, \"%s\"%s};", definition, target.name, lists.c_str());
+  list("PathGroupKernel", "path_group", "PATH_GROUPS", names.path_groups, DUALS, "dual::");
+  text.line("%s = {PATH_GROUP_KERNEL_ABI, \"%s\"%s};", definition, target.name, lists.c_str());
 }
 
 // A file whose kernels `content` writes.
@@ -137,12 +138,12 @@ std::string file_of_kernels(const KernelTarget &target, const char *header, cons
 
 }    // namespace
 
-std::string generate_unit(const UnitSchedule &unit, const KernelTarget &target) {
+std::string generate_path_group(const PathGroupSchedule &path_group, const KernelTarget &target) {
   return file_of_kernels(target, "kokkos/kernel_interface/host_simd.h", [&](Text &text) {
     // A dual takes two registers.
     KernelTarget half = target;
     half.registers /= 2;
-    generate_unit_namespace(text, unit, make_unit_schedule(unit.shape, half));
+    generate_path_group_namespace(text, path_group, make_path_group_schedule(path_group.shape, half));
   });
 }
 
@@ -152,7 +153,7 @@ std::string generate_contraction(const ContractionSchedule &contraction, const K
 }
 
 std::string generate_kernel_list(const KernelNames &names, const KernelTarget &target) {
-  return file_of_kernels(target, "kokkos/kernel_interface/unit_kernel.h", [&](Text &text) {
+  return file_of_kernels(target, "kokkos/kernel_interface/path_group_kernel.h", [&](Text &text) {
     const auto declare = [&](const char *space, const char *kernel, const std::string &key, bool has_duals) {
       text.line("namespace %s_%s {", space, key.c_str());
       for (const NumberName &number : PLAIN)
@@ -165,8 +166,8 @@ std::string generate_kernel_list(const KernelNames &names, const KernelTarget &t
       }
       text.line("}");
     };
-    for (const std::string &key : names.units) declare("unit", "UnitKernel", key, true);
-    for (const std::string &key : names.uvw) declare("unit", "UvwKernel", key, false);
+    for (const std::string &key : names.path_groups) declare("path_group", "PathGroupKernel", key, true);
+    for (const std::string &key : names.uvw) declare("path_group", "UvwKernel", key, false);
     for (const std::string &key : names.contractions) declare("contraction", "ContractionKernel", key, false);
     text.line("extern const KernelLibrary KERNEL_LIBRARY;");
     list_kernels(text, names, target, "const KernelLibrary KERNEL_LIBRARY");
@@ -185,10 +186,10 @@ std::string as_library(const std::string &file, const KernelNames &names, const 
   return text.str();
 }
 
-std::string generate_unit_library(const UnitShape &shape, const KernelTarget &target) {
+std::string generate_path_group_library(const PathGroupShape &shape, const KernelTarget &target) {
   KernelNames names;
-  (shape.is_uvw() ? names.uvw : names.units).push_back(shape.key());
-  return as_library(generate_unit(make_unit_schedule(shape, target), target), names, target);
+  (shape.is_uvw() ? names.uvw : names.path_groups).push_back(shape.key());
+  return as_library(generate_path_group(make_path_group_schedule(shape, target), target), names, target);
 }
 
 }    // namespace equi

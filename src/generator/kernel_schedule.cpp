@@ -23,23 +23,23 @@ double cleaned(double v) {
   return std::fabs(v - rounded) < SAME ? rounded : v;
 }
 
-// The index of +-form in forms, appended if new; sets the sign.
-int find_form(std::vector<LinearForm> &forms, LinearForm form, int &sign) {
+// The index of +-form in the known ones, appended if new; sets the sign.
+int find_form(std::vector<LinearForm> &known, LinearForm form, int &sign) {
   sign = form.terms[0].coefficient < 0.0 ? -1 : 1;
   for (auto &t : form.terms) t.coefficient *= sign;
-  for (size_t f = 0; f < forms.size(); ++f) {
-    if (forms[f].terms.size() != form.terms.size()) continue;
+  for (size_t f = 0; f < known.size(); ++f) {
+    if (known[f].terms.size() != form.terms.size()) continue;
     bool same = true;
     for (size_t t = 0; t < form.terms.size() && same; ++t)
-      same = forms[f].terms[t].index == form.terms[t].index &&
-             std::fabs(forms[f].terms[t].coefficient - form.terms[t].coefficient) < SAME;
+      same = known[f].terms[t].index == form.terms[t].index &&
+             std::fabs(known[f].terms[t].coefficient - form.terms[t].coefficient) < SAME;
     if (same) return static_cast<int>(f);
   }
-  forms.push_back(form);
-  return static_cast<int>(forms.size()) - 1;
+  known.push_back(form);
+  return static_cast<int>(known.size()) - 1;
 }
 
-PathSchedule make_path_schedule(int l1, const UnitShape::Path &path, std::vector<LinearForm> &forms) {
+PathSchedule make_path_schedule(int l1, const PathGroupShape::Path &path, std::vector<LinearForm> &coupled) {
   PathSchedule s;
   s.l2 = path.l2;
   s.l3 = path.l3;
@@ -59,7 +59,7 @@ PathSchedule make_path_schedule(int l1, const UnitShape::Path &path, std::vector
         if (c.m1 == m1 && c.m3 == m3) form.terms.push_back({path.l2 * path.l2 + c.m2, c.value});
       if (form.terms.empty()) continue;
       PathSchedule::Entry entry{m1, m3, -1, 1};
-      if (!s.is_diagonal()) entry.form = find_form(forms, form, entry.sign);
+      if (!s.is_diagonal()) entry.coupled = find_form(coupled, form, entry.sign);
       s.m.push_back(entry);
     }
   for (int m1 = 0; m1 < d1; ++m1)
@@ -78,7 +78,7 @@ PathSchedule make_path_schedule(int l1, const UnitShape::Path &path, std::vector
 
 }    // namespace
 
-std::string UnitShape::key() const {
+std::string PathGroupShape::key() const {
   std::string key = (is_uvw() ? "uvw_" : "") + std::to_string(l1);
   if (l1 > 9) return "";
   for (const Path &p : paths) {
@@ -88,9 +88,9 @@ std::string UnitShape::key() const {
   return key;
 }
 
-UnitShape UnitShape::of_key(const std::string &key) {
+PathGroupShape PathGroupShape::of_key(const std::string &key) {
   const auto fail = [&] { throw std::invalid_argument("expected a key like 1_01_10_11, found '" + key + "'"); };
-  UnitShape shape;
+  PathGroupShape shape;
   const bool is_uvw = key.rfind("uvw_", 0) == 0;
   if (is_uvw) shape.connection = Connection::uvw;
   std::istringstream parts(is_uvw ? key.substr(4) : key);
@@ -108,18 +108,18 @@ UnitShape UnitShape::of_key(const std::string &key) {
   return shape;
 }
 
-std::vector<ProductUnit> units_of(const TensorProduct &product) {
-  std::vector<ProductUnit> units;
+std::vector<ProductPathGroup> path_groups_of(const TensorProduct &product) {
+  std::vector<ProductPathGroup> path_groups;
   const auto orders = [&](int q) {
-    return UnitShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
+    return PathGroupShape::Path{product.paths[q].l2, product.irreps_out[product.paths[q].out].irrep.l};
   };
   const auto add = [&](int block, Connection connection, const std::vector<int> &paths) {
-    ProductUnit &unit = units.emplace_back();
-    unit.block = block;
-    unit.shape.l1 = product.irreps_in[block].irrep.l;
-    unit.shape.connection = connection;
-    for (int q : paths) unit.shape.paths.push_back(orders(q));
-    unit.paths = paths;
+    ProductPathGroup &path_group = path_groups.emplace_back();
+    path_group.block = block;
+    path_group.shape.l1 = product.irreps_in[block].irrep.l;
+    path_group.shape.connection = connection;
+    for (int q : paths) path_group.shape.paths.push_back(orders(q));
+    path_group.paths = paths;
   };
   for (int block = 0; block < product.irreps_in.size(); ++block) {
     std::vector<int> uvu, uvw;
@@ -130,20 +130,20 @@ std::vector<ProductUnit> units_of(const TensorProduct &product) {
     if (!uvu.empty()) add(block, Connection::uvu, uvu);
     for (int q : uvw) add(block, Connection::uvw, {q});
   }
-  return units;
+  return path_groups;
 }
 
-int UnitSchedule::num_d() const {
+int PathGroupSchedule::num_d() const {
   size_t n = 0;
   for (const PathSchedule &p : paths) n += p.d.size();
   return static_cast<int>(n);
 }
 
-int UnitSchedule::coupling_products() const {
+int PathGroupSchedule::coupling_products() const {
   return paths[0].is_diagonal() ? 0 : static_cast<int>(paths[0].m.size());
 }
 
-int UnitSchedule::forward_products(int rows_per_bin, int outputs) const {
+int PathGroupSchedule::forward_products(int rows_per_bin, int outputs) const {
   if (shape.is_uvw()) return coupling_products() + outputs * (rows_per_bin - 1 + 2 * paths[0].l3 + 1);
   int n = 0;
   for (const PathSchedule &p : paths) {
@@ -153,7 +153,7 @@ int UnitSchedule::forward_products(int rows_per_bin, int outputs) const {
   return n;
 }
 
-int UnitSchedule::backward_products(int rows_per_bin, int outputs) const {
+int PathGroupSchedule::backward_products(int rows_per_bin, int outputs) const {
   if (shape.is_uvw()) {
     const PathSchedule &p = paths[0];
     int d_products = 0;
@@ -177,9 +177,9 @@ int UnitSchedule::backward_products(int rows_per_bin, int outputs) const {
   return n;
 }
 
-std::vector<int> UnitSchedule::harmonics(const Group &group) const {
+std::vector<int> PathGroupSchedule::harmonics(const Run &run) const {
   std::vector<int> used;
-  for (int q = group.first; q < group.last; ++q)
+  for (int q = run.first; q < run.last; ++q)
     for (const auto &entry : paths[q].d_entries)
       if (paths[q].l2 > 0) used.push_back(paths[q].l2 * paths[q].l2 + entry.m2);
   std::sort(used.begin(), used.end());
@@ -187,12 +187,12 @@ std::vector<int> UnitSchedule::harmonics(const Group &group) const {
   return used;
 }
 
-int UnitSchedule::forward_numbers(const Group &group) const {
+int PathGroupSchedule::forward_numbers(const Run &run) const {
   const int d1 = 2 * shape.l1 + 1;
   constexpr int FORMS = 4;                                                                  // one load
   if (shape.is_uvw()) return (forward_outputs + 1) * (2 * paths[0].l3 + 1) + d1 + FORMS;    // accumulators and z
   int accumulators = 0, products = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  for (int q = run.first; q < run.last; ++q) {
     const int d3 = 2 * paths[q].l3 + 1;
     accumulators += d3;
     if (!paths[q].is_diagonal()) products = std::max(products, std::min(d1, d3));
@@ -200,11 +200,11 @@ int UnitSchedule::forward_numbers(const Group &group) const {
   return accumulators + d1 + products + FORMS;
 }
 
-int UnitSchedule::backward_numbers(const Group &group) const {
+int PathGroupSchedule::backward_numbers(const Run &run) const {
   constexpr int WEIGHT = 2;                                                              // and its derivative
   if (shape.is_uvw()) return (backward_outputs + 2) * (2 * paths[0].l3 + 1) + WEIGHT;    // cotangents, h and dh
-  int kept = 1 + static_cast<int>(harmonics(group).size()), products = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  int kept = 1 + static_cast<int>(harmonics(run).size()), products = 0;
+  for (int q = run.first; q < run.last; ++q) {
     kept += static_cast<int>(paths[q].d.size());
     if (!paths[q].is_diagonal() && !paths[q].is_scalar_product()) products = std::max(products, 2 * paths[q].l2 + 1);
   }
@@ -215,25 +215,25 @@ namespace {
 
 // Runs of paths, each as long as fits(run) allows; a path by itself is taken as it is.
 template <class F>
-std::vector<UnitSchedule::Group> make_groups(int num_paths, const F &fits) {
-  std::vector<UnitSchedule::Group> groups;
+std::vector<PathGroupSchedule::Run> make_runs(int num_paths, const F &fits) {
+  std::vector<PathGroupSchedule::Run> runs;
   for (int q = 0; q < num_paths; ++q) {
-    if (groups.empty() || !fits(UnitSchedule::Group{groups.back().first, q + 1})) groups.push_back({q, q});
-    groups.back().last = q + 1;
+    if (runs.empty() || !fits(PathGroupSchedule::Run{runs.back().first, q + 1})) runs.push_back({q, q});
+    runs.back().last = q + 1;
   }
-  return groups;
+  return runs;
 }
 
 }    // namespace
 
-UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target) {
-  UnitSchedule u;
+PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target) {
+  PathGroupSchedule u;
   u.shape = shape;
-  for (const UnitShape::Path &path : shape.paths) {
+  for (const PathGroupShape::Path &path : shape.paths) {
     if (path.l3 < std::abs(shape.l1 - path.l2) || path.l3 > shape.l1 + path.l2)
       throw std::invalid_argument("a path of orders " + std::to_string(shape.l1) + ", " + std::to_string(path.l2) +
                                   ", " + std::to_string(path.l3) + " violates the triangle rule");
-    u.paths.push_back(make_path_schedule(shape.l1, path, u.forms));
+    u.paths.push_back(make_path_schedule(shape.l1, path, u.coupled));
   }
   const int num_paths = static_cast<int>(u.paths.size());
   if (shape.is_uvw()) {
@@ -244,7 +244,7 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
       return outputs;
     };
     if (target.is_device()) {
-      u.forward_groups = u.backward_groups = {u.whole()};
+      u.forward_runs = u.backward_runs = {u.whole()};
       u.forward_outputs = most([&](int outputs) {
         u.forward_outputs = outputs;
         return u.forward_numbers(u.whole()) <= target.numbers();
@@ -256,19 +256,18 @@ UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &targ
       u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
     }
   } else if (target.is_device()) {
-    u.forward_groups =
-        make_groups(num_paths, [&](const auto &group) { return u.forward_numbers(group) <= target.numbers(); });
-    u.backward_groups =
-        make_groups(num_paths, [&](const auto &group) { return u.backward_numbers(group) <= target.numbers(); });
+    u.forward_runs = make_runs(num_paths, [&](const auto &run) { return u.forward_numbers(run) <= target.numbers(); });
+    u.backward_runs =
+        make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= target.numbers(); });
   } else {
     // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
-    // loading the sender once more: the largest unit of order 2 (22 accumulators of 32 registers) stays whole.
-    u.forward_groups = make_groups(num_paths, [&](const auto &group) {
+    // loading the sender once more: the largest path group of order 2 (22 accumulators of 32 registers) stays whole.
+    u.forward_runs = make_runs(num_paths, [&](const auto &run) {
       int accumulators = 0;
-      for (int q = group.first; q < group.last; ++q) accumulators += 2 * u.paths[q].l3 + 1;
+      for (int q = run.first; q < run.last; ++q) accumulators += 2 * u.paths[q].l3 + 1;
       return accumulators <= 3 * target.registers / 4;
     });
-    u.backward_groups = {u.whole()};
+    u.backward_runs = {u.whole()};
   }
   return u;
 }

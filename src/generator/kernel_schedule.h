@@ -25,7 +25,7 @@
 
 namespace equi {
 
-struct UnitShape {
+struct PathGroupShape {
   int l1 = 0;
   struct Path {
     int l2, l3;
@@ -39,17 +39,17 @@ struct UnitShape {
   // "1_01_10_11": l1, then l2 and l3 of each path; "uvw_1_11". Empty if an order above 9 has no digit.
   std::string key() const;
   // The shape with this key. Throws std::invalid_argument for another text.
-  static UnitShape of_key(const std::string &key);
+  static PathGroupShape of_key(const std::string &key);
 };
 
-// A unit of a tensor product and the order in which its paths (indices into product.paths) stand in it.
-struct ProductUnit {
+// A path group of a tensor product and the order in which its paths (indices into product.paths) stand in it.
+struct ProductPathGroup {
   int block;    // of the input
-  UnitShape shape;
+  PathGroupShape shape;
   std::vector<int> paths;
 };
 // In the order of input blocks.
-std::vector<ProductUnit> units_of(const TensorProduct &product);
+std::vector<ProductPathGroup> path_groups_of(const TensorProduct &product);
 
 // sum of coefficient * input[index]
 struct LinearForm {
@@ -65,9 +65,9 @@ struct PathSchedule {
   int l2, l3;
   double scale;    // the largest coupling; the entries below are divided by it, radial weights are multiplied with it
 
-  // Nonzero M[m1,m3] = sign * form (of UnitSchedule::forms).
+  // Nonzero M[m1,m3] = sign * coupled (of PathGroupSchedule::coupled).
   struct Entry {
-    int m1, m3, form, sign;
+    int m1, m3, coupled, sign;
   };
   std::vector<Entry> m;
   bool weight_last;           // forward: w (M x) instead of M (w x), fewer products where l3 < l1
@@ -84,25 +84,25 @@ struct PathSchedule {
   bool is_scalar_product() const { return l3 == 0 && l2 > 0; }    // D[m1,m2] = +-g at m1 = m2, the same sign for all
 };
 
-struct UnitSchedule {
-  UnitShape shape;
+struct PathGroupSchedule {
+  PathGroupShape shape;
   std::vector<PathSchedule> paths;    // as shape.paths
-  std::vector<LinearForm> forms;      // distinct entries of M over the harmonics, indexed by l^2 + m
+  std::vector<LinearForm> coupled;    // distinct entries of M over the harmonics, indexed by l^2 + m
   int num_d() const;
 
   // Runs of paths [first, last) that one pass over an atom's edges takes together: forward their accumulators stay in
   // registers, backward their D and the sums by their harmonics do (on a CPU D lies in memory, and one pass takes all).
-  struct Group {
+  struct Run {
     int first, last;
   };
-  std::vector<Group> forward_groups, backward_groups;
+  std::vector<Run> forward_runs, backward_runs;
 
   // What a lane of a GPU holds during such a pass: the above, the sender's components and the products of one path.
-  int forward_numbers(const Group &group) const;
-  int backward_numbers(const Group &group) const;
-  // Harmonics with l2 > 0 that the group's paths read, by which its backward pass differentiates; sorted.
-  std::vector<int> harmonics(const Group &group) const;
-  Group whole() const { return {0, static_cast<int>(paths.size())}; }
+  int forward_numbers(const Run &run) const;
+  int backward_numbers(const Run &run) const;
+  // Harmonics with l2 > 0 that the run's paths read, by which its backward pass differentiates; sorted.
+  std::vector<int> harmonics(const Run &run) const;
+  Run whole() const { return {0, static_cast<int>(paths.size())}; }
 
   // uvw: channels of the output that one pass over the edges takes together (a divisor of UVW_BLOCK): forward their
   // accumulators stay in registers, backward their cotangents do. A GPU's backward pass takes all, as many at a time.
@@ -124,7 +124,7 @@ struct KernelTarget {
   int products;         // multiply-adds per cycle of a core; of a GPU: of a multiprocessor
   int addresses = 0;    // of a GPU: registers for addresses and all else that is not one of the kernel's numbers
   bool is_device() const { return addresses > 0; }
-  // A GPU's kernels are one text for both types: the groups of float32 are those that float64 has room for.
+  // A GPU's kernels are one text for both types: the runs of float32 are those that float64 has room for.
   int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }
 };
 constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 16, 32, 32};
@@ -135,7 +135,7 @@ constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{
 const KernelTarget &kernel_target(const std::string &name);
 
 // Throws std::invalid_argument if a path violates the triangle rule.
-UnitSchedule make_unit_schedule(const UnitShape &shape, const KernelTarget &target);
+PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target);
 
 }    // namespace equi
 

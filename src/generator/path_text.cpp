@@ -22,7 +22,7 @@ void generate_path(GeneratedText &text, const Dialect &dialect, const PathSchedu
     for (int k = 0; k < num_out; ++k) {
       GeneratedSum s(dialect.number, text_of("s%d", k));
       for (const auto &m : p.m)
-        if (to(m) == k) s.add(text, m.sign, factor_of(dialect, m.form) + in + std::to_string(from(m)));
+        if (to(m) == k) s.add(text, m.sign, factor_of(dialect, m.coupled) + in + std::to_string(from(m)));
       text.line("        a%d += w * s%d;", base + k, k);
     }
   } else {
@@ -30,7 +30,7 @@ void generate_path(GeneratedText &text, const Dialect &dialect, const PathSchedu
       text.line("        const %s t%d = w * %c%d;", dialect.number, k, in, k);
       for (const auto &m : p.m)
         if (from(m) == k)
-          text.line("        a%d %s %st%d;", base + to(m), add_with(m.sign), factor_of(dialect, m.form).c_str(), k);
+          text.line("        a%d %s %st%d;", base + to(m), add_with(m.sign), factor_of(dialect, m.coupled).c_str(), k);
     }
   }
 }
@@ -42,7 +42,7 @@ std::string host_form(int form) {
 }
 
 std::string device_form(int form) {
-  return text_of("m%d.v[%d]", form / 4, form % 4);
+  return text_of("m%d.v[%d]", number / 4, number % 4);
 }
 
 std::string text_of_form(const LinearForm &form, const std::string &name) {
@@ -51,10 +51,10 @@ std::string text_of_form(const LinearForm &form, const std::string &name) {
   return sum;
 }
 
-void generate_products(GeneratedText &text, const Dialect &dialect, const UnitSchedule &u,
-                       const UnitSchedule::Group &group, bool is_gather) {
+void generate_products(GeneratedText &text, const Dialect &dialect, const PathGroupSchedule &u,
+                       const PathGroupSchedule::Run &run, bool is_gather) {
   int base = 0;
-  for (int q = group.first; q < group.last; ++q) {
+  for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
@@ -70,19 +70,19 @@ void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSch
   for (int c = 0; c < 2 * p.l3 + 1; ++c) {
     GeneratedSum z(dialect.number, text_of("z%d", c));
     for (const auto &m : p.m)
-      if (m.m3 == c) z.add(text, m.sign, factor_of(dialect, m.form) + text_of("x%d", m.m1));
+      if (m.m3 == c) z.add(text, m.sign, factor_of(dialect, m.coupled) + text_of("x%d", m.m1));
     store(c);
   }
 }
 
 void add_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p, char to) {
   for (const auto &m : p.m)
-    text.line("        %c%d %s %sh%d;", to, m.m1, add_with(m.sign), factor_of(dialect, m.form).c_str(), m.m3);
+    text.line("        %c%d %s %sh%d;", to, m.m1, add_with(m.sign), factor_of(dialect, m.coupled).c_str(), m.m3);
 }
 
-int num_components(const UnitSchedule &u, const UnitSchedule::Group &group) {
+int num_components(const PathGroupSchedule &u, const PathGroupSchedule::Run &run) {
   int n = 0;
-  for (int q = group.first; q < group.last; ++q) n += 2 * u.paths[q].l3 + 1;
+  for (int q = run.first; q < run.last; ++q) n += 2 * u.paths[q].l3 + 1;
   return n;
 }
 

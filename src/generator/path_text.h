@@ -19,17 +19,17 @@ struct Dialect {
   std::function<void(const PathSchedule &p, int q)> load;
 };
 
-// Entry `form` of M, of the forms at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
+// Entry `form` of M, of the coupled at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
 std::string host_form(int form);
 std::string device_form(int form);
 
 // The linear form of name0, name1, ...
 std::string text_of_form(const LinearForm &form, const std::string &name);
 
-// For each path of the group a0, a1, ... += w sum_m1 M[m1,m3] x[m1], its components after those of the path before;
+// For each path of the run a0, a1, ... += w sum_m1 M[m1,m3] x[m1], its components after those of the path before;
 // for a gather += w sum_m3 M[m1,m3] g[m3] of all paths in the same components.
-void generate_products(GeneratedText &text, const Dialect &dialect, const UnitSchedule &u,
-                       const UnitSchedule::Group &group, bool is_gather);
+void generate_products(GeneratedText &text, const Dialect &dialect, const PathGroupSchedule &u,
+                       const PathGroupSchedule::Run &run, bool is_gather);
 
 // Of a uvw path, forward: z0, z1, ... = sum_m1 M[m1,m3] x[m1], each followed by what `store` writes.
 void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p,
@@ -37,8 +37,8 @@ void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSch
 // For a gather: to[m1] += sum_m3 M[m1,m3] h[m3].
 void add_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p, char to);
 
-// Components of the outputs of a group's paths.
-int num_components(const UnitSchedule &u, const UnitSchedule::Group &group);
+// Components of the outputs of a run's paths.
+int num_components(const PathGroupSchedule &u, const PathGroupSchedule::Run &run);
 
 }    // namespace equi
 

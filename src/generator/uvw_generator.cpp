@@ -19,19 +19,19 @@ std::string names(const char *format, int count) {
   return list;
 }
 
-// A loop over all edges with the forms m of each, atom by atom; `begin` and `end` run for each atom.
+// A loop over all edges with the coupled harmonics m of each, atom by atom; `begin` and `end` run for each atom.
 template <class B, class E, class F>
-void for_edges_with_forms(Text &text, const B &begin, const E &end, const F &edge) {
-  text.line("  const T *block = u.forms;");
+void for_edges_with_coupled(Text &text, const B &begin, const E &end, const F &edge) {
+  text.line("  const T *block = u.coupled;");
   text.line("  int64_t e = 0;");
   text.line("  for (int a = 0; a < u.num_atoms; a++) {");
   text.line("    const int count = u.edge_begin[a + 1] - u.edge_begin[a];");
   begin();
   text.line("    for (int k = 0; k < count; k++, e++) {");
-  text.line("        const T *m = block + k / EDGE_BLOCK * EDGE_BLOCK * NUM_FORMS + k %% EDGE_BLOCK;");
+  text.line("        const T *m = block + k / EDGE_BLOCK * EDGE_BLOCK * NUM_COUPLED + k %% EDGE_BLOCK;");
   edge();
   text.line("    }");
-  text.line("    block += (count + EDGE_BLOCK - 1) / EDGE_BLOCK * EDGE_BLOCK * NUM_FORMS;");
+  text.line("    block += (count + EDGE_BLOCK - 1) / EDGE_BLOCK * EDGE_BLOCK * NUM_COUPLED;");
   end();
   text.line("  }");
 }
@@ -53,7 +53,7 @@ void generate_z(Text &text, const PathSchedule &p, int d1) {
   text.line("void make_z(const UvwCall<T> &u, int c) {");
   text.line("  using V = Simd<T>;");
   const auto nothing = [] {};
-  for_edges_with_forms(text, nothing, nothing, [&] {
+  for_edges_with_coupled(text, nothing, nothing, [&] {
     load_sender(text, d1);
     if (p.is_diagonal()) text.line("        (void)m;");
     generate_coupled(text, DIALECT, p,
@@ -66,7 +66,8 @@ void generate_z(Text &text, const PathSchedule &p, int d1) {
 void begin_outputs(Text &text, int outputs) {
   text.line("    for (int w = 0; w < u.outputs; w += %d) {", outputs);
   text.line(
-      "      const T *table = u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / %d) + w / %d) * u.slab + "
+      "      const T *table = u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / %d) + w / %d) * "
+      "u.channel_block + "
       "c %% CHANNEL_PAD + w %% %d * CHANNEL_PAD;",
       UVW_BLOCK, UVW_BLOCK, UVW_BLOCK);
 }
@@ -76,7 +77,7 @@ void begin_edge(Text &text) {
   text.line("        const V f = V{} + u.fraction[e];");
 }
 
-void generate_forward(Text &text, const UnitSchedule &u) {
+void generate_forward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.forward_outputs;
   text.line("// out[w,m3] += sum_e sum_u W[u,w] z[u,m3]");
   text.line("template <class T, int ROWS>");
@@ -140,7 +141,7 @@ void add_outputs(Text &text, int d3, int outputs) {
 }
 
 // From h and r of each edge to the adjoints of x and y.
-void apply(Text &text, const UnitSchedule &u) {
+void apply(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1, y0 = p.l2 * p.l2;
   const std::vector<int> harmonics = u.harmonics(u.whole());
@@ -173,7 +174,7 @@ void apply(Text &text, const UnitSchedule &u) {
   text.line("    }");
 }
 
-void generate_backward(Text &text, const UnitSchedule &u) {
+void generate_backward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.backward_outputs;
   text.line(
       "// h[u,m3] = sum_w W[u,w] g[w,m3], dE/df = sum W'[u,w] z[u,m3] g[w,m3]; x_adj[m1] += sum_m2 y[m2] D[m1,m2]");
@@ -207,14 +208,14 @@ void generate_backward(Text &text, const UnitSchedule &u) {
   text.close(2);
 }
 
-void generate_gather(Text &text, const UnitSchedule &u) {
+void generate_gather(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1, outputs = u.backward_outputs;
   text.line("// x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3] of channels c ..");
   text.line("template <class T>");
   text.line("void add_h(const UvwCall<T> &u, int c) {");
   text.line("  using V = Simd<T>;");
-  for_edges_with_forms(
+  for_edges_with_coupled(
       text,
       [&] {
         for (int a = 0; a < d1; ++a) text.line("    V p%d = V{};", a);
@@ -253,7 +254,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
 
 }    // namespace
 
-void generate_uvw_functions(GeneratedText &text, const UnitSchedule &u) {
+void generate_uvw_functions(GeneratedText &text, const PathGroupSchedule &u) {
   generate_z(text, u.paths[0], 2 * u.shape.l1 + 1);
   generate_forward(text, u);
   generate_backward(text, u);

@@ -8,8 +8,8 @@
 
 namespace equi {
 
-// The functions forward, backward and gather; NUM_FORMS and ROW are those of the unit.
-void generate_uvw_functions(GeneratedText &text, const UnitSchedule &u);
+// The functions forward, backward and gather; NUM_COUPLED and ROW are those of the path group.
+void generate_uvw_functions(GeneratedText &text, const PathGroupSchedule &u);
 
 }    // namespace equi
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Who sees whom: the atoms, candidate neighbours and feature rows that an evaluation works on.
+// Who sees whom: the atoms, candidate neighbors and feature rows that an evaluation works on.
 //
 // Edge direction, stated here once: an edge belongs to its receiver i, which this rank owns; its sender j is any atom
 // this rank knows; its vector is r_j - r_i. Every ordered pair within the cutoff is one edge.
@@ -16,7 +16,7 @@
 
 namespace equi {
 
-// Changes when the host program rebuilds its neighbour list, not each step. Candidates may lie beyond the cutoff
+// Changes when the host program rebuilds its neighbor list, not each step. Candidates may lie beyond the cutoff
 // (skin).
 struct Neighborhood {
   int num_atoms = 0;               // entries of the position array

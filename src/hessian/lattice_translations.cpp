@@ -29,11 +29,11 @@ class Finder {
 
   // -1: none. The places of bins next to that of the place are read too.
   int at(const Place &place, int kind) const {
-    int centre[3];
-    for (int k = 0; k < 3; ++k) centre[k] = bin(place[k]);
+    int center[3];
+    for (int k = 0; k < 3; ++k) center[k] = bin(place[k]);
     for (int n = 0; n < 27; ++n) {
-      const int near[3] = {shifted(centre[0] + n % 3 - 1), shifted(centre[1] + n / 3 % 3 - 1),
-                           shifted(centre[2] + n / 9 - 1)};
+      const int near[3] = {shifted(center[0] + n % 3 - 1), shifted(center[1] + n / 3 % 3 - 1),
+                           shifted(center[2] + n / 9 - 1)};
       for (const int i : atoms_[index(near)])
         if (kind_[i] == kind && distance(place, fractional_[i]) < tolerance_) return i;
     }

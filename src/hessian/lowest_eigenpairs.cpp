@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Block Lanczos with full orthogonalisation and thick restarts: the basis grows by the residuals of the wanted Ritz
+// Block Lanczos with full orthogonalization and thick restarts: the basis grows by the residuals of the wanted Ritz
 // vectors, and shrinks to the lowest of these when it is full. Blocks find equal eigenvalues.
 #include "src/hessian/lowest_eigenpairs.h"
 

@@ -39,7 +39,7 @@ LammpsHessian::LammpsHessian(LAMMPS *lmp, const std::string &command, int kept_d
   pair_->init_hessian(kept_directions);
   lmp->init();
 
-  // Ghosts and neighbours of the atoms as they are, as at the setup of a run.
+  // Ghosts and neighbors of the atoms as they are, as at the setup of a run.
   const int triclinic = domain->triclinic;
   if (triclinic) domain->x2lamda(atom->nlocal);
   domain->pbc();

@@ -28,7 +28,7 @@ namespace equi {
 class LammpsHessian : protected LAMMPS_NS::Pointers {
  public:
   // Checks that pair style equi is the only pair style, applies the init() of LAMMPS, and sets up ghosts and
-  // neighbours. command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are
+  // neighbors. command: for error messages. kept_directions: if not 0, the evaluation uses memory for vectors that are
   // 0 for most atoms; products after the first, of this number of vectors at a time, then cost less. This function and
   // all below are collective.
   LammpsHessian(LAMMPS_NS::LAMMPS *lmp, const std::string &command, int kept_directions = 0);

@@ -26,7 +26,7 @@ class Atom;
 
 namespace equi {
 
-// A full neighbour list of LAMMPS as plain arrays in host memory: neighbour k of atom i is firstneigh[i][k * stride].
+// A full neighbor list of LAMMPS as plain arrays in host memory: neighbor k of atom i is firstneigh[i][k * stride].
 struct FullList {
   int num_atoms = 0;
   const int *atoms = nullptr;                // [num_atoms]
@@ -36,11 +36,11 @@ struct FullList {
 };
 
 // Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list whose type has a species,
-// those with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognised by
+// those with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognized by
 // its ID) share one. type_species [ntypes+1]: species of a type, -1 for none. atom_row: set for all atoms, ghosts
 // included. Candidates of a receiver are in the order of their IDs, images of one atom in that of their positions, so
 // that sums do not depend on how LAMMPS built its list or ordered its ghosts. Throws std::runtime_error if an owned
-// neighbour has a species but is missing from the list.
+// neighbor has a species but is missing from the list.
 void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const std::vector<int> &type_species,
                         Neighborhood &neighborhood, std::vector<int> &atom_row);
 

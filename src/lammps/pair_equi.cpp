@@ -359,7 +359,7 @@ void PairEqui::make_evaluator() {
   };
   if (comm->me == 0)
     utils::logmesg(lmp,
-                   "Pair style equi: {}\n  {} {} model, source {}, licence {}\n  {} of {} elements in use:{}\n"
+                   "Pair style equi: {}\n  {} {} model, source {}, license {}\n  {} of {} elements in use:{}\n"
                    "  cutoff {:.6g}, {} convolutions, evaluation: {}\n{}",
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
@@ -751,7 +751,7 @@ double PairEqui::total_energy() {
 
 void PairEqui::check_forces() {
   // A fourth-order stencil. float32 energies of some hundred atoms carry noise of about 1e-6 eV, hence the wider step
-  // there: the stencil's own error still is below 1e-6 eV/Angstrom, and within half a skin the neighbour list stays
+  // there: the stencil's own error still is below 1e-6 eV/Angstrom, and within half a skin the neighbor list stays
   // valid.
   const bool is_double = impl->options.precision == equi::Precision::double_;
   const double step = is_double ? 1e-3 : 2e-2;

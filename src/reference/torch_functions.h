@@ -165,7 +165,7 @@ inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
 
 // Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, centres;        // of the kinds that have them
+  Tensor wave_numbers, centers;        // of the kinds that have them
   Tensor power;                        // [columns]: undefined if all are zero
   Tensor cutoff, r0;                   // a number, or [species, species]
   Tensor sender, receiver;             // [species, n], or undefined
@@ -186,7 +186,7 @@ struct TorchRadial {
         type(type) {
     const auto matrix = [&](const Matrix &m, at::ScalarType t) { return m.data.empty() ? Tensor() : to_tensor(m, t); };
     wave_numbers = to_tensor(basis.wave_numbers, at::kDouble);
-    centres = to_tensor(basis.centres, at::kDouble);
+    centers = to_tensor(basis.centers, at::kDouble);
     cutoff = matrix(basis.pair_cutoff, at::kDouble);
     r0 = matrix(basis.pair_r0, at::kDouble);
     sender = matrix(f.sender, type);
@@ -228,7 +228,7 @@ struct TorchRadial {
   Tensor functions(const Tensor &x) const {
     switch (basis.kind) {
       case RadialBasis::Kind::gaussian:
-        return at::exp(-0.5 * ((x - centres) / basis.width).square());
+        return at::exp(-0.5 * ((x - centers) / basis.width).square());
       case RadialBasis::Kind::chebyshev: {
         std::vector<Tensor> t = {at::ones_like(x), x};
         while (static_cast<int>(t.size()) <= basis.num_polynomials)

@@ -119,7 +119,7 @@ struct TorchDensity : EdgeSum {
         offset(d.offset),
         factor(d.factor) {
     if (d.density.num_outputs() != 1 || model.features[input] != model.features[output])
-      throw std::invalid_argument("TorchModel: a density normalisation needs one density and equal irreps");
+      throw std::invalid_argument("TorchModel: a density normalization needs one density and equal irreps");
     set_numbers_per_row(radial.network.kept(), type, chunk_bytes);
   }
 

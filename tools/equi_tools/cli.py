@@ -55,7 +55,7 @@ def _convert(args):
 
     document = convert(
         args.source, args.output, modality=args.modality, head=args.head, types=args.types, elements=args.elements,
-        ignore_keys=args.ignore_key, licence=args.licence, citation=args.citation, quiet=args.quiet,
+        ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -170,7 +170,7 @@ def parser():
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
     )
-    sub.add_argument("--licence", metavar="TEXT", help="licence of the model, stored in the file")
+    sub.add_argument("--license", metavar="TEXT", help="license of the model, stored in the file")
     sub.add_argument("--citation", metavar="TEXT", help="publication of the model, stored in the file")
     sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY",
                      help="configuration key of the checkpoint that is known not to change the model")  # fmt: skip

@@ -50,14 +50,14 @@ def check_types(framework, types):
 
 
 def convert(
-    source, output, modality=None, head=None, types=None, elements=None, ignore_keys=(), licence=None, citation=None,
+    source, output, modality=None, head=None, types=None, elements=None, ignore_keys=(), license=None, citation=None,
     quiet=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name or file); returns its document."""
     equi_file.check_output(output)
     if equi_file.is_equi_file(source):
         options = {"modality": modality, "head": head, "types": types, "elements": elements, "ignore-key": ignore_keys,
-                   "licence": licence, "citation": citation}  # fmt: skip
+                   "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
@@ -80,7 +80,7 @@ def convert(
             "framework": {"name": framework.name, "version": framework.installed_version()},
             **body,
             "provenance": _provenance(
-                framework, checkpoint, framework.chosen(checkpoint, choice), types, licence, citation
+                framework, checkpoint, framework.chosen(checkpoint, choice), types, license, citation
             )
             | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
@@ -122,14 +122,14 @@ def notes(document, framework):
     return found
 
 
-def _provenance(framework, checkpoint, choice, types, licence, citation):
+def _provenance(framework, checkpoint, choice, types, license, citation):
     """All strings; file names without their folders, which mean nothing on another machine."""
     given = Path(checkpoint.source)
     entries = {
         "source": given.name if given.is_file() else f"{checkpoint.source} ({checkpoint.path.name})",
         "sha256": checkpoint.sha256,
         "framework_version": checkpoint.version,
-        "licence": licence or checkpoint.licence,
+        "licence": license or checkpoint.license,
         "date": datetime.date.today().isoformat(),
         "citation": citation or checkpoint.citation,
         "converter": f"equi-tools {__version__}",

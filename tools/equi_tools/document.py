@@ -127,7 +127,7 @@ def record(required, optional=None):
 
 
 def only_keys(keys):
-    """No other keys than these: a misspelt option would change the model."""
+    """No other keys than these: a misspelled option would change the model."""
 
     def check(value, where):
         for key in value:

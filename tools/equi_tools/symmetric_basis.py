@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Equivariant polynomials of one channel's components: bases of symmetrised couplings with few entries.
+"""Equivariant polynomials of one channel's components: bases of symmetrized couplings with few entries.
 
 A product basis multiplies components of one feature, so only the part of a coupling that is symmetric in its factors
 counts.  It is written over ascending monomials `(i_1 <= ... <= i_n)` of the components, which are numbered block after
@@ -120,7 +120,7 @@ def _flat(monomials, dim):
     return np.ravel_multi_index(tuple(monomials.T), (dim,) * monomials.shape[1])
 
 
-def symmetrise(tensor, degree):
+def symmetrize(tensor, degree):
     """Monomials [m, degree] and coefficients [2l+1, m, paths] of a coupling tensor [2l+1, D, ..., D, paths]."""
     components, dim, paths = tensor.shape[0], tensor.shape[1], tensor.shape[-1]
     grid = np.stack(np.unravel_index(np.arange(dim**degree), (dim,) * degree), -1)
@@ -135,7 +135,7 @@ def project(tensor, irreps, out, degree):
     The error is relative to the tensor's largest entry.
     """
     pieces = symmetric_basis(irreps, out, degree)
-    monomials, wanted = symmetrise(tensor, degree)
+    monomials, wanted = symmetrize(tensor, degree)
     dim = tensor.shape[1]
     place_of = {key: n for n, key in enumerate(_flat(monomials, dim))}
     matrices, rest = [np.zeros((0, tensor.shape[-1]))], wanted.copy()

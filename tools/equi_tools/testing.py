@@ -197,7 +197,7 @@ def main(argv=None):
             path,
             args.directory / f"{name}.equi",
             modality=modality,
-            licence="MIT",
+            license="MIT",
             citation="none: random numbers",
             quiet=True,
         )

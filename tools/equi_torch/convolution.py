@@ -74,7 +74,7 @@ class Convolution(torch.nn.Module):
         from e3nn import o3
 
         options = {"shared_weights": False, "internal_weights": False, **options}
-        # Its checks and its normalisation, without its code.
+        # Its checks and its normalization, without its code.
         self._set(o3.TensorProduct(irreps_in1, irreps_in2, irreps_out, instructions, compile_left_right=False, **options))
 
     @classmethod

@@ -54,7 +54,7 @@ TEST(SphericalHarmonics, agree_with_e3nn) {
   for (int d = 0; d < 3; ++d) EXPECT_NEAR(sum[d], E3NN_GRADIENT[d], 1e-13);
 }
 
-TEST(SphericalHarmonics, have_component_normalisation) {
+TEST(SphericalHarmonics, have_component_normalization) {
   double y[SIZE];
   for (double scale : {1.0, 1e-3, 50.0}) {
     const double v[3] = {scale * VECTOR[0], scale * VECTOR[1], scale * VECTOR[2]};

@@ -149,7 +149,7 @@ TEST(ImageStructure, rows_are_owners_and_images_are_unique) {
 }
 
 TEST(ImageStructure, counts_rock_salt_shells) {
-  // 8-atom cell of lattice constant 5.64: shells of 6, 12 and 8 neighbours end at 4.884.
+  // 8-atom cell of lattice constant 5.64: shells of 6, 12 and 8 neighbors end at 4.884.
   const double a = 5.64;
   Positions positions;
   for (int k = 0; k < 8; ++k) positions.push_back({a / 2 * (k & 1), a / 2 * (k >> 1 & 1), a / 2 * (k >> 2)});

@@ -37,7 +37,7 @@ RadialFunction radial_function() {
   f.basis.cutoff = 5.0;
   f.basis.r_on = 4.5;
   f.basis.wave_numbers = {0.6, 1.2, 1.8};
-  f.basis.centres = {1.0, 2.0, 3.0};
+  f.basis.centers = {1.0, 2.0, 3.0};
   f.basis.num_polynomials = 3;
   f.basis.r0 = 1.7;
   f.basis.agnesi_q = 0.9183;
@@ -79,15 +79,15 @@ TEST(NotANumber, has_a_place_within_a_table_where_it_stays_none) {
   for (const int degree : {3, 5}) {
     const RadialTable table = RadialTable::build(radial_function(), degree, 1e-4);
     for (const double r : {NONE, -NONE}) {
-      const RadialTable::Place place = table.place(r);
-      EXPECT_GE(place.bin, 0);
-      EXPECT_LT(place.bin, table.num_bins());
-      EXPECT_TRUE(std::isnan(place.fraction));
+      const RadialTable::BinPosition found = table.bin_of(r);
+      EXPECT_GE(found.bin, 0);
+      EXPECT_LT(found.bin, table.num_bins());
+      EXPECT_TRUE(std::isnan(found.fraction));
     }
     // Distances that no int holds have the last bin, as others beyond the cutoff.
     for (const double r : {5.0, 6.0, 1e300, std::numeric_limits<double>::infinity()})
-      EXPECT_EQ(table.place(r).bin, table.num_bins() - 1) << r;
-    for (const double r : {0.0, -1.0, -1e300}) EXPECT_EQ(table.place(r).bin, 0) << r;
+      EXPECT_EQ(table.bin_of(r).bin, table.num_bins() - 1) << r;
+    for (const double r : {0.0, -1.0, -1e300}) EXPECT_EQ(table.bin_of(r).bin, 0) << r;
   }
 }
 

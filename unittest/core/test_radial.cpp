@@ -68,7 +68,7 @@ constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, R
 RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform) {
   RadialBasis b = basis(RadialBasis::Cutoff::polynomial);
   b.kind = kind;
-  for (int n = 0; n < 6; ++n) b.centres.push_back(n * 0.9);
+  for (int n = 0; n < 6; ++n) b.centers.push_back(n * 0.9);
   b.width = 0.9;
   b.num_polynomials = 6;
   b.transform = transform;
@@ -97,7 +97,7 @@ double expected_cutoff(double u, double p) {
 
 double expected_function(const RadialBasis &b, int n, double x) {
   if (b.kind == RadialBasis::Kind::bessel) return b.prefactor * std::sin(b.wave_numbers[n] * x) / x;
-  if (b.kind == RadialBasis::Kind::gaussian) return std::exp(-std::pow((x - b.centres[n]) / b.width, 2) / 2);
+  if (b.kind == RadialBasis::Kind::gaussian) return std::exp(-std::pow((x - b.centers[n]) / b.width, 2) / 2);
   return x <= 1 ? std::cos((n + 1) * std::acos(x)) : std::cosh((n + 1) * std::acosh(x));
 }
 
@@ -380,7 +380,7 @@ TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
 TEST(RadialTable, of_a_pair_ends_at_its_cutoff) {
   RadialFunction f = function_of_pairs(true, true);
   f.basis.kind = RadialBasis::Kind::gaussian;
-  f.basis.centres = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0};
+  f.basis.centers = {0.0, 1.0, 2.0, 3.0, 4.0, 5.0};
   f.basis.pair_cutoff = random_matrix(3, 3, 33, 3.0, 5.0);
   EXPECT_THROW(RadialTable::build(f, 3, 1e-6), std::logic_error);
   const RadialFunction pair = f.for_pair(1, 0);

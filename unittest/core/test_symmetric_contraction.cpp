@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The symmetric contraction: by hand, against a dense route, its derivatives and its behaviour under O(3).
+// The symmetric contraction: by hand, against a dense route, its derivatives and its behavior under O(3).
 #include "src/algebra/spherical_harmonics.h"
 #include "src/algebra/symmetric_contraction.h"
 #include "unittest/support/contraction_builder.h"

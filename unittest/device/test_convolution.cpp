@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The convolution on a device, with generated kernels and with the generic one: against the tensor product summed over
-// edges, in chunks, and to the last bit when repeated.
+// edges, in batches, and to the last bit when repeated.
 #include "kokkos/layers/convolution/device_convolution.h"
 #include "src/generator/common_kernels.h"
 #include "unittest/support/kernel_problem.h"
@@ -69,9 +69,9 @@ class DeviceCase {
   AlignedVector<T> forward(int first = 0, int count = NUM_RECEIVERS) {
     DeviceBuffer<T> result;
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
-    const DeviceEdgeChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
-    convolution.forward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
+    const DeviceBatchEdges batch = receivers_of(first, count);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.forward(exec, batch, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
 
@@ -80,9 +80,9 @@ class DeviceCase {
     const int64_t size = (FIRST_EDGE + p.num_edges()) * p.num_y();
     DeviceBuffer<G> result;
     assign(exec, result, AlignedVector<G>(size, G(1)));
-    const DeviceEdgeChunk chunk = receivers_of(first, count);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), false, {}, scratch);
-    convolution.backward(exec, chunk, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
+    const DeviceBatchEdges batch = receivers_of(first, count);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), false, {}, scratch);
+    convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
                          result.data(), {}, scratch);
     const auto all = to_host(result, size);
     Rows rows;
@@ -90,7 +90,7 @@ class DeviceCase {
       rows.emplace_back(all.begin() + e * p.num_y(), all.begin() + (e + 1) * p.num_y());
       for (double &v : rows.back()) v -= 1.0;
     }
-    for (int e = 0; e < FIRST_EDGE; ++e) EXPECT_EQ(largest({rows[e]}), 0.0) << "before the chunk";
+    for (int e = 0; e < FIRST_EDGE; ++e) EXPECT_EQ(largest({rows[e]}), 0.0) << "before the batch";
     rows.erase(rows.begin(), rows.begin() + FIRST_EDGE);
     return rows;
   }
@@ -100,9 +100,9 @@ class DeviceCase {
     const int64_t size = NUM_SENDERS * in.row_size();
     DeviceBuffer<T> result;
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
-    const DeviceEdgeChunk chunk = chunk_of(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
-    convolution.prepare(exec, chunk, distance.data(), pair.data(), y.data(), true, {}, scratch);
-    convolution.gather_senders(exec, chunk, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first},
+    const DeviceBatchEdges batch = batch_of_edges(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.gather_senders(exec, batch, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first},
                                scratch);
     return to_host(result, size);
   }
@@ -111,18 +111,18 @@ class DeviceCase {
   DeviceExec exec;
   FeatureLayout in, out;
   DeviceConvolution<T> convolution;
-  // Whether the host knows the edges of a chunk, or only those of all together.
+  // Whether the host knows the edges of a batch, or only those of all together.
   bool counts_edges = true;
 
  private:
   static constexpr int FIRST_EDGE = 3;
 
-  DeviceEdgeChunk receivers_of(int first, int count) const {
-    return chunk_of(first, count, begin, host_begin, nullptr, sender);
+  DeviceBatchEdges receivers_of(int first, int count) const {
+    return batch_of_edges(first, count, begin, host_begin, nullptr, sender);
   }
-  DeviceEdgeChunk chunk_of(int first, int count, const DeviceBuffer<int64_t> &places,
-                           const std::vector<int64_t> &host_places, const int64_t *edges,
-                           const DeviceBuffer<int> &other) const {
+  DeviceBatchEdges batch_of_edges(int first, int count, const DeviceBuffer<int64_t> &places,
+                                  const std::vector<int64_t> &host_places, const int64_t *edges,
+                                  const DeviceBuffer<int> &other) const {
     const int64_t before = counts_edges ? host_places[first] : 0,
                   after = counts_edges ? host_places[first + count] : host_places.back();
     return {count, places.data() + first, before, after - before, edges, other.data()};
@@ -208,7 +208,7 @@ TEST_P(DeviceKernels, gather_adds_the_adjoint_of_the_tensor_product) {
   });
 }
 
-TEST_P(DeviceKernels, repeats_and_chunks_give_the_same_bits) {
+TEST_P(DeviceKernels, repeats_and_batches_give_the_same_bits) {
   for_all([](auto &c, const std::string &what, const KernelAnswer &) {
     const auto whole = c.forward(), gathered = c.gather();
     using T = std::decay_t<decltype(whole[0])>;
@@ -220,17 +220,17 @@ TEST_P(DeviceKernels, repeats_and_chunks_give_the_same_bits) {
     for (int first = 0; first < NUM_RECEIVERS; first += 2) {
       const int count = std::min(2, NUM_RECEIVERS - first);
       c.counts_edges = first % 4 == 0;
-      // The chunk's rows are those of the whole, all others are left alone.
-      const auto chunk = c.forward(first, count);
+      // The batch's rows are those of the whole, all others are left alone.
+      const auto batch = c.forward(first, count);
       for (int g = 0; g < c.out.num_groups(); ++g)
         for (int r = 0; r < NUM_RECEIVERS; ++r)
           for (int k = 0; k < c.out.group(g).width(); ++k) {
             const size_t n =
                 static_cast<size_t>(NUM_RECEIVERS) * c.out.group(g).offset + r * c.out.group(g).width() + k;
             if (r >= first && r < first + count)
-              ASSERT_EQ(chunk[n], whole[n]) << what;
+              ASSERT_EQ(batch[n], whole[n]) << what;
             else
-              ASSERT_TRUE(std::isnan(chunk[n])) << what;
+              ASSERT_TRUE(std::isnan(batch[n])) << what;
           }
       const Rows part = c.backward(first, count);
       for (int i = 0; i < NUM_RECEIVERS; ++i)
@@ -257,35 +257,35 @@ INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
 
 // With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
-// with a unit of more paths than one call takes.
-TEST(DeviceUnits, the_problems_meet_every_generated_unit) {
+// with a path group of more paths than one call takes.
+TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
   std::set<std::string> met;
   size_t most_paths = 0;
   for (const KernelProblem &p : kernel_problems())
-    for (const ProductUnit &unit : units_of(p.product())) {
-      met.insert(unit.shape.key());
-      most_paths = std::max(most_paths, unit.shape.paths.size());
+    for (const ProductPathGroup &path_group : path_groups_of(p.product())) {
+      met.insert(path_group.shape.key());
+      most_paths = std::max(most_paths, path_group.shape.paths.size());
     }
   EXPECT_GT(most_paths, static_cast<size_t>(MAX_CALL_PATHS));
-  for (const auto &units : {common_units(), common_uvw_paths()})
-    for (const UnitShape &unit : units) {
-      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
-      ASSERT_NE(find_device_kernel<float>(unit.key()), nullptr) << unit.key();
-      ASSERT_NE(find_device_kernel<double>(unit.key()), nullptr) << unit.key();
-      EXPECT_EQ(find_device_kernel<float>(unit.key())->key, unit.key());
+  for (const auto &path_groups : {common_path_groups(), common_uvw_paths()})
+    for (const PathGroupShape &path_group : path_groups) {
+      EXPECT_EQ(met.count(path_group.key()), 1u) << path_group.key();
+      ASSERT_NE(find_device_kernel<float>(path_group.key()), nullptr) << path_group.key();
+      ASSERT_NE(find_device_kernel<double>(path_group.key()), nullptr) << path_group.key();
+      EXPECT_EQ(find_device_kernel<float>(path_group.key())->key, path_group.key());
     }
   EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
   EXPECT_EQ(find_device_kernel<double>("uvw_9_99"), nullptr);
 }
 
-TEST(DeviceUnits, the_generic_kernel_serves_what_has_no_generated_one) {
-  const KernelProblem &p = kernel_problems()[1];    // three blocks of common units
+TEST(DevicePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
+  const KernelProblem &p = kernel_problems()[1];    // three blocks of common path groups
   const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
   using Convolution = DeviceConvolution<float>;
   const DeviceExec exec;
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_units(), 0);
-  const auto none = [](const std::string &) -> const DeviceUnitKernel<float> * { return nullptr; };
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_units(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_path_groups(), 0);
+  const auto none = [](const std::string &) -> const DevicePathGroupKernel<float> * { return nullptr; };
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_path_groups(), 3);
 }
 
 }    // namespace

@@ -98,8 +98,8 @@ TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {
 INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_cases()),
                          [](const auto &info) { return info.param.name; });
 
-// More atoms than a chunk holds, and so little memory that adjoints of senders are gathered slice by slice.
-TEST(DeviceDirectionalRun, chunks_and_slices_do_not_show) {
+// More atoms than a batch holds, and so little memory that adjoints of senders are gathered slice by slice.
+TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
   for (const Model &model : {make_tiny_model(tiny).model(), case_named("weights_of_features").model()}) {
@@ -128,7 +128,7 @@ TEST(DeviceDirectionalRun, chunks_and_slices_do_not_show) {
   }
 }
 
-TEST(DeviceDirectionalRun, without_neighbours_or_a_direction_nothing_changes) {
+TEST(DeviceDirectionalRun, without_neighbors_or_a_direction_nothing_changes) {
   const Model model = evaluator_law_cases()[0].model(), networks = case_named("weights_of_features").model();
   for (const Model *m : {&model, &networks})
     for (const int num_atoms : {0, 1, 2}) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The convolution with weights of edges on a device, with generated kernels and with the generic one: against the
 // host's, by what linearity says of its derivatives, and to the last bit when repeated.
-#include "kokkos/kernel_interface/device_unit.h"
+#include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/training/device_edge_convolution.h"
 #include "src/generator/common_kernels.h"
@@ -409,19 +409,19 @@ TEST_P(DeviceEdges, a_row_that_is_not_there_is_named_as_by_the_host) {
 INSTANTIATE_TEST_SUITE_P(, DeviceEdges, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
 
-TEST(DeviceEdgeUnits, every_unit_of_the_build_has_kernels) {
-  for (const UnitShape &unit : common_units()) {
-    ASSERT_NE(find_device_edge_kernel<float>(unit.key()), nullptr) << unit.key();
-    ASSERT_NE(find_device_edge_kernel<double>(unit.key()), nullptr) << unit.key();
-    EXPECT_EQ(find_device_edge_kernel<float>(unit.key())->key, unit.key());
+TEST(DeviceEdgePathGroups, every_path_group_of_the_build_has_kernels) {
+  for (const PathGroupShape &path_group : common_path_groups()) {
+    ASSERT_NE(find_device_edge_kernel<float>(path_group.key()), nullptr) << path_group.key();
+    ASSERT_NE(find_device_edge_kernel<double>(path_group.key()), nullptr) << path_group.key();
+    EXPECT_EQ(find_device_edge_kernel<float>(path_group.key())->key, path_group.key());
   }
   EXPECT_EQ(find_device_edge_kernel<double>("9_99"), nullptr);
 }
 
-TEST(DeviceEdgeUnits, the_generic_kernel_serves_what_has_no_generated_one) {
+TEST(DeviceEdgePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
   const EdgeProduct product = EdgeProduct::parse(product_text(SHAPES[0].in, SHAPES[0].edge, SHAPES[0].lmax));
-  EXPECT_EQ(DeviceEdgeConvolution<float>(product).num_generic_units(), 0);
-  EXPECT_EQ(DeviceEdgeConvolution<float>(product, false).num_generic_units(), 3);
+  EXPECT_EQ(DeviceEdgeConvolution<float>(product).num_generic_path_groups(), 0);
+  EXPECT_EQ(DeviceEdgeConvolution<float>(product, false).num_generic_path_groups(), 3);
 }
 
 }    // namespace

@@ -21,9 +21,9 @@ constexpr int NUM_ROWS = Problem::NUM_ROWS, NUM_RECEIVERS = Problem::NUM_RECEIVE
 // Networks of two layers, relative to the largest number of the result.
 template <class T>
 constexpr double ROUNDING = sizeof(Real<T>) == 4 ? 1e-4 : 1e-12;
-// Positions before and behind those of the chunk's edges, which the host of a device counts among them.
+// Positions before and behind those of the batch's edges, which the host of a device counts among them.
 constexpr int BEFORE = 3, BEHIND = 2;
-constexpr int FIRST = 5;    // position that the chunk begins with
+constexpr int FIRST = 5;    // position that the batch begins with
 
 // Weights, and adjoints of distances and of features, one row for each edge or atom; planes side by side.
 struct Answer {
@@ -52,7 +52,7 @@ struct NetworkCase {
     for (int e = 0; e < NUM_EDGES; ++e) distance.push_back(make_number<G>(p.r[e], p.r_tangent[e]));
   }
 
-  int row() const { return static_cast<int>(op.plan().weights_row); }
+  int row() const { return static_cast<int>(op.view().weights_row); }
   // The adjoints of weights in row `at` of a plane.
   void put_weights_adj(R *to, int e, int plane) const {
     std::fill_n(to, row(), R(0));
@@ -136,13 +136,13 @@ struct NetworkCase {
     assign(exec, d_distance, distance);
     assign(exec, d_x, x);
     const int64_t count = BEFORE + NUM_EDGES + BEHIND;
-    const DeviceEdgeChunk chunk{num_atoms, d_begin.data(), FIRST, count, d_edge.data(), d_other.data()};
+    const DeviceBatchEdges batch{num_atoms, d_begin.data(), FIRST, count, d_edge.data(), d_other.data()};
     const FeatureRows<const R> rows{d_x.data(), NUM_ROWS, 0};
     const DeviceEdgeNetwork<T> network(exec, *op.network());
 
-    network.find_rows(exec, chunk, d_pair.data(), {rows, false, of_senders, first_atom, 0}, own_row.reserve(count),
+    network.find_rows(exec, batch, d_pair.data(), {rows, false, of_senders, first_atom, 0}, own_row.reserve(count),
                       far_row.reserve(count));
-    const DeviceNetworkEdges<T, G> edges{chunk, d_distance.data(), d_pair.data(), own_row.data(), far_row.data(),
+    const DeviceNetworkEdges<T, G> edges{batch, d_distance.data(), d_pair.data(), own_row.data(), far_row.data(),
                                          rows,  of_senders};
     network.forward(exec, edges, scratch.reserve(network.scratch_size(count)),
                     weights.reserve(network.weights_size(count)));
@@ -158,7 +158,7 @@ struct NetworkCase {
     network.backward(exec, count, scratch.data(), weights_adj.data());
     if (!of_senders) {
       assign(exec, distance_adj, std::vector<G>(2 * NUM_EDGES, G(1)));
-      network.add_distance_adjoints(exec, chunk, scratch.data(), distance_adj.data(), 2);
+      network.add_distance_adjoints(exec, batch, scratch.data(), distance_adj.data(), 2);
       std::vector<G> of_distances(2 * NUM_EDGES);
       copy_to_host(exec, of_distances.data(), distance_adj.data(), 2 * NUM_EDGES);
       for (int e = 0; e < NUM_EDGES; ++e) {
@@ -170,7 +170,7 @@ struct NetworkCase {
     AlignedVector<R> of_atoms(x.size(), R(0));
     if (of_senders ? op.network()->reads_sender() : op.network()->reads_receiver()) {
       assign(exec, x_adj, of_atoms);
-      network.add_atom_adjoints(exec, chunk, of_senders, scratch.data(), {x_adj.data(), NUM_ROWS, first_atom});
+      network.add_atom_adjoints(exec, batch, of_senders, scratch.data(), {x_adj.data(), NUM_ROWS, first_atom});
       copy_to_host(exec, of_atoms.data(), x_adj.data(), static_cast<int64_t>(of_atoms.size()));
     }
     add_rows(of_atoms, of_senders ? answer.senders : answer.receivers);

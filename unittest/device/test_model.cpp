@@ -84,11 +84,11 @@ TEST_P(DeviceModel, float32_agrees_with_float64) {
 INSTANTIATE_TEST_SUITE_P(, DeviceModel, ::testing::ValuesIn(evaluator_law_cases()),
                          [](const auto &info) { return info.param.name; });
 
-// More atoms than a chunk holds, a size that fills no chunk, and a second neighbourhood for the same evaluator.
-TEST(DeviceModelRun, chunks_do_not_show) {
+// More atoms than a batch holds, a size that fills no batch, and a second neighborhood for the same evaluator.
+TEST(DeviceModelRun, batches_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
-  const auto expect_chunks = [](const Model &m, bool exact) {
+  const auto expect_batches = [](const Model &m, bool exact) {
     const EvaluatorOptions options = options_of(Precision::double_, exact);
     auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
     for (const int side : {7, 3, 8}) {
@@ -97,8 +97,8 @@ TEST(DeviceModelRun, chunks_do_not_show) {
                   "side " + std::to_string(side));
     }
   };
-  for (const bool exact : {false, true}) expect_chunks(make_tiny_model(tiny).model(), exact);
-  expect_chunks(case_named("weights_of_features").model(), false);
+  for (const bool exact : {false, true}) expect_batches(make_tiny_model(tiny).model(), exact);
+  expect_batches(case_named("weights_of_features").model(), false);
 }
 
 // Two slabs of a wide structure: most receivers of each see no other rank.
@@ -131,7 +131,7 @@ TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   expect_same(beside, evaluate_whole(*host, images), SUM_ORDER, "the host on one rank");
 }
 
-TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
+TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
   const Model m = make_tiny_model().model();
   const ImageStructure images = random_structure(2, 3, 8).images(m.cutoff);
   EvaluatorOptions options = options_of(Precision::double_);

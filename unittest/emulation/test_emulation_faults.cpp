@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // That the emulated device notices what a GPU would punish or let pass by luck: each fault seeded into a small kernel,
 // beside the same without it.
-#include "kokkos/device_kernels/device_unit_impl.h"
+#include "kokkos/device_kernels/device_path_group_impl.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_recorder.h"
 

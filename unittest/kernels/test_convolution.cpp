@@ -242,27 +242,28 @@ INSTANTIATE_TEST_SUITE_P(Host, ConvolutionKernels, ::testing::ValuesIn(kinds_of_
          (std::get<1>(info.param) ? "_generated" : "_tables");
 });
 
-TEST(UnitLibrary, the_problems_meet_every_generated_unit) {
+TEST(PathGroupLibrary, the_problems_meet_every_generated_path_group) {
   std::set<std::string> met, wanted;
   for (const KernelProblem &p : kernel_problems())
-    for (const ProductUnit &unit : units_of(p.product())) met.insert(unit.shape.key());
+    for (const ProductPathGroup &path_group : path_groups_of(p.product())) met.insert(path_group.shape.key());
   for (const InstructionSet set : available_sets()) {
     const bool is_expected = set != InstructionSet::generic;
-    const auto expect_kernels = [&](const UnitShape &unit, const auto *of_float, const auto *of_double) {
-      EXPECT_EQ(met.count(unit.key()), 1u) << unit.key();
-      EXPECT_EQ(of_float != nullptr, is_expected) << unit.key();
-      EXPECT_EQ(of_double != nullptr, is_expected) << unit.key();
+    const auto expect_kernels = [&](const PathGroupShape &path_group, const auto *of_float, const auto *of_double) {
+      EXPECT_EQ(met.count(path_group.key()), 1u) << path_group.key();
+      EXPECT_EQ(of_float != nullptr, is_expected) << path_group.key();
+      EXPECT_EQ(of_double != nullptr, is_expected) << path_group.key();
     };
-    for (const UnitShape &unit : common_units())
-      expect_kernels(unit, find_unit_kernel<float>(set, unit), find_unit_kernel<double>(set, unit));
-    for (const UnitShape &unit : common_uvw_paths())
-      expect_kernels(unit, find_uvw_kernel<float>(set, unit), find_uvw_kernel<double>(set, unit));
+    for (const PathGroupShape &path_group : common_path_groups())
+      expect_kernels(path_group, find_path_group_kernel<float>(set, path_group),
+                     find_path_group_kernel<double>(set, path_group));
+    for (const PathGroupShape &path_group : common_uvw_paths())
+      expect_kernels(path_group, find_uvw_kernel<float>(set, path_group), find_uvw_kernel<double>(set, path_group));
   }
 }
 
-TEST(UnitLibrary, an_unknown_unit_has_no_kernel) {
-  EXPECT_EQ(find_unit_kernel<float>(best_instruction_set(), UnitShape::of_key("9_99")), nullptr);
-  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), UnitShape::of_key("uvw_9_99")), nullptr);
+TEST(PathGroupLibrary, an_unknown_path_group_has_no_kernel) {
+  EXPECT_EQ(find_path_group_kernel<float>(best_instruction_set(), PathGroupShape::of_key("9_99")), nullptr);
+  EXPECT_EQ(find_uvw_kernel<float>(best_instruction_set(), PathGroupShape::of_key("uvw_9_99")), nullptr);
 }
 
 TEST(HostKernels, best_instruction_set_is_available) {

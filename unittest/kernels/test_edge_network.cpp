@@ -46,7 +46,7 @@ struct Kernels {
             p.receiver.data(), p.sender.data(), {x.data(), NUM_ROWS, 0}};
   }
   R &weight(int e, const EdgeColumn &c, int plane = 0) {
-    return weights[(plane * NUM_EDGES + e) * op.plan().weights_row + c.column];
+    return weights[(plane * NUM_EDGES + e) * op.view().weights_row + c.column];
   }
   void forward() { op.network()->forward(kernels, edges(), scratch.data(), weights.data()); }
   // Puts the adjoints of the weights in their place and goes backward.

@@ -223,7 +223,7 @@ void expect_brute_force_sums(double tolerance) {
       ASSERT_NEAR(forces[i][k], -(4 * narrow - wide) / 3, tolerance * largest) << "atom " << i;
     }
 
-  // Virials: minus the strain derivative; the sum over atoms is the global one, before its symmetrisation.
+  // Virials: minus the strain derivative; the sum over atoms is the global one, before its symmetrization.
   const int axes[9][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}};
   double sum[9] = {};
   for (const auto &v : sums.atom_virial)

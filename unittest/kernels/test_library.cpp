@@ -250,12 +250,12 @@ TEST_F(KernelCacheFiles, what_is_no_library_is_named) {
   const Variable cache_home("XDG_CACHE_HOME", folder.string());
   const InstructionSet set = best_instruction_set();
   if (set == InstructionSet::generic) GTEST_SKIP() << "this CPU takes no libraries";
-  const UnitShape shape = UnitShape::of_key(KEY);
+  const PathGroupShape shape = PathGroupShape::of_key(KEY);
   const std::string place = kernel_library_file(kernel_cache(), instruction_set_name(set), KEY);
   EXPECT_EQ(kernel_library_fault(set, KEY), "");
   store_kernel_library(source, place);
-  EXPECT_EQ(find_unit_kernel<float>(set, shape), nullptr);
-  EXPECT_EQ(find_unit_kernel<double>(set, shape), nullptr);
+  EXPECT_EQ(find_path_group_kernel<float>(set, shape), nullptr);
+  EXPECT_EQ(find_path_group_kernel<double>(set, shape), nullptr);
   const std::string found = kernel_library_fault(set, KEY);
   EXPECT_NE(found.find(place + " is not used: it does not load"), std::string::npos) << found;
   EXPECT_EQ(kernel_library_fault(set, "4_84"), "");
@@ -264,12 +264,12 @@ TEST_F(KernelCacheFiles, what_is_no_library_is_named) {
 // ---- the numbers of a library
 // ------------------------------------------------------------------------------------------------------------
 
-// Kernels of the build as a library of one unit or contraction.
+// Kernels of the build as a library of one path group or contraction.
 struct LibraryOfBuild {
-  UnitKernel<float> float_unit{};
-  UnitKernel<double> double_unit{};
-  UnitKernel<Dual<float>> dual_float_unit{};
-  UnitKernel<Dual<double>> dual_double_unit{};
+  PathGroupKernel<float> float_path_group{};
+  PathGroupKernel<double> double_path_group{};
+  PathGroupKernel<Dual<float>> dual_float_path_group{};
+  PathGroupKernel<Dual<double>> dual_double_path_group{};
   UvwKernel<float> float_uvw{};
   UvwKernel<double> double_uvw{};
   ContractionKernel<float> float_contraction{};
@@ -281,29 +281,29 @@ struct LibraryOfBuild {
       using K = std::remove_const_t<std::remove_pointer_t<std::decay_t<decltype(kernel)>>>;
       return KernelList<K>{1, &kernel};
     };
-    const auto *fu = &float_unit;
-    const auto *du = &double_unit;
-    const auto *dfu = &dual_float_unit;
-    const auto *ddu = &dual_double_unit;
+    const auto *fu = &float_path_group;
+    const auto *du = &double_path_group;
+    const auto *dfu = &dual_float_path_group;
+    const auto *ddu = &dual_double_path_group;
     const auto *fw = &float_uvw;
     const auto *dw = &double_uvw;
     const auto *fc = &float_contraction;
     const auto *dc = &double_contraction;
-    return check(KernelLibrary{UNIT_KERNEL_ABI, "", list(fu), list(du), list(fw), list(dw), list(fc), list(dc),
+    return check(KernelLibrary{PATH_GROUP_KERNEL_ABI, "", list(fu), list(du), list(fw), list(dw), list(fc), list(dc),
                                list(dfu), list(ddu)});
   }
 };
 
-LibraryOfBuild library_of(InstructionSet set, const UnitShape &shape) {
+LibraryOfBuild library_of(InstructionSet set, const PathGroupShape &shape) {
   LibraryOfBuild library;
   if (shape.is_uvw()) {
     library.float_uvw = *find_uvw_kernel<float>(set, shape);
     library.double_uvw = *find_uvw_kernel<double>(set, shape);
   } else {
-    library.float_unit = *find_unit_kernel<float>(set, shape);
-    library.double_unit = *find_unit_kernel<double>(set, shape);
-    library.dual_float_unit = *find_unit_kernel<Dual<float>>(set, shape);
-    library.dual_double_unit = *find_unit_kernel<Dual<double>>(set, shape);
+    library.float_path_group = *find_path_group_kernel<float>(set, shape);
+    library.double_path_group = *find_path_group_kernel<double>(set, shape);
+    library.dual_float_path_group = *find_path_group_kernel<Dual<float>>(set, shape);
+    library.dual_double_path_group = *find_path_group_kernel<Dual<double>>(set, shape);
   }
   return library;
 }
@@ -314,14 +314,14 @@ void for_sets(const F &f) {
     if (instruction_set_available(set)) f(set);
 }
 
-std::string fault_of(const LibraryOfBuild &library, const UnitShape &shape, InstructionSet set) {
+std::string fault_of(const LibraryOfBuild &library, const PathGroupShape &shape, InstructionSet set) {
   return library.fault([&](const KernelLibrary &l) { return fault_of_kernels(l, shape, set); });
 }
 
 TEST(KernelCheck, all_kernels_of_the_build_pass) {
   for_sets([](InstructionSet set) {
-    for (const auto &shapes : {common_units(), common_uvw_paths()})
-      for (const UnitShape &shape : shapes)
+    for (const auto &shapes : {common_path_groups(), common_uvw_paths()})
+      for (const PathGroupShape &shape : shapes)
         EXPECT_EQ(fault_of(library_of(set, shape), shape, set), "") << shape.key() << instruction_set_name(set);
     for (const std::string &name : common_contractions()) {
       const ContractionSchedule schedule = make_contraction_schedule(contraction_of(name));
@@ -333,15 +333,15 @@ TEST(KernelCheck, all_kernels_of_the_build_pass) {
   });
 }
 
-TEST(KernelCheck, the_kernels_of_another_unit_do_not_pass) {
+TEST(KernelCheck, the_kernels_of_another_path_group_do_not_pass) {
   for_sets([](InstructionSet set) {
-    const UnitShape shape = UnitShape::of_key("1_01_10_11");
-    EXPECT_NE(fault_of(library_of(set, UnitShape::of_key("1_01_10_12_21")), shape, set).find("lacks the kernel"),
+    const PathGroupShape shape = PathGroupShape::of_key("1_01_10_11");
+    EXPECT_NE(fault_of(library_of(set, PathGroupShape::of_key("1_01_10_12_21")), shape, set).find("lacks the kernel"),
               std::string::npos);
     // One that writes less than it should.
-    LibraryOfBuild renamed = library_of(set, UnitShape::of_key("uvw_1_11"));
+    LibraryOfBuild renamed = library_of(set, PathGroupShape::of_key("uvw_1_11"));
     renamed.float_uvw.key = renamed.double_uvw.key = "uvw_1_12";
-    EXPECT_NE(fault_of(renamed, UnitShape::of_key("uvw_1_12"), set).find("differs"), std::string::npos);
+    EXPECT_NE(fault_of(renamed, PathGroupShape::of_key("uvw_1_12"), set).find("differs"), std::string::npos);
   });
 }
 
@@ -353,8 +353,8 @@ void a_little_more(Pointer<T> p) {
 
 // Each function of a kernel in turn: one that is missing, that does nothing, and that is a little wrong.
 template <class T, class Place>
-void expect_found(InstructionSet set, const UnitShape &shape, const std::string &type, Place place) {
-  using Function = void (*)(const UnitCall<T> &);
+void expect_found(InstructionSet set, const PathGroupShape &shape, const std::string &type, Place place) {
+  using Function = void (*)(const PathGroupCall<T> &);
   static Function right;
   const auto change = [&](auto slot_of, Function changed, const std::string &what) {
     LibraryOfBuild library = library_of(set, shape);
@@ -366,45 +366,45 @@ void expect_found(InstructionSet set, const UnitShape &shape, const std::string 
     EXPECT_NE(fault.find(changed ? "differs" : "lacks"), std::string::npos) << what << ": '" << fault << "'";
     EXPECT_NE(fault.find(type), std::string::npos) << what << ": '" << fault << "'";
   };
-  const Function nothing = [](const UnitCall<T> &) {};
-  const Function wrong_out = [](const UnitCall<T> &u) {
+  const Function nothing = [](const PathGroupCall<T> &) {};
+  const Function wrong_out = [](const PathGroupCall<T> &u) {
     right(u);
     if (u.count > 0) a_little_more<T>(u.out[0]);
   };
-  const Function wrong_x_adj = [](const UnitCall<T> &u) {
+  const Function wrong_x_adj = [](const PathGroupCall<T> &u) {
     right(u);
     if (u.count > 0) a_little_more<T>(u.x_adj);
   };
-  const Function wrong_y_adj = [](const UnitCall<T> &u) {
+  const Function wrong_y_adj = [](const PathGroupCall<T> &u) {
     right(u);
     if (u.count > 0) u.y_adj[0] += T(0.001) + T(0.001) * u.y_adj[0];
   };
   for (const int k : {0, 1, 2}) {
-    const auto forward = [k](UnitKernel<T> &kernel) -> Function & { return kernel.forward[k]; };
-    const auto backward = [k](UnitKernel<T> &kernel) -> Function & { return kernel.backward[k]; };
-    const auto gather = [k](UnitKernel<T> &kernel) -> Function & { return kernel.gather[k]; };
+    const auto forward = [k](PathGroupKernel<T> &kernel) -> Function & { return kernel.forward[k]; };
+    const auto backward = [k](PathGroupKernel<T> &kernel) -> Function & { return kernel.backward[k]; };
+    const auto gather = [k](PathGroupKernel<T> &kernel) -> Function & { return kernel.gather[k]; };
     const std::string number = std::to_string(k);
     for (const Function f : {nothing, wrong_out, Function()}) change(forward, f, "forward " + number);
     for (const Function f : {nothing, wrong_x_adj, wrong_y_adj, Function()}) change(backward, f, "backward " + number);
     for (const Function f : {nothing, wrong_x_adj, Function()}) change(gather, f, "gather " + number);
   }
-  change([](UnitKernel<T> &kernel) -> Function & { return kernel.rigid_forward; }, nothing, "rigid forward");
-  change([](UnitKernel<T> &kernel) -> Function & { return kernel.rigid_backward; }, nothing, "rigid backward");
+  change([](PathGroupKernel<T> &kernel) -> Function & { return kernel.rigid_forward; }, nothing, "rigid forward");
+  change([](PathGroupKernel<T> &kernel) -> Function & { return kernel.rigid_backward; }, nothing, "rigid backward");
 }
 
 TEST(KernelCheck, every_function_that_is_wrong_is_found) {
   for_sets([](InstructionSet set) {
-    const UnitShape shape = UnitShape::of_key("1_01_10_11");
-    expect_found<float>(set, shape, "for float", &LibraryOfBuild::float_unit);
-    expect_found<double>(set, shape, "for double", &LibraryOfBuild::double_unit);
-    expect_found<Dual<float>>(set, shape, "for float with derivatives", &LibraryOfBuild::dual_float_unit);
-    expect_found<Dual<double>>(set, shape, "for double with derivatives", &LibraryOfBuild::dual_double_unit);
+    const PathGroupShape shape = PathGroupShape::of_key("1_01_10_11");
+    expect_found<float>(set, shape, "for float", &LibraryOfBuild::float_path_group);
+    expect_found<double>(set, shape, "for double", &LibraryOfBuild::double_path_group);
+    expect_found<Dual<float>>(set, shape, "for float with derivatives", &LibraryOfBuild::dual_float_path_group);
+    expect_found<Dual<double>>(set, shape, "for double with derivatives", &LibraryOfBuild::dual_double_path_group);
   });
 }
 
 TEST(KernelCheck, wrong_functions_of_uvw_paths_and_contractions_are_found) {
   for_sets([](InstructionSet set) {
-    const UnitShape shape = UnitShape::of_key("uvw_1_12");
+    const PathGroupShape shape = PathGroupShape::of_key("uvw_1_12");
     for (const int k : {0, 1}) {
       const auto nothing = [](const UvwCall<double> &) {};
       for (auto member : {&UvwKernel<double>::forward, &UvwKernel<double>::backward, &UvwKernel<double>::gather}) {

@@ -38,7 +38,7 @@ def corner():
 
 
 def alone():
-    """Atoms without neighbours, a dimer and a triangle, far apart in a periodic box."""
+    """Atoms without neighbors, a dimer and a triangle, far apart in a periodic box."""
     positions = [[1, 1, 1], [12, 3, 25], [25, 25, 5], [26.5, 26.3, 5.4], [8, 20, 15], [9.9, 20.6, 15.3], [8.4, 21.8, 16.4]]
     return Atoms("NaClNaClNaClNa", positions=positions, cell=[30, 30, 30], pbc=True)
 
@@ -113,7 +113,7 @@ CASES = {
     "mace": Case("mace/plain", oxide()),
     "mace_tiled": Case("mace/float32", rock_salt((2, 2, 2)), **TILED, ranks=(2, 4)),
     "mace_density_and_repulsion": Case("mace/density", heavy_salt(), ranks=(2, 4)),
-    "mace_nonlinear_four_neighbourhoods": Case("mace/nonlinear_transform", rutile(), ranks=(2, 4)),
+    "mace_nonlinear_four_neighborhoods": Case("mace/nonlinear_transform", rutile(), ranks=(2, 4)),
     "mace_four_layers": Case("mace/four_layers", alloy(), ranks=(2, 4)),
     "mace_weights_of_features": Case("mace/attention_all", oxide(), ranks=(2, 4)),
     "mace_weights_of_features_tiled": Case("mace/attention_edge_irreps", rock_salt((2, 2, 2)), **TILED, ranks=(3,)),

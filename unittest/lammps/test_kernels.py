@@ -31,7 +31,7 @@ def equi(build_dir, tmp_path, monkeypatch):
     return run
 
 
-# Two units that no common model has, and two contractions of degree 4; each for two instruction sets.
+# Two path groups that no common model has, and two contractions of degree 4; each for two instruction sets.
 CONVOLUTIONS, CONTRACTIONS = ("tiny/lmax_edge", ("Al", "O")), ("mace/correlation4", ("Na", "Cl"))
 NUM_LIBRARIES = 4
 
@@ -173,7 +173,7 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
     wrong_number = text[: coefficient.start()] + "T(1.01 * 0x1." + text[coefficient.end() :]
     for wrong, reason in (
         (wrong_number, "differs from that of the generic kernel"),
-        (text.replace("{UNIT_KERNEL_ABI", "{UNIT_KERNEL_ABI + 1"), "no library of kernels of this version"),
+        (text.replace("{PATH_GROUP_KERNEL_ABI", "{PATH_GROUP_KERNEL_ABI + 1"), "no library of kernels of this version"),
         (text.replace("equi_kernels", "other_kernels"), "no library of kernels of this version"),
         ("extern const int equi_kernels; __attribute__((visibility(\"default\"))) const int equi_kernels = 8;",
          "no library of kernels of this version"),

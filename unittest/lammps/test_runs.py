@@ -231,8 +231,8 @@ def test_type_labels(lammps):
     plain = lammps.run([*lines, "run 0", ENERGY])
     labels = ["labelmap atom 1 Cl 2 Na"]
     at = next(k for k, line in enumerate(lines) if line.startswith("pair_style"))
-    labelled = lammps.run([*lines[:at], *labels, *lines[at:], "run 0", ENERGY])
-    assert energies(plain)[0] == energies(labelled)[0]
+    labeled = lammps.run([*lines[:at], *labels, *lines[at:], "run 0", ENERGY])
+    assert energies(plain)[0] == energies(labeled)[0]
 
 
 @pytest.mark.parametrize("ranks", [1, 2])

@@ -9,13 +9,13 @@ from ase.build import bulk
 
 # Slope of a straight line through the total energy.
 DRIFT = 1e-3  # meV/atom/ps
-# Velocity of the centre of mass, Angstrom/ps: forces are summed in float64 as opposite pairs in every precision.
-CENTRE_VELOCITY = 1e-11
+# Velocity of the center of mass, Angstrom/ps: forces are summed in float64 as opposite pairs in every precision.
+CENTER_VELOCITY = 1e-11
 BYTES_PER_ATOM = 100e3
 
 
 def drift(lammps, precision, steps, repeat=3):
-    """(slope in meV/atom/ps, its standard error, largest velocity of the centre of mass) of hot rock salt."""
+    """(slope in meV/atom/ps, its standard error, largest velocity of the center of mass) of hot rock salt."""
     atoms = bulk("NaCl", "rocksalt", 5.8, cubic=True) * (repeat, repeat, repeat)
     run = lammps.run(
         [
@@ -29,7 +29,7 @@ def drift(lammps, precision, steps, repeat=3):
         threads=2, timeout=7200,
     )  # fmt: skip
     time, energy, momentum = run.values("TOTAL").T
-    # While the crystal heats up, the discretised energy differs from the true one by another amount.
+    # While the crystal heats up, the discretized energy differs from the true one by another amount.
     late = time >= min(1.0, time[-1] / 4)
     (slope, _), covariance = np.polyfit(time[late], energy[late], 1, cov=True)
     factor = 1e3 / len(atoms)
@@ -39,8 +39,8 @@ def drift(lammps, precision, steps, repeat=3):
 @pytest.mark.slow
 def test_nve_of_20_ps_does_not_drift(lammps):
     slope, error, momentum = drift(lammps, "mixed", 20000)
-    print(f"mixed: {slope:.2e} +- {error:.1e} meV/atom/ps, centre of mass {momentum:.1e} Angstrom/ps")
-    assert momentum < CENTRE_VELOCITY
+    print(f"mixed: {slope:.2e} +- {error:.1e} meV/atom/ps, center of mass {momentum:.1e} Angstrom/ps")
+    assert momentum < CENTER_VELOCITY
     if abs(slope) > DRIFT:
         in_double, error_in_double, _ = drift(lammps, "double", 20000)
         print(f"double: {in_double:.2e} +- {error_in_double:.1e} meV/atom/ps")
@@ -50,9 +50,9 @@ def test_nve_of_20_ps_does_not_drift(lammps):
 def test_nve_of_half_a_picosecond_does_not_drift(lammps):
     """In so short a time a fit resolves only a larger slope; a wrong force would show as 1 meV/atom/ps and more."""
     slope, error, momentum = drift(lammps, "mixed", 500, repeat=2)
-    print(f"mixed: {slope:.2e} +- {error:.1e} meV/atom/ps, centre of mass {momentum:.1e} Angstrom/ps")
+    print(f"mixed: {slope:.2e} +- {error:.1e} meV/atom/ps, center of mass {momentum:.1e} Angstrom/ps")
     assert abs(slope) < 0.1 + 3 * error and error < 0.1
-    assert momentum < CENTRE_VELOCITY
+    assert momentum < CENTER_VELOCITY
 
 
 def peak_bytes(lammps, repeat):

@@ -244,7 +244,7 @@ TEST(DirectionalKernels, instruction_sets_agree) {
   }
 }
 
-TEST(DirectionalEdges, atoms_without_neighbours_feel_nothing) {
+TEST(DirectionalEdges, atoms_without_neighbors_feel_nothing) {
   const Model model = all_cases()[0].model();
   for (const int num_atoms : {0, 1, 2}) {
     const Structure alone = isolated_atoms(num_atoms);

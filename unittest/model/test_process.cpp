@@ -65,7 +65,7 @@ TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {
   evaluate_whole(*evaluator, large);
   const size_t after = evaluator->memory_bytes();
   EXPECT_GT(after, before);
-  // 216 atoms with some tens of neighbours: below the bound of 100 kB per atom on a model much larger than this one.
+  // 216 atoms with some tens of neighbors: below the bound of 100 kB per atom on a model much larger than this one.
   EXPECT_LT(after - before, 216 * 100000u);
   evaluate_whole(*evaluator, small);
   EXPECT_GE(evaluator->memory_bytes(), after / 2);

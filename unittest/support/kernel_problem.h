@@ -145,9 +145,9 @@ inline KernelProblem make_uvw_problem(const std::string &in, int lmax_edge, cons
   return p;
 }
 
-// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all units that have generated kernels, and
-// higher orders and other sets of paths, which have none; neighbouring blocks of one irrep, which share their memory;
-// an input block that starts no path; uvw paths by themselves, with parity, and beside uvu paths.
+// Multiplicities 1, 5, 13, 16, 33, 48 around the padding of 16 channels; all path groups that have generated kernels,
+// and higher orders and other sets of paths, which have none; neighboring blocks of one irrep, which share their
+// memory; an input block that starts no path; uvw paths by themselves, with parity, and beside uvu paths.
 inline const std::vector<KernelProblem> &kernel_problems() {
   static const std::vector<KernelProblem> problems = [] {
     std::vector<KernelProblem> all = {make_kernel_problem("13x0e", 0, 0, 1),
@@ -260,7 +260,7 @@ inline const KernelAnswer &reference_answer(int problem, int rows_per_bin) {
 template <class T>
 class KernelCase {
  public:
-  // Units use the kernels that find_unit_kernel() gives for `set`, or the generic kernel.
+  // Path groups use the kernels that find_path_group_kernel() gives for `set`, or the generic kernel.
   KernelCase(int problem, int rows_per_bin, InstructionSet set, bool is_generated)
       : p(kernel_problems()[problem]),
         in(p.product().irreps_in),
@@ -299,8 +299,8 @@ class KernelCase {
   // The kernels' scratch, filled with NaN; a canary behind it shows whether a kernel writes beyond.
   class Scratch {
    public:
-    Scratch(const HostKernels<T> &kernels, const ConvPlan<T> &plan, const ConvEdges<T> &edges)
-        : size_(kernels.scratch_bytes(plan, edges)), bytes_(size_ + 64) {
+    Scratch(const HostKernels<T> &kernels, const ConvolutionView<T> &tables, const ConvEdges<T> &edges)
+        : size_(kernels.scratch_bytes(tables, edges)), bytes_(size_ + 64) {
       std::memset(bytes_.data(), 0xff, bytes_.size());
     }
     ~Scratch() {
@@ -316,8 +316,8 @@ class KernelCase {
 
   AlignedVector<T> forward(const HostKernels<T> &kernels, int first = 0, int count = NUM_RECEIVERS) const {
     AlignedVector<T> result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
-    Scratch scratch(kernels, op.plan(), edges(first, count));
-    kernels.forward(op.plan(), edges(first, count), x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, first,
+    Scratch scratch(kernels, op.view(), edges(first, count));
+    kernels.forward(op.view(), edges(first, count), x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, first,
                     scratch.data());
     return result;
   }
@@ -326,8 +326,8 @@ class KernelCase {
   AlignedVector<T> backward(const HostKernels<T> &kernels, AlignedVector<T> *x_adj, int first = 0,
                             int count = NUM_RECEIVERS) const {
     AlignedVector<T> y_adj = nan_vector<T>((begin[first + count] - begin[first]) * p.num_y() + 1);
-    Scratch scratch(kernels, op.plan(), edges(first, count));
-    kernels.backward(op.plan(), edges(first, count), x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, first,
+    Scratch scratch(kernels, op.view(), edges(first, count));
+    kernels.backward(op.view(), edges(first, count), x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, first,
                      y_adj.data(), x_adj ? x_adj->data() : nullptr, NUM_SENDERS, sender.data(), scratch.data());
     EXPECT_TRUE(std::isnan(y_adj.back())) << "beyond y_adj";
     y_adj.pop_back();
@@ -342,8 +342,8 @@ class KernelCase {
     const RadialRows<T> ttable = find_weights(t.distance, rows, tfraction, tbins, tscratch);
     const ConvEdges<T> transposed{NUM_SENDERS, t.begin.data(), t.receiver.data(), t.y.data(),   ttable.table,
                                   ttable.rows, rows.data(),    tfraction.data(),  tbins.data(), op.rows_per_bin()};
-    Scratch scratch(kernels, op.plan(), transposed);
-    kernels.backward_gather(op.plan(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
+    Scratch scratch(kernels, op.view(), transposed);
+    kernels.backward_gather(op.view(), transposed, nullptr, 0, 0, g.data(), NUM_RECEIVERS, x_adj.data(), NUM_SENDERS, 0,
                             scratch.data());
   }
 
@@ -355,9 +355,9 @@ class KernelCase {
     const int num_edges = p.num_edges();
     const std::vector<EdgeColumn> &columns = op.product().edge_columns();
     const auto number = [&](int64_t row, const EdgeColumn &c) {
-      return MARGIN + row * op.plan().weights_row + c.column;
+      return MARGIN + row * op.view().weights_row + c.column;
     };
-    AlignedVector<T> weights(num_edges * op.plan().weights_row + 2 * MARGIN, T(0)),
+    AlignedVector<T> weights(num_edges * op.view().weights_row + 2 * MARGIN, T(0)),
         fraction(num_edges, T(SCALAR_HARMONIC)), bins(num_edges, T(1));
     std::fill_n(weights.begin(), MARGIN, T(NAN));
     std::fill_n(weights.end() - MARGIN, MARGIN, T(NAN));
@@ -388,19 +388,19 @@ class KernelCase {
       edges.other_row = t.receiver.data();
       edges.y = t.y.data();
     }
-    Scratch scratch(kernels, op.plan(), edges);
+    Scratch scratch(kernels, op.view(), edges);
     AlignedVector<T> y_adj(num_edges * p.num_y()), x_adj = zero_x_adj(),
                                                    result = nan_vector<T>(NUM_RECEIVERS * out.row_size());
     KernelAnswer found;
     if (!gathered) {
-      kernels.forward(op.plan(), edges, x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, 0, scratch.data());
+      kernels.forward(op.view(), edges, x.data(), NUM_SENDERS, result.data(), NUM_RECEIVERS, 0, scratch.data());
       found.out = unpack<T>(p.product().irreps_out, result, NUM_RECEIVERS);
     }
     if (gathered)
-      kernels.backward_gather(op.plan(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
+      kernels.backward_gather(op.view(), edges, x.data(), NUM_SENDERS, 0, g.data(), NUM_RECEIVERS, x_adj.data(),
                               NUM_SENDERS, 0, scratch.data());
     else
-      kernels.backward(op.plan(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
+      kernels.backward(op.view(), edges, x.data(), NUM_SENDERS, g.data(), NUM_RECEIVERS, 0, y_adj.data(), x_adj.data(),
                        NUM_SENDERS, sender.data(), scratch.data());
 
     found.x_adj = unpack<T>(p.product().irreps_in, x_adj, NUM_SENDERS);

@@ -112,7 +112,7 @@ struct TinyModelOptions {
   int sender_scalars = 0;
   int receiver_scalars = 0;
   bool norms = false;            // in the radial networks
-  bool density = false;          // a density normalisation behind each convolution
+  bool density = false;          // a density normalization behind each convolution
   int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
   int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
   bool contraction_per_species = true;

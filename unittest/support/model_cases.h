@@ -169,7 +169,7 @@ inline std::vector<TinyCase> tiny_cases() {
   parity.readout_hidden = {4, 3};
   parity.seed = 2;
   cases[2].keeps_parity = true;
-  cases[3].name = "unnormalised_high_l";
+  cases[3].name = "unnormalized_high_l";
   TinyModelOptions &high = cases[3].options;
   high.lmax_edge = 4;
   high.hidden = {"4x0e+1x4e+3x1e", "3x0e+1x3e", "4x0e"};

@@ -53,8 +53,8 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
   std::map<int, Feature> features;
   std::vector<double> energy(num_atoms, 0.0);
 
-  // Calls f(candidate, vec, r, species of receiver and sender) for all neighbours of receiver i.
-  const auto for_neighbours = [&](int i, const auto &f) {
+  // Calls f(candidate, vec, r, species of receiver and sender) for all neighbors of receiver i.
+  const auto for_neighbors = [&](int i, const auto &f) {
     for (int64_t c = g.first[i]; c < g.first[i + 1]; ++c) {
       double vec[3];
       for (int k = 0; k < 3; ++k) vec[k] = s.positions[g.sender_atom[c]][k] - s.positions[g.receiver[i]][k];
@@ -98,7 +98,7 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       std::vector<RadialFunction> radial;
       if (!reads_features) radial = functions_of_pairs(convolution->radial, model.num_species());
       for (int i = 0; i < num_atoms; ++i)
-        for_neighbours(i, [&](int64_t c, const double *vec, double r, int a, int b) {
+        for_neighbors(i, [&](int64_t c, const double *vec, double r, int a, int b) {
           spherical_harmonics(product.lmax_edge, vec, y.data(), nullptr);
           if (reads_features)
             w = weights_of_features(convolution->radial, product.irreps_in, r, a, b, x[i], x[g.sender_row[c]]);
@@ -129,7 +129,7 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       Feature x = features.at(normalization->input);
       for (int i = 0; i < num_atoms; ++i) {
         double sum = 0.0;
-        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+        for_neighbors(i, [&](int64_t, const double *, double r, int a, int b) {
           double one;
           density[a * model.num_species() + b].derivatives(r, 0, 1, &one);
           sum += one;
@@ -154,7 +154,7 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       features[contraction->output] = y;
     } else if (const auto *repulsion = std::get_if<PairRepulsion>(&layer)) {
       for (int i = 0; i < num_atoms; ++i)
-        for_neighbours(i, [&](int64_t, const double *, double r, int a, int b) {
+        for_neighbors(i, [&](int64_t, const double *, double r, int a, int b) {
           energy[i] += repulsion->energy(a, b, r, nullptr);
         });
     } else if (const auto *readout = std::get_if<Readout>(&layer)) {

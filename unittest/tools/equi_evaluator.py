@@ -66,7 +66,7 @@ ACTIVATIONS = {
 }
 
 
-def neighbours(positions, cell, pbc, cutoff):
+def neighbors(positions, cell, pbc, cutoff):
     """Receiver i, sender j, and the image's shift [E, 3] of every pair closer than the cutoff; all images by brute force."""
     reach = [0, 0, 0]
     if cell is not None and any(pbc):
@@ -305,7 +305,7 @@ class EquiEvaluator:
         species = torch.tensor([self.document["elements"].index(s) for s in symbols])
         positions = np.asarray(positions, float)
         cell = None if cell is None or abs(np.linalg.det(cell)) < 1e-3 else np.asarray(cell, float)
-        i, j, shift = neighbours(positions, cell, pbc, self.document["cutoff"])
+        i, j, shift = neighbors(positions, cell, pbc, self.document["cutoff"])
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions)
         vec = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
@@ -323,7 +323,7 @@ class EquiEvaluator:
         """The matrix of second derivatives times direction [N, 3], by differentiating twice."""
         species = torch.tensor([self.document["elements"].index(s) for s in symbols])
         positions = np.asarray(positions, float)
-        i, j, shift = neighbours(positions, cell, pbc, self.document["cutoff"])
+        i, j, shift = neighbors(positions, cell, pbc, self.document["cutoff"])
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions).requires_grad_(True)
         energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))

@@ -32,7 +32,7 @@ import torch  # noqa: E402
 ENERGY_TOLERANCE = 1e-10  # eV/atom
 FORCE_TOLERANCE = 1e-9  # eV/A
 STRESS_TOLERANCE = 1e-9  # eV/A^3
-# mace's own evaluation in the float64 of the file: the same modules on another neighbour list.
+# mace's own evaluation in the float64 of the file: the same modules on another neighbor list.
 FRAMEWORK_TOLERANCE = 1e-11
 # mace's own float32 evaluation against its float64 one, relative.
 FLOAT32_TOLERANCE = 2e-5
@@ -477,7 +477,7 @@ def test_a_truncated_file_is_one_line(folder, model, capsys):
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and "broken.model" in message
 
 
-def test_files_are_recognised_without_running_them(folder, model, monkeypatch):
+def test_files_are_recognized_without_running_them(folder, model, monkeypatch):
     scripted = mace_testing.to_torchscript(model("gate_abs"))
     state = changed_model(folder, model, lambda module: module.state_dict(), "gate_abs")
     monkeypatch.setattr(torch, "load", None)

@@ -80,7 +80,7 @@ def test_every_option_is_converted_exactly(name, variant):
 
 
 @pytest.mark.parametrize(
-    "name", ["parity", "cutoffs", "zbl_cutoffs", "type_neighbours", "checkpoint_options", "torchscript_options", "float64"]
+    "name", ["parity", "cutoffs", "zbl_cutoffs", "type_neighbors", "checkpoint_options", "torchscript_options", "float64"]
 )
 def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
     """Through nequip's own loaders where it has one for the file; a structure with all pairs of types."""
@@ -151,7 +151,7 @@ def test_weights_without_their_model_are_refused_with_what_to_do(legacy, folder)
 
 
 # With parity, irreps of unnatural parity cannot reach the energy from the last layer but one.
-@pytest.mark.parametrize("name", ["zbl_cutoffs", "no_parity", "readout", "type_neighbours"])
+@pytest.mark.parametrize("name", ["zbl_cutoffs", "no_parity", "readout", "type_neighbors"])
 def test_every_layer_and_number_matters(name, folder):
     """A change of 1e-3 in any tensor of the file, and a flipped path, is noticed."""
     document, tensors = equi_file_read(converted(name))
@@ -197,7 +197,7 @@ def test_numbers_are_kept(variant):
     assert all(t.dtype == np.float64 for t in tensors.values())
 
 
-@pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbours", ["Cl"]), ("many_types", ["U", "H", "Si"]),
+@pytest.mark.parametrize("name, kept", [("cutoffs", ["O", "Na"]), ("type_neighbors", ["Cl"]), ("many_types", ["U", "H", "Si"]),
                                         ("checkpoint_options", ["O", "Cl"])])  # fmt: skip
 def test_a_subset_of_elements_is_the_same_function(name, kept, folder, variant):
     source, types = variant(name)

@@ -80,7 +80,7 @@ def main():
         if args.action == "convert":
             target = args.folder / f"{Path(name).stem}.equi"
             with unpacked(name) as source:
-                convert(source, target, licence="MIT", citation="none: random numbers", quiet=True)
+                convert(source, target, license="MIT", citation="none: random numbers", quiet=True)
             print(target)
         else:
             with tempfile.TemporaryDirectory() as folder:

@@ -62,18 +62,18 @@ std::size_t ContractionOp<T>::bytes() const {
 }
 
 template <class T>
-ContractionPlan<T> ContractionOp<T>::plan() const {
+ContractionView<T> ContractionOp<T>::view() const {
   return {schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
           in_dim_.data(),         out_dim_.data(),          in_.num_blocks(),
           out_.num_blocks(),      schedule_.num_inputs(),   schedule_.num_outputs()};
 }
 
-// f(call) for every species and chunk of channels. The coefficients of a chunk stay in the first-level cache while the
-// atoms of a species pass.
+// f(call) for every species and channel block. The coefficients of a channel block stay in the first-level cache while
+// the atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction,
-                                  const F &f) const {
+void ContractionOp<T>::for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction,
+                                          const F &f) const {
   const int plane = 1 + direction;
   Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
   ContractionCall<T> call{};
@@ -100,22 +100,22 @@ void ContractionOp<T>::for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrd
 template <class T>
 void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
                                void *scratch, int direction) const {
-  for_chunks(x, y, order, direction, [&](const ContractionCall<T> &call) {
+  for_channel_blocks(x, y, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->forward(call);
     else
-      kernels.contraction_forward(plan(), call, scratch);
+      kernels.contraction_forward(view(), call, scratch);
   });
 }
 
 template <class T>
 void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj,
                                 SpeciesOrder order, void *scratch, int direction) const {
-  for_chunks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
+  for_channel_blocks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->backward(call);
     else
-      kernels.contraction_backward(plan(), call, scratch);
+      kernels.contraction_backward(view(), call, scratch);
   });
 }
 

@@ -34,7 +34,7 @@ class ContractionOp {
   bool per_species() const { return coefficients_.size() > 1; }
   std::size_t bytes() const;
   // Bytes of scratch that a call needs, for any number of rows.
-  std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
+  std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(view()); }
 
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
   // tangents are in plane 1 + direction.
@@ -54,14 +54,14 @@ class ContractionOp {
   std::string describe() const;
 
  private:
-  ContractionPlan<T> plan() const;
+  ContractionView<T> view() const;
   template <class F>
-  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
+  void for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
 
   FeatureLayout in_, out_;
   ContractionSchedule schedule_;
   int channels_;                                  // padded
-  std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
+  std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [channel blocks][entries][CHANNEL_PAD]
   std::vector<int> in_stride_, out_stride_, in_dim_, out_dim_, in_channels_, out_channels_;    // per block
   std::vector<int64_t> in_width_, out_width_;
   const ContractionKernel<T> *kernel_ = nullptr;

@@ -14,7 +14,7 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     : product_(convolution.product, in, out), first_row_{0} {
   if (convolution.radial.reads_features()) {
     network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
-                                                plan().weights_row);
+                                                view().weights_row);
     return;
   }
   set_.emplace(convolution.radial, num_species, options);
@@ -34,10 +34,10 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
 }
 
 template <class T>
-int ConvolutionOp<T>::num_generic_units() const {
+int ConvolutionOp<T>::num_generic_path_groups() const {
   int n = 0;
-  for (const ConvUnit<T> &unit : product_.units())
-    if (exact() || unit.is_generic()) n++;
+  for (const ConvPathGroup<T> &path_group : product_.path_groups())
+    if (exact() || path_group.is_generic()) n++;
   return n;
 }
 
@@ -52,10 +52,11 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
     for (int64_t e = 0; e < n; e++) {
       set_->function(function ? function[e] : 0).derivatives(value_of(r[e]), num_rows - 1, -1, w.data());
       const int64_t row = num_rows * (first + e);
-      for (const ConvUnit<T> &unit : product_.units()) {
-        for (int64_t slab = 0; slab < unit.slabs; slab++)
-          std::fill_n(scratch + num_rows * total * (unit.first_column + slab * unit.row) + row * unit.row,
-                      num_rows * unit.row, R(0));
+      for (const ConvPathGroup<T> &path_group : product_.path_groups()) {
+        for (int64_t channel_block = 0; channel_block < path_group.channel_blocks; channel_block++)
+          std::fill_n(scratch + num_rows * total * (path_group.first_column + channel_block * path_group.row) +
+                          row * path_group.row,
+                      num_rows * path_group.row, R(0));
       }
       for (int c = 0; c < num_outputs; c++) {
         const WeightColumn &to = product_.table_columns()[c];
@@ -72,19 +73,20 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
   }
   for (int64_t e = 0; e < n; e++) {
     const int k = function ? function[e] : 0;
-    const RadialTable::Place place = set_->table(k).place(value_of(r[e]));
-    table_row[e] = static_cast<int>(first_row_[k]) + place.bin * rows_per_bin();
-    bins_per_length[e] = static_cast<R>(1.0 / place.spacing);
-    fraction[e] = make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(r[e])) * bins_per_length[e]);
+    const RadialTable::BinPosition found = set_->table(k).bin_of(value_of(r[e]));
+    table_row[e] = static_cast<int>(first_row_[k]) + found.bin * rows_per_bin();
+    bins_per_length[e] = static_cast<R>(1.0 / found.spacing);
+    fraction[e] = make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(r[e])) * bins_per_length[e]);
   }
   return {rows_.data(), num_rows()};
 }
 
 template <class T>
 bool ConvolutionOp<T>::has_rigid_kernels() const {
-  const auto &units = product_.units();
-  return rows_per_bin() == 6 && std::all_of(units.begin(), units.end(), [](const ConvUnit<T> &unit) {
-           return unit.kernel && unit.kernel->rigid_forward;
+  const auto &path_groups = product_.path_groups();
+  return rows_per_bin() == 6 &&
+         std::all_of(path_groups.begin(), path_groups.end(), [](const ConvPathGroup<T> &path_group) {
+           return path_group.kernel && path_group.kernel->rigid_forward;
          });
 }
 

@@ -4,7 +4,7 @@
 #define EQUI_CONVOLUTION_OP_H
 
 #include "kokkos/geometry/radial_set.h"
-#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/layers/convolution/edge_network.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
@@ -16,7 +16,7 @@
 
 namespace equi {
 
-// Where edges find their radial weights: `rows` rows per slab at `table` (UnitCall).
+// Where edges find their radial weights: `rows` rows per channel block at `table` (PathGroupCall).
 template <class T>
 struct RadialRows {
   const T *table;
@@ -32,16 +32,17 @@ class ConvolutionOp {
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
                 const EvaluatorOptions &options);
 
-  ConvolutionPlan<T> &product() { return product_; }
-  const ConvolutionPlan<T> &product() const { return product_; }
-  const ConvPlan<T> &plan() const { return product_.plan(); }
+  ConvolutionTables<T> &product() { return product_; }
+  const ConvolutionTables<T> &product() const { return product_; }
+  const ConvolutionView<T> &view() const { return product_.view(); }
   int64_t columns() const { return product_.columns(); }
   int rows_per_bin() const { return network_ ? 1 : exact() ? 1 + PLANES<T> : set_->num_coefficients(); }
   // The network of a convolution whose radial network reads features: its rows are the weights of edges, and the radial
   // functions below do not exist. Null for all others.
   const EdgeNetwork<T> *network() const { return network_.get(); }
   bool exact() const { return set_ && set_->exact(); }
-  // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per slab.
+  // Its tables are without rows: table_rows() has the polynomials of all bins of all tables, num_rows() per channel
+  // block.
   const RadialSet &radial_set() const { return *set_; }
   int64_t num_rows() const { return first_row_.back(); }
   const R *table_rows() const { return rows_.data(); }
@@ -58,17 +59,17 @@ class ConvolutionOp {
   RadialRows<R> radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total, R *scratch,
                        int *table_row, T *fraction, R *bins_per_length) const;
 
-  // The number of units without a generated kernel for this table.
-  int num_generic_units() const;
+  // The number of path groups without a generated kernel for this table.
+  int num_generic_path_groups() const;
 
-  // Whether all units have kernels that write the tangents of rigid edges alone.
+  // Whether all path groups have kernels that write the tangents of rigid edges alone.
   bool has_rigid_kernels() const;
 
   // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
   std::string describe() const;
 
  private:
-  ConvolutionPlan<T> product_;
+  ConvolutionTables<T> product_;
   std::optional<RadialSet> set_;
   std::unique_ptr<EdgeNetwork<T>> network_;
   std::vector<int64_t> first_row_;    // per table, and the number of all

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The definitions of DeviceUnits and DeviceConvolution. Only device_convolution_*.cpp and device_edge_convolution.cpp
-// include this header.
+// The definitions of DevicePathGroups and DeviceConvolution. Only device_convolution_*.cpp and
+// device_edge_convolution.cpp include this header.
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/runtime/host_exec.h"
@@ -13,34 +13,34 @@ namespace equi {
 namespace {
 
 template <class T>
-struct FormsKernel {
-  DeviceEdgeChunk chunk;
+struct CoupledHarmonicsKernel {
+  DeviceBatchEdges batch;
   int width, num_y;
   const int *begin, *y_index;
   const Real<T> *value;
   const T *y;
-  T *forms;
+  T *coupled;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t position = chunk.first + n / width;
-    if (!chunk.contains(position)) return;
-    const int64_t e = chunk.edge_at(position);
+    const int64_t position = batch.first + n / width;
+    if (!batch.contains(position)) return;
+    const int64_t e = batch.edge_at(position);
     const int k = static_cast<int>(n % width);
     T sum = 0;
     for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
-    forms[n] = sum;
+    coupled[n] = sum;
   }
 };
 
 template <class T, class G, class Sums>
 struct AddPartsKernel {
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   int num_y;
   Sums sums;
   const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
-  G *y_adj;                          // of the chunk's first edge
+  G *y_adj;                          // of the batch's first edge
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / num_y;
-    if (!chunk.contains(chunk.first + c)) return;
+    if (!batch.contains(batch.first + c)) return;
     const int k = static_cast<int>(n % num_y);
     if (k == 0 && !bins_per_length) return;
     const T total = sums(c, k);
@@ -70,62 +70,62 @@ void with_rows(int rows, const F &f) {
 // ---------------------------------------------------------------------------------------------------------
 
 template <class T, class Kernel>
-DeviceUnits<T, Kernel>::DeviceUnits(const DeviceExec &exec, const ConvolutionPlan<T> &product, int rows_per_bin,
-                                    const Finder &find)
+DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product,
+                                              int rows_per_bin, const Finder &find)
     : product_(product), rows_per_bin_(rows_per_bin) {
   using R = Real<T>;
   using Body = GenericBody<T>;
-  const ConvPlan<T> &plan = product.plan();
-  num_y_ = plan.num_y;
-  std::vector<int> form_begin{0}, form_y;
-  std::vector<R> form_value;
+  const ConvolutionView<T> &tables = product.view();
+  num_y_ = tables.num_y;
+  std::vector<int> coupled_begin{0}, coupled_y;
+  std::vector<R> coupled_value;
   std::vector<typename Body::Path> generic_paths;
   std::vector<typename Body::Entry> entries;
   std::vector<typename Body::Coupling> couplings;
   std::vector<std::vector<PartOfSum>> sums(num_y_);
   int lmax = 0;
-  for (int n = 0; n < plan.num_units; n++) {
-    const ConvUnit<T> &unit = plan.units[n];
-    const UnitSchedule &schedule = product.schedules()[n];
-    first_form_.push_back(forms_width_);
-    for (const LinearForm &form : schedule.forms) {
+  for (int n = 0; n < tables.num_path_groups; n++) {
+    const ConvPathGroup<T> &path_group = tables.path_groups[n];
+    const PathGroupSchedule &schedule = product.schedules()[n];
+    first_coupled_.push_back(coupled_width_);
+    for (const LinearForm &form : schedule.coupled) {
       for (const auto &t : form.terms) {
-        form_y.push_back(t.index);
-        form_value.push_back(static_cast<R>(t.coefficient));
+        coupled_y.push_back(t.index);
+        coupled_value.push_back(static_cast<R>(t.coefficient));
       }
-      form_begin.push_back(static_cast<int>(form_y.size()));
+      coupled_begin.push_back(static_cast<int>(coupled_y.size()));
     }
-    forms_width_ += (unit.num_forms + 3) / 4 * 4;    // loads of four numbers
-    form_begin.resize(forms_width_ + 1, static_cast<int>(form_y.size()));
+    coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // loads of four numbers
+    coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
 
     const std::string key = schedule.shape.key();
     const Kernel *kernel = key.empty() ? nullptr : find(key);
-    if (kernel && !kernel->launcher(UNIT_FORWARD, rows_per_bin)) kernel = nullptr;
-    const int most = kernel ? unit.num_paths : MAX_CALL_PATHS;
-    const int chunks = (unit.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
-    // What one group leaves: the derivatives by these harmonics, chunk after chunk.
-    const auto add_group = [&](int num_sums, const std::function<int(int)> &harmonic) {
-      for (int chunk = 0; chunk < chunks; chunk++, part_size_ += num_sums)
+    if (kernel && !kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) kernel = nullptr;
+    const int most = kernel ? path_group.num_paths : MAX_CALL_PATHS;
+    const int channel_blocks = (path_group.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+    // What one run leaves: the derivatives by these harmonics, channel block after channel block.
+    const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
+      for (int k = 0; k < channel_blocks; k++, part_size_ += num_sums)
         for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
     };
-    for (int first = 0; first < unit.num_paths; first += most) {
-      const int num_paths = std::min(most, unit.num_paths - first);
+    for (int first = 0; first < path_group.num_paths; first += most) {
+      const int num_paths = std::min(most, path_group.num_paths - first);
       parts_.push_back(
-          {kernel, n, unit.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
+          {kernel, n, path_group.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
       if (kernel) {
         const int *harmonic = kernel->sums;
-        for (int g = 0; g < kernel->num_groups; harmonic += kernel->num_sums[g++])
-          add_group(kernel->num_sums[g], [&](int k) { return harmonic[k]; });
+        for (int g = 0; g < kernel->num_runs; harmonic += kernel->num_sums[g++])
+          add_run(kernel->num_sums[g], [&](int k) { return harmonic[k]; });
         continue;
       }
       int first_sum = 0;
       for (int q = first; q < first + num_paths; q++) {
         const PathSchedule &path = schedule.paths[q];
-        lmax = std::max({lmax, unit.l1, path.l2, path.l3});
+        lmax = std::max({lmax, path_group.l1, path.l2, path.l3});
         typename Body::Path p{
             path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
             0,       first_sum};
-        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.form, static_cast<R>(e.sign)});
+        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.coupled, static_cast<R>(e.sign)});
         for (const auto &e : path.d_entries)
           for (const auto &t : path.d[e.d].terms)
             couplings.push_back({e.m1, e.m2, t.index, static_cast<R>(e.sign * t.coefficient)});
@@ -133,7 +133,7 @@ DeviceUnits<T, Kernel>::DeviceUnits(const DeviceExec &exec, const ConvolutionPla
         p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
         generic_paths.push_back(p);
         first_sum += p.num_sums();
-        add_group(p.num_sums(), [&](int k) { return k == 0 ? 0 : path.l2 * path.l2 + k - 1; });
+        add_run(p.num_sums(), [&](int k) { return k == 0 ? 0 : path.l2 * path.l2 + k - 1; });
       }
     }
   }
@@ -146,9 +146,9 @@ DeviceUnits<T, Kernel>::DeviceUnits(const DeviceExec &exec, const ConvolutionPla
     sum_parts.insert(sum_parts.end(), s.begin(), s.end());
     sum_begin.push_back(static_cast<int>(sum_parts.size()));
   }
-  assign(exec, form_begin_, form_begin);
-  assign(exec, form_y_, form_y);
-  assign(exec, form_value_, form_value);
+  assign(exec, coupled_begin_, coupled_begin);
+  assign(exec, coupled_y_, coupled_y);
+  assign(exec, coupled_value_, coupled_value);
   assign(exec, generic_paths_, generic_paths);
   assign(exec, entries_, entries);
   assign(exec, couplings_, couplings);
@@ -161,8 +161,8 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                                         const Finder &find)
     : op_(convolution, in, out, num_species, options),
-      units_(exec, op_.product(), op_.rows_per_bin(),
-             op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
+      path_groups_(exec, op_.product(), op_.rows_per_bin(),
+                   op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
   if (op_.network()) {
     network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
@@ -174,32 +174,33 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
 }
 
 template <class T, class Kernel>
-int DeviceUnits<T, Kernel>::num_generic() const {
-  std::vector<bool> is_generic(product_.plan().num_units, false);
-  for (const Part &p : parts_) is_generic[p.unit] = !p.kernel;
+int DevicePathGroups<T, Kernel>::num_generic() const {
+  std::vector<bool> is_generic(product_.view().num_path_groups, false);
+  for (const Part &p : parts_) is_generic[p.path_group] = !p.kernel;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
 }
 
-// ---- one chunk
+// ---- one batch
 // ------------------------------------------------------------------------------------------------------------
 
 template <class T, class Kernel>
-void DeviceUnits<T, Kernel>::make_forms(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const T *y,
-                                        T *forms) const {
-  if (forms_width_ == 0) return;
-  Kokkos::parallel_for(
-      "equi:forms", DeviceRange(exec, 0, chunk.count * forms_width_),
-      FormsKernel<T>{chunk, forms_width_, num_y_, form_begin_.data(), form_y_.data(), form_value_.data(), y, forms});
+void DevicePathGroups<T, Kernel>::couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
+                                                   T *coupled) const {
+  if (coupled_width_ == 0) return;
+  Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * coupled_width_),
+                       CoupledHarmonicsKernel<T>{batch, coupled_width_, num_y_, coupled_begin_.data(),
+                                                 coupled_y_.data(), coupled_value_.data(), y, coupled});
 }
 
 template <class T>
 template <class G>
-void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
-                                   const int *pair, const T *y, bool with_forms, const DeviceNetworkInput<R> &input,
+void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+                                   const int *pair, const T *y, bool with_coupled, const DeviceNetworkInput<R> &input,
                                    Scratch &scratch) const {
-  const int64_t n = chunk.count;
-  if (with_forms) units_.make_forms(exec, chunk, y, scratch.forms.reserve(n * units_.forms_width()));
-  if (network_) return make_weights(exec, chunk, distance, pair, input, scratch);
+  const int64_t n = batch.count;
+  if (with_coupled)
+    path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
+  if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n);
   R *bins_per_length = scratch.bins_per_length.reserve(n);
@@ -207,18 +208,18 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceEdgeChunk
     const typename DeviceRadialSet::Finder find = radial_set_->finder();
     const int rows = rows_per_bin();
     Kokkos::parallel_for(
-        "equi:radial_places", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          if (!chunk.contains(chunk.first + c)) return;
-          const int64_t e = chunk.edge_at(chunk.first + c);
-          const auto place = find.place(static_cast<double>(value_of(distance[e])), pair[e]);
-          const R per_length = static_cast<R>(1.0 / place.spacing);
-          table_row[c] = place.bin * rows;
+        "equi:radial_bins", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          if (!batch.contains(batch.first + c)) return;
+          const int64_t e = batch.edge_at(batch.first + c);
+          const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
+          const R per_length = static_cast<R>(1.0 / found.spacing);
+          table_row[c] = found.bin * rows;
           fraction[c] =
-              make_number<T>(static_cast<R>(place.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
+              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
           bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
-    radial_set_->fetch(exec, chunk, distance, pair, scratch.edges);
+    radial_set_->fetch(exec, batch, distance, pair, scratch.edges);
     const int64_t per_edge = op_.scratch_per_edge();
     scratch.host_rows.resize(n * per_edge);
     scratch.host_fraction.resize(n);
@@ -242,9 +243,9 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceEdgeChunk
 // The kernels read the weights of an edge in the row of its own, and 1 as the harmonic of order 0.
 template <class T>
 template <class G>
-void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                         const int *pair, const DeviceNetworkInput<R> &input, Scratch &scratch) const {
-  const int64_t n = chunk.count;
+  const int64_t n = batch.count;
   int *table_row = scratch.table_row.reserve(n);
   T *fraction = scratch.fraction.reserve(n);
   Kokkos::parallel_for(
@@ -253,156 +254,159 @@ void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceEdge
         fraction[c] = T(1);
       });
   int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
-  network_->find_rows(exec, chunk, pair, input, own_row, other_row);
+  network_->find_rows(exec, batch, pair, input, own_row, other_row);
   network_->forward(
-      exec, DeviceNetworkEdges<T, G>{chunk, distance, pair, own_row, other_row, input.x, input.of_senders},
+      exec, DeviceNetworkEdges<T, G>{batch, distance, pair, own_row, other_row, input.x, input.of_senders},
       scratch.network.reserve(network_->scratch_size(n)), scratch.weights.reserve(network_->weights_size(n)));
 }
 
 template <class T>
-Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceEdgeChunk &chunk, Scratch &scratch) const {
-  return make_pointer<T>(scratch.weights_adj.reserve(network_->weights_size(chunk.count)),
-                         network_->weights_plane(chunk.count));
+Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const {
+  return make_pointer<T>(scratch.weights_adj.reserve(network_->weights_size(batch.count)),
+                         network_->weights_plane(batch.count));
 }
 
 template <class T, class Kernel>
-template <UnitPass PASS, class F>
-void DeviceUnits<T, Kernel>::launch(const DeviceExec &exec, const DeviceUnitCall<T> &call, int64_t x_rows,
-                                    int64_t out_rows, int64_t out_row, const F &prepare) const {
-  const ConvPlan<T> &plan = product_.plan();
+template <PathGroupPass PASS, class F>
+void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows,
+                                         int64_t out_rows, int64_t out_row, const F &prepare) const {
+  const ConvolutionView<T> &tables = product_.view();
   for (const Part &part : parts_) {
-    const ConvUnit<T> &unit = plan.units[part.unit];
-    DeviceUnitCall<T> u = call;
-    u.channels = unit.channels;
-    u.forms = call.forms + first_form_[part.unit];
-    u.forms_width = forms_width_;
+    const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
+    DevicePathGroupCall<T> u = call;
+    u.channels = path_group.channels;
+    u.coupled = call.coupled + first_coupled_[part.path_group];
+    u.coupled_width = coupled_width_;
     u.num_y = num_y_;
-    u.x_width = unit.in_width;
-    u.x_stride = PLANES<T> * unit.in_channels;
+    u.x_width = path_group.in_width;
+    u.x_stride = PLANES<T> * path_group.in_channels;
     for (int q = 0; q < part.num_paths; q++) {
-      const ConvPath<T> &p = plan.paths[part.first_path + q];
+      const ConvPath<T> &p = tables.paths[part.first_path + q];
       u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
                    PLANES<T> * p.out_channels};
     }
-    u.outputs = unit.outputs;
-    u.add = !plan.paths[part.first_path].begins_output;
+    u.outputs = path_group.outputs;
+    u.add = !tables.paths[part.first_path].begins_output;
     u.parts = call.parts + call.num_edges * part.part;
-    prepare(u, unit, plan.paths + part.first_path, part.num_paths, x_rows * unit.in_group + unit.in_channel);
+    prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
+            x_rows * path_group.in_group + path_group.in_channel);
     if (part.kernel) {
       part.kernel->launcher(PASS, rows_per_bin_)(exec, u);
       continue;
     }
-    const GenericBody<T> body{unit.l1,         unit.row,
+    const GenericBody<T> body{path_group.l1,   path_group.row,
                               part.num_paths,  generic_paths_.data() + part.generic_path,
                               entries_.data(), couplings_.data()};
     with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
       constexpr int ROWS = decltype(rows)::value;
       if constexpr (ROWS > 1)
-        if (unit.is_uvw()) return launch_unit<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
-      launch_unit<PASS, ROWS>(exec, body, u);
+        if (path_group.is_uvw()) return launch_path_group<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
+      launch_path_group<PASS, ROWS>(exec, body, u);
     });
   }
 }
 
 template <class T>
-template <UnitPass PASS, class F>
-void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const Scratch &scratch,
+template <PathGroupPass PASS, class F>
+void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch,
                                   int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
   const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
-  DeviceUnitCall<T> call{};
-  call.num_atoms = chunk.num_atoms;
-  call.begin = chunk.begin;
-  call.first = chunk.first;
-  call.num_edges = chunk.count;
-  call.other_row = chunk.other_row + chunk.first;
+  DevicePathGroupCall<T> call{};
+  call.num_atoms = batch.num_atoms;
+  call.begin = batch.begin;
+  call.first = batch.first;
+  call.num_edges = batch.count;
+  call.other_row = batch.other_row + batch.first;
   call.table_row = scratch.table_row.data();
   call.fraction = scratch.fraction.data();
-  call.forms = scratch.forms.data();
+  call.coupled = scratch.coupled.data();
   call.parts = scratch.parts.data();
   if (network_) {
-    call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(chunk.count));
-    call.weights_row = static_cast<int>(op_.plan().weights_row);
+    call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(batch.count));
+    call.weights_row = static_cast<int>(op_.view().weights_row);
   }
-  units_.template launch<PASS>(
-      exec, call, x_rows, out_rows, out_row,
-      [&](DeviceUnitCall<T> &u, const ConvUnit<T> &unit, const ConvPath<T> *paths, int num_paths, int64_t block) {
-        if (network_) {    // its columns are scaled
-          for (int q = 0; q < num_paths; q++) {
-            u.column[q] = paths[q].column;
-            u.scale[q] = 1;
-          }
-        } else {
-          u.table = table + table_rows(chunk) * unit.first_column;
-          u.slab = table_rows(chunk) * unit.row;
-        }
-        prepare(u, block);
-      });
+  path_groups_.template launch<PASS>(exec, call, x_rows, out_rows, out_row,
+                                     [&](DevicePathGroupCall<T> &u, const ConvPathGroup<T> &path_group,
+                                         const ConvPath<T> *paths, int num_paths, int64_t block) {
+                                       if (network_) {    // its columns are scaled
+                                         for (int q = 0; q < num_paths; q++) {
+                                           u.column[q] = paths[q].column;
+                                           u.scale[q] = 1;
+                                         }
+                                       } else {
+                                         u.table = table + table_rows(batch) * path_group.first_column;
+                                         u.channel_block = table_rows(batch) * path_group.row;
+                                       }
+                                       prepare(u, block);
+                                     });
 }
 
 template <class T>
-void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                                    FeatureRows<R> out, Scratch &scratch) const {
-  launch<UNIT_FORWARD>(exec, chunk, scratch, x.rows, out.rows, out.first, [&](DeviceUnitCall<T> &u, int64_t block) {
-    u.x = x.data + block;
-    u.out = out.data;
-  });
+  launch<PATH_GROUP_FORWARD>(exec, batch, scratch, x.rows, out.rows, out.first,
+                             [&](DevicePathGroupCall<T> &u, int64_t block) {
+                               u.x = x.data + block;
+                               u.out = out.data;
+                             });
 }
 
 template <class T>
 template <class G>
-void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                                     FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj,
                                     Scratch &scratch) const {
-  if (chunk.count == 0) return;
-  const int num_y = op_.plan().num_y;
-  T *parts = scratch.parts.reserve(units_.part_size() * chunk.count);
-  const Pointer<T> of_weights = network_ ? weights_adj(chunk, scratch) : Pointer<T>{};
-  launch<UNIT_BACKWARD>(exec, chunk, scratch, x.rows, out_adj.rows, out_adj.first,
-                        [&](DeviceUnitCall<T> &u, int64_t block) {
-                          u.x = x.data + block;
-                          u.out_adj = out_adj.data;
-                          u.y = y + chunk.first * num_y;
-                          u.weights_adj = of_weights;
-                        });
-  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, chunk.count * num_y),
-                       AddPartsKernel<T, G, typename Units::Sums>{chunk, num_y, units_.sums(parts, chunk.count),
-                                                                  network_ ? nullptr : scratch.bins_per_length.data(),
-                                                                  y_adj + chunk.first * num_y});
+  if (batch.count == 0) return;
+  const int num_y = op_.view().num_y;
+  T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
+  const Pointer<T> of_weights = network_ ? weights_adj(batch, scratch) : Pointer<T>{};
+  launch<PATH_GROUP_BACKWARD>(exec, batch, scratch, x.rows, out_adj.rows, out_adj.first,
+                              [&](DevicePathGroupCall<T> &u, int64_t block) {
+                                u.x = x.data + block;
+                                u.out_adj = out_adj.data;
+                                u.y = y + batch.first * num_y;
+                                u.weights_adj = of_weights;
+                              });
+  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
+                       AddPartsKernel<T, G, typename PathGroups::Sums>{
+                           batch, num_y, path_groups_.sums(parts, batch.count),
+                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
   if (!network_) return;
   R *of_network = scratch.network.data();
-  network_->backward(exec, chunk.count, of_network, scratch.weights_adj.data());
-  network_->add_distance_adjoints(exec, chunk, of_network, y_adj, num_y);
-  if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, chunk, false, of_network, x_adj);
+  network_->backward(exec, batch.count, of_network, scratch.weights_adj.data());
+  network_->add_distance_adjoints(exec, batch, of_network, y_adj, num_y);
+  if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
 }
 
 template <class T>
-void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceEdgeChunk &chunk, FeatureRows<const R> x,
+void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                                           FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const {
   const bool of_network = network_ && op_.network()->reads_sender();
-  const Pointer<T> of_weights = of_network ? weights_adj(chunk, scratch) : Pointer<T>{};
+  const Pointer<T> of_weights = of_network ? weights_adj(batch, scratch) : Pointer<T>{};
   // Rows of out_adj are those of receivers, which the edges name.
-  launch<UNIT_GATHER>(exec, chunk, scratch, x_adj.rows, out_adj.rows, 0, [&](DeviceUnitCall<T> &u, int64_t block) {
-    u.x = x.data + block + x.first * u.x_width;
-    u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
-    u.out_adj = out_adj.data;
-    u.weights_adj = of_weights;
-  });
+  launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, 0,
+                            [&](DevicePathGroupCall<T> &u, int64_t block) {
+                              u.x = x.data + block + x.first * u.x_width;
+                              u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+                              u.out_adj = out_adj.data;
+                              u.weights_adj = of_weights;
+                            });
   if (!of_network) return;
-  network_->backward(exec, chunk.count, scratch.network.data(), scratch.weights_adj.data());
-  network_->add_atom_adjoints(exec, chunk, true, scratch.network.data(), x_adj);
+  network_->backward(exec, batch.count, scratch.network.data(), scratch.weights_adj.data());
+  network_->add_atom_adjoints(exec, batch, true, scratch.network.data(), x_adj);
 }
 
 template <class T, class Kernel>
-std::size_t DeviceUnits<T, Kernel>::bytes() const {
-  return form_begin_.bytes() + form_y_.bytes() + form_value_.bytes() + generic_paths_.bytes() + entries_.bytes() +
-         couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
+std::size_t DevicePathGroups<T, Kernel>::bytes() const {
+  return coupled_begin_.bytes() + coupled_y_.bytes() + coupled_value_.bytes() + generic_paths_.bytes() +
+         entries_.bytes() + couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
 }
 
 template <class T>
 std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
   const std::size_t bytes = scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
-                            scratch.forms.growth(num_edges * units_.forms_width()) +
-                            scratch.parts.growth(num_edges * units_.part_size());
+                            scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
+                            scratch.parts.growth(num_edges * path_groups_.part_size());
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
     return bytes + scratch.own_row.growth(num_edges) + scratch.other_row.growth(num_edges) +
@@ -415,14 +419,14 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
 
 template <class T>
 std::size_t DeviceConvolution<T>::bytes() const {
-  return units_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
+  return path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 
 // What DeviceConvolution<T> does with a geometry of G.
 #define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                                \
-  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,     \
+  template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,    \
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
-  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceEdgeChunk &,                            \
+  template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
                                                FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, const T *, G *, \
                                                FeatureRows<Real<T>>, Scratch &) const;
 

@@ -25,12 +25,12 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
             context.options) {}
 
   void forward(Batch &batch) override {
-    const DeviceEdgeChunk edges = batch.edges(batch.layer->fixed_input);
+    const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
     prepare(batch.step, edges, true, network_input(batch));
     op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), batch.step.scratch);
   }
   void backward(Batch &batch) override {
-    const DeviceEdgeChunk edges = batch.edges(batch.layer->fixed_input);
+    const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
     prepare(batch.step, edges, false, network_input(batch));
     const FeatureRows<R> none{nullptr, 0, 0};
     op_.backward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_, true), batch.step.edges.harmonics(),
@@ -39,7 +39,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   // x_adj += what the edges of these senders, x_adj.first and the following, add to the adjoint of the input. The edges
   // count receivers from the first of a slice on.
-  void gather(DeviceStep<T, G> &step, const DeviceEdgeChunk &senders, int slice_first, FeatureRows<R> x_adj) {
+  void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
     prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
     op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
@@ -51,7 +51,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
     return op_.scratch_growth(step.scratch, num_edges);
   }
   std::string describe() const override {
-    return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.host().plan().num_paths) + " paths, " +
+    return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.host().view().num_paths) + " paths, " +
            op_.host().describe();
   }
 
@@ -62,9 +62,9 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
     x.first = 0;
     return {x, batch.layer->fixed_input, false, batch.first, 0};
   }
-  void prepare(DeviceStep<T, G> &step, const DeviceEdgeChunk &edges, bool with_forms,
+  void prepare(DeviceStep<T, G> &step, const DeviceBatchEdges &edges, bool with_coupled,
                const DeviceNetworkInput<R> &input) const {
-    op_.prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(), with_forms, input,
+    op_.prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(), with_coupled, input,
                 step.scratch);
   }
 

@@ -18,31 +18,31 @@ KOKKOS_FORCEINLINE_FUNCTION T rounded(double value, double tangent) {
 }
 
 struct RowsKernel {
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   const int *pair;
   int num_species;
   bool by_species, of_senders;
   int first_row, first_other;
   int *own_row, *other_row;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const int64_t position = chunk.first + c;
-    if (!chunk.contains(position)) return;
+    const int64_t position = batch.first + c;
+    if (!batch.contains(position)) return;
     if (by_species) {
-      const int p = pair[chunk.edge_at(position)], receiver = p / num_species, sender = p % num_species;
+      const int p = pair[batch.edge_at(position)], receiver = p / num_species, sender = p % num_species;
       own_row[c] = of_senders ? sender : receiver;
       other_row[c] = of_senders ? receiver : sender;
       return;
     }
-    int low = 0, high = chunk.num_atoms;    // the edge is one of these atoms'
+    int low = 0, high = batch.num_atoms;    // the edge is one of these atoms'
     while (high - low > 1) {
       const int middle = (low + high) / 2;
-      if (position < chunk.begin[middle])
+      if (position < batch.begin[middle])
         high = middle;
       else
         low = middle;
     }
     own_row[c] = first_row + low;
-    other_row[c] = first_other + chunk.other_row[position];
+    other_row[c] = first_other + batch.other_row[position];
   }
 };
 
@@ -55,9 +55,9 @@ struct BasisKernel {
   int num_basis, num_inputs;
   Pointer<T> inputs, slopes, cutoff;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
-    const int64_t position = edges.chunk.first + c;
-    if (!edges.chunk.contains(position)) return;
-    const int64_t e = edges.chunk.edge_at(position);
+    const int64_t position = edges.batch.first + c;
+    if (!edges.batch.contains(position)) return;
+    const int64_t e = edges.batch.edge_at(position);
     const BasisFunctions &basis = bases[per_pair ? edges.pair[e] : 0];
     const double r = static_cast<double>(value_of(edges.distance[e])),
                  along = static_cast<double>(tangent_of(edges.distance[e]));
@@ -76,7 +76,7 @@ struct BasisKernel {
 template <class T>
 struct AtomInputsKernel {
   using R = Real<T>;
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   const int *pair;
   int num_species;
   bool of_sender;
@@ -89,10 +89,10 @@ struct AtomInputsKernel {
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t c = n / size;
     const int u = static_cast<int>(n % size);
-    if (!chunk.contains(chunk.first + c)) return;
+    if (!batch.contains(batch.first + c)) return;
     T value;
     if (constants) {
-      const int p = pair[chunk.edge_at(chunk.first + c)];
+      const int p = pair[batch.edge_at(batch.first + c)];
       value = T(constants[static_cast<int64_t>(of_sender ? p % num_species : p / num_species) * size + u]);
     } else {
       value = make_pointer<const T>(features, channels)[static_cast<int64_t>(row[c]) * width + u];
@@ -101,20 +101,20 @@ struct AtomInputsKernel {
   }
 };
 
-// The adjoints of features of the chunk's own atoms, each by one thread in the order of the atom's edges.
+// The adjoints of features of the batch's own atoms, each by one thread in the order of the atom's edges.
 template <class R>
 struct AtomAdjointsKernel {
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   const R *inputs_adj;    // at the part's first column
   int64_t num_rows;
   int size, planes, num_inputs, width, channels;
-  R *x_adj;    // the first channel in the chunk's first row
+  R *x_adj;    // the first channel in the batch's first row
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const int64_t a = n / (planes * size);
     const int plane = static_cast<int>(n / size % planes), u = static_cast<int>(n % size);
     R sum = 0;
-    for (int64_t position = chunk.begin[a]; position < chunk.begin[a + 1]; position++)
-      sum += inputs_adj[(plane * num_rows + position - chunk.first) * num_inputs + u];
+    for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
+      sum += inputs_adj[(plane * num_rows + position - batch.first) * num_inputs + u];
     x_adj[a * width + plane * channels + u] += sum;
   }
 };
@@ -165,17 +165,17 @@ struct LastInputsAdjointKernel {
 
 template <class T, class G>
 struct DistanceAdjointsKernel {
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   int num_basis, num_inputs;
   bool with_cutoff;
   Pointer<T> inputs_adj, slopes, cutoff;
   G *distance_adj;
   int stride;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
-    if (!chunk.contains(chunk.first + c)) return;
+    if (!batch.contains(batch.first + c)) return;
     T sum = with_cutoff ? cutoff[2 * c] * cutoff[2 * c + 1] : T(0);
     for (int n = 0; n < num_basis; n++) sum += inputs_adj[c * num_inputs + n] * slopes[c * num_basis + n];
-    distance_adj[chunk.edge_at(chunk.first + c) * stride] += static_cast<G>(sum);
+    distance_adj[batch.edge_at(batch.first + c) * stride] += static_cast<G>(sum);
   }
 };
 
@@ -221,10 +221,10 @@ void DeviceEdgeNetwork<T>::multiply(const DeviceExec &exec, bool transpose, int6
 }
 
 template <class T>
-void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const int *pair,
+void DeviceEdgeNetwork<T>::find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                                      const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const {
-  Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, chunk.count),
-                       RowsKernel{chunk, pair, host_.num_species_, input.by_species, input.of_senders, input.first_row,
+  Kokkos::parallel_for("equi:network_rows", DeviceRange(exec, 0, batch.count),
+                       RowsKernel{batch, pair, host_.num_species_, input.by_species, input.of_senders, input.first_row,
                                   input.first_other, own_row, other_row});
 }
 
@@ -232,7 +232,7 @@ template <class T>
 template <class G>
 void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges,
                                        R *scratch) const {
-  const int64_t count = edges.chunk.count;
+  const int64_t count = edges.batch.count;
   const int num_inputs = host_.num_inputs_;
   const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
   Kokkos::parallel_for(
@@ -243,7 +243,7 @@ void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetwo
     const AtomInputs &part = of_sender ? host_.sender_ : host_.receiver_;
     if (part.size == 0) continue;
     AtomInputsKernel<T> kernel{};
-    kernel.chunk = edges.chunk;
+    kernel.batch = edges.batch;
     kernel.pair = edges.pair;
     kernel.num_species = host_.num_species_;
     kernel.of_sender = of_sender;
@@ -268,7 +268,7 @@ template <class T>
 template <class G>
 void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch,
                                    R *weights) const {
-  const int64_t count = edges.chunk.count;
+  const int64_t count = edges.batch.count;
   if (count == 0) return;
   make_inputs(exec, edges, scratch);
   R *h = place(scratch, count, host_.inputs_);
@@ -332,25 +332,25 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
 
 template <class T>
 template <class G>
-void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, R *scratch,
+void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch,
                                                  G *distance_adj, int stride) const {
-  const int64_t count = chunk.count;
+  const int64_t count = batch.count;
   Kokkos::parallel_for(
       "equi:network_distance_adjoints", DeviceRange(exec, 0, count),
-      DistanceAdjointsKernel<T, G>{chunk, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
+      DistanceAdjointsKernel<T, G>{batch, host_.num_basis_, host_.num_inputs_, host_.times_cutoff_,
                                    numbers(inputs_adj(scratch, count), count, host_.num_inputs_),
                                    slopes(scratch, count), cutoff(scratch, count), distance_adj, stride});
 }
 
 template <class T>
-void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, bool of_senders,
+void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, bool of_senders,
                                              R *scratch, FeatureRows<R> x_adj) const {
   const AtomInputs &part = of_senders ? host_.sender_ : host_.receiver_;
   const FeatureGroup &group = host_.in_.group(part.group);
   Kokkos::parallel_for("equi:network_atom_adjoints",
-                       DeviceRange(exec, 0, static_cast<int64_t>(chunk.num_atoms) * PLANES<T> * part.size),
-                       AtomAdjointsKernel<R>{chunk, inputs_adj(scratch, chunk.count) + part.first,
-                                             num_rows(chunk.count), part.size, PLANES<T>, host_.num_inputs_,
+                       DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * PLANES<T> * part.size),
+                       AtomAdjointsKernel<R>{batch, inputs_adj(scratch, batch.count) + part.first,
+                                             num_rows(batch.count), part.size, PLANES<T>, host_.num_inputs_,
                                              group.width(), group.channels, x_adj.group(group) + part.channel});
 }
 
@@ -359,10 +359,10 @@ std::size_t DeviceEdgeNetwork<T>::bytes() const {
   return basis_numbers_.bytes() + bases_.bytes() + data_.bytes();
 }
 
-#define EQUI_INSTANTIATE(T, G)                                                                                      \
-  template void DeviceEdgeNetwork<T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &, Real<T> *,      \
-                                              Real<T> *) const;                                                     \
-  template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceEdgeChunk &, Real<T> *, \
+#define EQUI_INSTANTIATE(T, G)                                                                                       \
+  template void DeviceEdgeNetwork<T>::forward(const DeviceExec &, const DeviceNetworkEdges<T, G> &, Real<T> *,       \
+                                              Real<T> *) const;                                                      \
+  template void DeviceEdgeNetwork<T>::add_distance_adjoints(const DeviceExec &, const DeviceBatchEdges &, Real<T> *, \
                                                             G *, int) const;
 
 EQUI_INSTANTIATE_NUMBERS(DeviceEdgeNetwork)

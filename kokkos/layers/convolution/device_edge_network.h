@@ -12,24 +12,24 @@
 
 namespace equi {
 
-// Where the network finds the features of a chunk's edges in x, the convolution's input with all its rows: a chunk of
+// Where the network finds the features of a batch's edges in x, the convolution's input with all its rows: a batch of
 // receivers, or of senders.
 template <class R>
 struct DeviceNetworkInput {
   FeatureRows<const R> x;
   bool by_species;    // rows are those of species
   bool of_senders;
-  int first_row;      // of the chunk's first atom
+  int first_row;      // of the batch's first atom
   int first_other;    // of the row 0 that the edges count the atoms at their other ends from
 };
 
-// The edges of a chunk as the network reads them, in device memory.
+// The edges of a batch as the network reads them, in device memory.
 template <class T, class G>
 struct DeviceNetworkEdges {
-  DeviceEdgeChunk chunk;
+  DeviceBatchEdges batch;
   const G *distance;    // by edge, as the pair
   const int *pair;
-  const int *own_row, *other_row;    // [count] of x: the chunk's atom of each edge, and the atom at its other end
+  const int *own_row, *other_row;    // [count] of x: the batch's atom of each edge, and the atom at its other end
   FeatureRows<const Real<T>> x;
   bool of_senders;
 
@@ -51,7 +51,7 @@ class DeviceEdgeNetwork {
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
 
   // Writes the rows of the two atoms of each edge.
-  void find_rows(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const int *pair,
+  void find_rows(const DeviceExec &exec, const DeviceBatchEdges &batch, const int *pair,
                  const DeviceNetworkInput<R> &input, int *own_row, int *other_row) const;
 
   // Weights and scratch lie as those of EdgeNetwork, of num_rows() edges. Positions that are not edges get numbers
@@ -64,10 +64,10 @@ class DeviceEdgeNetwork {
   void backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const;
   // distance_adj[e * stride] += the adjoint of the distance of edge e.
   template <class G>
-  void add_distance_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, R *scratch, G *distance_adj,
+  void add_distance_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, R *scratch, G *distance_adj,
                              int stride) const;
-  // x_adj += what the network has read of the chunk's own atoms, senders or receivers; its first row is theirs.
-  void add_atom_adjoints(const DeviceExec &exec, const DeviceEdgeChunk &chunk, bool of_senders, R *scratch,
+  // x_adj += what the network has read of the batch's own atoms, senders or receivers; its first row is theirs.
+  void add_atom_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, bool of_senders, R *scratch,
                          FeatureRows<R> x_adj) const;
 
   std::size_t bytes() const;

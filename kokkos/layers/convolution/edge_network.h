@@ -5,7 +5,7 @@
 #ifndef EQUI_EDGE_NETWORK_H
 #define EQUI_EDGE_NETWORK_H
 
-#include "kokkos/host_kernels/convolution_plan.h"
+#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/layers/convolution/edge_network_row.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
@@ -81,7 +81,7 @@ class EdgeNetwork {
     std::vector<R> bias;                      // empty or [cols]
     std::vector<R> norm_weight, norm_bias;    // empty or [cols]
     R epsilon;
-    // Numbers per edge before these arrays in the scratch: before and after the activation; normalised components and
+    // Numbers per edge before these arrays in the scratch: before and after the activation; normalized components and
     // the factor that made them.
     int64_t z, h, normalized, factor;
   };

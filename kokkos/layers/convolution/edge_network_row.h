@@ -4,7 +4,7 @@
 #ifndef EQUI_EDGE_NETWORK_ROW_H
 #define EQUI_EDGE_NETWORK_ROW_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 
 #include <cmath>
 #include <cstdint>

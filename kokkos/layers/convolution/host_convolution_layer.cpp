@@ -29,14 +29,14 @@ HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Con
 
 template <class T, class G>
 std::string HostConvolutionLayer<T, G>::describe() const {
-  return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.plan().num_paths) + " paths, " +
+  return "convolution " + std::to_string(number_) + ": " + std::to_string(op_.view().num_paths) + " paths, " +
          op_.describe();
 }
 
 template <class T, class G>
 void HostConvolutionLayer<T, G>::report_kernels(KernelReport &report) const {
-  if (!is_exact_) report.generic_units += op_.num_generic_units();
-  for (const UnitSchedule &unit : op_.product().schedules()) report.keys.push_back(unit.shape.key());
+  if (!is_exact_) report.generic_path_groups += op_.num_generic_path_groups();
+  for (const PathGroupSchedule &path_group : op_.product().schedules()) report.keys.push_back(path_group.shape.key());
 }
 
 template <class T, class G>
@@ -133,7 +133,7 @@ template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row,
                                                     const T *harmonics, const RadialRows<R> &radial) const {
   R *weights = op_.network() ? batch.scratch.weights.data() : nullptr;
-  const int64_t plane = radial.rows * op_.plan().weights_row;
+  const int64_t plane = radial.rows * op_.view().weights_row;
   return {count,
           begin,
           other_row,
@@ -238,11 +238,11 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
   if (rigid.edge_begin[batch.count] == 0)
     set_to_zero(y, layout, batch.count, batch.step.planes);
   else
-    kernels.forward(op_.plan(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
+    kernels.forward(op_.view(), rigid, x.data, x.rows, y.data, y.rows, y.first, kernel_scratch(batch, rigid));
   // Of a part of the edges the value is none of the sum's.
   const FeatureRows<R> part{batch.scratch.row.reserve(layout.row_size()), 1, 0};
   for_moving_edges(batch, run, edges, [&](int a, const ConvEdges<T> &moving, int64_t) {
-    kernels.forward(op_.plan(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
+    kernels.forward(op_.view(), moving, x.data, x.rows, part.data, 1, 0, kernel_scratch(batch, moving));
     const FeatureRows<R> sum{y.data, y.rows, y.first + a};
     for (const FeatureGroup &group : layout.groups()) {
       const R *from = part.group(group);
@@ -261,7 +261,7 @@ void HostConvolutionLayer<T, G>::forward(Batch &batch) {
   for_runs(batch, [&](const Run &run) {
     for (int d = 0; d < batch.step.num_directions(); d++) {
       const ConvEdges<T> edges = edges_of(batch, run, d);
-      batch.step.kernels.forward(op_.plan(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - batch.first,
+      batch.step.kernels.forward(op_.view(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - batch.first,
                                  kernel_scratch(batch, edges));
     }
   });
@@ -275,7 +275,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
   const HostStep<T, G> &step = batch.step;
   const FeatureRows<R> x = batch.rows(input_), out_adj = batch.rows(output_, true);
   const bool scatter = !batch.layer->fixed_input && !step.is_gathering;
-  const FeatureRows<R> slab = scatter ? batch.slab : FeatureRows<R>{nullptr, 0, 0};
+  const FeatureRows<R> partial = scatter ? batch.partial : FeatureRows<R>{nullptr, 0, 0};
   FeatureRows<R> own_adj{nullptr, 0, 0};    // of the receivers, whose features a network may read too
   if (writes_receivers(batch)) {
     own_adj = batch.rows(input_, true);
@@ -284,12 +284,12 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
   }
   for_runs(batch, [&](const Run &run) {
     const int64_t begin = step.edges.begin()[run.first], count = step.edges.begin()[run.first + run.count] - begin;
-    const int num_y = op_.plan().num_y;
+    const int num_y = op_.view().num_y;
     const int64_t size = count * num_y;
     T *y_adj = batch.scratch.y_adj.reserve(step.num_directions() * size);
     const auto backward = [&](const ConvEdges<T> &part, int64_t out_row, T *part_y_adj) {
-      step.kernels.backward(op_.plan(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj,
-                            slab.data, slab.rows, step.edge_slab_row, kernel_scratch(batch, part));
+      step.kernels.backward(op_.view(), part, x.data, x.rows, out_adj.data, out_adj.rows, out_row, part_y_adj,
+                            partial.data, partial.rows, step.edge_partial_row, kernel_scratch(batch, part));
     };
     const int64_t out_row = out_adj.first + run.first - batch.first;
     if (step.tangents_alone() && op_.has_rigid_kernels()) {
@@ -306,7 +306,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
     if (op_.network()) {
       const NetworkEdges<T, G> of = network_edges(batch, run);
       op_.network()->backward(step.kernels, of, batch.scratch.radial.data(), batch.scratch.weights.data(),
-                              {y_adj, num_y, own_adj, slab, of.receiver_row, step.edge_slab_row + begin});
+                              {y_adj, num_y, own_adj, partial, of.receiver_row, step.edge_partial_row + begin});
     }
     for (int d = 0; d < step.num_directions(); d++) {
       G *adjoint = step.edges.adjoint(d) + begin * num_y;
@@ -320,7 +320,7 @@ template <class T, class G>
 typename HostConvolutionLayer<T, G>::GatheredEdges HostConvolutionLayer<T, G>::gathered_edges(Batch &senders) const {
   const HostStep<T, G> &step = senders.step;
   HostScratch<T, G> &scratch = senders.scratch;
-  const int first = senders.first, count = senders.count, num_y = op_.plan().num_y;
+  const int first = senders.first, count = senders.count, num_y = op_.view().num_y;
   const int64_t *transposed = step.edges.transposed_begin();
   const int64_t most = transposed[first + count] - transposed[first];
   int64_t *begin = scratch.gather_begin.reserve(count + 1);
@@ -373,7 +373,7 @@ void HostConvolutionLayer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   // Blocks that start no path keep this.
   std::fill_n(sums.data, static_cast<size_t>(senders.count) * senders.layout(input_).row_size(), R(0));
   const R *out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true).data;
-  step.kernels.backward_gather(op_.plan(), edges, x.data, x.rows, senders.first, out_adj, step.num_receivers, sums.data,
+  step.kernels.backward_gather(op_.view(), edges, x.data, x.rows, senders.first, out_adj, step.num_receivers, sums.data,
                                senders.count, 0, kernel_scratch(senders, edges));
   if (!op_.network() || !op_.network()->reads_sender()) return;
   for (int64_t k = 0; k < e.count; k++) e.sender_row[k] -= senders.first;    // in `sums`

@@ -21,7 +21,7 @@ class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
   HostConvolutionLayer(HostContext &context, const Convolution &layer);
 
   void forward(Batch &batch) override;
-  // Adjoints of senders go to batch.slab unless the step is gathering them.
+  // Adjoints of senders go to batch.partial unless the step is gathering them.
   void backward(Batch &batch) override;
   // The adjoint of the input in the rows of a batch, of senders, from the edges that point at them: `sums` has these
   // rows and is set. After backward of all receivers.
@@ -63,7 +63,7 @@ class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
   void for_moving_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges, const F &f) const;
   GatheredEdges gathered_edges(Batch &senders) const;
   char *kernel_scratch(Batch &batch, const ConvEdges<T> &edges) const {
-    return batch.scratch.kernel.reserve(batch.step.kernels.scratch_bytes(op_.plan(), edges));
+    return batch.scratch.kernel.reserve(batch.step.kernels.scratch_bytes(op_.view(), edges));
   }
   bool writes_receivers(const Batch &batch) const {
     return op_.network() && op_.network()->reads_receiver() && !batch.layer->fixed_input;

@@ -24,16 +24,16 @@ void DensityOp<T>::evaluate(int function, D r, D *value, D *derivative) const {
   if (set_.exact()) {
     set_.function(function).derivatives(value_of(r), PLANES<D>, -1, d);
   } else {
-    const RadialTable::Place place = set_.table(function).place(value_of(r));
+    const RadialTable::BinPosition found = set_.table(function).bin_of(value_of(r));
     const int n = set_.num_coefficients();
-    const double *row = powers_[function].data() + static_cast<int64_t>(place.bin) * n;
+    const double *row = powers_[function].data() + static_cast<int64_t>(found.bin) * n;
     for (int k = n - 1; k >= 0; k--) {
-      if (IS_DUAL<T>) d[2] = d[2] * place.fraction + d[1];
-      d[1] = d[1] * place.fraction + d[0];
-      d[0] = d[0] * place.fraction + row[k];
+      if (IS_DUAL<T>) d[2] = d[2] * found.fraction + d[1];
+      d[1] = d[1] * found.fraction + d[0];
+      d[0] = d[0] * found.fraction + row[k];
     }
-    d[1] /= place.spacing;
-    d[2] *= 2.0 / (place.spacing * place.spacing);
+    d[1] /= found.spacing;
+    d[2] *= 2.0 / (found.spacing * found.spacing);
   }
   *value = make_number<D>(d[0], d[1] * tangent_of(r));
   *derivative = make_number<D>(d[1], d[2] * tangent_of(r));

@@ -17,7 +17,7 @@ struct GroupNumbers {
   explicit GroupNumbers(const FeatureGroup &group)
       : channels(group.channels), per_row(group.irrep.dim() * group.channels) {}
   // Where number c of row a is.
-  KOKKOS_FORCEINLINE_FUNCTION int64_t place(int64_t a, int c) const {
+  KOKKOS_FORCEINLINE_FUNCTION int64_t position(int64_t a, int c) const {
     return PLANES<T> * (a * per_row + c / channels * channels) + c % channels;
   }
 };
@@ -36,7 +36,7 @@ struct RowProducts {
     const int64_t a = team.league_rank();
     D sum[1] = {0};
     for (int c = team.team_rank(); c < numbers.per_row; c += LANES)
-      sum[0] += static_cast<D>(x[numbers.place(a, c)] * g[numbers.place(a, c)]);
+      sum[0] += static_cast<D>(x[numbers.position(a, c)] * g[numbers.position(a, c)]);
     store_lane_sums<LANES>(sum, team.team_rank(), dot + a, add);
   }
 };
@@ -48,7 +48,7 @@ void normalize(const DeviceExec &exec, int num_atoms, const FeatureGroup &group,
   const GroupNumbers<T> numbers(group);
   Kokkos::parallel_for(
       label, DeviceRange(exec, 0, static_cast<int64_t>(num_atoms) * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
-        const int64_t a = k / numbers.per_row, at = numbers.place(a, static_cast<int>(k % numbers.per_row));
+        const int64_t a = k / numbers.per_row, at = numbers.position(a, static_cast<int>(k % numbers.per_row));
         put(to, at, static_cast<T>(DoubleOf<T>(1.0) / norm[a]) * from[at]);
       });
 }
@@ -67,9 +67,9 @@ DeviceDensity<T>::DeviceDensity(const DeviceExec &exec, DensityOp<T> op)
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                 const int *pair) {
-  const int64_t n = chunk.count, first = chunk.first;
+  const int64_t n = batch.count, first = batch.first;
   D *value = value_.reserve(n), *derivative = derivative_.reserve(n);
   if (!op_.radial_set().exact()) {
     const typename DeviceRadialSet::Finder find = radial_set_.finder();
@@ -77,21 +77,21 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceEdgeChunk &c
     const int num_coefficients = op_.radial_set().num_coefficients();
     Kokkos::parallel_for(
         "equi:density", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          if (!chunk.contains(first + c)) return;
+          if (!batch.contains(first + c)) return;
           const D r = static_cast<D>(distance[first + c]);
-          const auto place = find.place(value_of(r), pair[first + c]);
-          const double *row = powers + static_cast<int64_t>(place.bin) * num_coefficients;
-          const D fraction = make_number<D>(place.fraction, tangent_of(r) / place.spacing);
+          const auto found = find.bin_of(value_of(r), pair[first + c]);
+          const double *row = powers + static_cast<int64_t>(found.bin) * num_coefficients;
+          const D fraction = make_number<D>(found.fraction, tangent_of(r) / found.spacing);
           D v = row[num_coefficients - 1], d = 0;
           for (int k = num_coefficients - 2; k >= 0; k--) {
             d = d * fraction + v;
             v = v * fraction + row[k];
           }
           value[c] = v;
-          derivative[c] = d / place.spacing;
+          derivative[c] = d / found.spacing;
         });
   } else if (n > 0) {
-    radial_set_.fetch(exec, chunk, distance, pair, edges_);
+    radial_set_.fetch(exec, batch, distance, pair, edges_);
     host_value_.resize(n);
     host_derivative_.resize(n);
     for (int64_t c = 0; c < n; c++)
@@ -103,47 +103,47 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceEdgeChunk &c
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
-                               FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
-  evaluate(exec, chunk, distance, pair);
+void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+                               const int *pair, FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
+  evaluate(exec, batch, distance, pair);
   const D *value = value_.data();
   const double offset = op_.offset(), factor = op_.factor();
-  const int64_t *begin = chunk.begin;
-  const int64_t first = chunk.first;
+  const int64_t *begin = batch.begin;
+  const int64_t first = batch.first;
   Kokkos::parallel_for(
-      "equi:density_norm", DeviceRange(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_norm", DeviceRange(exec, 0, batch.num_atoms), KOKKOS_LAMBDA(int64_t a) {
         D sum = 0;
         for (int64_t e = begin[a] - first; e < begin[a + 1] - first; e++) sum += value[e];
         norm[a] = offset + factor * sum;
       });
   for (const FeatureGroup &group : op_.layout().groups()) {
-    normalize<T>(exec, chunk.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
+    normalize<T>(exec, batch.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
                  make_pointer<T>(y.group(group), group.channels), "equi:normalize");
   }
 }
 
 template <class T>
 template <class G>
-void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance,
+void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                 const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
                                 G *distance_adj, int stride) {
-  evaluate(exec, chunk, distance, pair);
-  D *dot = dot_.reserve(chunk.num_atoms);
-  if (op_.layout().num_groups() == 0) device_zero(exec, dot, chunk.num_atoms);
+  evaluate(exec, batch, distance, pair);
+  D *dot = dot_.reserve(batch.num_atoms);
+  if (op_.layout().num_groups() == 0) device_zero(exec, dot, batch.num_atoms);
   for (int g = 0; g < op_.layout().num_groups(); g++) {
     const FeatureGroup &group = op_.layout().group(g);
     const auto to = make_pointer<T>(x.group(group), group.channels);
     const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
-    Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, chunk.num_atoms, DeviceTraits<>::LANES, 1),
+    Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, batch.num_atoms, DeviceTraits<>::LANES, 1),
                          RowProducts<T>{GroupNumbers<T>(group), to, from, g > 0, dot});
-    normalize<T>(exec, chunk.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
+    normalize<T>(exec, batch.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
   }
   const D *derivative = derivative_.data();
   const double factor = op_.factor();
-  const int64_t *begin = chunk.begin;
-  const int64_t first = chunk.first;
+  const int64_t *begin = batch.begin;
+  const int64_t first = batch.first;
   Kokkos::parallel_for(
-      "equi:density_adjoint", DeviceRange(exec, 0, chunk.num_atoms), KOKKOS_LAMBDA(int64_t a) {
+      "equi:density_adjoint", DeviceRange(exec, 0, batch.num_atoms), KOKKOS_LAMBDA(int64_t a) {
         const D adjoint = -factor * dot[a] / (norm[a] * norm[a]);    // dE/dnorm times factor
         for (int64_t e = begin[a]; e < begin[a + 1]; e++)
           distance_adj[e * stride] += static_cast<G>(adjoint * derivative[e - first]);
@@ -156,9 +156,9 @@ std::size_t DeviceDensity<T>::bytes() const {
 }
 
 #define EQUI_INSTANTIATE(T, G)                                                                                       \
-  template void DeviceDensity<T>::forward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,    \
+  template void DeviceDensity<T>::forward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
                                              FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *);       \
-  template void DeviceDensity<T>::backward<G>(const DeviceExec &, const DeviceEdgeChunk &, const G *, const int *,   \
+  template void DeviceDensity<T>::backward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,  \
                                               FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, \
                                               G *, int);
 

@@ -20,22 +20,22 @@ class DeviceDensity {
  public:
   DeviceDensity(const DeviceExec &exec, DensityOp<T> op);
 
-  // The chunk's atoms are receivers. distance, pair and distance_adj are indexed by edge; norm [chunk.num_atoms].
+  // The batch's atoms are receivers. distance, pair and distance_adj are indexed by edge; norm [batch.num_atoms].
   // y = x / norm
   template <class G>
-  void forward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+  void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                FeatureRows<const R> x, FeatureRows<R> y, D *norm);
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
-  void backward(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair,
+  void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                 FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride);
 
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;
 
-  // The density of the chunk's edges and its derivatives, for the above; nvcc wants functions with kernels public.
+  // The density of the batch's edges and its derivatives, for the above; nvcc wants functions with kernels public.
   template <class G>
-  void evaluate(const DeviceExec &exec, const DeviceEdgeChunk &chunk, const G *distance, const int *pair);
+  void evaluate(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair);
 
  private:
   DensityOp<T> op_;

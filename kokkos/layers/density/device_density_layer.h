@@ -34,7 +34,7 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, 1); }
   std::size_t bytes() const override { return op_.bytes(); }
-  std::string describe() const override { return "density normalisation: " + op_.host().radial_set().describe(); }
+  std::string describe() const override { return "density normalization: " + op_.host().radial_set().describe(); }
 
  private:
   int input_, output_;

@@ -34,7 +34,7 @@ class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
     });
   }
   void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
-  std::string describe() const override { return "density normalisation: " + op_.radial_set().describe(); }
+  std::string describe() const override { return "density normalization: " + op_.radial_set().describe(); }
 
  private:
   DensityEdges<G> edges(HostBatch<T, G> &batch, int direction) const {

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
 
-A source is recognised by what is inside the file, without running it; the modules of a framework are imported only when
+A source is recognized by what is inside the file, without running it; the modules of a framework are imported only when
 one of its sources is at hand.
 """
 
@@ -53,7 +53,7 @@ class Framework:
         return version(self.requirement)
 
     def load(self, source, ignore_keys=(), types=None):
-        """The checkpoint: source, path, sha256, licence, citation, version, elements. types: names to elements."""
+        """The checkpoint: source, path, sha256, license, citation, version, elements. types: names to elements."""
         raise NotImplementedError
 
     def convert(self, checkpoint, choice=None, elements=None):

@@ -30,7 +30,7 @@ READOUTS = ("LinearReadoutBlock", "NonLinearReadoutBlock", "NonLinearBiasReadout
 OTHER_MODELS = {
     "AtomicDipolesMACE": "it predicts dipoles, not energies",
     "EnergyDipolesMACE": "its dipoles have no place in a LAMMPS pair style; train or ask for a MACE model of energies",
-    "AtomicDielectricMACE": "it predicts dipoles and polarisabilities, not energies",
+    "AtomicDielectricMACE": "it predicts dipoles and polarizabilities, not energies",
     "PolarMACE": "its long-range electrostatics is not part of the .equi format",
     "MACELES": "its latent Ewald summation is not part of the .equi format",
 }
@@ -51,7 +51,7 @@ class Checkpoint:
     source: str  # as the user named it
     path: Path
     sha256: str
-    licence: str
+    license: str
     citation: str
     version: str  # of the mace that trained it, which the file does not state
     model: object  # MACE, a module or its TorchScript
@@ -303,7 +303,7 @@ def load(source):
         source=str(source),
         path=path,
         sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
-        licence="unknown",
+        license="unknown",
         citation="unknown",
         version="unknown",
         model=model,

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
 """MACE model -> document and tensors of an .equi file (doc/model_file.rst).
 
-Irreps, paths and constants are read from the attributes of the modules, whose normalisation constants stay beside the
+Irreps, paths and constants are read from the attributes of the modules, whose normalization constants stay beside the
 weights as scales.  MACE's vector of an edge is r_i - r_j, opposite to the format's: each path has the sign (-1)^l2, and
 that of its stored coupling.
 """
@@ -180,7 +180,7 @@ class _Converter:
     # Networks
 
     def activation(self, module, where):
-        """(name, constant) of a normalised activation, found by its values: TorchScript does not keep its name."""
+        """(name, constant) of a normalized activation, found by its values: TorchScript does not keep its name."""
         import torch
 
         if module is None:
@@ -218,7 +218,7 @@ class _Converter:
         for n, layer in enumerate(module.children()):
             weight = self.take(f"{name}.layer{n}.weight")
             if (float(layer.var_in), float(layer.var_out)) != (1.0, 1.0) or int(layer.h_in) != weight.shape[0]:
-                raise EquiError(f"{name}.layer{n}: a normalisation that is not known")
+                raise EquiError(f"{name}.layer{n}: a normalization that is not known")
             weights.append(weight)
             activations.append(getattr(layer, "act", None))
         if activations[-1] is not None:
@@ -289,8 +289,8 @@ class _Converter:
                 "prefactor": self.number(f"{where}.bessel_fn.prefactor"),
             }
         elif class_name(basis) == "GaussianBasis":
-            centres = self.tensor(f"{where}.centres", self.take(f"{where}.bessel_fn.gaussian_weights").reshape(-1))
-            document = {"kind": "gaussian", "centres": centres, "width": sqrt(-0.5 / float(basis.coeff))}
+            centers = self.tensor(f"{where}.centres", self.take(f"{where}.bessel_fn.gaussian_weights").reshape(-1))
+            document = {"kind": "gaussian", "centres": centers, "width": sqrt(-0.5 / float(basis.coeff))}
         else:
             orders = self.take(f"{where}.bessel_fn.n").reshape(-1)
             if not np.array_equal(orders, np.arange(1, len(orders) + 1)):
@@ -426,7 +426,7 @@ class _Converter:
         if not bool(getattr(harmonics, "normalize", True)) or getattr(harmonics, "normalization", "component") not in (
             "component", None,
         ):  # fmt: skip
-            raise EquiError("spherical_harmonics: only normalised ones in component normalisation are supported")
+            raise EquiError("spherical_harmonics: only normalized ones in component normalization are supported")
         self.lmax_edge = len(ls) - 1
         self.edge_parity = parities == natural
 

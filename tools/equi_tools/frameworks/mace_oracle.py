@@ -60,7 +60,7 @@ def _differentiable_chebyshev(model):
 
 
 class Float64Calculator(Calculator):
-    """The framework's modules in float64 with exact coupling coefficients, on a neighbour list of ASE."""
+    """The framework's modules in float64 with exact coupling coefficients, on a neighbor list of ASE."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
 

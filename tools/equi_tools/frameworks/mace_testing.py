@@ -113,7 +113,7 @@ LARGE = {
 }  # fmt: skip
 
 
-def _randomise(model, rng, elements, heads):
+def _randomize(model, rng, elements, heads):
     """Numbers that a fresh model has at 0, 1 or a common value; every term must matter."""
     import torch
 
@@ -182,7 +182,7 @@ def make_model(
     with default_dtype(getattr(torch, dtype)), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         model = kind(**options)
-        _randomise(model, rng, elements, heads)
+        _randomize(model, rng, elements, heads)
         torch.save(model, path)
     return str(path)
 
@@ -228,7 +228,7 @@ def main(argv=None):
         target = args.directory / f"{name}.equi"
         heads = (VARIANTS | LARGE)[name].get("heads", ["Default"])
         head = heads[-1] if len(heads) > 1 else None
-        convert(path, target, head=head, licence="MIT", citation="none: random numbers", quiet=True)
+        convert(path, target, head=head, license="MIT", citation="none: random numbers", quiet=True)
         print(target)
 
 

@@ -46,7 +46,7 @@ class Checkpoint:
     source: str  # as the user named it
     path: Path
     sha256: str
-    licence: str
+    license: str
     citation: str
     version: str  # of the nequip that wrote it
     kind: str  # package, checkpoint or torchscript
@@ -164,7 +164,7 @@ def convnets(model):
 
 
 def norm_constants(conv):
-    """1/sqrt(number of neighbours) of a convolution, one or one per type; nequip 0.7 to 0.16 kept a number or None."""
+    """1/sqrt(number of neighbors) of a convolution, one or one per type; nequip 0.7 to 0.16 kept a number or None."""
     import torch
 
     if hasattr(conv, "avg_num_neighbors_norm"):
@@ -253,7 +253,7 @@ class _Audit:
             raise EquiError("categorical_graph_field_embed: inputs of the whole structure (charge, spin) are not supported")
         sphere = self.stages["spharm"].sh
         if sphere.normalization != "component" or not sphere.normalize:
-            raise EquiError("spharm: only normalised harmonics with component normalisation are supported")
+            raise EquiError("spharm: only normalized harmonics with component normalization are supported")
         config = {
             "r_max": float(edge_norm.r_max),
             "type_names": type_names,
@@ -586,7 +586,7 @@ def _audited(source, path, kind, version, original, types):
         source=str(source),
         path=path,
         sha256=digest(path),
-        licence="unknown",
+        license="unknown",
         citation="unknown",
         version=version,
         kind=kind,

@@ -2,7 +2,7 @@
 """NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
 
 Irreps, paths and constants are read from the modules that nequip builds from the options found in the file, the numbers
-from the file.  Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbours
+from the file.  Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors
 is multiplied into them, the products are stored in float64.
 """
 
@@ -89,9 +89,9 @@ class Converter:
         return np.einsum("uvw,sv->suw", cube.astype(np.float64), embedding.astype(np.float64))
 
     def linear_1(self, t, source, target):
-        """The first matrix and the factor 1/sqrt(neighbours), one number or one per type of the sender."""
+        """The first matrix and the factor 1/sqrt(neighbors), one number or one per type of the sender."""
         name, module = f"layer{t}_convnet.conv.linear_1", self.conv(t).linear_1
-        norms = self.neighbour_norms(t)
+        norms = self.neighbor_norms(t)
         per_species = norms.size > 1
         blocks = []
         for (i, j), (matrix, scale) in self.matrices(name, module).items():
@@ -102,7 +102,7 @@ class Converter:
             blocks.append({"in": i, "out": j, "weight": self.table.add(f"{name}.{i}.{j}", matrix), "scale": scale})
         self.linear_layer(source, module.irreps_in, target, module.irreps_out, blocks, per_species)
 
-    def neighbour_norms(self, t):
+    def neighbor_norms(self, t):
         return self.state[f"layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"].reshape(-1).astype(np.float64)
 
     def linear_2(self, t, source, irreps_mid, target, accumulate):

@@ -96,7 +96,7 @@ def _audit(stages):
         raise EquiError("radial_basis: cutoff function and basis have different cutoffs")
     sphere = stages["spharm_edges"].sh
     if sphere.normalization != "component" or not sphere.normalize:
-        raise EquiError("spharm_edges: only normalised harmonics with component normalisation are supported")
+        raise EquiError("spharm_edges: only normalized harmonics with component normalization are supported")
 
 
 def checkpoint_of(source, path, version, original, types):
@@ -118,7 +118,7 @@ def checkpoint_of(source, path, version, original, types):
         source=str(source),
         path=path,
         sha256=nequip_checkpoint.digest(path),
-        licence="unknown",
+        license="unknown",
         citation="unknown",
         version=version,
         kind="legacy",
@@ -156,7 +156,7 @@ class LegacyConverter(Converter):
     def per_species(self, cube):
         return cube.transpose(1, 0, 2)[self.species]
 
-    def neighbour_norms(self, t):
+    def neighbor_norms(self, t):
         return nequip_checkpoint.norm_constants(self.conv(t)).numpy().reshape(-1)
 
     def species_embedding(self, target):

@@ -47,7 +47,7 @@ VARIANTS = {
         type_names=["a", "b"], num_layers=2, l_max=1, num_features=5, zbl=["O", "H"], zbl_p=4.5,
         per_edge_type_cutoff={"a": {"b": 3.3}, "b": {"a": 3.3, "b": 2.9}},
     ),
-    "type_neighbours": dict(
+    "type_neighbors": dict(
         type_names=["Na", "Cl", "O"], num_layers=3, l_max=1, num_features=[5, 3], parity=False,
         avg_num_neighbors={"Na": 7.5, "Cl": 21.0, "O": 3.25},
     ),
@@ -247,7 +247,7 @@ def main(argv=None):
     for name in args.names or VARIANTS:
         path, types = make_variant(name, args.directory, args.seed)
         target = args.directory / f"{name}.equi"
-        convert(path, target, types=types, licence="MIT", citation="none: random numbers", quiet=True)
+        convert(path, target, types=types, license="MIT", citation="none: random numbers", quiet=True)
         print(args.directory / f"{name}.equi")
 
 

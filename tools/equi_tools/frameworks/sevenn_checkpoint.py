@@ -66,7 +66,7 @@ class Checkpoint:
     source: str  # as the user named it
     path: Path
     sha256: str
-    licence: str
+    license: str
     citation: str
     version: str  # of the sevenn that wrote it
     config: dict  # completed by sevenn's own defaults
@@ -114,7 +114,7 @@ def import_sevenn():
 
 
 def resolve(source):
-    """(path, licence, citation) of a file or of the name of a checkpoint that comes with sevenn."""
+    """(path, license, citation) of a file or of the name of a checkpoint that comes with sevenn."""
     if os.path.isfile(source):
         shipped = Path(source).resolve()
         sevenn = import_sevenn()
@@ -273,7 +273,7 @@ def load(source, ignore_keys=()):
     sevenn = import_sevenn()
     import torch
 
-    path, licence, citation = resolve(source)
+    path, license, citation = resolve(source)
     data = path.read_bytes()
     try:
         with warnings.catch_warnings():
@@ -318,7 +318,7 @@ def load(source, ignore_keys=()):
         source=str(source),
         path=path,
         sha256=hashlib.sha256(data).hexdigest(),
-        licence=licence,
+        license=license,
         citation=citation,
         version=version,
         config=config,

@@ -2,10 +2,10 @@
 // The functions that a generated device kernel calls, and the launches around it. A *body* holds the mathematics of
 // one path group: for one atom and one channel, forward, backward and gather of one run of its paths; forward over a
 // uvw path takes all channels of the sender.
-#ifndef EQUI_DEVICE_UNIT_IMPL_H
-#define EQUI_DEVICE_UNIT_IMPL_H
+#ifndef EQUI_DEVICE_PATH_GROUP_IMPL_H
+#define EQUI_DEVICE_PATH_GROUP_IMPL_H
 
-#include "kokkos/kernel_interface/device_unit.h"
+#include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/generator/kernel_schedule.h"
 
@@ -54,28 +54,29 @@ struct DeviceAtom {
 
 // A channel's weights: the first row of its table, or those of edge 0. Then those of edge e. W: the pointer to them.
 template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a) {
+KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {
   if constexpr (ROWS == 1)
     return u.weights + a.channel;
   else
-    return u.table + a.channel / CHANNEL_PAD * u.slab + a.channel % CHANNEL_PAD;
+    return u.table + a.channel / CHANNEL_PAD * u.channel_block + a.channel % CHANNEL_PAD;
 }
 template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DeviceUnitCall<T> &u, W first, int row, int e) {
+KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W first, int row, int e) {
   return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
 }
 
 // The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
 // by f, which is left to the caller.
 template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION T weight(const DeviceUnitCall<T> &u, W t, int q, int column, int row, T f) {
+KOKKOS_FORCEINLINE_FUNCTION T weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f) {
   if constexpr (ROWS == 1)
     return u.scale[q] * t[u.column[q]];
   else
     return polynomial<ROWS>(t + column, row, f);
 }
 template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, W t, int q, int column, int row, T f, T &w, T &dw) {
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f, T &w,
+                                        T &dw) {
   if constexpr (ROWS == 1) {
     w = weight<ROWS>(u, t, q, column, row, f);
     dw = 0;
@@ -86,7 +87,7 @@ KOKKOS_FORCEINLINE_FUNCTION void weight(const DeviceUnitCall<T> &u, W t, int q, 
 
 // Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, const DeviceAtom &a, int e, int q,
+KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int e, int q,
                                                   bool active, T value) {
   if (!active || !u.weights_adj) return;
   const Pointer<T> to =
@@ -95,29 +96,30 @@ KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DeviceUnitCall<T> &u, co
   put(to, 0, u.add_weights_adj ? to[0] + value : value);
 }
 
-// Of a uvw path, in the first row of a slab: the weights of sender's channel c and channels w .. of the output.
+// Of a uvw path, in the first row of a channel block: the weights of sender's channel c and channels w .. of the
+// output.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION const Real<T> *uvw_table(const DeviceUnitCall<T> &u, int c, int w) {
-  return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.slab +
+KOKKOS_FORCEINLINE_FUNCTION const Real<T> *uvw_table(const DevicePathGroupCall<T> &u, int c, int w) {
+  return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.channel_block +
          w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
 }
 
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION int num_chunks(const DeviceUnitCall<T> &u) {
+KOKKOS_FORCEINLINE_FUNCTION int num_channel_blocks(const DevicePathGroupCall<T> &u) {
   return (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
 }
 // Teams per item.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DeviceUnitCall<T> &u) {
+KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DevicePathGroupCall<T> &u) {
   using Traits = DeviceTraits<>;
   return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
 }
 
 // What a lane does for its atom and item. A host's only lane takes the channels of an item one by one.
-template <UnitPass PASS, class Body, class T, int ROWS>
-struct UnitWork {
+template <PathGroupPass PASS, class Body, class T, int ROWS>
+struct PathGroupWork {
   Body body;
-  DeviceUnitCall<T> u;
+  DevicePathGroupCall<T> u;
   KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<DeviceExec>::member_type &team) const {
     using Traits = DeviceTraits<>;
     constexpr int LANES = Traits::LANES;
@@ -127,23 +129,24 @@ struct UnitWork {
     if (a.atom >= u.num_atoms) return;
     a.begin = static_cast<int>(u.begin[a.atom] - u.first);
     a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
-    if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW) {
+    if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW) {
       body.template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
     } else {
-      const int chunks = num_chunks(u), group = item / chunks, chunk = item % chunks;
+      const int channel_blocks = num_channel_blocks(u), run = item / channel_blocks,
+                channel_block = item % channel_blocks;
       for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-        a.channel = chunk * ITEM_CHANNELS + k + lane;
+        a.channel = channel_block * ITEM_CHANNELS + k + lane;
         const bool active = a.channel < u.channels;
-        if constexpr (PASS == UNIT_BACKWARD) {
+        if constexpr (PASS == PATH_GROUP_BACKWARD) {
           if (!active) {    // all lanes take part in the sums
             if (LANES == 1) break;
-            a.channel = chunk * ITEM_CHANNELS;
+            a.channel = channel_block * ITEM_CHANNELS;
           }
-          T *to = u.parts + u.num_edges * (chunks * body.first_sum(group) + chunk * body.num_sums(group));
-          body.template backward<ROWS, LANES>(group, u, a, lane, active, to, k > 0);
+          T *to = u.parts + u.num_edges * (channel_blocks * body.first_sum(run) + channel_block * body.num_sums(run));
+          body.template backward<ROWS, LANES>(run, u, a, lane, active, to, k > 0);
         } else if (active) {
-          if constexpr (PASS == UNIT_FORWARD)
-            body.template forward<ROWS>(group, u, a);
+          if constexpr (PASS == PATH_GROUP_FORWARD)
+            body.template forward<ROWS>(run, u, a);
           else
             body.template gather<ROWS>(u, a);
         }
@@ -152,18 +155,18 @@ struct UnitWork {
   }
 };
 
-template <UnitPass PASS, class Body, class T>
-int num_items(const Body &body, const DeviceUnitCall<T> &u) {
-  if constexpr (PASS == UNIT_FORWARD && Body::IS_UVW)
+template <PathGroupPass PASS, class Body, class T>
+int num_items(const Body &body, const DevicePathGroupCall<T> &u) {
+  if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW)
     return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;    // the padding is written too
-  else if constexpr (PASS == UNIT_FORWARD)
-    return body.num_forward_groups() * num_chunks(u);
+  else if constexpr (PASS == PATH_GROUP_FORWARD)
+    return body.num_forward_runs() * num_channel_blocks(u);
   else
-    return (PASS == UNIT_BACKWARD ? body.num_backward_groups() : 1) * num_chunks(u);
+    return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * num_channel_blocks(u);
 }
 
-template <UnitPass PASS, int ROWS, class Body, class T>
-void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<T> &u) {
+template <PathGroupPass PASS, int ROWS, class Body, class T>
+void launch_path_group(const DeviceExec &exec, const Body &body, const DevicePathGroupCall<T> &u) {
   using Traits = DeviceTraits<>;
   if (u.num_atoms == 0) return;
   // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
@@ -173,18 +176,18 @@ void launch_unit(const DeviceExec &exec, const Body &body, const DeviceUnitCall<
   using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
   const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
-  Kokkos::parallel_for(LABELS[PASS], policy, UnitWork<PASS, Body, T, ROWS>{body, u});
+  Kokkos::parallel_for(LABELS[PASS], policy, PathGroupWork<PASS, Body, T, ROWS>{body, u});
 }
 
 // Of a generated body, which has no data.
 template <class Body, class T>
 struct DeviceKernelOf {
-  template <UnitPass PASS, int ROWS>
-  static void launch(const DeviceExec &exec, const DeviceUnitCall<T> &u) {
-    launch_unit<PASS, ROWS>(exec, Body{}, u);
+  template <PathGroupPass PASS, int ROWS>
+  static void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &u) {
+    launch_path_group<PASS, ROWS>(exec, Body{}, u);
   }
-  static constexpr DeviceUnitKernel<T> kernel() {
-    DeviceUnitKernel<T> k{Body::KEY, {}, Body::NUM_BACKWARD_GROUPS, Body::NUM_SUMS, Body::SUMS};
+  static constexpr DevicePathGroupKernel<T> kernel() {
+    DevicePathGroupKernel<T> k{Body::KEY, {}, Body::NUM_BACKWARD_RUNS, Body::NUM_SUMS, Body::SUMS};
     if constexpr (!IS_DUAL<T>) {
       add_launches<2>(k);
       add_launches<4>(k);
@@ -193,15 +196,15 @@ struct DeviceKernelOf {
     return k;
   }
   template <int ROWS>
-  static constexpr void add_launches(DeviceUnitKernel<T> &k) {
-    k.launch[UNIT_FORWARD][ROWS / 2 - 1] = launch<UNIT_FORWARD, ROWS>;
-    k.launch[UNIT_BACKWARD][ROWS / 2 - 1] = launch<UNIT_BACKWARD, ROWS>;
-    k.launch[UNIT_GATHER][ROWS / 2 - 1] = launch<UNIT_GATHER, ROWS>;
+  static constexpr void add_launches(DevicePathGroupKernel<T> &k) {
+    k.launch[PATH_GROUP_FORWARD][ROWS / 2 - 1] = launch<PATH_GROUP_FORWARD, ROWS>;
+    k.launch[PATH_GROUP_BACKWARD][ROWS / 2 - 1] = launch<PATH_GROUP_BACKWARD, ROWS>;
+    k.launch[PATH_GROUP_GATHER][ROWS / 2 - 1] = launch<PATH_GROUP_GATHER, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {Body::KEY,
-            {launch<UNIT_FORWARD, 1>, launch<UNIT_BACKWARD, 1>, launch<UNIT_GATHER, 1>},
-            Body::NUM_BACKWARD_GROUPS,
+            {launch<PATH_GROUP_FORWARD, 1>, launch<PATH_GROUP_BACKWARD, 1>, launch<PATH_GROUP_GATHER, 1>},
+            Body::NUM_BACKWARD_RUNS,
             Body::NUM_SUMS,
             Body::SUMS};
   }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 // The tensor product of a convolution in the form of plain arrays for the host kernels: its path groups, paths and
 // couplings, and the positions of its weights in tables.
-#ifndef EQUI_CONVOLUTION_PLAN_H
-#define EQUI_CONVOLUTION_PLAN_H
+#ifndef EQUI_CONVOLUTION_TABLES_H
+#define EQUI_CONVOLUTION_TABLES_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/feature_layout.h"
@@ -14,7 +14,8 @@
 
 namespace equi {
 
-// The position of a weight of the model in a table with R rows per slab: number R * first + row * stride + lane.
+// The position of a weight of the model in a table with R rows per channel block: number R * first + row * stride +
+// lane.
 struct WeightColumn {
   int64_t first;
   int stride, lane;
@@ -22,28 +23,28 @@ struct WeightColumn {
 };
 // The position of the same weight among weights of edges.
 struct EdgeColumn {
-  int column;    // of ConvPlan::weights_row
+  int column;    // of ConvolutionView::weights_row
   double scale;
 };
 
 // T: the type of features.
 template <class T>
-class ConvolutionPlan {
+class ConvolutionTables {
   using R = Real<T>;
 
  public:
-  ConvolutionPlan(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out);
-  ConvolutionPlan(const ConvolutionPlan &) = delete;    // the plan points into it
-  ConvolutionPlan &operator=(const ConvolutionPlan &) = delete;
+  ConvolutionTables(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out);
+  ConvolutionTables(const ConvolutionTables &) = delete;    // the view points into it
+  ConvolutionTables &operator=(const ConvolutionTables &) = delete;
 
-  // Takes for each unit its generated kernel for an instruction set, if there is one and they are wanted. Until then
-  // all are generic.
+  // Takes for each path group its generated kernel for an instruction set, if there is one and they are wanted. Until
+  // then all are generic.
   void select_kernels(InstructionSet set, bool is_generated = true);
 
-  const ConvPlan<T> &plan() const { return plan_; }
-  const std::vector<ConvUnit<T>> &units() const { return units_; }
-  const std::vector<UnitSchedule> &schedules() const { return schedules_; }    // per unit
-  int64_t columns() const { return columns_; }                                 // padded weights of a table
+  const ConvolutionView<T> &view() const { return view_; }
+  const std::vector<ConvPathGroup<T>> &path_groups() const { return path_groups_; }
+  const std::vector<PathGroupSchedule> &schedules() const { return schedules_; }    // per path group
+  int64_t columns() const { return columns_; }                                      // padded weights of a table
   // Per weight of the model. Weights of edges are for products whose paths are all uvu.
   const std::vector<WeightColumn> &table_columns() const { return table_column_; }
   const std::vector<EdgeColumn> &edge_columns() const { return edge_column_; }
@@ -52,11 +53,11 @@ class ConvolutionPlan {
   int64_t columns_ = 0;
   std::vector<WeightColumn> table_column_;
   std::vector<EdgeColumn> edge_column_;
-  std::vector<UnitSchedule> schedules_;
-  ConvPlan<T> plan_{};
-  std::vector<ConvUnit<T>> units_;
+  std::vector<PathGroupSchedule> schedules_;
+  ConvolutionView<T> view_{};
+  std::vector<ConvPathGroup<T>> path_groups_;
   std::vector<ConvPath<T>> paths_;
-  // What the plan points to.
+  // What the view points to.
   std::deque<std::vector<KernelTerm<R>>> terms_;
   std::deque<std::vector<KernelEntry<R>>> entries_;
 };

@@ -6,9 +6,9 @@
 // Generated kernels come from the build or from a library that a user made with `equi compile`. Such a library shares
 // only this header with the plugin. It holds plain data, without Kokkos and standard containers: its users are
 // compiled for several instruction sets, and code of one must not be linked into another's callers. A change of a
-// structure or of its meaning raises UNIT_KERNEL_ABI.
-#ifndef EQUI_UNIT_KERNEL_H
-#define EQUI_UNIT_KERNEL_H
+// structure or of its meaning raises PATH_GROUP_KERNEL_ABI.
+#ifndef EQUI_PATH_GROUP_KERNEL_H
+#define EQUI_PATH_GROUP_KERNEL_H
 
 #include "kokkos/kernel_interface/contraction_kernel.h"
 #include "src/generator/kernel_layout.h"
@@ -17,21 +17,21 @@
 
 namespace equi {
 
-constexpr int UNIT_KERNEL_ABI = 8;
+constexpr int PATH_GROUP_KERNEL_ABI = 8;
 
 // A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
-// The first row of edge e for chunk k of a path q (its number in the unit) is at
-//   table + k * slab + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride = num_paths *
-//   CHANNEL_PAD.
+// The first row of edge e for channel block k of a path q (its number in the path group) is at
+//   table + k * channel_block + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride =
+//   num_paths * CHANNEL_PAD.
 // T: float, double or a Dual of them. Numbers of channels, and of edges that SIMD takes side by side, lie in planes
 // (Pointer); single numbers of an edge are adjacent. The table is plain; duals have quintic tables, exact weights or
 // weights of edges.
 template <class T>
-struct UnitCall {
+struct PathGroupCall {
   int count;       // edges
   int channels;    // padded
   const Real<T> *table;
-  int64_t slab;
+  int64_t channel_block;
   const int *table_row;    // [count]
   const T *fraction;       // [count]
 
@@ -54,7 +54,7 @@ struct UnitCall {
   const int *out_stride;
   const int64_t *out_width;
 
-  Pointer<const T> forms;    // [blocks of edges][num_forms][EDGE_BLOCK] (forward, gather)
+  Pointer<const T> coupled;    // [blocks of edges][num_coupled][EDGE_BLOCK] (forward, gather)
 
   // Backward.
   const T *y;    // [count][num_y] harmonics
@@ -75,24 +75,24 @@ struct UnitCall {
 };
 
 template <class T>
-struct UnitKernel {
-  const char *key;    // UnitShape::key
-  // forms [num_forms][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
-  void (*make_forms)(Pointer<const T> y, Pointer<T> forms);
+struct PathGroupKernel {
+  const char *key;    // PathGroupShape::key
+  // coupled [num_coupled][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
+  void (*couple_harmonics)(Pointer<const T> y, Pointer<T> coupled);
   // For weights of edges, cubic tables, quintic tables. Null for cubic tables of duals and for a gather with weights of
   // edges.
-  void (*forward[3])(const UnitCall<T> &);
-  void (*backward[3])(const UnitCall<T> &);
-  void (*gather[3])(const UnitCall<T> &);
+  void (*forward[3])(const PathGroupCall<T> &);
+  void (*backward[3])(const PathGroupCall<T> &);
+  void (*gather[3])(const PathGroupCall<T> &);
   // Null for plain numbers. Of duals with quintic tables, for edges that do not move, whose fractions and harmonics
   // have no tangents: the tangents of what forward and backward write, and nothing else, in all directions.
-  void (*rigid_forward)(const UnitCall<T> &);
-  void (*rigid_backward)(const UnitCall<T> &);
+  void (*rigid_forward)(const PathGroupCall<T> &);
+  void (*rigid_backward)(const PathGroupCall<T> &);
 };
 
 // Weights [u, w] of a uvw path come in blocks of 16 channels u and 4 channels w. The first row of edge e for channels
-// 16 k .. and 4 b .. is at table + (k * blocks + b) * slab + table_row[e] * stride, stride = 4 * CHANNEL_PAD: w by w
-// the 16 channels u, the next row stride further. The edges of atom a are edge_begin[a] - edge_begin[0] up to
+// 16 k .. and 4 b .. is at table + (k * blocks + b) * channel_block + table_row[e] * stride, stride = 4 * CHANNEL_PAD:
+// w by w the 16 channels u, the next row stride further. The edges of atom a are edge_begin[a] - edge_begin[0] up to
 // edge_begin[a + 1] - edge_begin[0]; all arrays by edge are numbered in this way.
 template <class T>
 struct UvwCall {
@@ -101,12 +101,12 @@ struct UvwCall {
   int channels;                 // of the sender, padded
   int outputs;                  // channels of the output, rounded up to blocks of 4
   const Real<T> *table;
-  int64_t slab;
+  int64_t channel_block;
   const int *table_row;
   const T *fraction;
 
-  // As in UnitCall. Component m of the output of atom a is at out + a * out_width + m * out_stride; forward adds to it,
-  // backward reads it as the cotangent. In a gather of senders out is the first row, and x_row the row of out.
+  // As in PathGroupCall. Component m of the output of atom a is at out + a * out_width + m * out_stride; forward adds
+  // to it, backward reads it as the cotangent. In a gather of senders out is the first row, and x_row the row of out.
   Pointer<const T> x;
   int64_t x_width;
   int x_stride;
@@ -114,21 +114,21 @@ struct UvwCall {
   Pointer<T> out;
   int64_t out_width;
   int out_stride;
-  Pointer<const T> forms;    // [blocks of edges, atom by atom][num_forms][EDGE_BLOCK] (forward, gather)
+  Pointer<const T> coupled;    // [blocks of edges, atom by atom][num_coupled][EDGE_BLOCK] (forward, gather)
 
   // Backward.
   const T *y;    // [edge][num_y]
   int num_y;
   T *y_adj;            // [edge][num_y], added to; number 0 is dE/df
-  Pointer<T> x_adj;    // as in UnitCall; in a gather that of the first atom, rows x_width apart
+  Pointer<T> x_adj;    // as in PathGroupCall; in a gather that of the first atom, rows x_width apart
   const int *x_adj_row;
   Pointer<T> scratch;    // [edges][2 (2 l3 + 1) + 1][register]
 };
 
 template <class T>
 struct UvwKernel {
-  const char *key;    // UnitShape::key
-  void (*make_forms)(Pointer<const T> y, Pointer<T> forms);
+  const char *key;    // PathGroupShape::key
+  void (*couple_harmonics)(Pointer<const T> y, Pointer<T> coupled);
   void (*forward[2])(const UvwCall<T> &);
   void (*backward[2])(const UvwCall<T> &);
   void (*gather[2])(const UvwCall<T> &);
@@ -142,16 +142,16 @@ struct KernelList {
 
 // What a library of kernels exports as equi_kernels.
 struct KernelLibrary {
-  int abi;            // UNIT_KERNEL_ABI
+  int abi;            // PATH_GROUP_KERNEL_ABI
   const char *isa;    // HostKernels::name
-  KernelList<UnitKernel<float>> float_units;
-  KernelList<UnitKernel<double>> double_units;
+  KernelList<PathGroupKernel<float>> float_path_groups;
+  KernelList<PathGroupKernel<double>> double_path_groups;
   KernelList<UvwKernel<float>> float_uvw;
   KernelList<UvwKernel<double>> double_uvw;
   KernelList<ContractionKernel<float>> float_contractions;
   KernelList<ContractionKernel<double>> double_contractions;
-  KernelList<UnitKernel<Dual<float>>> dual_float_units;
-  KernelList<UnitKernel<Dual<double>>> dual_double_units;
+  KernelList<PathGroupKernel<Dual<float>>> dual_float_path_groups;
+  KernelList<PathGroupKernel<Dual<double>>> dual_double_path_groups;
 };
 
 }    // namespace equi

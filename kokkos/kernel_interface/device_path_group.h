@@ -6,11 +6,11 @@
 // up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
 // one slice of the radial table, which then stays in the first-level cache: these kernels read the table most.
 //
-// Generated kernels and the generic one (device_unit_impl.h) take the same call.
-#ifndef EQUI_DEVICE_UNIT_H
-#define EQUI_DEVICE_UNIT_H
+// Generated kernels and the generic one (device_path_group_impl.h) take the same call.
+#ifndef EQUI_DEVICE_PATH_GROUP_H
+#define EQUI_DEVICE_PATH_GROUP_H
 
-#include "kokkos/kernel_interface/unit_kernel.h"
+#include "kokkos/kernel_interface/path_group_kernel.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <cstdint>
@@ -19,26 +19,26 @@
 namespace equi {
 
 constexpr int ITEM_CHANNELS = 32;
-// A unit with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
+// A path group with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CALL_PATHS = 16;
 
-// Arrays in device memory. p: the number of an edge within the chunk, in the order of its atoms. T: float, double or a
+// Arrays in device memory. p: the number of an edge within the batch, in the order of its atoms. T: float, double or a
 // Dual of them; features of duals lie in planes (feature_layout.h), duals of edges one after the other.
 template <class T>
-struct DeviceUnitCall {
+struct DevicePathGroupCall {
   int num_atoms, channels;    // channels: padded, unless weights are those of edges without padding
   const int64_t *begin;       // [num_atoms + 1] edges of an atom, `first` more than p
   int64_t first, num_edges;
   const int *other_row;    // [p] row of the atom at the other end
 
-  // Radial weights, as UnitCall has them, or UvwCall.
+  // Radial weights, as PathGroupCall has them, or UvwCall.
   const Real<T> *table;
-  int64_t slab;
+  int64_t channel_block;
   const int *table_row;    // [p]
   const T *fraction;       // [p]
 
-  const T *forms;     // [p][forms_width] the unit's distinct entries of M (forward, gather)
-  int forms_width;    // a multiple of 4
+  const T *coupled;     // [p][coupled_width] the path group's distinct entries of M (forward, gather)
+  int coupled_width;    // a multiple of 4
   int num_y;
   const T *y;    // [p][num_y] harmonics (backward)
 
@@ -75,7 +75,8 @@ struct DeviceUnitCall {
   }
 
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
-  // order of items, so that results repeat bit by bit: group by group, chunk by chunk, [p][sums of the group].
+  // order of items, so that results repeat bit by bit: run by run, channel block by channel block, [p][sums of the
+  // run].
   T *parts;
 
   // Weights of edges (ROWS = 1) instead of a table, for uvu paths: that of path q and channel c, of which there
@@ -90,37 +91,37 @@ struct DeviceUnitCall {
   bool add_weights_adj;
 };
 
-enum UnitPass { UNIT_FORWARD, UNIT_BACKWARD, UNIT_GATHER };
+enum PathGroupPass { PATH_GROUP_FORWARD, PATH_GROUP_BACKWARD, PATH_GROUP_GATHER };
 
 template <class T>
-struct DeviceUnitKernel {
-  const char *key;    // UnitShape::key
+struct DevicePathGroupKernel {
+  const char *key;    // PathGroupShape::key
   // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
-  void (*launch[3][3])(const DeviceExec &, const DeviceUnitCall<T> &);
-  // The groups of the backward pass: numbers per edge, and what each is the derivative by, group by group: a harmonic,
+  void (*launch[3][3])(const DeviceExec &, const DevicePathGroupCall<T> &);
+  // The runs of the backward pass: numbers per edge, and what each is the derivative by, run by run: a harmonic,
   // or 0 for the fraction of the bin.
-  int num_groups;
+  int num_runs;
   const int *num_sums, *sums;
 
   static constexpr bool OF_EDGES = false;
-  auto launcher(UnitPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
+  auto launcher(PathGroupPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
 };
 
 // The same for weights of edges, in a library of its own.
 template <class T>
 struct DeviceEdgeKernel {
   const char *key;
-  void (*launch[3])(const DeviceExec &, const DeviceUnitCall<T> &);
-  int num_groups;
+  void (*launch[3])(const DeviceExec &, const DevicePathGroupCall<T> &);
+  int num_runs;
   const int *num_sums, *sums;
 
   static constexpr bool OF_EDGES = true;
-  auto launcher(UnitPass pass, int) const { return launch[pass]; }
+  auto launcher(PathGroupPass pass, int) const { return launch[pass]; }
 };
 
-// The generated kernel of unit `key`, null if there is none.
+// The generated kernel of path group `key`, null if there is none.
 template <class T>
-const DeviceUnitKernel<T> *find_device_kernel(const std::string &key);
+const DevicePathGroupKernel<T> *find_device_kernel(const std::string &key);
 template <class T>
 const DeviceEdgeKernel<T> *find_device_edge_kernel(const std::string &key);
 

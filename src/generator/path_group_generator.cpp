@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-#include "src/generator/unit_generator.h"
+#include "src/generator/path_group_generator.h"
 
 #include "src/generator/path_text.h"
 
@@ -15,7 +15,7 @@ using Sum = GeneratedSum;
 
 void begin_function(Text &text, const char *name, const char *number) {
   text.line("template <class T, int ROWS>");
-  text.line("void %s(const UnitCall<%s> &u) {", name, number);
+  text.line("void %s(const PathGroupCall<%s> &u) {", name, number);
   text.line("  using V = Simd<T>;");
 }
 
@@ -35,7 +35,7 @@ void generate_radial_row(Text &text, const char *fraction = "u.fraction[e]") {
 // The loop over the edges of a block, with accumulators a0, a1, ...
 void begin_sweep(Text &text, int num_accumulators) {
   begin_blocks(text);
-  text.line("      auto m = u.forms + begin * NUM_FORMS;");
+  text.line("      auto m = u.coupled + begin * NUM_COUPLED;");
   for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
   text.line("      for (int e = begin; e < end; e++, ++m) {");
   generate_radial_row(text);
@@ -48,25 +48,26 @@ std::string weight_of(const PathSchedule &p, int q) {
 
 // Products whose weights and whatever else they read `load` writes.
 template <class F>
-void add_products(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, bool is_gather, const F &load) {
-  generate_products(text, {"V", host_form, load}, u, group, is_gather);
+void add_products(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, bool is_gather,
+                  const F &load) {
+  generate_products(text, {"V", host_form, load}, u, run, is_gather);
 }
 
 // Forward for the channels at xe, with the weights that weight(p, q) says.
 template <class F>
-void add_forward_products(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, const F &weight) {
+void add_forward_products(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const F &weight) {
   for (int a = 0; a < 2 * u.shape.l1 + 1; ++a)
     text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
-  add_products(text, u, group, false,
+  add_products(text, u, run, false,
                [&](const PathSchedule &p, int q) { text.line("        const V w = %s;", weight(p, q).c_str()); });
 }
 
 // The sums of a block, stored by the first block of an atom and added by the others. out: of path %d.
-void generate_store_sums(Text &text, const UnitSchedule &u, const UnitSchedule::Group &group, const char *out) {
+void generate_store_sums(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *out) {
   for (const bool first_block : {true, false}) {
     text.line(first_block ? "      if (begin == 0) {" : "      } else {");
     int base = 0;
-    for (int q = group.first; q < group.last; ++q)
+    for (int q = run.first; q < run.last; ++q)
       for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c, ++base)
         text.line("        %s(%s + %d * u.out_stride[%d] + c, a%d);", first_block ? "store" : "add_to",
                   text_of(out, q).c_str(), c, q, base);
@@ -75,7 +76,7 @@ void generate_store_sums(Text &text, const UnitSchedule &u, const UnitSchedule::
 }
 
 // All components of the outputs of an atom without edges.
-void generate_store_zeros(Text &text, const UnitSchedule &u, const char *out) {
+void generate_store_zeros(Text &text, const PathGroupSchedule &u, const char *out) {
   text.line("      for (int c = 0; c < u.channels; c += LANES<T>) {");
   for (int q = 0; q < static_cast<int>(u.paths.size()); ++q)
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
@@ -83,57 +84,57 @@ void generate_store_zeros(Text &text, const UnitSchedule &u, const char *out) {
   text.line("      }");
 }
 
-void generate_forward(Text &text, const UnitSchedule &u) {
+void generate_forward(Text &text, const PathGroupSchedule &u) {
   text.line("// out[m3] = sum_e w sum_m1 M[m1,m3] x[m1]");
   begin_function(text, "forward", "T");
   text.line("  if (u.count == 0)");
   generate_store_zeros(text, u, "u.out[%d]");
-  for (const auto &group : u.forward_groups) {
-    begin_sweep(text, num_components(u, group));
+  for (const auto &run : u.forward_runs) {
+    begin_sweep(text, num_components(u, run));
     text.line("        const auto xe = u.x + u.x_row[e] * u.x_width + c;");
-    add_forward_products(text, u, group, weight_of);
+    add_forward_products(text, u, run, weight_of);
     text.line("      }");
-    generate_store_sums(text, u, group, "u.out[%d]");
+    generate_store_sums(text, u, run, "u.out[%d]");
     text.close(4, 2);
   }
   text.close(0);
 }
 
 // What is the same for all directions, the weights, is computed once for a block.
-void generate_rigid_forward(Text &text, const UnitSchedule &u) {
+void generate_rigid_forward(Text &text, const PathGroupSchedule &u) {
   text.line("// The tangents of out where no edge moves: out' = sum_e w sum_m1 M[m1,m3] x'[m1]");
   begin_function(text, "rigid_forward", "Dual<T>");
   text.line("  if (u.count == 0)");
   text.line("    for (int k = 0; k < u.directions; k++) {");
   generate_store_zeros(text, u, "tangents(u.out[%d], k)");
   text.line("    }");
-  for (const auto &group : u.forward_groups) {
-    const int num_paths = group.last - group.first;
+  for (const auto &run : u.forward_runs) {
+    const int num_paths = run.last - run.first;
     begin_blocks(text);
     text.line("      V weights[EDGE_BLOCK * %d];", num_paths);
     text.line("      for (int e = begin; e < end; e++) {");
     generate_radial_row(text, "u.fraction[e].value");
-    for (int q = group.first; q < group.last; ++q)
-      text.line("        weights[(e - begin) * %d + %d] = %s;", num_paths, q - group.first,
+    for (int q = run.first; q < run.last; ++q)
+      text.line("        weights[(e - begin) * %d + %d] = %s;", num_paths, q - run.first,
                 weight_of(u.paths[q], q).c_str());
     text.line("      }");
     text.line("      for (int k = 0; k < u.directions; k++) {");
-    text.line("      const T *m = u.forms.value + begin * NUM_FORMS, *x = tangents(u.x, k);");
-    const int num_accumulators = num_components(u, group);
+    text.line("      const T *m = u.coupled.value + begin * NUM_COUPLED, *x = tangents(u.x, k);");
+    const int num_accumulators = num_components(u, run);
     for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
     text.line("      for (int e = begin; e < end; e++, ++m) {");
     text.line("        const T *xe = x + u.x_row[e] * u.x_width + c;");
     text.line("        const V *of_edge = weights + (e - begin) * %d;", num_paths);
-    add_forward_products(text, u, group,
-                         [&](const PathSchedule &, int q) { return text_of("of_edge[%d]", q - group.first); });
+    add_forward_products(text, u, run,
+                         [&](const PathSchedule &, int q) { return text_of("of_edge[%d]", q - run.first); });
     text.line("      }");
-    generate_store_sums(text, u, group, "tangents(u.out[%d], k)");
+    generate_store_sums(text, u, run, "tangents(u.out[%d], k)");
     text.close(6, 2);
   }
   text.close(0);
 }
 
-void generate_gather(Text &text, const UnitSchedule &u) {
+void generate_gather(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("// x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
   begin_function(text, "gather", "T");
@@ -151,7 +152,7 @@ void generate_gather(Text &text, const UnitSchedule &u) {
 }
 
 // D of all paths for the channels from c, stored at d. g: where the cotangents of path %d lie.
-void generate_d(Text &text, const UnitSchedule &u, const char *g, const char *d) {
+void generate_d(Text &text, const PathGroupSchedule &u, const char *g, const char *d) {
   int base = 0;
   for (size_t q = 0; q < u.paths.size(); ++q) {
     const PathSchedule &p = u.paths[q];
@@ -180,7 +181,7 @@ void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const c
   text.line("    %s", add);
 }
 
-void generate_backward(Text &text, const UnitSchedule &u) {
+void generate_backward(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line(
       "// D[m1,m2] = sum_m3 C g[m3] once; per edge S[m1] = sum_m2 y[m2] D[m1,m2], x_adj += w S, dE/df += w' S.x,");
@@ -311,7 +312,7 @@ void generate_rigid_products(Text &text, const PathSchedule &p, int d1, int firs
 }
 
 // An edge's weights, which are the same for all directions, are computed once.
-void generate_rigid_backward(Text &text, const UnitSchedule &u) {
+void generate_rigid_backward(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1, num_paths = static_cast<int>(u.paths.size());
   const std::vector<int> harmonics = u.harmonics(u.whole());
   text.line("// The tangents of what backward adds where no edge moves.");
@@ -361,13 +362,13 @@ void generate_rigid_backward(Text &text, const UnitSchedule &u) {
 
 }    // namespace
 
-void generate_unit_functions(GeneratedText &text, const UnitSchedule &u) {
+void generate_path_group_functions(GeneratedText &text, const PathGroupSchedule &u) {
   generate_forward(text, u);
   generate_backward(text, u);
   generate_gather(text, u);
 }
 
-void generate_rigid_functions(GeneratedText &text, const UnitSchedule &u) {
+void generate_rigid_functions(GeneratedText &text, const PathGroupSchedule &u) {
   generate_rigid_forward(text, u);
   generate_rigid_backward(text, u);
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
-// The device kernel of a path group that has no generated one: a body (device_unit_impl.h) that walks the entries of
-// the group's schedule as a table. It serves any order up to LMAX_ANY and any set of paths, and is several times
+// The device kernel of a path group that has no generated one: a body (device_path_group_impl.h) that walks the entries
+// of the group's schedule as a table. It serves any order up to LMAX_ANY and any set of paths, and is several times
 // slower. GenericUvwBody does the same for a uvw path.
-#ifndef EQUI_DEVICE_GENERIC_UNIT_H
-#define EQUI_DEVICE_GENERIC_UNIT_H
+#ifndef EQUI_DEVICE_GENERIC_PATH_GROUP_H
+#define EQUI_DEVICE_GENERIC_PATH_GROUP_H
 
-#include "kokkos/device_kernels/device_unit_impl.h"
+#include "kokkos/device_kernels/device_path_group_impl.h"
 
 namespace equi {
 
@@ -18,12 +18,12 @@ struct GenericBody {
     int l2, l3;
     int column;    // the path's first in a table row
     int first_entry, num_entries, first_coupling, num_couplings;
-    int first_sum;    // numbers per edge and chunk of channels that the paths before leave
+    int first_sum;    // numbers per edge and channel block that the paths before leave
     KOKKOS_FORCEINLINE_FUNCTION int num_sums() const { return l2 == 0 ? 1 : 2 + 2 * l2; }
   };
-  // M[m1,m3] = sign * form; form -1: 1.
+  // M[m1,m3] = sign * coupled[number]; number -1: 1.
   struct Entry {
-    int m1, m3, form;
+    int m1, m3, coupled;
     Real<T> sign;
   };
   struct Coupling {
@@ -31,20 +31,20 @@ struct GenericBody {
     Real<T> value;
   };
 
-  int l1, row, num_paths;    // row: numbers of a table row per chunk
+  int l1, row, num_paths;    // row: numbers of a table row per channel block
   const Path *paths;         // in device memory, as the following
   const Entry *entries;
   const Coupling *couplings;
 
   // A group for each path.
-  int num_forward_groups() const { return num_paths; }
-  int num_backward_groups() const { return num_paths; }
+  int num_forward_runs() const { return num_paths; }
+  int num_backward_runs() const { return num_paths; }
   KOKKOS_FUNCTION int num_sums(int q) const { return paths[q].num_sums(); }
   KOKKOS_FUNCTION int first_sum(int q) const { return paths[q].first_sum; }
 
   // sum[b] += sum over the edges of w M x; TRANSPOSED: w M^T g, of path q.
   template <int ROWS, bool TRANSPOSED>
-  KOKKOS_FUNCTION void sweep(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
+  KOKKOS_FUNCTION void sweep(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
     const Path p = paths[q];
     const auto first = first_weights<ROWS>(u, a);
     const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
@@ -52,18 +52,18 @@ struct GenericBody {
       const T f = u.fraction[e];
       T w = weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f);
       if (ROWS == 1 && p.l2 == 0) w *= f;
-      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
+      const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;
       const auto x = TRANSPOSED ? u.cotangent(q, u.other_row[e], a.channel) : u.input(u.other_row[e], a.channel);
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = w * x[(TRANSPOSED ? n.m3 : n.m1) * stride];
-        sum[TRANSPOSED ? n.m1 : n.m3] += n.form < 0 ? product : n.sign * m[n.form] * product;
+        sum[TRANSPOSED ? n.m1 : n.m3] += n.coupled < 0 ? product : n.sign * m[n.coupled] * product;
       }
     }
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void forward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void forward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     sweep<ROWS, false>(u, a, q, sum);
     const auto out = u.output(q, a.atom, a.channel);
@@ -71,24 +71,24 @@ struct GenericBody {
   }
 
   // The derivatives by the weights of path q from the senders' side: the sum of x M^T g at each edge.
-  KOKKOS_FUNCTION void gather_weights(const DeviceUnitCall<T> &u, const DeviceAtom &a, int q) const {
+  KOKKOS_FUNCTION void gather_weights(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int q) const {
     const Path p = paths[q];
     const auto x = u.input(a.atom, a.channel);
     for (int e = a.begin; e < a.end; e++) {
-      const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
+      const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;
       const auto g = u.cotangent(q, u.other_row[e], a.channel);
       T sum = 0;
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
-        sum += n.form < 0 ? product : n.sign * m[n.form] * product;
+        sum += n.coupled < 0 ? product : n.sign * m[n.coupled] * product;
       }
       store_weight_adj(u, a, e, q, true, p.l2 == 0 ? u.fraction[e] * sum : sum);
     }
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     for (int q = 0; q < num_paths; q++) {
       sweep<ROWS, true>(u, a, q, sum);
@@ -101,8 +101,8 @@ struct GenericBody {
 
   // As the generated text, with D multiplied out.
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int q, const DeviceUnitCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
-                                bool add) const {
+  KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane, bool active,
+                                T *to, bool add) const {
     const Path p = paths[q];
     const auto g = u.cotangent(q, a.atom, a.channel);
     const auto first = first_weights<ROWS>(u, a);
@@ -139,34 +139,34 @@ template <class T>
 struct GenericUvwBody {
   static constexpr bool IS_UVW = true;
   static constexpr int OUTPUTS = UVW_BLOCK, MAX_COMPONENTS = 2 * LMAX_ANY + 1;
-  GenericBody<T> unit;    // of one path
+  GenericBody<T> path_group;    // of one path
 
-  int num_backward_groups() const { return 1; }
-  KOKKOS_FUNCTION int num_sums(int) const { return unit.num_sums(0); }
+  int num_backward_runs() const { return 1; }
+  KOKKOS_FUNCTION int num_sums(int) const { return path_group.num_sums(0); }
   KOKKOS_FUNCTION int first_sum(int) const { return 0; }
 
-  KOKKOS_FUNCTION const Real<T> *row_of(const DeviceUnitCall<T> &u, int e, int c, int w) const {
-    return uvw_table(u, c, w) + static_cast<int64_t>(u.table_row[e]) * unit.row;
+  KOKKOS_FUNCTION const Real<T> *row_of(const DevicePathGroupCall<T> &u, int e, int c, int w) const {
+    return uvw_table(u, c, w) + static_cast<int64_t>(u.table_row[e]) * path_group.row;
   }
 
   // f(m1, m3, M[m1,m3]) at edge e
   template <class F>
-  KOKKOS_FUNCTION void for_entries(const DeviceUnitCall<T> &u, int e, const F &f) const {
-    const T *m = u.forms + static_cast<int64_t>(e) * u.forms_width;
-    for (int k = 0; k < unit.paths[0].num_entries; k++) {
-      const auto n = unit.entries[unit.paths[0].first_entry + k];
-      f(n.m1, n.m3, n.form < 0 ? T(1) : n.sign * m[n.form]);
+  KOKKOS_FUNCTION void for_entries(const DevicePathGroupCall<T> &u, int e, const F &f) const {
+    const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;
+    for (int k = 0; k < path_group.paths[0].num_entries; k++) {
+      const auto n = path_group.entries[path_group.paths[0].first_entry + k];
+      f(n.m1, n.m3, n.coupled < 0 ? T(1) : n.sign * m[n.coupled]);
     }
   }
 
   // h[m3] = sum_w W[u,w] g[w,m3] at edge e, and dh the same with W'; `row` has the cotangents.
   template <int ROWS>
-  KOKKOS_FUNCTION void add_outputs(const DeviceUnitCall<T> &u, int e, int c, int row, T *h, T *dh) const {
+  KOKKOS_FUNCTION void add_outputs(const DevicePathGroupCall<T> &u, int e, int c, int row, T *h, T *dh) const {
     const auto g = u.cotangent(0, row, 0);
     for (int w = 0; w < u.outputs; w++) {
       T value, derivative;
-      polynomial<ROWS>(row_of(u, e, c, w), unit.row, u.fraction[e], value, derivative);
-      for (int k = 0; k < 2 * unit.paths[0].l3 + 1; k++) {
+      polynomial<ROWS>(row_of(u, e, c, w), path_group.row, u.fraction[e], value, derivative);
+      for (int k = 0; k < 2 * path_group.paths[0].l3 + 1; k++) {
         h[k] += value * g[k * u.path[0].stride + w];
         dh[k] += derivative * g[k * u.path[0].stride + w];
       }
@@ -174,16 +174,16 @@ struct GenericUvwBody {
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void forward(int w, const DeviceUnitCall<T> &u, const DeviceAtom &a, int lane) const {
+  KOKKOS_FUNCTION void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane) const {
     T sum[MAX_COMPONENTS][OUTPUTS] = {};
-    const int d3 = 2 * unit.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
+    const int d3 = 2 * path_group.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
     for (int c = lane; c < channels; c += LANES)
       for (int e = a.begin; e < a.end; e++) {
         const auto x = u.input(u.other_row[e], c);
         T z[MAX_COMPONENTS] = {};
         for_entries(u, e, [&](int m1, int m3, T m) { z[m3] += m * x[m1 * u.x_stride]; });
         for (int n = 0; n < OUTPUTS; n++) {
-          const T value = polynomial<ROWS>(row_of(u, e, c, w + n), unit.row, u.fraction[e]);
+          const T value = polynomial<ROWS>(row_of(u, e, c, w + n), path_group.row, u.fraction[e]);
           for (int k = 0; k < d3; k++) sum[k][n] += value * z[k];
         }
       }
@@ -192,7 +192,7 @@ struct GenericUvwBody {
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void gather(const DeviceUnitCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
     T sum[MAX_COMPONENTS] = {};
     for (int e = a.begin; e < a.end; e++) {
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {};
@@ -200,13 +200,13 @@ struct GenericUvwBody {
       for_entries(u, e, [&](int m1, int m3, T m) { sum[m1] += m * h[m3]; });
     }
     const auto x_adj = u.input_adjoint(a.atom, a.channel);
-    for (int k = 0; k < 2 * unit.l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
+    for (int k = 0; k < 2 * path_group.l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int, const DeviceUnitCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
+  KOKKOS_FUNCTION void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
                                 bool add) const {
-    const auto p = unit.paths[0];
+    const auto p = path_group.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
       const auto x = u.input(u.other_row[e], a.channel);
@@ -214,12 +214,12 @@ struct GenericUvwBody {
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
       if (active) add_outputs<ROWS>(u, e, a.channel, a.atom, h, dh);
       for (int k = p.first_coupling; k < p.first_coupling + p.num_couplings; k++) {
-        const auto n = unit.couplings[k];
+        const auto n = path_group.couplings[k];
         const T v = n.value * x[n.m1 * u.x_stride];
         by_y[n.m2] += v * h[n.m3];
         r += (p.l2 == 0 ? T(1) : y[n.m2]) * v * dh[n.m3];
       }
-      unit.template store_sums<LANES>(num, r, T(1), by_y, lane, to + static_cast<int64_t>(e) * num, add);
+      path_group.template store_sums<LANES>(num, r, T(1), by_y, lane, to + static_cast<int64_t>(e) * num, add);
     }
   }
 };

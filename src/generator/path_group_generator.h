@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT
+// Writes the kernels of a path group of uvu paths for hosts, a part of what kernel_generator.h offers.
+#ifndef EQUI_PATH_GROUP_GENERATOR_H
+#define EQUI_PATH_GROUP_GENERATOR_H
+
+#include "src/generator/generated_text.h"
+#include "src/generator/kernel_schedule.h"
+
+namespace equi {
+
+// The functions forward, backward and gather; NUM_COUPLED, NUM_D and ROW are those of the path group.
+void generate_path_group_functions(GeneratedText &text, const PathGroupSchedule &u);
+// rigid_forward and rigid_backward: the tangents of the first two where no edge moves.
+void generate_rigid_functions(GeneratedText &text, const PathGroupSchedule &u);
+
+}    // namespace equi
+
+#endif
