@@ -42,8 +42,8 @@ class EmulatedSteps : public ::testing::Test {
     NoExchange none;
     return evaluator->evaluate(DeviceRequest{positions.data(), nullptr, true, true, false}, none).energy;
   }
-  // evaluate() where launches are refused (emulation.h): whether that was an error. What kernels do with what others
-  // have left unwritten is of no interest.
+  // Whether work is an error where launches are refused (emulation.h). What kernels do with what others have left
+  // unwritten is of no interest.
   template <class Work>
   bool is_error(int64_t taken, int64_t refused, const Work &work) {
     bool has_thrown = false;
@@ -58,7 +58,11 @@ class EmulatedSteps : public ::testing::Test {
                     text.find("the launch of a kernel failed") != std::string::npos)
             << text;
       }
-      if (has_thrown) Kokkos::fence("test: what is still queued");
+      if (!has_thrown) return;
+      Kokkos::fence("test: what is still queued");
+      evaluator.reset();
+      neighborhood = {};
+      positions = {};
     });
     cudaGetLastError();    // cuBLAS leaves it
     return has_thrown;
@@ -139,7 +143,7 @@ TEST_F(EmulatedSteps, each_launch_that_is_refused_is_an_error) {
       ASSERT_NE(has_thrown, emulation::is_refusing()) << "launch " << refused;
       refused++;
     } while (!emulation::is_refusing());
-    EXPECT_GT(refused, 100);
+    EXPECT_GT(refused, 60);
     emulation::refuse_launches(0, 0);
   }
 }
@@ -210,7 +214,6 @@ TEST(EmulatedDevices, without_a_gpu_there_is_a_reason_in_words) {
   emulation::set_devices(0, cudaErrorNoDevice);
   EXPECT_NE(reason(0).find("needs an NVIDIA GPU: no CUDA-capable device is detected"), std::string::npos) << reason(0);
   EXPECT_EQ(num_devices(), 0);
-  EXPECT_DEATH((void)Kokkos::num_devices(), "");
   emulation::set_devices(0, cudaErrorInsufficientDriver);
   EXPECT_NE(reason(0).find("the driver is for CUDA 11.4 and older, the build for CUDA 13.0"), std::string::npos)
       << reason(0);
