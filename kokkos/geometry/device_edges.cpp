@@ -107,8 +107,10 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
       "equi:fill_edges", DeviceRange(exec, 0, num_candidates + n.num_receivers),
       KOKKOS_LAMBDA(int64_t c, Kokkos::ValLocScalar<double, int64_t> & best) {
         if (c >= num_candidates) {
-          if (!is_finite(x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates])))
-            note_closest(best, BROKEN_DISTANCE, c);
+          if (!is_finite(x + 3 * static_cast<int64_t>(inside.receiver[c - num_candidates]))) {
+            best.val = BROKEN_DISTANCE;
+            best.loc = c;
+          }
           return;
         }
         const int64_t e = before[c];
