@@ -80,7 +80,7 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
   define_forms(text, u);
   load_sender(text, d1);
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
-  generate_products(text, {"T", device_form, load}, u, run, false);
+  generate_products(text, {"T", device_coupled, load}, u, run, false);
   text.line("    }");
   int base = 0;
   for (int q = run.first; q < run.last; ++q) {
@@ -113,7 +113,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
     define_output(text, "cotangent", "row", q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
   };
-  generate_products(text, {"T", device_form, load}, u, u.whole(), true);
+  generate_products(text, {"T", device_coupled, load}, u, u.whole(), true);
   text.line("    }");
   store_x_adj(text, d1);
   text.line("  }");
@@ -238,7 +238,7 @@ void generate_uvw_forward(Text &text, const PathGroupSchedule &u) {
   define_forms(text, u);
   load_sender(text, d1, "c");
   load_coupled(text, p);
-  generate_coupled(text, {"T", device_form, {}}, p, [](int) {});
+  generate_coupled(text, {"T", device_coupled, {}}, p, [](int) {});
   text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
   text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
   for (int c = 0; c < d3; ++c) text.line("          a%d[k] += v * z%d;", c, c);
@@ -339,7 +339,7 @@ void generate_uvw_gather(Text &text, const PathGroupSchedule &u) {
   add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
   define_forms(text, u);
   load_coupled(text, p);
-  add_coupled(text, {"T", device_form, {}}, p, 'a');
+  add_coupled(text, {"T", device_coupled, {}}, p, 'a');
   text.line("    }");
   store_x_adj(text, d1);
   text.line("  }");

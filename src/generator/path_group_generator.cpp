@@ -50,7 +50,7 @@ std::string weight_of(const PathSchedule &p, int q) {
 template <class F>
 void add_products(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, bool is_gather,
                   const F &load) {
-  generate_products(text, {"V", host_form, load}, u, run, is_gather);
+  generate_products(text, {"V", host_coupled, load}, u, run, is_gather);
 }
 
 // Forward for the channels at xe, with the weights that weight(p, q) says.

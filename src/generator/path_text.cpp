@@ -37,11 +37,11 @@ void generate_path(GeneratedText &text, const Dialect &dialect, const PathSchedu
 
 }    // namespace
 
-std::string host_form(int form) {
-  return text_of("m[%d]", EDGE_BLOCK * form);
+std::string host_coupled(int number) {
+  return text_of("m[%d]", EDGE_BLOCK * number);
 }
 
-std::string device_form(int form) {
+std::string device_coupled(int number) {
   return text_of("m%d.v[%d]", number / 4, number % 4);
 }
 

@@ -20,8 +20,8 @@ struct Dialect {
 };
 
 // Entry `form` of M, of the coupled at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
-std::string host_form(int form);
-std::string device_form(int form);
+std::string host_coupled(int form);
+std::string device_coupled(int form);
 
 // The linear form of name0, name1, ...
 std::string text_of_form(const LinearForm &form, const std::string &name);

@@ -10,7 +10,7 @@ namespace equi {
 namespace {
 
 using Text = GeneratedText;
-const Dialect DIALECT = {"V", host_form, {}};
+const Dialect DIALECT = {"V", host_coupled, {}};
 
 // "a0, a1, ..." with the format of one name
 std::string names(const char *format, int count) {
