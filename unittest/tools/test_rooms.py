@@ -8,6 +8,8 @@ import shlex
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 # What the sources of an instruction set define before they include its kernels.
 INSTRUCTION_SET = ("-DEQUI_ISA=isa_alone", '-DEQUI_ISA_NAME="alone"', "-DEQUI_SIMD_BYTES=16")
@@ -69,6 +71,7 @@ def compiler_of(header, commands):
     return [word for word in words if word != "-c" and not word.endswith(files[0]) and "ccache" not in word]
 
 
+@pytest.mark.slow
 def test_each_header_compiles_alone(tmp_path):
     commands = {}
     for entry in json.loads((Path(os.environ["EQUI_BUILD_DIR"]) / "compile_commands.json").read_text()):
