@@ -148,7 +148,7 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_chunks_smaller) {
 
 // As little memory as an evaluation can do with: adjoints of senders are gathered slice by slice.
 TEST(DeviceModelRun, slices_do_not_show) {
-  using InDouble = DeviceEvaluation<Kokkos::DefaultExecutionSpace, double, double>;
+  using InDouble = DeviceEvaluation<double, double>;
   const auto with_limit = [](const Model &m, double bytes) {
     EvaluatorOptions options = options_of(Precision::double_);
     options.memory_limit = bytes;
