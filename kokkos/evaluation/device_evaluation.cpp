@@ -8,6 +8,7 @@
 #include "kokkos/layers/gate/device_gate_layer.h"
 #include "kokkos/layers/layer_norm/device_layer_norm_layer.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
+#include "kokkos/layers/norm_scale/device_norm_scale_layer.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
 #include "kokkos/runtime/device_dense.h"
@@ -62,9 +63,12 @@ struct MakeDeviceLayer {
     return std::make_unique<DeviceDensityLayer<T, G>>(exec, l, layout(l.input), model.num_species(), options);
   }
   Op operator()(const LayerNorm &l) { return std::make_unique<DeviceLayerNormLayer<T, G>>(exec, l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<DeviceContractionLayer<T, G>>(exec, l, layout(l.input), layout(l.output),
-                                                          model.num_species());
+  Op operator()(const NormScale &l) { return std::make_unique<DeviceNormScaleLayer<T, G>>(l, layout(l.input)); }
+  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
+  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
+  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
+    ContractionOp<T> op(product, plan.inputs(ports), layout(ports.output), model.num_species());
+    return std::make_unique<DeviceContractionLayer<T, G>>(exec, ports, name, std::move(op));
   }
   Op operator()(const Readout &l) {
     return std::make_unique<DeviceReadoutLayer<T, G>>(exec, l, layout(l.input), scale);

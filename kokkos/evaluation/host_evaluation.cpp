@@ -10,6 +10,7 @@
 #include "kokkos/layers/gate/host_gate_layer.h"
 #include "kokkos/layers/layer_norm/host_layer_norm_layer.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
+#include "kokkos/layers/norm_scale/host_norm_scale_layer.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
 #include "kokkos/runtime/dense.h"
@@ -60,8 +61,12 @@ struct MakeHostLayer {
                                                     options);
   }
   Op operator()(const LayerNorm &l) { return std::make_unique<HostLayerNormLayer<T, G>>(l, layout(l.input)); }
-  Op operator()(const SymmetricContraction &l) {
-    return std::make_unique<HostContractionLayer<T, G>>(l, layout(l.input), layout(l.output), num_species, set);
+  Op operator()(const NormScale &l) { return std::make_unique<HostNormScaleLayer<T, G>>(l, layout(l.input)); }
+  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
+  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
+  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
+    ContractionOp<T> op(product, plan.inputs(ports), layout(ports.output), num_species);
+    return std::make_unique<HostContractionLayer<T, G>>(ports, name, std::move(op), set);
   }
   Op operator()(const Readout &l) {
     return std::make_unique<HostReadoutLayer<T, G>>(l, layout(l.input), scale, plan.planes);

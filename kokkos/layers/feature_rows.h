@@ -6,6 +6,7 @@
 #include "kokkos/kernel_interface/feature_layout.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 
 namespace equi {
@@ -18,6 +19,11 @@ struct FeatureRows {
   T *group(const FeatureGroup &g) const { return data + rows * g.offset + first * g.width(); }
   operator FeatureRows<const T>() const { return {data, rows, first}; }
 };
+
+// Of the features that a layer reads, one or two of them.
+constexpr int MAX_INPUTS = 2;
+template <class T>
+using InputRows = std::array<FeatureRows<T>, MAX_INPUTS>;
 
 // Sets the planes of a group to 0 in `count` rows.
 template <class T>

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction of a model, ready for the host kernels: its tree, and coefficients by species and chunk.
+// Polynomials of the channels of features, a symmetric contraction or a node product of a model, ready for the host
+// kernels: their tree, and coefficients by species and chunk.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H
 
@@ -21,7 +22,8 @@ class ContractionOp {
   using R = Real<T>;
 
  public:
-  ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
+  // in: of the features that are read, whose blocks one after another are those of the product's input.
+  ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in, const FeatureLayout &out,
                 int num_species);
 
   // Takes what find(schedule) gives, a kernel or null for the generic one. Until then it is generic.
@@ -34,16 +36,18 @@ class ContractionOp {
   // Bytes of scratch that a call needs, whatever the number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(plan()); }
 
+  using Inputs = InputRows<R>;
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
   // tangents are in plane 1 + direction.
-  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
+  void forward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
                int direction = 0) const;
   // x is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
-                void *scratch, int direction = 0) const;
+  void backward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y_adj, SpeciesOrder order, void *scratch,
+                int direction = 0) const;
 
   // What a device's copy of the layer is made of.
-  const FeatureLayout &in() const { return in_; }
+  const std::vector<FeatureLayout> &in() const { return in_; }
+  int num_in() const { return static_cast<int>(in_dim_.size()); }    // blocks
   const FeatureLayout &out() const { return out_; }
   int channels() const { return channels_; }
   const std::vector<AlignedVector<R>> &coefficients() const { return coefficients_; }
@@ -54,9 +58,10 @@ class ContractionOp {
  private:
   ContractionPlan<T> plan() const;
   template <class F>
-  void for_chunks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
+  void for_chunks(const Inputs &x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
 
-  FeatureLayout in_, out_;
+  std::vector<FeatureLayout> in_;
+  FeatureLayout out_;
   ContractionSchedule schedule_;
   int channels_;                                  // padded
   std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [chunks][entries][CHANNEL_PAD]
