@@ -55,8 +55,8 @@ KernelLibraryFound found_for(const std::string &target, const std::string &key, 
   }
   if (!model_file.empty())
     for (const Layer &layer : read_model(model_file).layers)
-      if (const auto *c = std::get_if<SymmetricContraction>(&layer)) {
-        const ContractionSchedule schedule = make_contraction_schedule(c->product);
+      if (const auto product = polynomials(layer)) {
+        const ContractionSchedule schedule = make_contraction_schedule(*product);
         if (schedule.key() == key) return find_kernel_library(set, schedule);
       }
   return find_kernel_library(set, PathGroupShape::of_key(key));

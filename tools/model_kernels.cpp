@@ -18,13 +18,12 @@ std::set<std::string> keys_of_build() {
   return keys;
 }
 
-// f(contraction number, contraction, its schedule)
+// f(number, polynomials, their schedule) for contractions and node products
 template <class F>
 void for_contractions(const Model &model, const F &f) {
   int number = 0;
   for (const Layer &layer : model.layers)
-    if (const auto *c = std::get_if<SymmetricContraction>(&layer))
-      f(number++, *c, make_contraction_schedule(c->product));
+    if (const auto product = polynomials(layer)) f(number++, *product, make_contraction_schedule(*product));
 }
 
 // f(convolution number, convolution, path_group)
@@ -47,7 +46,7 @@ std::set<std::string> missing_kernels(const Model &model) {
     const std::string key = path_group.shape.key();
     if (!key.empty() && !have.count(key)) keys.insert(key);
   });
-  for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
+  for_contractions(model, [&](int, const ContractionProduct &, const ContractionSchedule &schedule) {
     if (!have.count(schedule.key())) keys.insert(schedule.key());
   });
   return keys;
@@ -58,7 +57,7 @@ std::string kernel_library_of(const std::string &key, const Model &model, const 
   for_path_groups(model, [&](int, const Convolution &, const ProductPathGroup &path_group) {
     if (path_group.shape.key() == key && text.empty()) text = generate_path_group_library(path_group.shape, target);
   });
-  for_contractions(model, [&](int, const SymmetricContraction &, const ContractionSchedule &schedule) {
+  for_contractions(model, [&](int, const ContractionProduct &, const ContractionSchedule &schedule) {
     if (schedule.key() == key && text.empty())
       text = as_library(generate_contraction(schedule, target), {{}, {}, {key}}, target);
   });
@@ -145,10 +144,10 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     layer_bytes += bytes;
   });
   end_layer();
-  for_contractions(model, [&](int n, const SymmetricContraction &c, const ContractionSchedule &s) {
-    const int forward = s.forward_products(), backward = s.backward_products(), mul = c.product.mul();
-    std::printf("contraction %d: %s to %s, degree %d, %s\n", n, c.product.irreps_in.to_string().c_str(),
-                c.product.irreps_out.to_string().c_str(), s.degree,
+  for_contractions(model, [&](int n, const ContractionProduct &product, const ContractionSchedule &s) {
+    const int forward = s.forward_products(), backward = s.backward_products(), mul = product.mul();
+    std::printf("contraction %d: %s to %s, degree %d, %s\n", n, product.irreps_in.to_string().c_str(),
+                product.irreps_out.to_string().c_str(), s.degree,
                 have.count(s.key()) ? "kernel of the build" : "'equi compile' makes its kernel");
     std::printf("    %d coefficients in %zu products of components per channel and species\n", s.num_entries(),
                 s.nodes.size());

@@ -8,6 +8,7 @@
 #include "kokkos/layers/gate/device_gate.h"
 #include "kokkos/layers/layer_norm/device_layer_norm.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
+#include "kokkos/layers/norm_scale/device_norm_scale.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
 #include "src/evaluation/native_evaluators.h"
@@ -51,7 +52,14 @@ struct MakeDeviceLayer : DeviceContext {
   Op operator()(const LayerNorm &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
   }
-  Op operator()(const SymmetricContraction &l) { return std::make_unique<DeviceContractionLayer<T, G>>(*this, l); }
+  Op operator()(const NormScale &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
+  }
+  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
+  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
+  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
+    return std::make_unique<DeviceContractionLayer<T, G>>(*this, ports, name, product);
+  }
   Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
 };

@@ -10,6 +10,7 @@
 #include "kokkos/layers/gate/gate_op.h"
 #include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
+#include "kokkos/layers/norm_scale/host_norm_scale.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
 #include "kokkos/runtime/dense.h"
@@ -49,7 +50,14 @@ struct MakeHostLayer : HostContext {
   Op operator()(const LayerNorm &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
-  Op operator()(const SymmetricContraction &l) { return std::make_unique<HostContractionLayer<T, G>>(*this, l); }
+  Op operator()(const NormScale &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l, HostNormScale<T>(l, layout(l.input)));
+  }
+  Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
+  Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
+  Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
+    return std::make_unique<HostContractionLayer<T, G>>(*this, ports, name, product);
+  }
   Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
 };

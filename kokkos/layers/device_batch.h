@@ -78,21 +78,39 @@ class DeviceBatch {
   }
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.
-  bool adds(int feature) const { return layer->adjoint == Step::Adjoint::add || feature == exchanged_input; }
+  bool adds(int feature) const { return layer->adds(feature) || feature == exchanged_input; }
   DeviceBatchEdges edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
 
   // f(rows, 0), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
-    const FeatureRows<R> x = rows(feature), x_adj = rows(feature, true);
-    if (x_adj.data == x.data) return f(x, 0);
-    FeatureRows<R> at = x_adj;
-    if (adds(feature)) at = {step.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
-    for_groups(layout(feature), count, at, x, [&](R *to, R *from, int64_t n) { device_copy(step.exec, to, from, n); });
+    replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });
+  }
+  // The same for two features, f(rows of both, 0); the second may be none, -1.
+  template <class F>
+  void replace_by_adjoints(const std::array<int, MAX_INPUTS> &features, const F &f) {
+    const int num = features[1] < 0 ? 1 : 2;
+    InputRows<R> x{}, x_adj{}, at{};
+    int64_t room = 0, first[MAX_INPUTS] = {-1, -1};    // of sums that are added afterwards
+    for (int n = 0; n < num; n++) {
+      x[n] = rows(features[n]);
+      at[n] = x_adj[n] = rows(features[n], true);
+      if (x_adj[n].data == x[n].data || !adds(features[n])) continue;
+      first[n] = room;
+      room += static_cast<int64_t>(count) * layout(features[n]).row_size();
+    }
+    R *const sums = room > 0 ? step.in_place.reserve(room) : nullptr;
+    for (int n = 0; n < num; n++)
+      if (first[n] >= 0) at[n] = {sums + first[n], count, 0};
+    for (int n = 0; n < num; n++)
+      if (at[n].data != x[n].data)
+        for_groups(layout(features[n]), count, at[n], x[n],
+                   [&](R *to, R *from, int64_t size) { device_copy(step.exec, to, from, size); });
     f(at, 0);
-    if (at.data == x_adj.data) return;
-    for_groups(layout(feature), count, x_adj, at,
-               [&](R *to, R *from, int64_t n) { device_add(step.exec, to, from, n); });
+    for (int n = 0; n < num; n++)
+      if (first[n] >= 0)
+        for_groups(layout(features[n]), count, x_adj[n], at[n],
+                   [&](R *to, R *from, int64_t size) { device_add(step.exec, to, from, size); });
   }
 };
 

@@ -18,18 +18,24 @@ bool is(const Layer &layer) {
   return std::holds_alternative<L>(layer);
 }
 
+template <class F>
+void for_inputs(const Ports &ports, const F &f) {
+  for (const int feature : {ports.input, ports.second_input})
+    if (feature >= 0) f(feature);
+}
+
 // The outputs of nonlinear layers, and the adjoints of their inputs, cannot be separated from what other layers add.
 bool can_keep_values(const Model &model) {
   std::vector<int> writers(model.features.size(), 0), readers(model.features.size(), 0);
   for (const Layer &layer : model.layers) {
     const Ports p = ports(layer);
     if (p.output >= 0) writers[p.output]++;
-    if (p.input >= 0) readers[p.input]++;
+    for_inputs(p, [&](int f) { readers[f]++; });
   }
   for (const Layer &layer : model.layers) {
     const Ports p = ports(layer);
     if (p.output >= 0 && writers[p.output] > 1 && !is<Linear>(layer)) return false;
-    if (p.keeps_input && readers[p.input] > 1) return false;
+    if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
   }
   return true;
@@ -53,7 +59,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     for (const Layer &layer : model.layers) {
       const Ports p = ports(layer);
       if (p.output < 0 || !fixed[p.output]) continue;
-      if (is<Convolution>(layer) || is<DensityNormalization>(layer) || (p.input >= 0 && !fixed[p.input])) {
+      bool is_fixed = !is<Convolution>(layer) && !is<DensityNormalization>(layer);
+      for_inputs(p, [&](int f) { is_fixed = is_fixed && fixed[f]; });
+      if (!is_fixed) {
         fixed[p.output] = false;
         changed = true;
       }
@@ -74,7 +82,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       continue;
     }
     if (p.output >= 0 && fixed[p.output]) {
-      if (is<SymmetricContraction>(layer))
+      if (is<SymmetricContraction>(layer) || is<NodeProduct>(layer))
         throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                     " depends on the species alone and is contracted");
       plan.fixed_layers.push_back(static_cast<int>(k));
@@ -92,13 +100,16 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       stage = input.consumer;    // that of the first convolution of this feature takes the others too
       kept_output[p.output] = gather_senders;
     }
-    if (p.input >= 0) readers[p.input]++;
-    if (p.keeps_input) needed_input[p.input] = true;
+    for_inputs(p, [&](int f) {
+      readers[f]++;
+      if (p.keeps_input) needed_input[f] = true;
+    });
     if (plan.keeps_values && is<Readout>(layer)) kept_value[p.input] = true;
     if (plan.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint[p.output] = true;
     Step step;
     step.layer = static_cast<int>(k);
-    step.fixed_input = p.input >= 0 && fixed[p.input];
+    step.second_input = p.second_input;
+    for_inputs(p, [&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
     if (step.fixed_input && is<Readout>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and is read out");
@@ -106,7 +117,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       throw std::invalid_argument("feature " + model.feature_names[p.output] +
                                   " mixes a gate, a normalization or a contraction of a fixed feature with others");
     plan.stages[stage].steps.push_back(step);
-    for (int f : {p.input, p.output}) {
+    for (int f : {p.input, p.second_input, p.output}) {
       if (f < 0) continue;
       if (first_stage[f] < 0) first_stage[f] = stage;
       last_stage[f] = stage;
@@ -155,10 +166,13 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
       const auto *convolution = std::get_if<Convolution>(&layer);
       if (step->fixed_input && !convolution) continue;
-      step->adjoint = written[p.input] ? Step::Adjoint::add : Step::Adjoint::overwrite;
-      if (step->fixed_input) continue;
-      has_adjoint[p.input] = true;
-      if (!convolution || convolution->radial.reads_receiver()) written[p.input] = true;
+      for_inputs(p, [&](int f) {
+        (f == p.second_input ? step->second_adjoint : step->adjoint) =
+            written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
+        if (step->fixed_input) return;
+        has_adjoint[f] = true;
+        if (!convolution || convolution->radial.reads_receiver()) written[f] = true;
+      });
     }
     stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
   }

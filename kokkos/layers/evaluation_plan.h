@@ -42,6 +42,11 @@ struct Step {
   int layer = 0;
   // What the backward pass does with the adjoint of the input: nothing, or write it first (overwrite), or add.
   enum class Adjoint { none, overwrite, add } adjoint = Adjoint::none;
+  // The same for the second input of a layer that has one.
+  int second_input = -1;
+  Adjoint second_adjoint = Adjoint::none;
+  // Whether it adds to the adjoint of an input.
+  bool adds(int feature) const { return (feature == second_input ? second_adjoint : adjoint) == Adjoint::add; }
   // A linear layer whose input is fixed and whose output is not: its result is a row per species that is copied or
   // added.
   bool fixed_input = false;
@@ -65,14 +70,22 @@ struct EvaluationPlan {
   // positions needs only tangents.
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
+
+  // The layouts of what a layer reads.
+  std::vector<FeatureLayout> inputs(const Ports &ports) const {
+    std::vector<FeatureLayout> layouts;
+    for (const int f : {ports.input, ports.second_input})
+      if (f >= 0) layouts.push_back(features[f].layout);
+    return layouts;
+  }
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
 // batch. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
 // this number of directions where possible. It is not possible where senders are gathered, where radial networks read
-// features, or where a layer that is not linear is one of several that read or that write a feature. Throws
-// std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends only on the
-// species and is contracted).
+// features, or where a layer that is not linear reads two features or is one of several that read or that write a
+// feature. Throws std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends
+// only on the species and is contracted).
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
                                     int kept_directions = 0);
 

@@ -88,7 +88,7 @@ class HostBatch {
   }
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.
-  bool adds(int) const { return layer->adjoint == Step::Adjoint::add; }
+  bool adds(int feature) const { return layer->adds(feature); }
 
   // The numbers of the rows in the order of their species; without per_species all as one.
   SpeciesOrder species_order(bool per_species) {
@@ -117,12 +117,27 @@ class HostBatch {
   // adjoint, which goes where it belongs.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
-    const FeatureRows<R> x = rows(feature), x_adj = rows(feature, true);
-    const bool in_place = x_adj.data == x.data, is_added = !in_place && adds(feature);
-    FeatureRows<R> at = x_adj;
-    if (is_added) at = {scratch.in_place.reserve(static_cast<int64_t>(count) * layout(feature).row_size()), count, 0};
+    replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });
+  }
+  // The same for two features, f(rows of both, direction); the second may be none, -1.
+  template <class F>
+  void replace_by_adjoints(const std::array<int, MAX_INPUTS> &features, const F &f) {
+    const int num = features[1] < 0 ? 1 : 2;
+    InputRows<R> x{}, x_adj{}, at{};
+    int64_t room = 0, first[MAX_INPUTS] = {-1, -1};    // of sums that are added afterwards
+    for (int n = 0; n < num; n++) {
+      x[n] = rows(features[n]);
+      at[n] = x_adj[n] = rows(features[n], true);
+      if (x_adj[n].data == x[n].data || !adds(features[n])) continue;
+      first[n] = room;
+      room += static_cast<int64_t>(count) * layout(features[n]).row_size();
+    }
+    R *const sums = room > 0 ? scratch.in_place.reserve(room) : nullptr;
+    for (int n = 0; n < num; n++)
+      if (first[n] >= 0) at[n] = {sums + first[n], count, 0};
     for (int d = 0; d < step.num_directions(); d++) {
-      const auto for_numbers = [&](const auto &g) {
+      // g(group, first number, how many) for what this direction has of a feature.
+      const auto for_numbers = [&](int feature, const auto &g) {
         for (const FeatureGroup &group : layout(feature).groups()) {
           for (int64_t a = 0; a < count; a++)
             for (const Planes planes : {VALUES, plane_of(d)})
@@ -130,15 +145,17 @@ class HostBatch {
                 group.for_numbers(planes, [&](int begin, int n) { g(group, a * group.width() + begin, n); });
         }
       };
-      if (!in_place)
-        for_numbers([&](const FeatureGroup &group, int64_t begin, int n) {
-          std::copy_n(x.group(group) + begin, n, at.group(group) + begin);
-        });
+      for (int n = 0; n < num; n++)
+        if (at[n].data != x[n].data)
+          for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
+            std::copy_n(x[n].group(group) + begin, size, at[n].group(group) + begin);
+          });
       f(at, d);
-      if (is_added)
-        for_numbers([&](const FeatureGroup &group, int64_t begin, int n) {
-          for (int64_t k = begin; k < begin + n; k++) x_adj.group(group)[k] += at.group(group)[k];
-        });
+      for (int n = 0; n < num; n++)
+        if (first[n] >= 0)
+          for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
+            for (int64_t k = begin; k < begin + size; k++) x_adj[n].group(group)[k] += at[n].group(group)[k];
+          });
     }
   }
 };

@@ -13,6 +13,7 @@ namespace {
 
 constexpr int MAX_POLYNOMIALS = 64;    // T_n grows as (2x)^n / 2
 constexpr double MAX_TRANSFORM_POWER = 32.0;
+constexpr double MAX_FACTOR = 1e6;    // of the exponents of exp_normal, which are narrow peaks above
 constexpr int64_t ANY = TensorReader::ANY;
 
 double positive(const JsonField &field) {
@@ -48,8 +49,17 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
     b.only_keys({"kind", "size", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
     basis.kind = RadialBasis::Kind::chebyshev;
     basis.num_polynomials = b["size"].integer(1, MAX_POLYNOMIALS);
+  } else if (kind == "exp_normal") {
+    b.only_keys({"kind", "means", "factors", "decay", "cutoff_function", "apply_cutoff", "transform", "cutoffs"});
+    basis.kind = RadialBasis::Kind::exp_normal;
+    several("means", basis.exponentials);
+    const std::vector<double> factors = tensors.values(b["factors"], {static_cast<int64_t>(basis.exponentials.size())});
+    for (const double f : factors)
+      if (!(f >= 0.0 && f <= MAX_FACTOR)) b["factors"].fail("numbers from 0 to " + text_of(MAX_FACTOR), text_of(f));
+    basis.exponentials.insert(basis.exponentials.end(), factors.begin(), factors.end());
+    basis.decay = b["decay"].number(0.0, MAX_STEEPNESS);
   } else {
-    b["kind"].fail("\"bessel\", \"gaussian\" or \"chebyshev\"");
+    b["kind"].fail("\"bessel\", \"gaussian\", \"chebyshev\" or \"exp_normal\"");
   }
 }
 
@@ -64,8 +74,11 @@ void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
     basis.cutoff_kind = RadialBasis::Cutoff::xplor;
     basis.r_on = f["r_on"].number();
     if (!(basis.r_on >= 0.0 && basis.r_on < basis.cutoff)) f["r_on"].fail("a distance from 0 to below the cutoff");
+  } else if (kind == "cosine") {
+    f.only_keys({"kind"});
+    basis.cutoff_kind = RadialBasis::Cutoff::cosine;
   } else {
-    f["kind"].fail("\"polynomial\" or \"xplor\"");
+    f["kind"].fail("\"polynomial\", \"xplor\" or \"cosine\"");
   }
 }
 
@@ -136,8 +149,10 @@ RadialBasis read_radial_basis(const JsonField &b, double cutoff, TensorReader &t
 
 RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis, int64_t num_outputs,
                                     TensorReader &tensors, const Irreps *input) {
-  n.only_keys(
-      {"weights", "scales", "biases", "activation", "activation_scale", "sender", "receiver", "norms", "times_cutoff"});
+  std::vector<const char *> keys = {"weights", "scales",   "biases", "activation",  "activation_scale",
+                                    "sender",  "receiver", "norms",  "times_cutoff"};
+  if (input) keys.insert(keys.end(), {"activate_last", "pair_factor"});
+  n.only_keys(keys);
   RadialFunction f;
   f.basis = basis;
   int num_inputs = basis.size();
@@ -157,6 +172,17 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
   read_inputs("receiver", f.receiver, f.receiver_block);
   f.times_cutoff = n.has("times_cutoff") && n["times_cutoff"].boolean();
   f.network = read_network(n, num_inputs, num_outputs, tensors);
+  if (n.has("activate_last") && n["activate_last"].boolean()) f.output = RadialFunction::Output::activated;
+  if (n.has("pair_factor")) {
+    const JsonField factor = n["pair_factor"];
+    factor.only_keys({"receiver", "sender"});
+    f.receiver_factor = tensors.matrix(factor["receiver"], tensors.num_species, num_outputs);
+    f.sender_factor = tensors.matrix(factor["sender"], tensors.num_species, num_outputs);
+    if (f.output != RadialFunction::Output::weights)
+      factor.fail("no factors of pairs together with activate_last", "both");
+  }
+  if (f.reads_features() && (f.has_pair_factor() || f.output != RadialFunction::Output::weights))
+    n.fail("neither activate_last nor pair_factor where the network reads a block of the input", "one");
   return f;
 }
 

@@ -45,14 +45,15 @@ struct BasisFunctions {
   RadialBasis::Cutoff cutoff_kind;
   bool apply_cutoff;
   int size;
-  const double *numbers;    // [size] wave numbers or centers; not of chebyshev
-  double prefactor, width;
+  const double *numbers;    // [size] wave numbers or centers, [2 size] means and factors; not of chebyshev
+  double prefactor, width, decay;
   double r0, agnesi_q, agnesi_p, agnesi_a, soft_alpha, stretch;
   double cutoff, p, r_on;
 
   // The cutoff function and its derivatives; side: as of RadialBasis::derivatives.
   EQUI_FUNCTION Jet cutoff_function(double r, int side) const {
     if (cutoff_kind == RadialBasis::Cutoff::polynomial) return polynomial_cutoff(1.0 / cutoff * Jet::variable(r), p);
+    if (cutoff_kind == RadialBasis::Cutoff::cosine) return cosine_cutoff(1.0 / cutoff * Jet::variable(r));
     const bool is_before = r < r_on || (r == r_on && side <= 0);    // neither if r is not a number
     return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), r_on, cutoff);
   }
@@ -94,6 +95,11 @@ struct BasisFunctions {
           b = exp(-0.5 / (width * width) * (distance * distance));
           break;
         }
+        case RadialBasis::Kind::exp_normal: {
+          const Jet distance = exp(-decay * x) - numbers[i];
+          b = exp(-numbers[size + i] * (distance * distance));
+          break;
+        }
         case RadialBasis::Kind::chebyshev: {
           b = polynomial;
           const Jet next = 2.0 * (x * polynomial) - before;
@@ -107,13 +113,20 @@ struct BasisFunctions {
   }
 };
 
+// What BasisFunctions::numbers points at.
+inline const std::vector<double> &numbers_of(const RadialBasis &basis) {
+  if (basis.kind == RadialBasis::Kind::gaussian) return basis.centers;
+  return basis.kind == RadialBasis::Kind::exp_normal ? basis.exponentials : basis.wave_numbers;
+}
+
 // basis: of one pair; it must live as long.
 inline BasisFunctions basis_functions(const RadialBasis &basis) {
-  const std::vector<double> &numbers = basis.kind == RadialBasis::Kind::gaussian ? basis.centers : basis.wave_numbers;
-  return {basis.kind,     basis.transform, basis.cutoff_kind, basis.apply_cutoff, basis.size(),
-          numbers.data(), basis.prefactor, basis.width,       basis.r0,           basis.agnesi_q,
-          basis.agnesi_p, basis.agnesi_a,  basis.soft_alpha,  basis.stretch,      basis.cutoff,
-          basis.p,        basis.r_on};
+  return {basis.kind,         basis.transform,  basis.cutoff_kind,
+          basis.apply_cutoff, basis.size(),     numbers_of(basis).data(),
+          basis.prefactor,    basis.width,      basis.decay,
+          basis.r0,           basis.agnesi_q,   basis.agnesi_p,
+          basis.agnesi_a,     basis.soft_alpha, basis.stretch,
+          basis.cutoff,       basis.p,          basis.r_on};
 }
 
 }    // namespace equi

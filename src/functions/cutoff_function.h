@@ -14,6 +14,14 @@ EQUI_FUNCTION Jet polynomial_cutoff(const Jet &u, double p) {
          0.5 * p * (p + 1.0) * pow(u, p + 2.0);
 }
 
+// u = r/cutoff in [0, 1].
+EQUI_FUNCTION Jet cosine_cutoff(const Jet &u) {
+  constexpr double PI = 3.14159265358979323846;
+  const double c = 0.5 * std::cos(PI * u.value()), s = 0.5 * std::sin(PI * u.value());
+  const double f[] = {0.5 + c, -PI * s, -PI * PI * c, PI * PI * PI * s};
+  return compose(f, u);
+}
+
 // The branch beyond r_on, where it differs from one.
 EQUI_FUNCTION Jet xplor_cutoff(const Jet &r, double r_on, double cutoff) {
   const Jet s = r * r;

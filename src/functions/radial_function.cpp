@@ -26,6 +26,8 @@ int RadialBasis::size() const {
       return static_cast<int>(centers.size());
     case Kind::chebyshev:
       return num_polynomials;
+    case Kind::exp_normal:
+      return static_cast<int>(exponentials.size() / 2);
     case Kind::bessel:
       break;
   }
@@ -79,6 +81,16 @@ RadialFunction RadialFunction::for_pair(int receiver_species, int sender_species
   fold(receiver, receiver_species);
   first.rows = basis.size();
   first.data.resize(static_cast<size_t>(first.rows) * first.cols);
+  if (!has_pair_factor()) return f;
+
+  f.receiver_factor = f.sender_factor = Matrix();
+  Matrix &last = f.network.weights.back();
+  std::vector<double> &last_bias = f.network.biases.back();
+  for (int j = 0; j < last.cols; ++j) {
+    const double factor = receiver_factor(receiver_species, j) + sender_factor(sender_species, j);
+    for (int k = 0; k < last.rows; ++k) last.data[static_cast<size_t>(k) * last.cols + j] *= factor;
+    if (!last_bias.empty()) last_bias[j] *= factor;
+  }
   return f;
 }
 
@@ -102,6 +114,11 @@ void RadialFunction::derivatives(int count, const double *r, int order, int side
     for (size_t j = 0; j < n; ++j) {
       Jet w = Jet::load(row + j, order, n);
       if (output == Output::tanh_square) w = tanh(w * w);
+      if (output == Output::activated) {
+        double d[Jet::MAX_ORDER + 1] = {};
+        activation_derivatives(network.activation, w.value(), order, d);
+        w = network.activation_scale * compose(d, w);
+      }
       if (times_cutoff) w = w * cutoff;
       if (!r_power.empty() && r_power[j] != 0) w = w * pow(Jet::variable(r[p]), r_power[j]);
       w.store(row + j, order, n);

@@ -14,9 +14,9 @@ namespace equi {
 // Functions b_n(x(r)) f(r) of the distance with f the cutoff function, perhaps different for each pair of species
 // (doc/model_file.rst, "Radial basis"); length unit Angstrom.
 struct RadialBasis {
-  enum class Kind { bessel, gaussian, chebyshev };
+  enum class Kind { bessel, gaussian, chebyshev, exp_normal };
   enum class Transform { none, agnesi, soft };
-  enum class Cutoff { polynomial, xplor };
+  enum class Cutoff { polynomial, xplor, cosine };
 
   Kind kind = Kind::bessel;
   std::vector<double> wave_numbers;    // bessel: prefactor sin(k_n x)/x, 1/Angstrom
@@ -24,6 +24,8 @@ struct RadialBasis {
   std::vector<double> centers;         // gaussian, of width `width`
   double width = 1.0;                  // gaussian
   int num_polynomials = 0;             // chebyshev
+  std::vector<double> exponentials;    // exp_normal: all means m_n, then all factors b_n
+  double decay = 1.0;                  // exp_normal: exp(-b_n (exp(-decay x) - m_n)^2), 1/Angstrom
 
   Transform transform = Transform::none;
   Matrix pair_r0;                                           // agnesi, soft: [receiver, sender]
@@ -53,9 +55,10 @@ struct RadialBasis {
 };
 
 // The radial weights of a convolution, or the density of a normalization: a network on the basis and on rows of the two
-// species, then perhaps tanh(w^2), times the cutoff function, times r^r_power per column.
+// species, times a factor of the pair, then perhaps tanh(w^2) or the activation of the network, times the cutoff
+// function, times r^r_power per column.
 struct RadialFunction {
-  enum class Output { weights, tanh_square };
+  enum class Output { weights, tanh_square, activated };
 
   RadialBasis basis;
   Network network;
@@ -63,15 +66,21 @@ struct RadialFunction {
   // Or -1, or these inputs are the channels of a 0e block of the convolution's input at that atom. Then nothing below
   // can evaluate the function.
   int sender_block = -1, receiver_block = -1;
+  // Empty, or [species, num_outputs()]: the factor of a pair is the sum of two rows.
+  Matrix receiver_factor, sender_factor;
   Output output = Output::weights;
   bool times_cutoff = false;
   std::vector<int> r_power;    // [num_outputs], or empty for all zero
 
   int num_outputs() const { return network.num_outputs(); }
-  bool depends_on_pair() const { return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty(); }
+  bool has_pair_factor() const { return !receiver_factor.data.empty(); }
+  bool depends_on_pair() const {
+    return basis.depends_on_pair() || !sender.data.empty() || !receiver.data.empty() || has_pair_factor();
+  }
   bool reads_receiver() const { return receiver_block >= 0; }
   bool reads_features() const { return sender_block >= 0 || reads_receiver(); }
-  // The function of one pair of species, which depends only on the distance: rows of the species become a bias.
+  // The function of one pair of species, which depends only on the distance: rows of the species become a bias, and
+  // factors part of the last matrix.
   RadialFunction for_pair(int receiver_species, int sender_species) const;
   // Of a function that does not depend on the pair.
   void derivatives(double r, int order, int side, double *out) const;    // out [order+1][num_outputs()]

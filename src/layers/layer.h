@@ -21,7 +21,8 @@ class LayerReader;
 // Features are numbered; Model::features holds their irreps.
 struct Ports {
   int input = -1, output = -1;    // the features that the layer reads and writes, -1: none
-  bool keeps_input = false;       // the backward pass needs the values of the input, which it replaces by their adjoint
+  bool keeps_input = false;    // the backward pass needs the values of what is read, which it replaces by their adjoint
+  int second_input = -1;       // another feature that is read
 };
 
 // Restricts what a layer holds for each species to a subset of them.
@@ -58,6 +59,8 @@ struct KeptSpecies {
     pairs(f.basis.pair_cutoff);
     rows(f.sender);
     rows(f.receiver);
+    rows(f.receiver_factor);
+    rows(f.sender_factor);
   }
 };
 

@@ -27,10 +27,13 @@ int LayerReader::find(const std::string &name) const {
 }
 
 int LayerReader::input(const JsonField &layer) {
-  const JsonField name = layer["input"];
+  return input(layer["input"], layer["irreps_in"]);
+}
+
+int LayerReader::input(const JsonField &name, const JsonField &irreps) {
   const int f = find(name.text());
   if (f < 0) name.fail("a feature that an earlier layer writes");
-  check_irreps(layer["irreps_in"], f);
+  check_irreps(irreps, f);
   has_been_read_[f] = true;
   return f;
 }

@@ -37,6 +37,7 @@ class LayerReader {
   // The number of the feature that the layer reads, of the one that it writes as the first, and of one that an earlier
   // layer has written too. Their irreps are those that the layer states.
   int input(const JsonField &layer);
+  int input(const JsonField &name, const JsonField &irreps);
   int output(const JsonField &layer, const char *irreps_key = "irreps_out");
   int accumulated_output(const JsonField &layer);
   // Refuses irreps other than those of the feature.

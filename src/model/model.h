@@ -11,6 +11,8 @@
 #include "src/layers/gate.h"
 #include "src/layers/layer_norm.h"
 #include "src/layers/linear.h"
+#include "src/layers/node_product.h"
+#include "src/layers/norm_scale.h"
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
 #include "src/layers/scale_shift.h"
@@ -20,6 +22,7 @@
 
 #include <array>
 #include <map>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -27,11 +30,18 @@
 namespace equi {
 
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not.
-using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, LayerNorm,
-                           SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
+using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, LayerNorm, NodeProduct,
+                           NormScale, SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
+}
+
+// What a layer evaluates by the kernels of contractions, if it does.
+inline std::optional<ContractionProduct> polynomials(const Layer &layer) {
+  if (const auto *c = std::get_if<SymmetricContraction>(&layer)) return c->product;
+  if (const auto *n = std::get_if<NodeProduct>(&layer)) return n->product.polynomials();
+  return std::nullopt;
 }
 
 // A structure with the framework's own answers in float64 (eV, Angstrom; stress as ASE: xx,yy,zz,yz,xz,xy in eV/A^3).

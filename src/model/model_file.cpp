@@ -102,6 +102,8 @@ constexpr struct {
                    {"gate", read_as<Gate>},
                    {"density_normalization", read_as<DensityNormalization>},
                    {"layer_norm", read_as<LayerNorm>},
+                   {"node_product", read_as<NodeProduct>},
+                   {"norm_scale", read_as<NormScale>},
                    {"symmetric_contraction", read_as<SymmetricContraction>},
                    {"readout", read_as<Readout>},
                    {"pair_repulsion", read_as<PairRepulsion>},

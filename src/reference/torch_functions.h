@@ -165,11 +165,13 @@ inline Tensor polynomial_cutoff_of(const Tensor &u, double p) {
 
 // Radial functions of one convolution or density: distances [E, 1] in float64 to weights [E, columns].
 struct TorchRadial {
-  Tensor wave_numbers, centers;        // of the kinds that have them
-  Tensor power;                        // [columns]: undefined if all are zero
-  Tensor cutoff, r0;                   // a number, or [species, species]
-  Tensor sender, receiver;             // [species, n], or undefined
-  int sender_block, receiver_block;    // of the convolution's input, or -1
+  Tensor wave_numbers, centers;             // of the kinds that have them
+  Tensor power;                             // [columns]: undefined if all are zero
+  Tensor cutoff, r0;                        // a number, or [species, species]
+  Tensor sender, receiver;                  // [species, n], or undefined
+  Tensor sender_factor, receiver_factor;    // [species, columns], or undefined
+  Tensor exponentials;                      // of the kind that has them [2, functions]
+  int sender_block, receiver_block;         // of the convolution's input, or -1
   RadialBasis basis;
   TorchNetwork network;
   RadialFunction::Output output;
@@ -191,6 +193,9 @@ struct TorchRadial {
     r0 = matrix(basis.pair_r0, at::kDouble);
     sender = matrix(f.sender, type);
     receiver = matrix(f.receiver, type);
+    sender_factor = matrix(f.sender_factor, type);
+    receiver_factor = matrix(f.receiver_factor, type);
+    exponentials = to_tensor(basis.exponentials, at::kDouble).reshape({2, -1});
     if (std::any_of(f.r_power.begin(), f.r_power.end(), [](int p) { return p != 0; }))
       power = to_tensor(f.r_power).to(at::kDouble);
   }
@@ -203,6 +208,8 @@ struct TorchRadial {
   Tensor cutoff_function(const Tensor &r, const EdgeRows &edges) const {
     if (basis.cutoff_kind == RadialBasis::Cutoff::polynomial)
       return polynomial_cutoff_of(r / cutoff_of(edges), basis.p);
+    if (basis.cutoff_kind == RadialBasis::Cutoff::cosine)
+      return 0.5 * (1.0 + at::cos(3.14159265358979323846 * r / cutoff_of(edges)));
     const double c = basis.cutoff;
     // No switching range: the quotient below would be infinite, and where() would pass its derivative on as NaN.
     if (basis.r_on >= c) return at::ones_like(r);
@@ -229,6 +236,8 @@ struct TorchRadial {
     switch (basis.kind) {
       case RadialBasis::Kind::gaussian:
         return at::exp(-0.5 * ((x - centers) / basis.width).square());
+      case RadialBasis::Kind::exp_normal:
+        return at::exp(-exponentials[1] * (at::exp(-basis.decay * x) - exponentials[0]).square());
       case RadialBasis::Kind::chebyshev: {
         std::vector<Tensor> t = {at::ones_like(x), x};
         while (static_cast<int>(t.size()) <= basis.num_polynomials)
@@ -254,7 +263,11 @@ struct TorchRadial {
     if (receiver.defined()) inputs.push_back(receiver.index_select(0, edges.receiver_species));
     if (receiver_block >= 0) inputs.push_back(block_of(x.receiver, irreps, receiver_block).flatten(1));
     Tensor w = network(at::cat(inputs, 1));
+    if (sender_factor.defined())
+      w = w * (receiver_factor.index_select(0, edges.receiver_species) +
+               sender_factor.index_select(0, edges.sender_species));
     if (output == RadialFunction::Output::tanh_square) w = at::tanh(w.square());
+    if (output == RadialFunction::Output::activated) w = network.scale * activate(network.activation, w);
     if (times_cutoff) w = w * f.to(type);
     if (power.defined()) w = w * at::pow(r, power).to(type);
     return w;

@@ -368,8 +368,72 @@ struct TorchLayerNorm {
   }
 };
 
-using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity, TorchLayerNorm,
-                                TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
+struct TorchNodeProduct {
+  int input, second_input, output;
+  ChannelwiseProduct product;
+  std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1], undefined for one of a single block
+
+  TorchNodeProduct(const NodeProduct &n, at::ScalarType type)
+      : input(n.input), second_input(n.second_input), output(n.output), product(n.product) {
+    product.validate();
+    for (const ChannelwisePath &p : product.paths) {
+      couplings.emplace_back();
+      if (p.second < 0) continue;
+      const int l1 = product.irreps_in[p.first].irrep.l, l2 = product.irreps_in[p.second].irrep.l,
+                l3 = product.irreps_out[p.out].irrep.l;
+      couplings.back() = to_tensor(coupling(l1, l2, l3).data(), {2 * l1 + 1, 2 * l2 + 1, 2 * l3 + 1}, type);
+    }
+  }
+
+  Tensor operator()(const Tensor &x) const {
+    std::vector<Tensor> out;
+    for (const IrrepBlock &b : product.irreps_out)
+      out.push_back(at::zeros({x.size(0), b.mul, b.irrep.dim()}, x.options()));
+    for (size_t q = 0; q < product.paths.size(); ++q) {
+      const ChannelwisePath &p = product.paths[q];
+      Tensor term = block_of(x, product.irreps_in, p.first);
+      if (p.second >= 0)
+        term = at::einsum("nua,nub,abc->nuc", {term, block_of(x, product.irreps_in, p.second), couplings[q]});
+      out[p.out] = out[p.out] + p.scale * term;
+    }
+    for (Tensor &t : out) t = t.flatten(1);
+    return at::cat(out, 1);
+  }
+
+  void evaluate(auto &run) const {
+    Tensor x = run.read(input);
+    bool from_positions = run.geometric.at(input);
+    if (second_input >= 0) {
+      Tensor second = run.read(second_input);
+      from_positions = from_positions || run.geometric.at(second_input);
+      if (from_positions) {
+        x = run.owned(x);
+        second = run.owned(second);
+      }
+      x = at::cat({x, second}, 1);
+    }
+    run.write(output, (*this)(x), from_positions);
+  }
+};
+
+struct TorchNormScale {
+  int input, output;
+  Irreps irreps;
+  double offset, factor;
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.read(input);
+    std::vector<Tensor> blocks;
+    for (int b = 0; b < irreps.size(); ++b) blocks.push_back(block_of(x, irreps, b));
+    const Tensor divisor = offset + factor * at::cat(blocks, 2).square().sum(2, /*keepdim=*/true);
+    for (Tensor &block : blocks) block = (block / divisor).flatten(1);
+    run.write(output, at::cat(blocks, 1), run.geometric.at(input));
+  }
+};
+
+using TorchLayer =
+    std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity, TorchLayerNorm,
+                 TorchNodeProduct, TorchNormScale, TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -395,6 +459,10 @@ struct LayerBuilder {
   TorchLayer operator()(const DensityNormalization &l) const { return TorchDensity(l, model, type, chunk_bytes); }
   TorchLayer operator()(const LayerNorm &l) const {
     return TorchLayerNorm{l.input, l.output, to_tensor(l.weight, type), to_tensor(l.bias, type), l.epsilon};
+  }
+  TorchLayer operator()(const NodeProduct &l) const { return TorchNodeProduct(l, type); }
+  TorchLayer operator()(const NormScale &l) const {
+    return TorchNormScale{l.input, l.output, model.features[l.input], l.offset, l.factor};
   }
   TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
   TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }

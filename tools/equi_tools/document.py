@@ -155,7 +155,7 @@ def text_values(value, where, tensors=None):
         text(item, f"{where}.{printable(key, 60)}")
 
 
-CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number})})
+CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({})})
 BASIS = {"cutoff_function": CUTOFF_FUNCTION}
 BASIS_OPTIONS = {"transform": record({"kind": text})}
 RADIAL_BASIS = kinds(
@@ -164,6 +164,7 @@ RADIAL_BASIS = kinds(
         "bessel": record(BASIS | {"wave_numbers": tensor}, BASIS_OPTIONS),
         "gaussian": record(BASIS | {"centres": tensor}, BASIS_OPTIONS),
         "chebyshev": record(BASIS | {"size": whole(1)}, BASIS_OPTIONS),
+        "exp_normal": record(BASIS | {"means": tensor, "factors": tensor, "decay": number}, BASIS_OPTIONS),
     },
 )
 NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
@@ -176,6 +177,16 @@ LAYERS = {
     "convolution": record(FEATURES | {"paths": list_of(PATH), "radial": record({})}),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
+    "norm_scale": record(FEATURES | {"offset": number, "factor": number}),
+    "node_product": record(
+        {
+            "inputs": list_of(text, 1, 2),
+            "irreps_in": list_of(irreps, 1, 2),
+            "output": text,
+            "irreps_out": irreps,
+            "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1),
+        }
+    ),
     "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
     "readout": record({"input": text, "network": NETWORK}),

@@ -38,6 +38,10 @@ def _layer_line(layer):
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
     if kind == "layer_norm":
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
+    if kind == "norm_scale":
+        return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
+    if kind == "node_product":
+        return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {len(layer['paths'])} paths"
     if kind == "symmetric_contraction":
         degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
         extra = ", per species" if layer["per_species"] else ""
@@ -67,7 +71,7 @@ def summary(path):
     facts = {key: document[key] for key in ("format_version", "framework", "architecture", "elements", "cutoff",
                                             "lmax_edge", "edge_parity", "provenance", "units")}  # fmt: skip
     basis = document["radial_basis"]
-    functions = basis.get("wave_numbers") or basis.get("centres")
+    functions = basis.get("wave_numbers") or basis.get("centres") or basis.get("means")
     facts["radial_basis"] = {
         "kind": basis["kind"],
         "size": int(tensors[functions].size) if functions else basis["size"],
@@ -109,12 +113,13 @@ def text(path):
     """The facts as text for people."""
     f = summary(path)
     basis, cutoff_function = f["radial_basis"], f["radial_basis"]["cutoff_function"]
-    kind = {"polynomial": "p {p}", "xplor": "from {r_on} Angstrom"}[cutoff_function["kind"]].format(**cutoff_function)
+    kind = {"polynomial": " (p {p})", "xplor": " (from {r_on} Angstrom)", "cosine": ""}[cutoff_function["kind"]]
+    kind = kind.format(**cutoff_function)
     parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics (rotations only)"
     lines = [
         f"{path}: {f['architecture']}, read by {f['framework']['name']} {f['framework']['version']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
-        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function ({kind}), {basis['size']} {basis['kind']} functions"
+        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
         "",

@@ -339,7 +339,7 @@ TEST(ModelFile, refuses_a_bad_radial_basis) {
   expect_refused_value("/radial_basis/kind", "spline", {"radial_basis.kind", "\"bessel\"", "spline"});
   expect_refused_value("/radial_basis/wave_numbers", "nothing", {"radial_basis.wave_numbers", "nothing"});
   expect_refused_value("/radial_basis/wave_numbers", "embedding", {"radial_basis.wave_numbers", "[n]", "[3, 13]"});
-  expect_refused_value("/radial_basis/cutoff_function/kind", "cosine", {"radial_basis.cutoff_function.kind", "cosine"});
+  expect_refused_value("/radial_basis/cutoff_function/kind", "sine", {"radial_basis.cutoff_function.kind", "sine"});
   expect_refused_value("/radial_basis/cutoff_function/r_on", 4.0,
                        {"radial_basis.cutoff_function.r_on", "below the cutoff"});
   expect_refused_value("/radial_basis/cutoff_function", {{"kind", "polynomial"}, {"p", 1}},
@@ -557,6 +557,79 @@ TEST(ModelFile, refuses_bad_layer_norms) {
   refused("/affine", true, {"\"affine\""});
   o.hidden = {"5x0e+3x1e"};
   expect_refusal(make_tiny_model(o).bytes(), {"irreps_in", "0e blocks alone"});
+}
+
+TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {
+  TinyModelOptions o;
+  o.basis = "exp_normal";
+  o.cosine = true;
+  o.radial_hidden = {};
+  o.pair_factor = true;
+  const auto refused = [&](const char *pointer, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { d.document[Json::json_pointer(pointer)] = value; }, parts);
+  };
+  refused("/radial_basis/means", "scale", {"radial_basis.factors", "[2]"});
+  refused("/radial_basis/factors", "scale", {"radial_basis.factors", "[4]"});
+  refused("/radial_basis/decay", -0.1, {"radial_basis.decay", "0"});
+  refused("/radial_basis/width", 1.0, {"\"width\""});
+  refused("/radial_basis/cutoff_function/p", 6, {"\"p\""});
+  expect_refusal(o, [](ModelDocument &d) { d.tensors["factors"].values[1] = -1.0; }, {"factors", "from 0", "-1"});
+  const int k = find_layer(make_tiny_model(o), "convolution");
+  const std::string radial = "/layers/" + std::to_string(k) + "/radial";
+  refused((radial + "/pair_factor/receiver").c_str(), "scale", {"pair_factor.receiver", "[2, "});
+  refused((radial + "/pair_factor/pairs").c_str(), "scale", {"\"pairs\""});
+  refused((radial + "/activate_last").c_str(), true, {"pair_factor", "activate_last"});
+  TinyModelOptions density = o;
+  density.pair_factor = false;
+  density.density = true;
+  expect_refusal(
+      density,
+      [](ModelDocument &d) { layer(d, find_layer(d, "density_normalization"))["radial"]["activate_last"] = true; },
+      {"\"activate_last\""});
+  TinyModelOptions features = o;
+  features.pair_factor = false;
+  features.activate_last = true;
+  features.radial_hidden = {5};
+  features.sender_scalars = 3;
+  expect_refusal(make_tiny_model(features).bytes(), {"activate_last", "block of the input"});
+}
+
+TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {
+  TinyModelOptions o;
+  o.parity = true;
+  o.hidden = {"5x0e+5x1o", "5x0e"};
+  o.node_product = "pair";
+  const auto refused_in = [&](const char *type, const char *field, const Json &value,
+                              const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, type))[Json::json_pointer(field)] = value; }, parts);
+  };
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    refused_in("node_product", field, value, parts);
+  };
+  refused("/inputs", Json::array(), {"inputs", "1 to 2 features"});
+  refused("/inputs", {"a0", "s0", "z0"}, {"inputs", "1 to 2 features"});
+  refused("/inputs", {"a0", "a0"}, {"inputs", "two features", "twice"});
+  refused("/inputs/1", "later", {"inputs[1]", "an earlier layer writes"});
+  refused("/irreps_in", {"5x0e+5x1o"}, {"irreps_in", "2 irreps"});
+  refused("/irreps_in/1", "5x0e", {"irreps_in[1]", "5x0e+5x1o"});
+  refused("/irreps_out", "4x0e+5x1o", {"5 channels", "4x0e"});
+  refused("/paths", Json::array(), {"paths"});
+  refused("/paths/0/in", Json::array(), {"paths[0].in", "1 to 2 blocks"});
+  refused("/paths/0/in/0", 4, {"paths[0].in[0]", "4"});
+  refused("/paths/0/out", 2, {"paths[0].out", "2"});
+  refused("/paths/0/out", 1, {"paths", "path 0", "1x1o"});
+  refused("/paths/0/scale", "s", {"paths[0].scale", "a number"});
+  refused("/paths/0/weight", "w", {"\"weight\""});
+  refused("/accumulate", true, {"\"accumulate\""});
+  refused_in("norm_scale", "/irreps_out", "5x0e", {"irreps_out"});
+  refused_in("norm_scale", "/offset", 0.0, {"offset", "a positive number"});
+  refused_in("norm_scale", "/factor", -0.1, {"factor", "no negative number"});
+  refused_in("norm_scale", "/power", 2, {"\"power\""});
+  TinyModelOptions uneven = o;
+  uneven.hidden = {"5x0e+4x1o", "5x0e"};
+  expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1o"});
 }
 
 TEST(ModelFile, refuses_bad_symmetric_contractions) {

@@ -50,7 +50,8 @@ RadialFunction radial_function() {
 
 TEST(NotANumber, stays_none_through_radial_functions) {
   int cases = 0;
-  for (const auto kind : {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian, RadialBasis::Kind::chebyshev})
+  for (const auto kind : {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian, RadialBasis::Kind::chebyshev,
+                          RadialBasis::Kind::exp_normal})
     for (const auto transform :
          {RadialBasis::Transform::none, RadialBasis::Transform::agnesi, RadialBasis::Transform::soft})
       for (const auto cutoff : {RadialBasis::Cutoff::polynomial, RadialBasis::Cutoff::xplor})

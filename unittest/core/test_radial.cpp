@@ -44,7 +44,8 @@ RadialFunction random_function(RadialBasis::Cutoff kind, std::vector<int> powers
   return f;
 }
 
-constexpr RadialBasis::Cutoff KINDS[] = {RadialBasis::Cutoff::polynomial, RadialBasis::Cutoff::xplor};
+constexpr RadialBasis::Cutoff KINDS[] = {RadialBasis::Cutoff::polynomial, RadialBasis::Cutoff::xplor,
+                                         RadialBasis::Cutoff::cosine};
 
 // Largest |central difference of derivative q - derivative q+1| over q < 3 of a function's rows of n numbers.
 double difference_error(const std::function<void(double, double *)> &f, int n, double r, double h) {
@@ -60,7 +61,7 @@ double difference_error(const std::function<void(double, double *)> &f, int n, d
 // ---- bases of other kinds, and of pairs of species ----
 
 constexpr RadialBasis::Kind BASIS_KINDS[] = {RadialBasis::Kind::bessel, RadialBasis::Kind::gaussian,
-                                             RadialBasis::Kind::chebyshev};
+                                             RadialBasis::Kind::chebyshev, RadialBasis::Kind::exp_normal};
 constexpr RadialBasis::Transform TRANSFORMS[] = {RadialBasis::Transform::none, RadialBasis::Transform::agnesi,
                                                  RadialBasis::Transform::soft};
 
@@ -71,6 +72,9 @@ RadialBasis other_basis(RadialBasis::Kind kind, RadialBasis::Transform transform
   for (int n = 0; n < 6; ++n) b.centers.push_back(n * 0.9);
   b.width = 0.9;
   b.num_polynomials = 6;
+  for (int n = 0; n < 6; ++n) b.exponentials.push_back(0.05 + 0.18 * n);
+  for (int n = 0; n < 6; ++n) b.exponentials.push_back(3.0 + 1.5 * n);
+  b.decay = 0.8;
   b.transform = transform;
   b.r0 = 1.7;
   b.agnesi_q = 0.9183;
@@ -98,6 +102,8 @@ double expected_cutoff(double u, double p) {
 double expected_function(const RadialBasis &b, int n, double x) {
   if (b.kind == RadialBasis::Kind::bessel) return b.prefactor * std::sin(b.wave_numbers[n] * x) / x;
   if (b.kind == RadialBasis::Kind::gaussian) return std::exp(-std::pow((x - b.centers[n]) / b.width, 2) / 2);
+  if (b.kind == RadialBasis::Kind::exp_normal)
+    return std::exp(-b.exponentials[6 + n] * std::pow(std::exp(-0.8 * x) - b.exponentials[n], 2));
   return x <= 1 ? std::cos((n + 1) * std::acos(x)) : std::cosh((n + 1) * std::acosh(x));
 }
 
@@ -301,6 +307,8 @@ TEST(RadialBasis, cutoff_function_stands_alone) {
   double one;
   basis(KINDS[0]).cutoff_function(3.0, 0, 1, &one);
   EXPECT_NEAR(one, expected_cutoff(0.6, 6.0), 1e-14);
+  basis(RadialBasis::Cutoff::cosine).cutoff_function(3.0, 0, 1, &one);
+  EXPECT_NEAR(one, 0.5 * (1.0 + std::cos(0.6 * M_PI)), 1e-14);
 }
 
 TEST(RadialBasis, of_a_pair_takes_its_cutoff) {
@@ -374,6 +382,45 @@ TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
       for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], std::tanh(w[j] * w[j]) * cutoff * (j == 3 ? r * r : 1.0), 1e-13);
       expect_limits_of_differences(f, r);
     }
+  }
+}
+
+TEST(RadialFunction, outputs_are_activated_before_they_are_cut) {
+  for (RadialBasis::Cutoff kind : KINDS) {
+    const RadialFunction plain = random_function(kind);
+    RadialFunction f = plain;
+    f.output = RadialFunction::Output::activated;
+    f.times_cutoff = true;
+    for (double r : {0.8, 2.3, 4.7}) {
+      double w[21], out[21], cutoff;
+      plain.derivatives(r, 0, 1, w);
+      f.derivatives(r, 0, 1, out);
+      f.basis.cutoff_function(r, 0, 1, &cutoff);
+      for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], 1.68 * w[j] / (1.0 + std::exp(-w[j])) * cutoff, 1e-13);
+      expect_limits_of_differences(f, r);
+    }
+  }
+}
+
+TEST(RadialFunction, of_a_pair_has_its_factor) {
+  for (bool has_biases : {false, true}) {
+    RadialFunction all = random_function(KINDS[0]);
+    if (has_biases) all.network.biases = {{}, {}, random_matrix(1, 21, 35, -1.0, 1.0).data};
+    const RadialFunction plain = all;
+    all.receiver_factor = random_matrix(3, 21, 36, -1.0, 1.0);
+    all.sender_factor = random_matrix(3, 21, 37, -1.0, 1.0);
+    EXPECT_TRUE(all.depends_on_pair());
+    double w[21], out[21];
+    EXPECT_THROW(all.derivatives(1.9, 0, 1, out), std::logic_error);
+    plain.derivatives(1.9, 0, 1, w);
+    for (int i = 0; i < 3; ++i)
+      for (int j = 0; j < 3; ++j) {
+        const RadialFunction f = all.for_pair(i, j);
+        EXPECT_FALSE(f.depends_on_pair());
+        f.derivatives(1.9, 0, 1, out);
+        for (int c = 0; c < 21; ++c)
+          EXPECT_NEAR(out[c], w[c] * (all.receiver_factor(i, c) + all.sender_factor(j, c)), 1e-13) << i << j;
+      }
   }
 }
 

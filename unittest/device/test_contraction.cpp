@@ -39,7 +39,7 @@ template <class T, class F>
 void for_kernels(const DeviceExec &exec, const ContractionCase &c, const F &f) {
   DeviceBuffer<int> species;
   assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
-  const ContractionOp<T> op({0, 1, c.product}, FeatureLayout(c.product.irreps_in), FeatureLayout(c.product.irreps_out),
+  const ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
                             NUM_SPECIES);
   using Contraction = DeviceContraction<T>;
   const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
@@ -57,7 +57,7 @@ TYPED_TEST(DeviceContractionTest, forward_equals_plain_loops) {
     for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), y(c.product.irreps_out, size_t(NUM_ROWS));
       DeviceRows<T> dx(exec, x), dy(exec, y);
-      contraction.forward(exec, NUM_ROWS, dx.rows(), dy.rows(), species);
+      contraction.forward(exec, NUM_ROWS, {dx.rows()}, dy.rows(), species);
       dx.fetch();
       dy.fetch();
       expect_near(y.values(), expected, 30 * ROUNDING<T>, what);
@@ -75,11 +75,40 @@ TYPED_TEST(DeviceContractionTest, backward_equals_plain_loops) {
     for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), g(c.product.irreps_out, c.g);
       DeviceRows<T> dx(exec, x), dg(exec, g);
-      contraction.backward(exec, NUM_ROWS, dx.rows(), dg.rows(), species);
+      contraction.backward(exec, NUM_ROWS, {dx.rows()}, dg.rows(), species);
       dx.fetch();
       expect_near(x.values(), expected, 100 * ROUNDING<T>, what);
       EXPECT_EQ(x.padding(), 0.0) << what;
     });
+  }
+}
+
+// The first block from one feature, the others from another.
+TYPED_TEST(DeviceContractionTest, reads_two_features_as_one) {
+  using T = TypeParam;
+  const DeviceExec exec;
+  DeviceBuffer<int> species;
+  assign(exec, species, std::vector<int>(std::begin(SPECIES), std::end(SPECIES)));
+  using Contraction = DeviceContraction<T>;
+  const auto none = [](const std::string &) -> const DeviceContractionKernel<T> * { return nullptr; };
+  for (const ContractionCase &c : contraction_cases()) {
+    if (c.product.irreps_in.size() == 1) continue;
+    const TwoFeatures x(c.product.irreps_in, c.x), expected(c.product.irreps_in, c.backward());
+    const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                              FeatureLayout(c.product.irreps_out), NUM_SPECIES);
+    for (const Contraction &contraction : {Contraction(exec, op, none), Contraction(exec, op)}) {
+      PackedRows<T> first(x.irreps[0], x.rows[0]), second(x.irreps[1], x.rows[1]);
+      PackedRows<T> y(c.product.irreps_out, size_t(NUM_ROWS)), g(c.product.irreps_out, c.g);
+      DeviceRows<T> d_first(exec, first), d_second(exec, second), dy(exec, y), dg(exec, g);
+      contraction.forward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dy.rows(), species.data());
+      dy.fetch();
+      expect_near(y.values(), c.forward(), 30 * ROUNDING<T>, c.name);
+      contraction.backward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dg.rows(), species.data());
+      d_first.fetch();
+      d_second.fetch();
+      expect_near(first.values(), expected.rows[0], 100 * ROUNDING<T>, c.name);
+      expect_near(second.values(), expected.rows[1], 100 * ROUNDING<T>, c.name);
+    }
   }
 }
 

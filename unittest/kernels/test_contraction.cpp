@@ -36,7 +36,7 @@ template <class T, class F>
 void for_kernels(const ContractionCase &c, const F &f) {
   for (const InstructionSet set : ALL_SETS) {
     if (!instruction_set_available(set)) continue;
-    ContractionOp<T> op({0, 1, c.product}, FeatureLayout(c.product.irreps_in), FeatureLayout(c.product.irreps_out),
+    ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
                         NUM_SPECIES);
     const std::string what = c.name + ", " + instruction_set_name(set);
     f(op, host_kernels<T>(set), what + ", generic");
@@ -54,7 +54,7 @@ TYPED_TEST(ContractionOpTest, forward_equals_plain_loops) {
     for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
       PackedRows<T> px(c.product.irreps_in, c.x), py(c.product.irreps_out, size_t(NUM_ROWS));
       AlignedVector<char> scratch(op.scratch_bytes(kernels));
-      op.forward(kernels, px.rows(), py.rows(), order.get(), scratch.data());
+      op.forward(kernels, {px.rows()}, py.rows(), order.get(), scratch.data());
       expect_near(py.values(), expected, 30 * ROUNDING<T>, what);
       EXPECT_EQ(py.padding(), 0.0) << what;
       expect_near(px.values(), PackedRows<T>(c.product.irreps_in, c.x).values(), 0.0, what + ", input");
@@ -70,10 +70,38 @@ TYPED_TEST(ContractionOpTest, backward_equals_plain_loops) {
     for_kernels<T>(c, [&](const ContractionOp<T> &op, const HostKernels<T> &kernels, const std::string &what) {
       PackedRows<T> px(c.product.irreps_in, c.x), pg(c.product.irreps_out, c.g);
       AlignedVector<char> scratch(op.scratch_bytes(kernels));
-      op.backward(kernels, px.rows(), pg.rows(), order.get(), scratch.data());
+      op.backward(kernels, {px.rows()}, pg.rows(), order.get(), scratch.data());
       expect_near(px.values(), expected, 100 * ROUNDING<T>, what);
       EXPECT_EQ(px.padding(), 0.0) << what;
     });
+  }
+}
+
+// The first block from one feature, the others from another.
+TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
+  using T = TypeParam;
+  for (const ContractionCase &c : contraction_cases()) {
+    if (c.product.irreps_in.size() == 1) continue;
+    const TwoFeatures x(c.product.irreps_in, c.x);
+    const Rows expected_y = c.forward();
+    const TwoFeatures expected_x(c.product.irreps_in, c.backward());
+    const SpeciesRows order(c.product.per_species);
+    const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
+                              FeatureLayout(c.product.irreps_out), NUM_SPECIES);
+    for (const InstructionSet set : ALL_SETS) {
+      if (!instruction_set_available(set)) continue;
+      ContractionOp<T> own = op;
+      own.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
+      const HostKernels<T> &kernels = host_kernels<T>(set);
+      AlignedVector<char> scratch(own.scratch_bytes(kernels));
+      PackedRows<T> first(x.irreps[0], x.rows[0]), second(x.irreps[1], x.rows[1]);
+      PackedRows<T> y(c.product.irreps_out, size_t(NUM_ROWS)), g(c.product.irreps_out, c.g);
+      own.forward(kernels, {first.rows(), second.rows()}, y.rows(), order.get(), scratch.data());
+      expect_near(y.values(), expected_y, 30 * ROUNDING<T>, c.name);
+      own.backward(kernels, {first.rows(), second.rows()}, g.rows(), order.get(), scratch.data());
+      expect_near(first.values(), expected_x.rows[0], 100 * ROUNDING<T>, c.name);
+      expect_near(second.values(), expected_x.rows[1], 100 * ROUNDING<T>, c.name);
+    }
   }
 }
 

@@ -81,6 +81,20 @@ struct ContractionCase {
   }
 };
 
+// Rows of a feature as those of two: its first block, and the others.
+struct TwoFeatures {
+  Irreps irreps[2];
+  Rows rows[2];
+  TwoFeatures(const Irreps &all, const Rows &x)
+      : irreps{Irreps({all[0]}), Irreps(std::vector<IrrepBlock>(all.begin() + 1, all.end()))} {
+    const int first = all[0].dim();
+    for (const std::vector<double> &row : x) {
+      rows[0].emplace_back(row.begin(), row.begin() + first);
+      rows[1].emplace_back(row.begin() + first, row.end());
+    }
+  }
+};
+
 inline std::vector<ContractionCase> contraction_cases() {
   std::vector<ContractionCase> all;
   const auto add = [&](const std::string &name, const ContractionProduct &product, bool in_build) {

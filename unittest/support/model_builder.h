@@ -97,12 +97,13 @@ struct TinyModelOptions {
   bool per_species_linear = false;    // self-connection with weights of the atom's species
   bool biases = false;                // on the 0e blocks of the linears, in the radial and readout networks
   bool xplor = true;                  // else the polynomial
+  bool cosine = false;                // neither of the two
   double p = 6.0, r_on = 3.5;
   int num_basis = 4;
   std::vector<int> radial_hidden = {8, 8};
   std::vector<int> readout_hidden = {};    // empty: one matrix
   bool r_power = false;                    // weights times r^l2
-  std::string basis = "bessel";            // or gaussian, chebyshev
+  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal
   std::string transform = "";              // or agnesi, soft
   bool pair_cutoffs = false;               // not with a transform or xplor
   bool late_cutoff = false;                // on the radial weights, not on the basis
@@ -112,10 +113,16 @@ struct TinyModelOptions {
   int sender_scalars = 0;
   int receiver_scalars = 0;
   bool norms = false;            // in the radial networks
+  bool activate_last = false;    // in the radial networks of convolutions
+  bool pair_factor = false;      // on their outputs
   bool density = false;          // a density normalization behind each convolution
   int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
   int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
   bool contraction_per_species = true;
+  // Behind each gate products of its output ("square": after a scale by norms; "pair": with what a scale by norms makes
+  // of it, or with the input of the convolution if that has as many channels and is not of the species alone). Then all
+  // blocks of an entry of `hidden` have equal multiplicities.
+  std::string node_product = "";
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
@@ -223,11 +230,16 @@ class TinyModelMaker {
       for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back(n * step);
       d_.tensors["centres"] = grid;
       basis.update({{"centres", "centres"}, {"width", step}});
+    } else if (o_.basis == "exp_normal") {
+      for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back((n + 0.5) / o_.num_basis);
+      d_.tensors["means"] = grid;
+      basis.update({{"means", "means"}, {"factors", uniform("factors", {o_.num_basis}, 4.0, 9.0)}, {"decay", 0.6}});
     } else {
       basis["size"] = o_.num_basis;
     }
     basis["cutoff_function"] = {{"kind", "polynomial"}, {"p", o_.p}};
     if (o_.xplor) basis["cutoff_function"] = {{"kind", "xplor"}, {"r_on", o_.r_on}};
+    if (o_.cosine) basis["cutoff_function"] = {{"kind", "cosine"}};
     if (o_.late_cutoff) basis["apply_cutoff"] = false;
     if (o_.transform == "agnesi")
       basis["transform"] = {
@@ -296,10 +308,50 @@ class TinyModelMaker {
          {"blocks", blocks}});
   }
 
+  void norm_scale(const std::string &input, const std::string &output, const Irreps &irreps) {
+    add({{"type", "norm_scale"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"offset", 0.75},
+         {"factor", 0.25}});
+  }
+
+  // All products of two blocks that couple to one of the output, some with their factors in descending order, and the
+  // blocks themselves.
+  void node_product(const std::vector<std::string> &inputs, const std::vector<Irreps> &of_inputs,
+                    const std::string &output, const Irreps &out) {
+    std::vector<IrrepBlock> in;
+    Json names = Json::array(), paths = Json::array();
+    for (const Irreps &irreps : of_inputs) {
+      in.insert(in.end(), irreps.begin(), irreps.end());
+      names.push_back(irreps.to_string());
+    }
+    std::normal_distribution<double> normal(0.0, 0.45);
+    for (int k = 0; k < out.size(); ++k)
+      for (int i = 0; i < static_cast<int>(in.size()); ++i) {
+        const Irrep a = in[i].irrep, c = out[k].irrep;
+        if (a == c) paths.push_back({{"in", {i}}, {"out", k}, {"scale", normal(random_)}});
+        for (int j = i; j < static_cast<int>(in.size()); ++j) {
+          const Irrep b = in[j].irrep;
+          if (c.l < std::abs(a.l - b.l) || c.l > a.l + b.l || a.p * b.p != c.p) continue;
+          const Json pair = (i + j + k) % 3 == 0 ? Json{j, i} : Json{i, j};
+          paths.push_back({{"in", pair}, {"out", k}, {"scale", normal(random_)}});
+        }
+      }
+    add({{"type", "node_product"},
+         {"inputs", inputs},
+         {"irreps_in", names},
+         {"output", output},
+         {"irreps_out", out.to_string()},
+         {"paths", paths}});
+  }
+
   // A network on the radial basis with the options of such networks.
   // Of a convolution: scalars is the number of the first block of scalars in its input.
   Json radial_network(const std::string &name, int num_outputs, int scalars = -1) {
-    const bool reads_sender = scalars >= 0 && o_.sender_scalars > 0;
+    const bool is_convolution = scalars >= 0, reads_sender = is_convolution && o_.sender_scalars > 0;
     const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;
     const int sender_inputs = reads_sender ? o_.sender_scalars : o_.sender_columns;
     const int receiver_inputs = reads_receiver ? o_.receiver_scalars : o_.receiver_columns;
@@ -316,6 +368,10 @@ class TinyModelMaker {
     else if (o_.receiver_columns > 0)
       n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
     if (o_.late_cutoff) n["times_cutoff"] = true;
+    if (is_convolution && o_.activate_last) n["activate_last"] = true;
+    if (is_convolution && o_.pair_factor)
+      n["pair_factor"] = {{"receiver", uniform(name + ".of_receiver", {num_species(), num_outputs}, 0.2, 1.2)},
+                          {"sender", uniform(name + ".of_sender", {num_species(), num_outputs}, 0.2, 1.2)}};
     if (o_.norms) {
       n["norms"] = Json::array();
       for (size_t k = 0; k < o_.radial_hidden.size(); ++k) {
@@ -485,10 +541,19 @@ class TinyModelMaker {
     add({{"type", "gate"},
          {"input", "z" + n},
          {"irreps_in", z.to_string()},
-         {"output", is_contracted ? "a" + n : next_name},
+         {"output", is_contracted || !o_.node_product.empty() ? "a" + n : next_name},
          {"irreps_out", next.to_string()},
          {"terms", terms}});
     if (is_contracted) contraction("contraction" + n, "a" + n, next_name, next);
+    if (o_.node_product.empty()) return;
+    const bool is_pair = o_.node_product == "pair", takes_input = is_pair && t > 0 && x[0].mul == next[0].mul;
+    if (!takes_input) norm_scale("a" + n, "s" + n, next);
+    if (takes_input)
+      node_product({"a" + n, x_name}, {next, x}, next_name, next);
+    else if (is_pair)
+      node_product({"a" + n, "s" + n}, {next, next}, next_name, next);
+    else
+      node_product({"s" + n}, {next}, next_name, next);
   }
 };
 

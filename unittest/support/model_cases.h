@@ -95,7 +95,8 @@ inline Model with_features_read_twice(const Model &model) {
     if (auto *s = std::get_if<SymmetricContraction>(&copy)) output = &s->output;
     const bool is_linear = std::holds_alternative<Linear>(layer);
     if (output && std::all_of(model.layers.begin(), model.layers.end(), [&](const Layer &other) {
-          return ports(other).input != *output || std::holds_alternative<Linear>(other);
+          const Ports p = ports(other);
+          return (p.input != *output && p.second_input != *output) || std::holds_alternative<Linear>(other);
         })) {
       copy_of[*output] = static_cast<int>(twice.features.size());
       twice.features.push_back(twice.features[*output]);
@@ -198,7 +199,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(10);
+  std::vector<TinyCase> cases(14);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -321,6 +322,45 @@ inline std::vector<TinyCase> family_cases() {
   norm.layer_norm = true;
   norm.seed = 15;
   cases[9].keeps_parity = true;
+  cases[10].name = "node_products";
+  TinyModelOptions &products = cases[10].options;
+  products.elements = {"O", "H", "Si"};
+  products.parity = true;
+  products.hidden = {"5x0e+5x1o+5x2e", "5x0e+5x1o+5x1e", "33x0e"};
+  products.node_product = "pair";
+  products.xplor = false;
+  products.seed = 16;
+  cases[10].keeps_parity = true;
+  cases[11].name = "squares_of_scaled_norms";
+  TinyModelOptions &squares = cases[11].options;
+  squares.hidden = {"13x2e+13x0e+13x1e", "17x0e"};
+  squares.node_product = "square";
+  squares.layer_norm = true;
+  squares.seed = 17;
+  cases[12].name = "activated_weights_exp_normal";
+  TinyModelOptions &activated = cases[12].options;
+  activated.parity = true;
+  activated.hidden = {"5x0e+5x1o+5x2e", "13x0e+13x1o", "33x0e"};
+  activated.basis = "exp_normal";
+  activated.cosine = true;
+  activated.late_cutoff = true;
+  activated.activate_last = true;
+  activated.biases = true;
+  activated.denominator = 1.5;
+  activated.seed = 18;
+  cases[12].keeps_parity = true;
+  cases[13].name = "factors_of_pairs";
+  TinyModelOptions &factors = cases[13].options;
+  factors.elements = {"O", "H", "Si"};
+  factors.hidden = {"13x0e+5x1e", "5x0e"};
+  factors.cosine = true;
+  factors.radial_hidden = {};
+  factors.biases = true;
+  factors.late_cutoff = true;
+  factors.pair_factor = true;
+  factors.denominator = 1.0;
+  factors.seed = 19;
+  cases[13].keeps_parity = true;
   return cases;
 }
 

@@ -147,6 +147,31 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
           row[u] = norm->weight[u] * (row[u] - mean) / std::sqrt(variance + norm->epsilon) + norm->bias[u];
       }
       features[norm->output] = x;
+    } else if (const auto *scaled = std::get_if<NormScale>(&layer)) {
+      const Irreps &irreps = model.features[scaled->input];
+      Feature x = features.at(scaled->input);
+      for (std::vector<double> &row : x)
+        for (int u = 0; u < irreps[0].mul; ++u) {
+          double square = 0.0;
+          const auto for_components = [&](const auto &f) {
+            for (int b = 0; b < irreps.size(); ++b)
+              for (int m = 0, dim = irreps[b].irrep.dim(); m < dim; ++m) f(row[irreps.offset(b) + u * dim + m]);
+          };
+          for_components([&](double v) { square += v * v; });
+          for_components([&](double &v) { v /= scaled->offset + scaled->factor * square; });
+        }
+      features[scaled->output] = x;
+    } else if (const auto *node = std::get_if<NodeProduct>(&layer)) {
+      Feature y(num_atoms, std::vector<double>(model.features[node->output].dim(), 0.0));
+      for (int i = 0; i < num_atoms; ++i) {
+        std::vector<double> x = features.at(node->input)[i];
+        if (node->second_input >= 0) {
+          const std::vector<double> &second = features.at(node->second_input)[i];
+          x.insert(x.end(), second.begin(), second.end());
+        }
+        node->product.forward(x.data(), y[i].data());
+      }
+      features[node->output] = y;
     } else if (const auto *contraction = std::get_if<SymmetricContraction>(&layer)) {
       Feature y(num_atoms, std::vector<double>(model.features[contraction->output].dim(), 0.0));
       for (int i = 0; i < num_atoms; ++i)

@@ -118,6 +118,8 @@ class EquiEvaluator:
                     h = (h - mean) / torch.sqrt(variance + norm["epsilon"])
                     h = self.tensors[norm["weight"]] * h + self.tensors[norm["bias"]]
                 h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
+        if net.get("activate_last"):
+            h = net["activation_scale"] * ACTIVATIONS[net["activation"]](h)
         return h
 
     def radial_network(self, net, basis, species, i, j, x=None):
@@ -129,7 +131,11 @@ class EquiEvaluator:
                 inputs.append(x[part["block"]][atoms, :, 0])
             elif part is not None:
                 inputs.append(self.tensors[part][species[atoms]])
-        return self.network(net, torch.cat(inputs, dim=1))
+        outputs = self.network(net, torch.cat(inputs, dim=1))
+        if "pair_factor" in net:
+            rows = [self.tensors[net["pair_factor"][key]] for key in ("receiver", "sender")]
+            outputs = outputs * (rows[0][species[i]] + rows[1][species[j]])
+        return outputs
 
     @staticmethod
     def polynomial_cutoff(u, p):
@@ -139,6 +145,8 @@ class EquiEvaluator:
         kind, c = self.document["radial_basis"]["cutoff_function"], self.document["cutoff"]
         if kind["kind"] == "polynomial":
             return self.polynomial_cutoff(r / c, kind["p"])
+        if kind["kind"] == "cosine":
+            return (1 + torch.cos(math.pi * r / c)) / 2
         assert kind["kind"] == "xplor"
         on = kind["r_on"]
         f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
@@ -179,6 +187,9 @@ class EquiEvaluator:
             values = basis["prefactor"] * torch.sin(x * self.tensors[basis["wave_numbers"]]) / x
         elif basis["kind"] == "gaussian":
             values = torch.exp(-((x - self.tensors[basis["centres"]]) ** 2) / (2 * basis["width"] ** 2))
+        elif basis["kind"] == "exp_normal":
+            distance = torch.exp(-basis["decay"] * x) - self.tensors[basis["means"]]
+            values = torch.exp(-self.tensors[basis["factors"]] * distance**2)
         else:
             assert basis["kind"] == "chebyshev"
             polynomials = [torch.ones_like(x), x]
@@ -274,6 +285,21 @@ class EquiEvaluator:
                 )
                 widths = [block.shape[1] for block in features[layer["input"]]]
                 features[layer["output"]] = [part[:, :, None] for part in torch.split(x, widths, 1)]
+            elif kind == "norm_scale":
+                x = features[layer["input"]]
+                square = sum((block**2).sum(dim=2, keepdim=True) for block in x)
+                features[layer["output"]] = [block / (layer["offset"] + layer["factor"] * square) for block in x]
+            elif kind == "node_product":
+                x = [block for name in layer["inputs"] for block in features[name]]
+                out = zeros(layer["irreps_out"])
+                for path in layer["paths"]:
+                    term, target = x[path["in"][0]], out[path["out"]]
+                    if len(path["in"]) == 2:
+                        second = x[path["in"][1]]
+                        w = coupling(*(t.shape[2] // 2 for t in (term, second, target)))
+                        term = torch.einsum("nua,nub,abc->nuc", term, second, w)
+                    out[path["out"]] = target + path["scale"] * term
+                features[layer["output"]] = out
             elif kind == "symmetric_contraction":
                 out = self.contraction(layer, features[layer["input"]], species, zeros(layer["irreps_out"]))
                 features[layer["output"]] = out

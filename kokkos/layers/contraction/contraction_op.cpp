@@ -15,14 +15,9 @@ constexpr int MAX_BLOCKS = 32;
 }    // namespace
 
 template <class T>
-ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in,
+ContractionOp<T>::ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
                                 const FeatureLayout &out, int num_species)
-    : in_(in),
-      out_(out),
-      schedule_(make_contraction_schedule(contraction.product)),
-      channels_(padded(contraction.product.mul())) {
-  if (in.num_blocks() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
-    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_BLOCKS) + " blocks");
+    : in_(in), out_(out), schedule_(make_contraction_schedule(product)), channels_(padded(product.mul())) {
   const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
                          std::vector<int> &dim, std::vector<int> &channels) {
     for (int b = 0; b < layout.num_blocks(); b++) {
@@ -33,10 +28,11 @@ ContractionOp<T>::ContractionOp(const SymmetricContraction &contraction, const F
       dim.push_back(group.irrep.dim());
     }
   };
-  places(in, in_width_, in_stride_, in_dim_, in_channels_);
+  for (const FeatureLayout &feature : in) places(feature, in_width_, in_stride_, in_dim_, in_channels_);
   places(out, out_width_, out_stride_, out_dim_, out_channels_);
+  if (num_in() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
+    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_BLOCKS) + " blocks");
 
-  const ContractionProduct &product = contraction.product;
   const int num_entries = schedule_.num_entries();
   for (int s = 0; s < (product.per_species ? num_species : 1); s++) {
     const std::vector<double> of_channels = contraction_coefficients(product, schedule_, s);
@@ -64,7 +60,7 @@ std::size_t ContractionOp<T>::bytes() const {
 template <class T>
 ContractionView<T> ContractionOp<T>::view() const {
   return {schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
-          in_dim_.data(),         out_dim_.data(),          in_.num_blocks(),
+          in_dim_.data(),         out_dim_.data(),          num_in(),
           out_.num_blocks(),      schedule_.num_inputs(),   schedule_.num_outputs()};
 }
 
@@ -72,7 +68,7 @@ ContractionView<T> ContractionOp<T>::view() const {
 // the atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction,
+void ContractionOp<T>::for_channel_blocks(const Inputs &x, FeatureRows<R> y, SpeciesOrder order, int direction,
                                           const F &f) const {
   const int plane = 1 + direction;
   Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
@@ -85,9 +81,13 @@ void ContractionOp<T>::for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, Sp
     if (call.count == 0) continue;
     call.coefficients = coefficients_[s].data();
     for (int u = 0; u < channels_; u += CHANNEL_PAD) {
-      for (int b = 0; b < in_.num_blocks(); b++)
-        x_data[b] =
-            make_pointer<T>(x.group(in_.group(in_.block(b).group)) + in_.block(b).channel + u, plane * in_channels_[b]);
+      int next = 0;
+      for (size_t n = 0; n < in_.size(); n++)
+        for (int b = 0; b < in_[n].num_blocks(); b++, next++) {
+          const FeatureBlock &block = in_[n].block(b);
+          x_data[next] =
+              make_pointer<T>(x[n].group(in_[n].group(block.group)) + block.channel + u, plane * in_channels_[next]);
+        }
       for (int b = 0; b < out_.num_blocks(); b++)
         y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
                                     plane * out_channels_[b]);
@@ -98,7 +98,7 @@ void ContractionOp<T>::for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, Sp
 }
 
 template <class T>
-void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order,
+void ContractionOp<T>::forward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y, SpeciesOrder order,
                                void *scratch, int direction) const {
   for_channel_blocks(x, y, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
@@ -109,7 +109,7 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, FeatureRows<R> x, 
 }
 
 template <class T>
-void ContractionOp<T>::backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj,
+void ContractionOp<T>::backward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y_adj,
                                 SpeciesOrder order, void *scratch, int direction) const {
   for_channel_blocks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// A symmetric contraction of a model that is ready for the host kernels: its tree, and coefficients by species and
-// channel block.
+// Polynomials of the channels of features, a symmetric contraction or a node product of a model, ready for the host
+// kernels: their tree, and coefficients by species and channel block.
 #ifndef EQUI_CONTRACTION_OP_H
 #define EQUI_CONTRACTION_OP_H
 
@@ -22,7 +22,8 @@ class ContractionOp {
   using R = Real<T>;
 
  public:
-  ContractionOp(const SymmetricContraction &contraction, const FeatureLayout &in, const FeatureLayout &out,
+  // in: of the features that are read, whose blocks one after another are those of the product's input.
+  ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in, const FeatureLayout &out,
                 int num_species);
 
   // Takes the kernel that find(schedule) gives, or the generic one if that is null. Until this call the kernel is
@@ -36,16 +37,18 @@ class ContractionOp {
   // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(view()); }
 
+  using Inputs = InputRows<R>;
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
   // tangents are in plane 1 + direction.
-  void forward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
+  void forward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
                int direction = 0) const;
   // x is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, FeatureRows<R> x, FeatureRows<R> y_adj, SpeciesOrder order,
-                void *scratch, int direction = 0) const;
+  void backward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y_adj, SpeciesOrder order, void *scratch,
+                int direction = 0) const;
 
   // The constants that the layer on a device copies.
-  const FeatureLayout &in() const { return in_; }
+  const std::vector<FeatureLayout> &in() const { return in_; }
+  int num_in() const { return static_cast<int>(in_dim_.size()); }    // blocks
   const FeatureLayout &out() const { return out_; }
   int channels() const { return channels_; }
   const std::vector<AlignedVector<R>> &coefficients() const { return coefficients_; }
@@ -56,9 +59,10 @@ class ContractionOp {
  private:
   ContractionView<T> view() const;
   template <class F>
-  void for_channel_blocks(FeatureRows<R> x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
+  void for_channel_blocks(const Inputs &x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
 
-  FeatureLayout in_, out_;
+  std::vector<FeatureLayout> in_;
+  FeatureLayout out_;
   ContractionSchedule schedule_;
   int channels_;                                  // padded
   std::vector<AlignedVector<R>> coefficients_;    // one, or one per species: [channel blocks][entries][CHANNEL_PAD]

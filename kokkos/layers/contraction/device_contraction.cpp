@@ -73,16 +73,16 @@ struct GenericContraction {
   }
 };
 
+// Sets the blocks of a feature, of which block 0 gets the number `first`.
 template <class T>
-DeviceContractionFeature<T> feature_of(const FeatureLayout &layout, FeatureRows<Real<T>> rows) {
-  DeviceContractionFeature<T> feature{};
+void set_blocks(DeviceContractionFeature<T> &feature, int first, const FeatureLayout &layout,
+                FeatureRows<Real<T>> rows) {
   for (int b = 0; b < layout.num_blocks(); b++) {
     const FeatureGroup &group = layout.group(layout.block(b).group);
-    feature.data[b] = rows.group(group) + layout.block(b).channel;
-    feature.width[b] = group.width();
-    feature.stride[b] = group.stride();
+    feature.data[first + b] = rows.group(group) + layout.block(b).channel;
+    feature.width[first + b] = group.width();
+    feature.stride[first + b] = group.stride();
   }
-  return feature;
 }
 
 }    // namespace
@@ -91,22 +91,30 @@ template <class T>
 DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find)
     : op_(std::move(op)), kernel_(find(op_.schedule().key())) {
   const ContractionSchedule &schedule = op_.schedule();
-  if (std::max(op_.in().num_blocks(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
-    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
+  if (std::max(op_.num_in(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
+    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
                                 " blocks; the device evaluation has no more");
   if (std::max(schedule.num_inputs(), schedule.num_outputs()) > MAX_CONTRACTION_COMPONENTS)
-    throw std::invalid_argument("a symmetric contraction with more than " + std::to_string(MAX_CONTRACTION_COMPONENTS) +
+    throw std::invalid_argument("a contraction or a product of more than " +
+                                std::to_string(MAX_CONTRACTION_COMPONENTS) +
                                 " components; the device evaluation has no more");
   std::vector<R> coefficients;
   for (const auto &c : op_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
   assign(exec, coefficients_, coefficients);
   if (kernel_) return;
   std::vector<Component> place;
-  for (const FeatureLayout *layout : {&op_.in(), &op_.out()})
-    for (int b = 0; b < layout->num_blocks(); b++) {
-      const FeatureGroup &group = layout->group(layout->block(b).group);
-      for (int m = 0; m < group.irrep.dim(); m++) place.push_back({b, m * group.stride()});
+  const auto add_places = [&place](const FeatureLayout &layout, int first_block) {
+    for (int b = 0; b < layout.num_blocks(); b++) {
+      const FeatureGroup &group = layout.group(layout.block(b).group);
+      for (int m = 0; m < group.irrep.dim(); m++) place.push_back({first_block + b, m * group.stride()});
     }
+  };
+  int first_block = 0;
+  for (const FeatureLayout &layout : op_.in()) {
+    add_places(layout, first_block);
+    first_block += layout.num_blocks();
+  }
+  add_places(op_.out(), 0);
   assign(exec, nodes_, schedule.nodes);
   assign(exec, outputs_, schedule.outputs);
   assign(exec, place_, place);
@@ -114,13 +122,20 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
 
 template <class T>
 template <bool BACKWARD>
-void DeviceContraction<T>::launch(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y,
                                   const int *species) const {
   const ContractionSchedule &schedule = op_.schedule();
+  DeviceContractionFeature<T> in{}, out{};
+  int first_block = 0;
+  for (size_t n = 0; n < op_.in().size(); n++) {
+    set_blocks<T>(in, first_block, op_.in()[n], x[n]);
+    first_block += op_.in()[n].num_blocks();
+  }
+  set_blocks<T>(out, 0, op_.out(), y);
   const DeviceContractionCall<T> u{count,
                                    op_.channels(),
-                                   feature_of<T>(op_.in(), x),
-                                   feature_of<T>(op_.out(), y),
+                                   in,
+                                   out,
                                    coefficients_.data(),
                                    schedule.num_entries(),
                                    op_.per_species() ? species : nullptr};
@@ -133,13 +148,13 @@ void DeviceContraction<T>::launch(const DeviceExec &exec, int count, FeatureRows
 }
 
 template <class T>
-void DeviceContraction<T>::forward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y,
+void DeviceContraction<T>::forward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y,
                                    const int *species) const {
   launch<false>(exec, count, x, y, species);
 }
 
 template <class T>
-void DeviceContraction<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<R> y_adj,
+void DeviceContraction<T>::backward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y_adj,
                                     const int *species) const {
   launch<true>(exec, count, x, y_adj, species);
 }

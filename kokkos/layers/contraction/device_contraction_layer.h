@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The symmetric contraction on a device.
+// The symmetric contraction and the node product on a device.
 #ifndef EQUI_DEVICE_CONTRACTION_LAYER_H
 #define EQUI_DEVICE_CONTRACTION_LAYER_H
 
@@ -8,6 +8,7 @@
 #include "kokkos/layers/layer_op.h"
 
 #include <string>
+#include <utility>
 
 namespace equi {
 
@@ -16,24 +17,31 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
   using Batch = DeviceBatch<T, G>;
 
  public:
-  DeviceContractionLayer(const DeviceContext &context, const SymmetricContraction &layer)
-      : input_(layer.input),
-        output_(layer.output),
-        op_(context.exec,
-            ContractionOp<T>(layer, context.layout(input_), context.layout(output_), context.model.num_species())) {}
+  // name: of the layer, for the log.
+  DeviceContractionLayer(const DeviceContext &context, const Ports &ports, const char *name,
+                         const ContractionProduct &product)
+      : inputs_{ports.input, ports.second_input},
+        output_(ports.output),
+        name_(name),
+        op_(context.exec, ContractionOp<T>(product, context.tables.inputs(ports), context.layout(output_),
+                                           context.model.num_species())) {}
   void forward(Batch &batch) override {
-    op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.species);
+    InputRows<Real<T>> x{batch.rows(inputs_[0])};
+    if (inputs_[1] >= 0) x[1] = batch.rows(inputs_[1]);
+    op_.forward(batch.step.exec, batch.count, x, batch.rows(output_), batch.species);
   }
   void backward(Batch &batch) override {
-    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int) {
+    batch.replace_by_adjoints(inputs_, [&](const InputRows<Real<T>> &x, int) {
       op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), batch.species);
     });
   }
   std::size_t bytes() const override { return op_.bytes(); }
-  std::string describe() const override { return "symmetric contraction: " + op_.host().describe(); }
+  std::string describe() const override { return name_ + (": " + op_.host().describe()); }
 
  private:
-  int input_, output_;
+  std::array<int, MAX_INPUTS> inputs_;
+  int output_;
+  const char *name_;
   DeviceContraction<T> op_;
 };
 

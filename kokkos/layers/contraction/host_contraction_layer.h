@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// The symmetric contraction on the host.
+// The symmetric contraction and the node product on the host.
 #ifndef EQUI_HOST_CONTRACTION_LAYER_H
 #define EQUI_HOST_CONTRACTION_LAYER_H
 
@@ -9,29 +9,35 @@
 #include "kokkos/layers/layer_op.h"
 
 #include <string>
+#include <utility>
 
 namespace equi {
 
 template <class T, class G>
 class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
  public:
-  HostContractionLayer(const HostContext &context, const SymmetricContraction &layer)
-      : input_(layer.input),
-        output_(layer.output),
-        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species()) {
+  // name: of the layer, for the log.
+  HostContractionLayer(const HostContext &context, const Ports &ports, const char *name,
+                       const ContractionProduct &product)
+      : inputs_{ports.input, ports.second_input},
+        output_(ports.output),
+        name_(name),
+        op_(product, context.tables.inputs(ports), context.layout(output_), context.model.num_species()) {
     op_.select_kernel([&](const ContractionSchedule &s) { return find_contraction_kernel<T>(context.set, s); });
   }
   void forward(HostBatch<T, G> &batch) override {
+    InputRows<Real<T>> x{batch.rows(inputs_[0])};
+    if (inputs_[1] >= 0) x[1] = batch.rows(inputs_[1]);
     for (int d = 0; d < batch.step.num_directions(); d++)
-      op_.forward(batch.step.kernels, batch.rows(input_), batch.rows(output_), order(batch), scratch(batch), d);
+      op_.forward(batch.step.kernels, x, batch.rows(output_), order(batch), scratch(batch), d);
   }
   void backward(HostBatch<T, G> &batch) override {
-    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int direction) {
+    batch.replace_by_adjoints(inputs_, [&](const InputRows<Real<T>> &x, int direction) {
       op_.backward(batch.step.kernels, x, batch.rows(output_, true), order(batch), scratch(batch), direction);
     });
   }
   std::size_t bytes() const override { return op_.bytes(); }
-  std::string describe() const override { return "symmetric contraction: " + op_.describe(); }
+  std::string describe() const override { return name_ + (": " + op_.describe()); }
   void report_kernels(KernelReport &report) const override {
     if (!IS_DUAL<T>) report.generic_contractions += op_.is_generic();    // of duals all are generic
     report.keys.push_back(op_.schedule().key());
@@ -43,7 +49,9 @@ class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
     return batch.scratch.kernel.reserve(op_.scratch_bytes(batch.step.kernels));
   }
 
-  int input_, output_;
+  std::array<int, MAX_INPUTS> inputs_;
+  int output_;
+  const char *name_;
   ContractionOp<T> op_;
 };
 

@@ -187,9 +187,7 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   std::vector<BasisFunctions> bases;
   for (const RadialBasis &basis : host.bases_) {
     bases.push_back(basis_functions(basis));
-    // The same for all pairs.
-    if (numbers.empty() && bases.back().numbers)
-      numbers.assign(bases.back().numbers, bases.back().numbers + bases.back().size);
+    numbers = numbers_of(basis);    // the same for all pairs
   }
   assign(exec, basis_numbers_, numbers);
   for (BasisFunctions &basis : bases) basis.numbers = basis_numbers_.data();

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT
+// The scale by norms of the channels of one row, on hosts and devices: y[u] = x[u] / (offset + factor |x[u]|^2).
+#ifndef EQUI_NORM_SCALE_ROWS_H
+#define EQUI_NORM_SCALE_ROWS_H
+
+#include "kokkos/layers/feature_rows.h"
+#include "src/numbers/dual.h"
+
+#include <stdexcept>
+#include <string>
+
+namespace equi {
+
+// The call of a device's kernel has to fit into a GPU's memory for arguments.
+constexpr int MAX_NORM_BLOCKS = 16;
+
+// T: float, double or a Dual of them. X, Y: T or const T. Two features of equal irreps, without planes of tangents but
+// one of duals.
+template <class T, class X, class Y>
+struct NormScaleRows {
+  Pointer<X> x[MAX_NORM_BLOCKS];
+  Pointer<Y> y[MAX_NORM_BLOCKS];
+  int width[MAX_NORM_BLOCKS], dim[MAX_NORM_BLOCKS];
+  int num_blocks;
+  Real<T> offset, factor;
+
+  // direction: of duals, whose tangents are in plane 1 + direction.
+  template <class R1, class R2>
+  NormScaleRows(const FeatureLayout &layout, double offset, double factor, FeatureRows<R1> x_rows,
+                FeatureRows<R2> y_rows, int direction = 0)
+      : num_blocks(layout.num_blocks()), offset(static_cast<Real<T>>(offset)), factor(static_cast<Real<T>>(factor)) {
+    for (int b = 0; b < num_blocks; b++) {
+      const FeatureGroup &group = layout.group(layout.block(b).group);
+      const int channel = layout.block(b).channel, distance = (1 + direction) * group.channels;
+      x[b] = make_pointer<X>(x_rows.group(group) + channel, distance);
+      y[b] = make_pointer<Y>(y_rows.group(group) + channel, distance);
+      width[b] = group.width();
+      dim[b] = group.irrep.dim();
+    }
+  }
+
+  // f(pointer to channel u of x, the same of y) for all components.
+  template <class F>
+  EQUI_FUNCTION void for_components(int64_t row, int u, const F &f) const {
+    for (int b = 0; b < num_blocks; b++)
+      for (int m = 0; m < dim[b]; m++) {
+        const int64_t at = row * width[b] + m * (width[b] / dim[b]) + u;
+        f(x[b] + at, y[b] + at);
+      }
+  }
+
+  // LANES channels from u on.
+  template <int LANES>
+  EQUI_FUNCTION void forward(int64_t row, int u) const {
+    T scale[LANES];
+    for (int k = 0; k < LANES; k++) scale[k] = T(0);
+    for_components(row, u, [&](Pointer<X> from, Pointer<Y>) {
+      for (int k = 0; k < LANES; k++) scale[k] += from[k] * from[k];
+    });
+    for (int k = 0; k < LANES; k++) scale[k] = T(1) / (T(offset) + factor * scale[k]);
+    for_components(row, u, [&](Pointer<X> from, Pointer<Y> to) {
+      for (int k = 0; k < LANES; k++) put(to, k, from[k] * scale[k]);
+    });
+  }
+  // y holds the adjoint of the output; x is replaced by its own.
+  template <int LANES>
+  EQUI_FUNCTION void backward(int64_t row, int u) const {
+    T scale[LANES], slope[LANES];
+    for (int k = 0; k < LANES; k++) scale[k] = slope[k] = T(0);
+    for_components(row, u, [&](Pointer<X> to, Pointer<Y> from) {
+      for (int k = 0; k < LANES; k++) {
+        scale[k] += to[k] * to[k];
+        slope[k] += to[k] * from[k];
+      }
+    });
+    for (int k = 0; k < LANES; k++) {
+      scale[k] = T(1) / (T(offset) + factor * scale[k]);
+      slope[k] = Real<T>(-2) * factor * (slope[k] * scale[k] * scale[k]);
+    }
+    for_components(row, u, [&](Pointer<X> to, Pointer<Y> from) {
+      for (int k = 0; k < LANES; k++) put(to, k, from[k] * scale[k] + slope[k] * to[k]);
+    });
+  }
+};
+
+// Throws std::invalid_argument for more blocks than a call takes.
+inline void check_norm_blocks(const FeatureLayout &layout) {
+  if (layout.num_blocks() > MAX_NORM_BLOCKS)
+    throw std::invalid_argument("a scale by norms of more than " + std::to_string(MAX_NORM_BLOCKS) + " blocks");
+}
+
+}    // namespace equi
+
+#endif

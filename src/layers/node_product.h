@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT
+// Products of the blocks of one or two features of an atom, channel by channel.
+#ifndef EQUI_NODE_PRODUCT_H
+#define EQUI_NODE_PRODUCT_H
+
+#include "src/algebra/channelwise_product.h"
+#include "src/layers/layer.h"
+
+namespace equi {
+
+struct NodeProduct {
+  int input, second_input, output;    // second_input -1: none
+  ChannelwiseProduct product;         // its input blocks are those of the first and then of the second feature
+
+  static NodeProduct read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true, second_input}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Divides each channel of a feature by its squared norm plus a constant.
+#ifndef EQUI_NORM_SCALE_H
+#define EQUI_NORM_SCALE_H
+
+#include "src/layers/layer.h"
+
+namespace equi {
+
+// y[u] = x[u] / (offset + factor |x[u]|^2), the square summed over the components of channel u in all blocks, which
+// have one multiplicity.
+struct NormScale {
+  int input, output;
+  double offset, factor;
+
+  static NormScale read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif
