@@ -23,7 +23,7 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
       : inputs_{ports.input, ports.second_input},
         output_(ports.output),
         name_(name),
-        op_(context.exec, ContractionOp<T>(product, context.tables.inputs(ports), context.layout(output_),
+        op_(context.exec, ContractionOp<T>(product, context.plan.inputs(ports), context.layout(output_),
                                            context.model.num_species())) {}
   void forward(Batch &batch) override {
     InputRows<Real<T>> x{batch.rows(inputs_[0])};

@@ -22,7 +22,7 @@ class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
       : inputs_{ports.input, ports.second_input},
         output_(ports.output),
         name_(name),
-        op_(product, context.tables.inputs(ports), context.layout(output_), context.model.num_species()) {
+        op_(product, context.plan.inputs(ports), context.layout(output_), context.model.num_species()) {
     op_.select_kernel([&](const ContractionSchedule &s) { return find_contraction_kernel<T>(context.set, s); });
   }
   void forward(HostBatch<T, G> &batch) override {
