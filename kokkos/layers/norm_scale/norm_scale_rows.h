@@ -12,15 +12,16 @@
 namespace equi {
 
 // The call of a device's kernel has to fit into a GPU's memory for arguments.
-constexpr int MAX_NORM_BLOCKS = 16;
+constexpr int MAX_NORM_BLOCKS = 8;
 
 // T: float, double or a Dual of them. X, Y: T or const T. Two features of equal irreps, without planes of tangents but
 // one of duals.
 template <class T, class X, class Y>
 struct NormScaleRows {
-  Pointer<X> x[MAX_NORM_BLOCKS];
-  Pointer<Y> y[MAX_NORM_BLOCKS];
-  int width[MAX_NORM_BLOCKS], dim[MAX_NORM_BLOCKS];
+  // Of blocks that are not there null.
+  Pointer<X> x[MAX_NORM_BLOCKS] = {};
+  Pointer<Y> y[MAX_NORM_BLOCKS] = {};
+  int width[MAX_NORM_BLOCKS] = {}, dim[MAX_NORM_BLOCKS] = {};
   int num_blocks;
   Real<T> offset, factor;
 
