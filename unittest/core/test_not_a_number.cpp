@@ -44,6 +44,7 @@ RadialFunction radial_function() {
   f.basis.agnesi_p = 4.5791;
   f.basis.agnesi_a = 1.0805;
   f.basis.soft_alpha = 4.0;
+  f.basis.exponentials = {0.2, 0.5, 0.8, 3.0, 4.0, 5.0};
   f.network.weights = {Matrix{3, 2, {0.1, 0.2, 0.3, 0.4, 0.5, 0.6}}, Matrix{2, 4, std::vector<double>(8, 0.3)}};
   return f;
 }
@@ -54,7 +55,8 @@ TEST(NotANumber, stays_none_through_radial_functions) {
                           RadialBasis::Kind::exp_normal})
     for (const auto transform :
          {RadialBasis::Transform::none, RadialBasis::Transform::agnesi, RadialBasis::Transform::soft})
-      for (const auto cutoff : {RadialBasis::Cutoff::polynomial, RadialBasis::Cutoff::xplor})
+      for (const auto cutoff :
+           {RadialBasis::Cutoff::polynomial, RadialBasis::Cutoff::xplor, RadialBasis::Cutoff::cosine})
         for (const bool late : {false, true})
           for (const auto activation : {Activation::silu, Activation::relu, Activation::abs}) {
             RadialFunction f = radial_function();
@@ -73,7 +75,7 @@ TEST(NotANumber, stays_none_through_radial_functions) {
             }
             ++cases;
           }
-  EXPECT_EQ(cases, 3 * 3 * 2 * 2 * 3);
+  EXPECT_EQ(cases, 4 * 3 * 3 * 2 * 3);
 }
 
 TEST(NotANumber, has_a_place_within_a_table_where_it_stays_none) {
