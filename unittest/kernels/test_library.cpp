@@ -238,10 +238,10 @@ TEST_F(KernelCacheFiles, the_library_of_another_kernel_is_refused) {
 TEST_F(KernelCacheFiles, only_a_regular_file_is_a_library) {
   fs::remove(file);
   ASSERT_EQ(mkfifo(file.c_str(), 0600), 0);
-  expect_refused("no regular file");
+  expect_refused("not a regular file");
   fs::remove(file);
   fs::create_directory(file);
-  expect_refused("no regular file");
+  expect_refused("not a regular file");
   EXPECT_THROW(store_kernel_library(source, file), std::runtime_error);
   EXPECT_EQ(std::distance(fs::directory_iterator(cache), {}), 1);
 }

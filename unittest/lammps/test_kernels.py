@@ -173,10 +173,10 @@ def test_libraries_with_wrong_numbers_or_symbols_are_not_used(lammps, build_dir,
     wrong_number = text[: coefficient.start()] + "T(1.01 * 0x1." + text[coefficient.end() :]
     for wrong, reason in (
         (wrong_number, "differs from that of the generic kernel"),
-        (text.replace("{PATH_GROUP_KERNEL_ABI", "{PATH_GROUP_KERNEL_ABI + 1"), "no library of kernels of this version"),
-        (text.replace("equi_kernels", "other_kernels"), "no library of kernels of this version"),
+        (text.replace("{PATH_GROUP_KERNEL_ABI", "{PATH_GROUP_KERNEL_ABI + 1"), "not a library of kernels of this version"),
+        (text.replace("equi_kernels", "other_kernels"), "not a library of kernels of this version"),
         ("extern const int equi_kernels; __attribute__((visibility(\"default\"))) const int equi_kernels = 8;",
-         "no library of kernels of this version"),
+         "not a library of kernels of this version"),
     ):  # fmt: skip
         assert wrong != text
         source.write_text(wrong)
