@@ -341,7 +341,7 @@ def test_other_files_are_not_ours(folder):
         assert nequip_checkpoint.detect(folder / name) is None
         with pytest.raises(EquiError, match="neither a NequIP package"):
             nequip_checkpoint.load(folder / name)
-    with pytest.raises(EquiError, match="no file"):
+    with pytest.raises(EquiError, match="is not a file"):
         nequip_checkpoint.load(folder / "absent.ckpt")
 
 
