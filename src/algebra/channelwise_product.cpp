@@ -28,13 +28,7 @@ std::vector<CouplingEntry> entries_of(const ChannelwiseProduct &product, const C
 }    // namespace
 
 void ChannelwiseProduct::validate() const {
-  if (irreps_in.size() == 0 || irreps_out.size() == 0)
-    throw std::invalid_argument("a channelwise product without input or output blocks");
-  for (const Irreps *irreps : {&irreps_in, &irreps_out})
-    for (const IrrepBlock &b : *irreps)
-      if (b.mul != mul() || b.mul < 1)
-        throw std::invalid_argument("expected " + std::to_string(mul()) + " channels in each block, found " +
-                                    Irreps({b}).to_string());
+  require_equal_channels("a channelwise product", irreps_in, irreps_out);
   for (size_t q = 0; q < paths.size(); ++q) {
     const ChannelwisePath &path = paths[q];
     const auto bad = [&](const std::string &why) {

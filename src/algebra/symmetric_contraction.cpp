@@ -30,15 +30,19 @@ std::string expected(const std::string &what, int largest, int found) {
 
 }    // namespace
 
-void ContractionProduct::validate() const {
-  if (irreps_in.size() == 0 || irreps_out.size() == 0)
-    throw std::invalid_argument("a symmetric contraction without input or output blocks");
-  for (const Irreps *irreps : {&irreps_in, &irreps_out})
+void require_equal_channels(const char *what, const Irreps &in, const Irreps &out) {
+  if (in.size() == 0 || out.size() == 0)
+    throw std::invalid_argument(std::string(what) + " without input or output blocks");
+  const int mul = in[0].mul;
+  for (const Irreps *irreps : {&in, &out})
     for (const IrrepBlock &b : *irreps)
-      if (b.mul != mul() || b.mul < 1)
-        throw std::invalid_argument("expected " + std::to_string(mul()) + " channels in each block, found " +
+      if (b.mul != mul || b.mul < 1)
+        throw std::invalid_argument("expected " + std::to_string(mul) + " channels in each block, found " +
                                     Irreps({b}).to_string());
+}
 
+void ContractionProduct::validate() const {
+  require_equal_channels("a symmetric contraction", irreps_in, irreps_out);
   const int num_factors = num_components();
   std::set<std::pair<int, int>> seen;
   for (size_t t = 0; t < terms.size(); ++t) {

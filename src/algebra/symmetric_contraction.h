@@ -33,6 +33,10 @@ struct ContractionTerm {
   std::vector<Matrix> weight;    // one, or one per species: [num_paths, mul]
 };
 
+// Throws std::invalid_argument unless there are blocks on both sides and all have the same number of channels. what:
+// the product whose blocks they are.
+void require_equal_channels(const char *what, const Irreps &in, const Irreps &out);
+
 struct ContractionProduct {
   Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   bool per_species = false;
