@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Channelwise products: their plain loops against products of matrices, polynomials and differences.
 #include "src/algebra/channelwise_product.h"
+#include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 #include <cmath>
-#include <random>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -14,14 +14,7 @@
 namespace {
 
 using namespace equi;
-
-std::vector<double> random_numbers(int n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<double> v(n);
-  for (double &x : v) x = normal(random);
-  return v;
-}
+using equi::testing::random_numbers;
 
 Irreps blocks_of(const std::vector<Irrep> &irreps, int mul) {
   std::vector<IrrepBlock> blocks;

@@ -5,6 +5,7 @@
 #include "src/generator/device_generator.h"
 #include "src/generator/generated_text.h"
 #include "src/generator/kernel_generator.h"
+#include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
 
@@ -12,7 +13,6 @@
 #include <cmath>
 #include <fstream>
 #include <map>
-#include <random>
 #include <set>
 #include <sstream>
 #include <tuple>
@@ -20,6 +20,7 @@
 namespace {
 
 using namespace equi;
+using equi::testing::random_numbers;
 
 constexpr double ROUNDING = 1e-13;
 
@@ -29,14 +30,6 @@ PathGroupShape complete_path_group(int l1, int lmax_edge, int lmax_out) {
   for (int l2 = 0; l2 <= lmax_edge; ++l2)
     for (int l3 = std::abs(l1 - l2); l3 <= std::min(l1 + l2, lmax_out); ++l3) shape.paths.push_back({l2, l3});
   return shape;
-}
-
-std::vector<double> random_numbers(int n, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<double> v(n);
-  for (double &x : v) x = normal(random);
-  return v;
 }
 
 double value_of(const LinearForm &form, const double *input) {

@@ -368,6 +368,19 @@ TEST(RadialFunction, of_a_pair_is_its_network_on_all_inputs) {
   EXPECT_TRUE(only_receiver.depends_on_pair());
 }
 
+// Output j of f at r is of(output j of plain, j, r) times the cutoff function; derivatives are limits of differences.
+template <class Of>
+void expect_outputs(const RadialFunction &f, const RadialFunction &plain, const Of &of) {
+  for (double r : {0.8, 2.3, 4.7}) {
+    double w[21], out[21], cutoff;
+    plain.derivatives(r, 0, 1, w);
+    f.derivatives(r, 0, 1, out);
+    f.basis.cutoff_function(r, 0, 1, &cutoff);
+    for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], of(w[j], j, r) * cutoff, 1e-13);
+    expect_limits_of_differences(f, r);
+  }
+}
+
 TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
   std::vector<int> powers(21, 0);
   powers[3] = 2;
@@ -376,14 +389,7 @@ TEST(RadialFunction, outputs_are_squashed_cut_and_raised_in_this_order) {
     RadialFunction f = random_function(kind, powers);
     f.output = RadialFunction::Output::tanh_square;
     f.times_cutoff = true;
-    for (double r : {0.8, 2.3, 4.7}) {
-      double w[21], out[21], cutoff;
-      plain.derivatives(r, 0, 1, w);
-      f.derivatives(r, 0, 1, out);
-      f.basis.cutoff_function(r, 0, 1, &cutoff);
-      for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], std::tanh(w[j] * w[j]) * cutoff * (j == 3 ? r * r : 1.0), 1e-13);
-      expect_limits_of_differences(f, r);
-    }
+    expect_outputs(f, plain, [](double w, int j, double r) { return std::tanh(w * w) * (j == 3 ? r * r : 1.0); });
   }
 }
 
@@ -393,14 +399,7 @@ TEST(RadialFunction, outputs_are_activated_before_they_are_cut) {
     RadialFunction f = plain;
     f.output = RadialFunction::Output::activated;
     f.times_cutoff = true;
-    for (double r : {0.8, 2.3, 4.7}) {
-      double w[21], out[21], cutoff;
-      plain.derivatives(r, 0, 1, w);
-      f.derivatives(r, 0, 1, out);
-      f.basis.cutoff_function(r, 0, 1, &cutoff);
-      for (int j = 0; j < 21; ++j) EXPECT_NEAR(out[j], 1.68 * w[j] / (1.0 + std::exp(-w[j])) * cutoff, 1e-13);
-      expect_limits_of_differences(f, r);
-    }
+    expect_outputs(f, plain, [](double w, int, double) { return 1.68 * w / (1.0 + std::exp(-w)); });
   }
 }
 

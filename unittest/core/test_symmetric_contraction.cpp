@@ -3,6 +3,7 @@
 #include "src/algebra/spherical_harmonics.h"
 #include "src/algebra/symmetric_contraction.h"
 #include "unittest/support/contraction_builder.h"
+#include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
 #include <cmath>
@@ -18,14 +19,6 @@ using namespace equi::testing;
 namespace {
 
 constexpr int NUM_SPECIES = 2;
-
-std::vector<double> random_numbers(int num, unsigned seed) {
-  std::mt19937 random(seed);
-  std::normal_distribution<double> normal;
-  std::vector<double> values;
-  for (int k = 0; k < num; ++k) values.push_back(normal(random));
-  return values;
-}
 
 ContractionProduct example(const std::string &in, const std::string &out, int degree, int num_species = NUM_SPECIES) {
   std::mt19937 random(3);
