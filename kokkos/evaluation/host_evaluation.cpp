@@ -10,7 +10,7 @@
 #include "kokkos/layers/gate/gate_op.h"
 #include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
-#include "kokkos/layers/norm_scale/host_norm_scale.h"
+#include "kokkos/layers/norm_scale/norm_scale_op.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
 #include "kokkos/runtime/dense.h"
@@ -51,7 +51,7 @@ struct MakeHostLayer : HostContext {
     return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
   Op operator()(const NormScale &l) {
-    return make_in_place_layer<HostBatch<T, G>>(l, HostNormScale<T>(l, layout(l.input)));
+    return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));
   }
   Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
   Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
