@@ -8,6 +8,7 @@
 #include "kokkos/layers/device_rows.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
+#include "kokkos/layers/input_rows.h"
 #include "kokkos/runtime/device_exec.h"
 
 #include <vector>
@@ -88,28 +89,16 @@ class DeviceBatch {
   }
   // The same for two features, f(rows of both, 0); the second may be none, -1.
   template <class F>
-  void replace_by_adjoints(const std::array<int, MAX_INPUTS> &features, const F &f) {
-    const int num = features[1] < 0 ? 1 : 2;
-    InputRows<R> x{}, x_adj{}, at{};
-    int64_t room = 0, first[MAX_INPUTS] = {-1, -1};    // of sums that are added afterwards
-    for (int n = 0; n < num; n++) {
-      x[n] = rows(features[n]);
-      at[n] = x_adj[n] = rows(features[n], true);
-      if (x_adj[n].data == x[n].data || !adds(features[n])) continue;
-      first[n] = room;
-      room += static_cast<int64_t>(count) * layout(features[n]).row_size();
-    }
-    R *const sums = room > 0 ? step.in_place.reserve(room) : nullptr;
-    for (int n = 0; n < num; n++)
-      if (first[n] >= 0) at[n] = {sums + first[n], count, 0};
-    for (int n = 0; n < num; n++)
-      if (at[n].data != x[n].data)
-        for_groups(layout(features[n]), count, at[n], x[n],
+  void replace_by_adjoints(const InputFeatures &features, const F &f) {
+    const AdjointRows<R> inputs = adjoint_rows(*this, features, step.in_place);
+    for (int n = 0; n < MAX_INPUTS; n++)
+      if (inputs.is_copied(n))
+        for_groups(layout(features[n]), count, inputs.at[n], inputs.x[n],
                    [&](R *to, R *from, int64_t size) { device_copy(step.exec, to, from, size); });
-    f(at, 0);
-    for (int n = 0; n < num; n++)
-      if (first[n] >= 0)
-        for_groups(layout(features[n]), count, x_adj[n], at[n],
+    f(inputs.at, 0);
+    for (int n = 0; n < MAX_INPUTS; n++)
+      if (inputs.is_added(n))
+        for_groups(layout(features[n]), count, inputs.x_adj[n], inputs.at[n],
                    [&](R *to, R *from, int64_t size) { device_add(step.exec, to, from, size); });
   }
 };

@@ -18,19 +18,13 @@ bool is(const Layer &layer) {
   return std::holds_alternative<L>(layer);
 }
 
-template <class F>
-void for_inputs(const Ports &ports, const F &f) {
-  for (const int feature : {ports.input, ports.second_input})
-    if (feature >= 0) f(feature);
-}
-
 // The outputs of nonlinear layers, and the adjoints of their inputs, cannot be separated from what other layers add.
 bool can_keep_values(const Model &model) {
   std::vector<int> writers(model.features.size(), 0), readers(model.features.size(), 0);
   for (const Layer &layer : model.layers) {
     const Ports p = ports(layer);
     if (p.output >= 0) writers[p.output]++;
-    for_inputs(p, [&](int f) { readers[f]++; });
+    p.for_inputs([&](int f) { readers[f]++; });
   }
   for (const Layer &layer : model.layers) {
     const Ports p = ports(layer);
@@ -60,7 +54,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       const Ports p = ports(layer);
       if (p.output < 0 || !fixed[p.output]) continue;
       bool is_fixed = !is<Convolution>(layer) && !is<DensityNormalization>(layer);
-      for_inputs(p, [&](int f) { is_fixed = is_fixed && fixed[f]; });
+      p.for_inputs([&](int f) { is_fixed = is_fixed && fixed[f]; });
       if (!is_fixed) {
         fixed[p.output] = false;
         changed = true;
@@ -100,7 +94,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       stage = input.consumer;    // that of the first convolution of this feature takes the others too
       kept_output[p.output] = gather_senders;
     }
-    for_inputs(p, [&](int f) {
+    p.for_inputs([&](int f) {
       readers[f]++;
       if (p.keeps_input) needed_input[f] = true;
     });
@@ -109,7 +103,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     Step step;
     step.layer = static_cast<int>(k);
     step.second_input = p.second_input;
-    for_inputs(p, [&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
+    p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
     if (step.fixed_input && is<Readout>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and is read out");
@@ -166,7 +160,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
       const auto *convolution = std::get_if<Convolution>(&layer);
       if (step->fixed_input && !convolution) continue;
-      for_inputs(p, [&](int f) {
+      p.for_inputs([&](int f) {
         (f == p.second_input ? step->second_adjoint : step->adjoint) =
             written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
         if (step->fixed_input) return;

@@ -74,8 +74,7 @@ struct EvaluationPlan {
   // The layouts of what a layer reads.
   std::vector<FeatureLayout> inputs(const Ports &ports) const {
     std::vector<FeatureLayout> layouts;
-    for (const int f : {ports.input, ports.second_input})
-      if (f >= 0) layouts.push_back(features[f].layout);
+    ports.for_inputs([&](int f) { layouts.push_back(features[f].layout); });
     return layouts;
   }
 };

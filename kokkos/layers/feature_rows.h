@@ -6,7 +6,6 @@
 #include "kokkos/kernel_interface/feature_layout.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 
 namespace equi {
@@ -25,11 +24,6 @@ template <class A, class B, class F>
 void for_groups(const FeatureLayout &layout, int64_t count, FeatureRows<A> a, FeatureRows<B> b, const F &f) {
   for (const FeatureGroup &group : layout.groups()) f(a.group(group), b.group(group), count * group.width());
 }
-
-// Of the features that a layer reads, one or two of them.
-constexpr int MAX_INPUTS = 2;
-template <class T>
-using InputRows = std::array<FeatureRows<T>, MAX_INPUTS>;
 
 // Sets the planes of a group to 0 in `count` rows.
 template <class T>

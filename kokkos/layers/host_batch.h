@@ -8,6 +8,7 @@
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
+#include "kokkos/layers/input_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
 
@@ -121,20 +122,8 @@ class HostBatch {
   }
   // The same for two features, f(rows of both, direction); the second may be none, -1.
   template <class F>
-  void replace_by_adjoints(const std::array<int, MAX_INPUTS> &features, const F &f) {
-    const int num = features[1] < 0 ? 1 : 2;
-    InputRows<R> x{}, x_adj{}, at{};
-    int64_t room = 0, first[MAX_INPUTS] = {-1, -1};    // of sums that are added afterwards
-    for (int n = 0; n < num; n++) {
-      x[n] = rows(features[n]);
-      at[n] = x_adj[n] = rows(features[n], true);
-      if (x_adj[n].data == x[n].data || !adds(features[n])) continue;
-      first[n] = room;
-      room += static_cast<int64_t>(count) * layout(features[n]).row_size();
-    }
-    R *const sums = room > 0 ? scratch.in_place.reserve(room) : nullptr;
-    for (int n = 0; n < num; n++)
-      if (first[n] >= 0) at[n] = {sums + first[n], count, 0};
+  void replace_by_adjoints(const InputFeatures &features, const F &f) {
+    const AdjointRows<R> inputs = adjoint_rows(*this, features, scratch.in_place);
     for (int d = 0; d < step.num_directions(); d++) {
       // g(group, first number, how many) for what this direction has of a feature.
       const auto for_numbers = [&](int feature, const auto &g) {
@@ -145,16 +134,17 @@ class HostBatch {
                 group.for_numbers(planes, [&](int begin, int n) { g(group, a * group.width() + begin, n); });
         }
       };
-      for (int n = 0; n < num; n++)
-        if (at[n].data != x[n].data)
+      for (int n = 0; n < MAX_INPUTS; n++)
+        if (inputs.is_copied(n))
           for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
-            std::copy_n(x[n].group(group) + begin, size, at[n].group(group) + begin);
+            std::copy_n(inputs.x[n].group(group) + begin, size, inputs.at[n].group(group) + begin);
           });
-      f(at, d);
-      for (int n = 0; n < num; n++)
-        if (first[n] >= 0)
+      f(inputs.at, d);
+      for (int n = 0; n < MAX_INPUTS; n++)
+        if (inputs.is_added(n))
           for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
-            for (int64_t k = begin; k < begin + size; k++) x_adj[n].group(group)[k] += at[n].group(group)[k];
+            for (int64_t k = begin; k < begin + size; k++)
+              inputs.x_adj[n].group(group)[k] += inputs.at[n].group(group)[k];
           });
     }
   }

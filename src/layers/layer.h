@@ -10,6 +10,7 @@
 
 #include "src/functions/radial_function.h"
 
+#include <array>
 #include <utility>
 #include <vector>
 
@@ -18,11 +19,22 @@ namespace equi {
 class JsonField;
 class LayerReader;
 
+// The features that a layer reads; -1: none.
+constexpr int MAX_INPUTS = 2;
+using InputFeatures = std::array<int, MAX_INPUTS>;
+
 // Features are numbered; Model::features holds their irreps.
 struct Ports {
   int input = -1, output = -1;    // the features that the layer reads and writes, -1: none
   bool keeps_input = false;    // the backward pass needs the values of what is read, which it replaces by their adjoint
   int second_input = -1;       // another feature that is read
+
+  InputFeatures inputs() const { return {input, second_input}; }
+  template <class F>
+  void for_inputs(const F &f) const {
+    for (const int feature : inputs())
+      if (feature >= 0) f(feature);
+  }
 };
 
 // Restricts what a layer holds for each species to a subset of them.

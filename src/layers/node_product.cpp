@@ -11,8 +11,6 @@ namespace equi {
 
 namespace {
 
-constexpr int MAX_INPUTS = 2;
-
 ChannelwisePath read_path(const JsonField &field, const ChannelwiseProduct &product) {
   field.only_keys({"in", "out", "scale"});
   const JsonField in = field["in"];
@@ -40,8 +38,8 @@ NodeProduct NodeProduct::read(const JsonField &layer, LayerReader &reader) {
 
   ChannelwiseProduct &product = n.product;
   std::vector<IrrepBlock> blocks;
-  for (const int f : {n.input, n.second_input})
-    if (f >= 0) blocks.insert(blocks.end(), reader.features()[f].begin(), reader.features()[f].end());
+  n.ports().for_inputs(
+      [&](int f) { blocks.insert(blocks.end(), reader.features()[f].begin(), reader.features()[f].end()); });
   product.irreps_in = Irreps(blocks);
   product.irreps_out = reader.features()[n.output];
   const JsonField paths = layer["paths"];

@@ -68,7 +68,7 @@ ContractionView<T> ContractionOp<T>::view() const {
 // the atoms of a species pass.
 template <class T>
 template <class F>
-void ContractionOp<T>::for_channel_blocks(const Inputs &x, FeatureRows<R> y, SpeciesOrder order, int direction,
+void ContractionOp<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction,
                                           const F &f) const {
   const int plane = 1 + direction;
   Pointer<T> x_data[MAX_BLOCKS], y_data[MAX_BLOCKS];
@@ -98,8 +98,8 @@ void ContractionOp<T>::for_channel_blocks(const Inputs &x, FeatureRows<R> y, Spe
 }
 
 template <class T>
-void ContractionOp<T>::forward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y, SpeciesOrder order,
-                               void *scratch, int direction) const {
+void ContractionOp<T>::forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y,
+                               SpeciesOrder order, void *scratch, int direction) const {
   for_channel_blocks(x, y, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)
       kernel_->forward(call);
@@ -109,7 +109,7 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, const Inputs &x, F
 }
 
 template <class T>
-void ContractionOp<T>::backward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y_adj,
+void ContractionOp<T>::backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj,
                                 SpeciesOrder order, void *scratch, int direction) const {
   for_channel_blocks(x, y_adj, order, direction, [&](const ContractionCall<T> &call) {
     if (kernel_)

@@ -6,7 +6,7 @@
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/feature_layout.h"
-#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/input_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/generator/contraction_schedule.h"
 #include "src/model/model.h"
@@ -37,14 +37,13 @@ class ContractionOp {
   // Bytes of scratch that a call needs, for any number of rows.
   std::size_t scratch_bytes(const HostKernels<T> &kernels) const { return kernels.contraction_scratch_bytes(view()); }
 
-  using Inputs = InputRows<R>;
   // Writes y. order: the rows of each species; without per_species() all rows as one. direction: of duals, whose
   // tangents are in plane 1 + direction.
-  void forward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y, SpeciesOrder order, void *scratch,
-               int direction = 0) const;
+  void forward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order,
+               void *scratch, int direction = 0) const;
   // x is replaced by its adjoint.
-  void backward(const HostKernels<T> &kernels, const Inputs &x, FeatureRows<R> y_adj, SpeciesOrder order, void *scratch,
-                int direction = 0) const;
+  void backward(const HostKernels<T> &kernels, const InputRows<R> &x, FeatureRows<R> y_adj, SpeciesOrder order,
+                void *scratch, int direction = 0) const;
 
   // The constants that the layer on a device copies.
   const std::vector<FeatureLayout> &in() const { return in_; }
@@ -59,7 +58,7 @@ class ContractionOp {
  private:
   ContractionView<T> view() const;
   template <class F>
-  void for_channel_blocks(const Inputs &x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
+  void for_channel_blocks(const InputRows<R> &x, FeatureRows<R> y, SpeciesOrder order, int direction, const F &f) const;
 
   std::vector<FeatureLayout> in_;
   FeatureLayout out_;

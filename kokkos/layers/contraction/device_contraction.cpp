@@ -122,7 +122,7 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
 
 template <class T>
 template <bool BACKWARD>
-void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y,
+void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
                                   const int *species) const {
   const ContractionSchedule &schedule = op_.schedule();
   DeviceContractionFeature<T> in{}, out{};
@@ -148,13 +148,13 @@ void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Input
 }
 
 template <class T>
-void DeviceContraction<T>::forward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y,
+void DeviceContraction<T>::forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
                                    const int *species) const {
   launch<false>(exec, count, x, y, species);
 }
 
 template <class T>
-void DeviceContraction<T>::backward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y_adj,
+void DeviceContraction<T>::backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj,
                                     const int *species) const {
   launch<true>(exec, count, x, y_adj, species);
 }

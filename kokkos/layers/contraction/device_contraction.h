@@ -20,13 +20,13 @@ class DeviceContraction {
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
   // or components than a kernel takes.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
-  using Inputs = InputRows<R>;
   DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
 
   // species [count] of the rows. Writes y.
-  void forward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y, const int *species) const;
+  void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species) const;
   // x is replaced by its adjoint.
-  void backward(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y_adj, const int *species) const;
+  void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj,
+                const int *species) const;
 
   const ContractionOp<T> &host() const { return op_; }
   bool is_generic() const { return kernel_ == nullptr; }
@@ -39,7 +39,7 @@ class DeviceContraction {
 
  private:
   template <bool BACKWARD>
-  void launch(const DeviceExec &exec, int count, const Inputs &x, FeatureRows<R> y, const int *species) const;
+  void launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species) const;
 
   ContractionOp<T> op_;
   const DeviceContractionKernel<T> *kernel_;

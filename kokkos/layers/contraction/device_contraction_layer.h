@@ -20,14 +20,13 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
   // name: of the layer, for the log.
   DeviceContractionLayer(const DeviceContext &context, const Ports &ports, const char *name,
                          const ContractionProduct &product)
-      : inputs_{ports.input, ports.second_input},
+      : inputs_(ports.inputs()),
         output_(ports.output),
         name_(name),
         op_(context.exec, ContractionOp<T>(product, context.plan.inputs(ports), context.layout(output_),
                                            context.model.num_species())) {}
   void forward(Batch &batch) override {
-    InputRows<Real<T>> x{batch.rows(inputs_[0])};
-    if (inputs_[1] >= 0) x[1] = batch.rows(inputs_[1]);
+    const InputRows<Real<T>> x = input_rows(batch, inputs_);
     op_.forward(batch.step.exec, batch.count, x, batch.rows(output_), batch.species);
   }
   void backward(Batch &batch) override {
@@ -39,7 +38,7 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
   std::string describe() const override { return name_ + (": " + op_.host().describe()); }
 
  private:
-  std::array<int, MAX_INPUTS> inputs_;
+  InputFeatures inputs_;
   int output_;
   const char *name_;
   DeviceContraction<T> op_;

@@ -19,15 +19,14 @@ class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
   // name: of the layer, for the log.
   HostContractionLayer(const HostContext &context, const Ports &ports, const char *name,
                        const ContractionProduct &product)
-      : inputs_{ports.input, ports.second_input},
+      : inputs_(ports.inputs()),
         output_(ports.output),
         name_(name),
         op_(product, context.plan.inputs(ports), context.layout(output_), context.model.num_species()) {
     op_.select_kernel([&](const ContractionSchedule &s) { return find_contraction_kernel<T>(context.set, s); });
   }
   void forward(HostBatch<T, G> &batch) override {
-    InputRows<Real<T>> x{batch.rows(inputs_[0])};
-    if (inputs_[1] >= 0) x[1] = batch.rows(inputs_[1]);
+    const InputRows<Real<T>> x = input_rows(batch, inputs_);
     for (int d = 0; d < batch.step.num_directions(); d++)
       op_.forward(batch.step.kernels, x, batch.rows(output_), order(batch), scratch(batch), d);
   }
@@ -49,7 +48,7 @@ class HostContractionLayer : public LayerOp<HostBatch<T, G>> {
     return batch.scratch.kernel.reserve(op_.scratch_bytes(batch.step.kernels));
   }
 
-  std::array<int, MAX_INPUTS> inputs_;
+  InputFeatures inputs_;
   int output_;
   const char *name_;
   ContractionOp<T> op_;
