@@ -49,11 +49,12 @@ struct GenericBody {
     const auto first = first_weights<ROWS>(u, a);
     const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
     for (int e = a.begin; e < a.end; e++) {
-      const T f = u.fraction[e];
-      T w = weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f);
+      const auto edge = u.edges[e];
+      const T f = edge.fraction;
+      T w = weight<ROWS>(u, weights_of<ROWS>(u, first, row, edge), q, p.column, row, f);
       if (ROWS == 1 && p.l2 == 0) w *= f;
       const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;
-      const auto x = TRANSPOSED ? u.cotangent(q, u.other_row[e], a.channel) : u.input(u.other_row[e], a.channel);
+      const auto x = TRANSPOSED ? u.cotangent(q, edge.other_row, a.channel) : u.input(edge.other_row, a.channel);
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = w * x[(TRANSPOSED ? n.m3 : n.m1) * stride];
@@ -75,15 +76,16 @@ struct GenericBody {
     const Path p = paths[q];
     const auto x = u.input(a.atom, a.channel);
     for (int e = a.begin; e < a.end; e++) {
+      const auto edge = u.edges[e];
       const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;
-      const auto g = u.cotangent(q, u.other_row[e], a.channel);
+      const auto g = u.cotangent(q, edge.other_row, a.channel);
       T sum = 0;
       for (int k = p.first_entry; k < p.first_entry + p.num_entries; k++) {
         const Entry n = entries[k];
         const T product = x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
         sum += n.coupled < 0 ? product : n.sign * m[n.coupled] * product;
       }
-      store_weight_adj(u, a, e, q, true, p.l2 == 0 ? u.fraction[e] * sum : sum);
+      store_weight_adj(u, a, edge, q, true, p.l2 == 0 ? edge.fraction * sum : sum);
     }
   }
 
@@ -108,11 +110,12 @@ struct GenericBody {
     const auto first = first_weights<ROWS>(u, a);
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const auto x = u.input(u.other_row[e], a.channel);
+      const auto edge = u.edges[e];
+      const auto x = u.input(edge.other_row, a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
-      const T f = u.fraction[e];
+      const T f = edge.fraction;
       T w, dw, h[2 * LMAX_ANY + 1] = {};
-      weight<ROWS>(u, weights_of<ROWS>(u, first, row, e), q, p.column, row, f, w, dw);
+      weight<ROWS>(u, weights_of<ROWS>(u, first, row, edge), q, p.column, row, f, w, dw);
       if (ROWS == 1 && p.l2 == 0) dw = w;
       for (int k = p.first_coupling; active && k < p.first_coupling + p.num_couplings; k++) {
         const Coupling n = couplings[k];
@@ -120,7 +123,7 @@ struct GenericBody {
       }
       T dot = 0;
       for (int k = 0; k < 2 * p.l2 + 1; k++) dot += p.l2 == 0 ? h[0] : y[k] * h[k];
-      if constexpr (ROWS == 1) store_weight_adj(u, a, e, q, active, p.l2 == 0 ? f * dot : dot);
+      if constexpr (ROWS == 1) store_weight_adj(u, a, edge, q, active, p.l2 == 0 ? f * dot : dot);
       store_sums<LANES>(num, dw * dot, w, h, lane, to + static_cast<int64_t>(e) * num, add);
     }
   }
@@ -145,8 +148,9 @@ struct GenericUvwBody {
   KOKKOS_FUNCTION int num_sums(int) const { return path_group.num_sums(0); }
   KOKKOS_FUNCTION int first_sum(int) const { return 0; }
 
-  KOKKOS_FUNCTION const Real<T> *row_of(const DevicePathGroupCall<T> &u, int e, int c, int w) const {
-    return uvw_table(u, c, w) + static_cast<int64_t>(u.table_row[e]) * path_group.row;
+  KOKKOS_FUNCTION TableRow<Real<T>> row_of(const DevicePathGroupCall<T> &u, const DeviceEdgeRecord<T> &edge, int c,
+                                           int w) const {
+    return uvw_table(u, c, w, path_group.row, edge);
   }
 
   // f(m1, m3, M[m1,m3]) at edge e
@@ -159,13 +163,14 @@ struct GenericUvwBody {
     }
   }
 
-  // h[m3] = sum_w W[u,w] g[w,m3] at edge e, and dh the same with W'; `row` has the cotangents.
+  // h[m3] = sum_w W[u,w] g[w,m3] at an edge, and dh the same with W'; `row` has the cotangents.
   template <int ROWS>
-  KOKKOS_FUNCTION void add_outputs(const DevicePathGroupCall<T> &u, int e, int c, int row, T *h, T *dh) const {
+  KOKKOS_FUNCTION void add_outputs(const DevicePathGroupCall<T> &u, const DeviceEdgeRecord<T> &edge, int c, int row,
+                                   T *h, T *dh) const {
     const auto g = u.cotangent(0, row, 0);
     for (int w = 0; w < u.outputs; w++) {
       T value, derivative;
-      polynomial<ROWS>(row_of(u, e, c, w), path_group.row, u.fraction[e], value, derivative);
+      polynomial<ROWS>(row_of(u, edge, c, w), 0, path_group.row, edge.fraction, value, derivative);
       for (int k = 0; k < 2 * path_group.paths[0].l3 + 1; k++) {
         h[k] += value * g[k * u.path[0].stride + w];
         dh[k] += derivative * g[k * u.path[0].stride + w];
@@ -179,11 +184,12 @@ struct GenericUvwBody {
     const int d3 = 2 * path_group.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
     for (int c = lane; c < channels; c += LANES)
       for (int e = a.begin; e < a.end; e++) {
-        const auto x = u.input(u.other_row[e], c);
+        const auto edge = u.edges[e];
+        const auto x = u.input(edge.other_row, c);
         T z[MAX_COMPONENTS] = {};
         for_entries(u, e, [&](int m1, int m3, T m) { z[m3] += m * x[m1 * u.x_stride]; });
         for (int n = 0; n < OUTPUTS; n++) {
-          const T value = polynomial<ROWS>(row_of(u, e, c, w + n), path_group.row, u.fraction[e]);
+          const T value = polynomial<ROWS>(row_of(u, edge, c, w + n), 0, path_group.row, edge.fraction);
           for (int k = 0; k < d3; k++) sum[k][n] += value * z[k];
         }
       }
@@ -196,7 +202,8 @@ struct GenericUvwBody {
     T sum[MAX_COMPONENTS] = {};
     for (int e = a.begin; e < a.end; e++) {
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {};
-      add_outputs<ROWS>(u, e, a.channel, u.other_row[e], h, dh);
+      const auto edge = u.edges[e];
+      add_outputs<ROWS>(u, edge, a.channel, edge.other_row, h, dh);
       for_entries(u, e, [&](int m1, int m3, T m) { sum[m1] += m * h[m3]; });
     }
     const auto x_adj = u.input_adjoint(a.atom, a.channel);
@@ -209,10 +216,11 @@ struct GenericUvwBody {
     const auto p = path_group.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
-      const auto x = u.input(u.other_row[e], a.channel);
+      const auto edge = u.edges[e];
+      const auto x = u.input(edge.other_row, a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
-      if (active) add_outputs<ROWS>(u, e, a.channel, a.atom, h, dh);
+      if (active) add_outputs<ROWS>(u, edge, a.channel, a.atom, h, dh);
       for (int k = p.first_coupling; k < p.first_coupling + p.num_couplings; k++) {
         const auto n = path_group.couplings[k];
         const T v = n.value * x[n.m1 * u.x_stride];

@@ -28,23 +28,63 @@ KOKKOS_FORCEINLINE_FUNCTION Four<Dual<T>> load_four(DualPointer<const T> p) {
   return four;
 }
 
-// The polynomial with ROWS coefficients row[k * stride] at f. R: the type of coefficients.
+// What lies side by side in a table, in one load where its size is a power of two.
+template <class R, int WIDTH>
+struct alignas(WIDTH % 2 == 0 ? WIDTH * sizeof(R) : sizeof(R)) TablePiece {
+  R v[WIDTH];
+};
+
+// A lane's channel in the row of a channel block where the bin of an edge begins.
+template <class R>
+struct TableRow {
+  const R *row;
+  int lane;
+
+  // The ROWS coefficients of the weight in `column`. stride: numbers of a row.
+  template <int ROWS>
+  KOKKOS_FORCEINLINE_FUNCTION void load(int column, int stride, R *coefficients) const {
+    load_pieces<ROWS, 0>(column + lane, stride, coefficients);
+  }
+
+ private:
+  template <int ROWS, int FIRST>
+  KOKKOS_FORCEINLINE_FUNCTION void load_pieces(int weight, int stride, R *coefficients) const {
+    constexpr int REST = ROWS - FIRST, WIDTH = REST < DeviceTable<R>::PIECE ? REST : DeviceTable<R>::PIECE;
+    const auto piece = *reinterpret_cast<const TablePiece<R, WIDTH> *>(row + FIRST * stride + weight * WIDTH);
+    EQUI_UNROLL for (int k = 0; k < WIDTH; k++) coefficients[FIRST + k] = piece.v[k];
+    if constexpr (WIDTH < REST) load_pieces<ROWS, FIRST + WIDTH>(weight, stride, coefficients);
+  }
+};
+
+// The polynomial with these ROWS coefficients at f. R: their type.
 template <int ROWS, class R, class T>
-KOKKOS_FORCEINLINE_FUNCTION T polynomial(const R *row, int stride, T f) {
-  T w = row[(ROWS - 1) * stride];
-  EQUI_UNROLL for (int k = ROWS - 2; k >= 0; k--) w = w * f + row[k * stride];
+KOKKOS_FORCEINLINE_FUNCTION T polynomial(const R *coefficients, T f) {
+  T w = coefficients[ROWS - 1];
+  EQUI_UNROLL for (int k = ROWS - 2; k >= 0; k--) w = w * f + coefficients[k];
   return w;
+}
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION T polynomial(const TableRow<R> &t, int column, int stride, T f) {
+  R coefficients[ROWS];
+  t.template load<ROWS>(column, stride, coefficients);
+  return polynomial<ROWS>(coefficients, f);
 }
 
 // The same and its derivative by f.
 template <int ROWS, class R, class T>
-KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *row, int stride, T f, T &w, T &dw) {
-  dw = row[(ROWS - 1) * stride];
-  w = dw * f + row[(ROWS - 2) * stride];
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *coefficients, T f, T &w, T &dw) {
+  dw = coefficients[ROWS - 1];
+  w = dw * f + coefficients[ROWS - 2];
   EQUI_UNROLL for (int k = ROWS - 3; k >= 0; k--) {
     dw = dw * f + w;
-    w = w * f + row[k * stride];
+    w = w * f + coefficients[k];
   }
+}
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TableRow<R> &t, int column, int stride, T f, T &w, T &dw) {
+  R coefficients[ROWS];
+  t.template load<ROWS>(column, stride, coefficients);
+  polynomial<ROWS>(coefficients, f, w, dw);
 }
 
 // One atom, its edges [begin, end) in the numbers of the call, and one channel.
@@ -52,17 +92,22 @@ struct DeviceAtom {
   int atom, begin, end, channel;
 };
 
-// A channel's weights: the first row of its table, or those of edge 0. Then those of edge e. W: the pointer to them.
+// A channel's weights: the first row of its table, or those of edge 0. Then those of an edge. W: TableRow, or the
+// pointer to weights of edges.
 template <int ROWS, class T>
 KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {
   if constexpr (ROWS == 1)
     return u.weights + a.channel;
   else
-    return u.table + a.channel / CHANNEL_PAD * u.channel_block + a.channel % CHANNEL_PAD;
+    return TableRow<Real<T>>{u.table + a.channel / ITEM_CHANNELS * u.channel_block, a.channel % ITEM_CHANNELS};
 }
 template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W first, int row, int e) {
-  return first + static_cast<int64_t>(u.table_row[e]) * (ROWS == 1 ? u.weights_row : row);
+KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W first, int row,
+                                         const DeviceEdgeRecord<T> &edge) {
+  if constexpr (ROWS == 1)
+    return first + static_cast<int64_t>(edge.table_row) * u.weights_row;
+  else
+    return {first.row + static_cast<int64_t>(edge.table_row) * row, first.lane};
 }
 
 // The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
@@ -72,7 +117,7 @@ KOKKOS_FORCEINLINE_FUNCTION T weight(const DevicePathGroupCall<T> &u, W t, int q
   if constexpr (ROWS == 1)
     return u.scale[q] * t[u.column[q]];
   else
-    return polynomial<ROWS>(t + column, row, f);
+    return polynomial<ROWS>(t, column, row, f);
 }
 template <int ROWS, class T, class W>
 KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f, T &w,
@@ -81,27 +126,29 @@ KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, in
     w = weight<ROWS>(u, t, q, column, row, f);
     dw = 0;
   } else {
-    polynomial<ROWS>(t + column, row, f, w, dw);
+    polynomial<ROWS>(t, column, row, f, w, dw);
   }
 }
 
 // Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int e, int q,
-                                                  bool active, T value) {
+KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom &a,
+                                                  const DeviceEdgeRecord<T> &edge, int q, bool active, T value) {
   if (!active || !u.weights_adj) return;
   const Pointer<T> to =
-      u.weights_adj + (static_cast<int64_t>(u.table_row[e]) * u.weights_row + u.column[q] + a.channel);
+      u.weights_adj + (static_cast<int64_t>(edge.table_row) * u.weights_row + u.column[q] + a.channel);
   value *= u.scale[q];
   put(to, 0, u.add_weights_adj ? to[0] + value : value);
 }
 
-// Of a uvw path, in the first row of a channel block: the weights of sender's channel c and channels w .. of the
-// output.
+// Of a uvw path: the weights at an edge of the sender's channel c and of channel w of the output; those of the next
+// channels of the same UVW_BLOCK are ITEM_CHANNELS columns further. row: numbers of a row.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION const Real<T> *uvw_table(const DevicePathGroupCall<T> &u, int c, int w) {
-  return u.table + (static_cast<int64_t>(c / CHANNEL_PAD) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK) * u.channel_block +
-         w % UVW_BLOCK * CHANNEL_PAD + c % CHANNEL_PAD;
+KOKKOS_FORCEINLINE_FUNCTION TableRow<Real<T>> uvw_table(const DevicePathGroupCall<T> &u, int c, int w, int row,
+                                                        const DeviceEdgeRecord<T> &edge) {
+  const int64_t block = static_cast<int64_t>(c / ITEM_CHANNELS) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK;
+  return {u.table + block * u.channel_block + static_cast<int64_t>(edge.table_row) * row,
+          w % UVW_BLOCK * ITEM_CHANNELS + c % ITEM_CHANNELS};
 }
 
 template <class T>

@@ -9,8 +9,9 @@
 namespace equi {
 
 template <class T>
-ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const FeatureLayout &in,
-                                        const FeatureLayout &out) {
+ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out,
+                                        const TableLayout &layout)
+    : layout_(layout) {
   table_column_.resize(product.num_weights());
   edge_column_.resize(product.num_weights());
   std::vector<int> column_of_path;
@@ -40,14 +41,14 @@ ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const Feat
     path_group.first_path = static_cast<int>(paths_.size());
     path_group.num_paths = num_paths;
     path_group.first_column = columns_;
-    path_group.channel_blocks = path_group.channels / CHANNEL_PAD;
-    path_group.row = num_paths * CHANNEL_PAD;
+    path_group.channel_blocks = (path_group.channels + layout.channels - 1) / layout.channels;
+    path_group.row = num_paths * layout.channels;
     const int mul_out = product.irreps_out[product.paths[order[0]].out].mul,
               blocks = (mul_out + UVW_BLOCK - 1) / UVW_BLOCK;
     if (shape.is_uvw()) {
       path_group.outputs = blocks * UVW_BLOCK;
       path_group.channel_blocks *= blocks;
-      path_group.row = UVW_BLOCK * CHANNEL_PAD;
+      path_group.row = UVW_BLOCK * layout.channels;
     }
     path_group.num_coupled = static_cast<int>(schedule.coupled.size());
     auto &coupled_terms = terms_.emplace_back();
@@ -66,14 +67,14 @@ ConvolutionTables<T>::ConvolutionTables(const TensorProduct &product, const Feat
         return WeightColumn{columns_ + channel_block * path_group.row, path_group.row, lane, path.scale * p.scale};
       };
       for (int u = 0; u < mul; u++) {
-        const int channel_block = u / CHANNEL_PAD, lane = u % CHANNEL_PAD;
+        const int channel_block = u / layout.channels, lane = u % layout.channels;
         if (!shape.is_uvw()) {
-          table_column_[first + u] = column(channel_block, k * CHANNEL_PAD + lane);
+          table_column_[first + u] = column(channel_block, k * layout.channels + lane);
           edge_column_[first + u] = {column_of_path[order[k]] + u, path.scale * p.scale};
         }
         for (int w = 0; shape.is_uvw() && w < mul_out; w++)
           table_column_[first + u * mul_out + w] =
-              column(channel_block * blocks + w / UVW_BLOCK, w % UVW_BLOCK * CHANNEL_PAD + lane);
+              column(channel_block * blocks + w / UVW_BLOCK, w % UVW_BLOCK * layout.channels + lane);
       }
       const FeatureBlock &fout = out.block(path.out);
       const FeatureGroup &gout = out.group(fout.group);

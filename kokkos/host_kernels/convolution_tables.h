@@ -9,17 +9,32 @@
 #include "src/algebra/tensor_product.h"
 #include "src/generator/kernel_schedule.h"
 
+#include <algorithm>
 #include <deque>
 #include <vector>
 
 namespace equi {
 
-// The position of a weight of the model in a table with R rows per channel block: number R * first + row * stride +
-// lane.
+// How the coefficients of the polynomials of a bin lie in a row of a channel block: in pieces of `piece` rows at most,
+// in a piece weight by weight, the coefficients of a weight side by side.
+struct TableLayout {
+  int channels;    // of a block
+  int piece;
+};
+// SIMD takes one coefficient of many channels.
+constexpr TableLayout HOST_TABLE{CHANNEL_PAD, 1};
+
+// The position of a weight of the model in a table with R rows per channel block: coefficient n of a bin whose first
+// row is `row` is number R * first + row * stride + coefficient(n).
 struct WeightColumn {
   int64_t first;
   int stride, lane;
   double scale;    // constants of the path
+  // rows: per bin
+  int64_t coefficient(int n, int rows, const TableLayout &layout) const {
+    const int before = n / layout.piece * layout.piece, width = std::min(layout.piece, rows - before);
+    return static_cast<int64_t>(before) * stride + lane * width + n - before;
+  }
 };
 // The position of the same weight among weights of edges.
 struct EdgeColumn {
@@ -33,7 +48,8 @@ class ConvolutionTables {
   using R = Real<T>;
 
  public:
-  ConvolutionTables(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out);
+  ConvolutionTables(const TensorProduct &product, const FeatureLayout &in, const FeatureLayout &out,
+                    const TableLayout &layout = HOST_TABLE);
   ConvolutionTables(const ConvolutionTables &) = delete;    // the view points into it
   ConvolutionTables &operator=(const ConvolutionTables &) = delete;
 
@@ -44,12 +60,14 @@ class ConvolutionTables {
   const ConvolutionView<T> &view() const { return view_; }
   const std::vector<ConvPathGroup<T>> &path_groups() const { return path_groups_; }
   const std::vector<PathGroupSchedule> &schedules() const { return schedules_; }    // per path group
-  int64_t columns() const { return columns_; }                                      // padded weights of a table
+  const TableLayout &layout() const { return layout_; }
+  int64_t columns() const { return columns_; }    // padded weights of a table
   // Per weight of the model. Weights of edges are for products whose paths are all uvu.
   const std::vector<WeightColumn> &table_columns() const { return table_column_; }
   const std::vector<EdgeColumn> &edge_columns() const { return edge_column_; }
 
  private:
+  TableLayout layout_;
   int64_t columns_ = 0;
   std::vector<WeightColumn> table_column_;
   std::vector<EdgeColumn> edge_column_;

@@ -19,8 +19,22 @@
 namespace equi {
 
 constexpr int ITEM_CHANNELS = 32;
+// A lane's coefficients come in loads of 16 bytes, and those of the lanes of a warp lie one after the other. R: the
+// type of coefficients.
+template <class R>
+struct DeviceTable {
+  static constexpr int PIECE = 16 / sizeof(R);    // coefficients
+};
 // A path group with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CALL_PATHS = 16;
+
+// What every lane reads of an edge, in one load of 16 bytes unless T is larger.
+template <class T>
+struct alignas(16) DeviceEdgeRecord {
+  int other_row;    // row of the atom at the other end
+  int table_row;    // as PathGroupCall has it
+  T fraction;
+};
 
 // Arrays in device memory. p: the number of an edge within the batch, in the order of its atoms. T: float, double or a
 // Dual of them; features of duals lie in planes (feature_layout.h), duals of edges one after the other.
@@ -29,13 +43,12 @@ struct DevicePathGroupCall {
   int num_atoms, channels;    // channels: padded, unless weights are those of edges without padding
   const int64_t *begin;       // [num_atoms + 1] edges of an atom, `first` more than p
   int64_t first, num_edges;
-  const int *other_row;    // [p] row of the atom at the other end
+  const DeviceEdgeRecord<T> *edges;    // [p]
 
-  // Radial weights, as PathGroupCall has them, or UvwCall.
+  // Radial weights, as PathGroupCall has them, or UvwCall, but in blocks of ITEM_CHANNELS channels, and the
+  // coefficients of a weight in pieces side by side (DeviceTable).
   const Real<T> *table;
   int64_t channel_block;
-  const int *table_row;    // [p]
-  const T *fraction;       // [p]
 
   const T *coupled;     // [p][coupled_width] the path group's distinct entries of M (forward, gather)
   int coupled_width;    // a multiple of 4
@@ -80,7 +93,7 @@ struct DevicePathGroupCall {
   T *parts;
 
   // Weights of edges (ROWS = 1) instead of a table, for uvu paths: that of path q and channel c, of which there
-  // are `channels`, is scale[q] times number table_row[p] * weights_row + column[q] + c. The fraction is then the
+  // are `channels`, is scale[q] times number table_row * weights_row + column[q] + c. The fraction is then the
   // harmonic of order 0, by which paths of l2 = 0 are multiplied. Backward writes the derivatives by the weights in the
   // same order, or adds them. So does a gather by the generic kernel, which then reads x, at its first row, too.
   Pointer<const T> weights;

@@ -5,6 +5,7 @@
 
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/device_radial_set.h"
+#include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/layers/device_rows.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
@@ -22,9 +23,13 @@ struct DeviceContext : LayerContext {
 // Memory that all convolutions share; it is filled for one batch at a time.
 template <class T>
 struct DeviceConvScratch {
+  DeviceBuffer<DeviceEdgeRecord<T>> records;
+  DeviceBuffer<T> coupled, parts;
+  DeviceBuffer<Real<T>> bins_per_length;
+  // Of exact radial functions.
   DeviceBuffer<int> table_row;
-  DeviceBuffer<T> fraction, coupled, parts;
-  DeviceBuffer<Real<T>> bins_per_length, exact_rows;
+  DeviceBuffer<T> fraction;
+  DeviceBuffer<Real<T>> exact_rows;
   // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
   DeviceBuffer<int> own_row, other_row;
   DeviceBuffer<Real<T>> network, weights, weights_adj;
@@ -33,9 +38,9 @@ struct DeviceConvScratch {
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
-    return table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() + parts.bytes() +
-           exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() + weights.bytes() +
-           weights_adj.bytes() + edges.bytes();
+    return records.bytes() + table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() +
+           parts.bytes() + exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() +
+           weights.bytes() + weights_adj.bytes() + edges.bytes();
   }
 };
 

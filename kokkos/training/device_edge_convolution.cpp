@@ -142,7 +142,8 @@ class Packing {
 // The harmonics of ordered edges, as the kernels read them.
 template <class T>
 struct OrderedHarmonics {
-  const T *y, *fraction, *coupled;
+  const T *y, *coupled;
+  const DeviceEdgeRecord<T> *edges;
 };
 
 }    // namespace
@@ -197,22 +198,23 @@ struct DeviceEdgePathGroups {
   Harmonics order_harmonics(const DeviceExec &exec, const DeviceWork &work, const Edges &edges, const T *y,
                             bool with_coupled) const {
     const int num_y = this->num_y(), y_columns = this->y_columns();
-    const int *column = harmonic_column.data(), *edge = edges.edge;
-    T *ordered = take<T>(work, edges.count * num_y), *fraction = take<T>(work, edges.count);
+    const int *column = harmonic_column.data(), *edge = edges.edge, *other_row = edges.other_row;
+    T *ordered = take<T>(work, edges.count * num_y);
+    auto *records = take<DeviceEdgeRecord<T>>(work, edges.count);
     Kokkos::parallel_for(
         "equi:order_harmonics", DeviceRange(exec, 0, edges.count * num_y), KOKKOS_LAMBDA(int64_t n) {
           const int64_t p = n / num_y;
           const int k = static_cast<int>(n % num_y);
           const T value = column[k] < 0 ? T(0) : y[static_cast<int64_t>(edge[p]) * y_columns + column[k]];
           ordered[n] = value;
-          if (k == 0) fraction[p] = value;
+          if (k == 0) records[p] = {other_row[p], edge[p], value};
         });
     T *coupled = nullptr;
     if (with_coupled) {
       coupled = take<T>(work, edges.count * path_groups.coupled_width());
       path_groups.couple_harmonics(exec, edges.as_batch(), ordered, coupled);
     }
-    return {ordered, fraction, coupled};
+    return {ordered, coupled, records};
   }
 
   // The kernels of all path groups, after prepare(call, numbers before the input block).
@@ -223,9 +225,7 @@ struct DeviceEdgePathGroups {
     call.num_atoms = edges.num_nodes;
     call.begin = edges.begin;
     call.num_edges = edges.count;
-    call.other_row = edges.other_row;
-    call.table_row = edges.edge;
-    call.fraction = harmonics.fraction;
+    call.edges = harmonics.edges;
     call.coupled = harmonics.coupled;
     call.y = harmonics.y;
     call.parts = parts;

@@ -36,7 +36,8 @@ void define_forms(Text &text, const PathGroupSchedule &u) {
 
 // The weight of a path, and its entries of M.
 void load_path(Text &text, const PathSchedule &p, int q) {
-  text.line("        %sT w = weight<ROWS>(u, t, %d, %d, ROW, f);", p.is_diagonal() ? "" : "const ", q, CHANNEL_PAD * q);
+  text.line("        %sT w = weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f);", p.is_diagonal() ? "" : "const ", q,
+            q);
   if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
   load_coupled(text, p);
 }
@@ -44,16 +45,17 @@ void load_path(Text &text, const PathSchedule &p, int q) {
 // What forward, gather and backward of a channel begin with.
 void begin_edges(Text &text) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const Real<T> *t = weights_of<ROWS>(u, first, ROW, e);");
-  text.line("        const T f = u.fraction[e];");
+  text.line("        const auto edge = u.edges[e];");
+  text.line("        const auto t = weights_of<ROWS>(u, first, ROW, edge);");
+  text.line("        const T f = edge.fraction;");
 }
 
 void define_weights(Text &text) {
-  text.line("    const Real<T> *first = first_weights<ROWS>(u, a);");
+  text.line("    const auto first = first_weights<ROWS>(u, a);");
 }
 
 void load_sender(Text &text, int d1, const char *channel = "a.channel") {
-  text.line("        const auto x = u.input(u.other_row[e], %s);", channel);
+  text.line("        const auto x = u.input(edge.other_row, %s);", channel);
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
 }
 
@@ -107,7 +109,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_edges(text);
   define_forms(text, u);
-  text.line("        const int row = u.other_row[e];");
+  text.line("        const int row = edge.other_row;");
   const auto load = [&](const PathSchedule &p, int q) {
     load_path(text, p, q);
     define_output(text, "cotangent", "row", q);
@@ -122,7 +124,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
 // The derivative by the weight is given: stored if it is an edge's, else part of that by the fraction.
 void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
   text.line("        if constexpr (ROWS == 1)");
-  text.line("          store_weight_adj(u, a, e, %d, active, %s);", q, by_weight);
+  text.line("          store_weight_adj(u, a, edge, %d, active, %s);", q, by_weight);
   text.line("        else");
   text.line("          r += %s;", by_fraction);
 }
@@ -135,7 +137,7 @@ void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) 
     Sum s("T", "s");
     for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
     text.line("        r += dw * s;");
-    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, e, %d, active, f * s);", q);
+    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, edge, %d, active, f * s);", q);
   } else if (p.is_scalar_product()) {
     Sum s("T", "s");
     text.line("        const T wg = w * d%d;", base);
@@ -201,7 +203,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
     text.line("        T w, dw;");
-    text.line("        weight<ROWS>(u, t, %d, %d, ROW, f, w, dw);", q, CHANNEL_PAD * q);
+    text.line("        weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f, w, dw);", q, q);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
     add_path_backward(text, u, q, base);
     if (p.is_diagonal()) text.line("        (void)w;");
@@ -218,9 +220,10 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
 
 void begin_uvw_edges(Text &text, const char *channel, const char *output) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const Real<T> *t = uvw_table(u, %s, %s) + static_cast<int64_t>(u.table_row[e]) * ROW;", channel,
-            output);
-  text.line("        const T f = u.fraction[e];");
+  text.line("        const auto edge = u.edges[e];");
+  text.line("        auto t = uvw_table(u, %s, %s, ROW, edge);", channel, output);
+
+  text.line("        const T f = edge.fraction;");
 }
 
 void generate_uvw_forward(Text &text, const PathGroupSchedule &u) {
@@ -240,7 +243,7 @@ void generate_uvw_forward(Text &text, const PathGroupSchedule &u) {
   load_coupled(text, p);
   generate_coupled(text, {"T", device_coupled, {}}, p, [](int) {});
   text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
-  text.line("          const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+  text.line("          const T v = polynomial<ROWS>(t, k * ITEM_CHANNELS, ROW, f);");
   for (int c = 0; c < d3; ++c) text.line("          a%d[k] += v * z%d;", c, c);
   text.line("        }");
   text.line("    }");
@@ -261,28 +264,29 @@ void add_outputs(Text &text, int d3, const char *row, bool with_derivative) {
     for (int c = 0; c < d3; ++c)
       text.line("        T h%d = 0%s;", c, with_derivative ? text_of(", dh%d = 0", c).c_str() : "");
   }
-  text.line("        for (int w = 0; w < u.outputs; w += %d, t += u.channel_block) {", UVW_BLOCK);
+  text.line("        for (int w = 0; w < u.outputs; w += %d, t.row += u.channel_block) {", UVW_BLOCK);
   for (int c = 0; c < d3; ++c)
     text.line("          const Four<T> g%d = load_four(g + %d * u.path[0].stride + w);", c, c);
   text.line("          EQUI_UNROLL for (int k = 0; k < %d; k++) {", UVW_BLOCK);
   if (is_scalar) {
-    text.line("            EQUI_UNROLL for (int n = 0; n < ROWS; n++)");
-    text.line("              rows[n] += g0.v[k] * t[k * CHANNEL_PAD + n * ROW];");
+    text.line("            Real<T> c[ROWS];");
+    text.line("            t.template load<ROWS>(k * ITEM_CHANNELS, ROW, c);");
+    text.line("            EQUI_UNROLL for (int n = 0; n < ROWS; n++) rows[n] += g0.v[k] * c[n];");
   } else if (with_derivative) {
     text.line("            T v, dv;");
-    text.line("            polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f, v, dv);");
+    text.line("            polynomial<ROWS>(t, k * ITEM_CHANNELS, ROW, f, v, dv);");
     for (int c = 0; c < d3; ++c) {
       text.line("            h%d += v * g%d.v[k];", c, c);
       text.line("            dh%d += dv * g%d.v[k];", c, c);
     }
   } else {
-    text.line("            const T v = polynomial<ROWS>(t + k * CHANNEL_PAD, ROW, f);");
+    text.line("            const T v = polynomial<ROWS>(t, k * ITEM_CHANNELS, ROW, f);");
     for (int c = 0; c < d3; ++c) text.line("            h%d += v * g%d.v[k];", c, c);
   }
   text.close(10, 8);
   if (is_scalar) {
     text.line("        T h0, dh0;");
-    text.line("        polynomial<ROWS>(rows, 1, f, h0, dh0);");
+    text.line("        polynomial<ROWS>(rows, f, h0, dh0);");
   }
 }
 
@@ -308,7 +312,7 @@ void generate_uvw_backward(Text &text, const PathGroupSchedule &u) {
   text.line("                                                   int lane, bool active, T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
-  text.line("        const auto x = u.input(u.other_row[e], a.channel);");
+  text.line("        const auto x = u.input(edge.other_row, a.channel);");
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
   const std::vector<int> harmonics = u.harmonics(u.whole());
   if (!harmonics.empty()) add_couplings(text, p, "h", "d", "b");
@@ -336,7 +340,7 @@ void generate_uvw_gather(Text &text, const PathGroupSchedule &u) {
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
   begin_uvw_edges(text, "a.channel", "0");
-  add_outputs(text, 2 * p.l3 + 1, "u.other_row[e]", false);
+  add_outputs(text, 2 * p.l3 + 1, "edge.other_row", false);
   define_forms(text, u);
   load_coupled(text, p);
   add_coupled(text, {"T", device_coupled, {}}, p, 'a');
@@ -390,8 +394,8 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool of_edges) {
 
   text.line("namespace device_%s_%s {", kind, key.c_str());
   text.line("namespace {");
-  text.line("constexpr int ROW = %d;    // numbers of a table row per channel block",
-            static_cast<int>(CHANNEL_PAD * (is_uvw ? UVW_BLOCK : u.paths.size())));
+  text.line("constexpr int ROW = %d * ITEM_CHANNELS;    // numbers of a table row per channel block",
+            static_cast<int>(is_uvw ? UVW_BLOCK : u.paths.size()));
   text.line("struct Body {");
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   text.line("  static constexpr int NUM_BACKWARD_RUNS = %d;", num_backward);

@@ -10,8 +10,8 @@ namespace equi {
 
 template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                                int num_species, const EvaluatorOptions &options)
-    : product_(convolution.product, in, out), first_row_{0} {
+                                int num_species, const EvaluatorOptions &options, const TableLayout &layout)
+    : product_(convolution.product, in, out, layout), first_row_{0} {
   if (convolution.radial.reads_features()) {
     network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
                                                 view().weights_row);
@@ -26,9 +26,9 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
   for (int k = 0; k < set_->num_functions(); k++)
     set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
       const WeightColumn &to = product_.table_columns()[c];
-      R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride + to.lane;
+      R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride;
       for (int n = 0; n < rows_per_bin(); n++)
-        first[static_cast<int64_t>(n) * to.stride] = static_cast<R>(to.scale * powers[n]);
+        first[to.coefficient(n, rows_per_bin(), layout)] = static_cast<R>(to.scale * powers[n]);
     });
   set_->drop_rows();
 }
@@ -60,10 +60,10 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
       }
       for (int c = 0; c < num_outputs; c++) {
         const WeightColumn &to = product_.table_columns()[c];
-        R *f = scratch + num_rows * total * to.first + row * to.stride + to.lane;
-        f[0] = static_cast<R>(to.scale * w[c]);
-        f[to.stride] = static_cast<R>(to.scale * w[num_outputs + c]);
-        if (num_rows > 2) f[2 * to.stride] = static_cast<R>(0.5 * to.scale * w[2 * num_outputs + c]);
+        R *f = scratch + num_rows * total * to.first + row * to.stride;
+        for (int n = 0; n < num_rows; n++)
+          f[to.coefficient(n, num_rows, product_.layout())] =
+              static_cast<R>((n == 2 ? 0.5 : 1.0) * to.scale * w[n * num_outputs + c]);
       }
       table_row[e] = static_cast<int>(row);
       fraction[e] = make_number<T>(0, static_cast<R>(tangent_of(r[e])));

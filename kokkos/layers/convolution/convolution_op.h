@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model that is ready for the host kernels: couplings, memory layout and radial rows.
+// One convolution of a model that is ready for kernels: couplings, memory layout and radial rows.
 #ifndef EQUI_CONVOLUTION_OP_H
 #define EQUI_CONVOLUTION_OP_H
 
@@ -30,7 +30,7 @@ class ConvolutionOp {
 
  public:
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
-                const EvaluatorOptions &options);
+                const EvaluatorOptions &options, const TableLayout &layout = HOST_TABLE);
 
   ConvolutionTables<T> &product() { return product_; }
   const ConvolutionTables<T> &product() const { return product_; }

@@ -122,9 +122,14 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
       for (int q = first; q < first + num_paths; q++) {
         const PathSchedule &path = schedule.paths[q];
         lmax = std::max({lmax, path_group.l1, path.l2, path.l3});
-        typename Body::Path p{
-            path.l2, path.l3,  q * CHANNEL_PAD, static_cast<int>(entries.size()), 0, static_cast<int>(couplings.size()),
-            0,       first_sum};
+        typename Body::Path p{path.l2,
+                              path.l3,
+                              q * ITEM_CHANNELS,
+                              static_cast<int>(entries.size()),
+                              0,
+                              static_cast<int>(couplings.size()),
+                              0,
+                              first_sum};
         for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.coupled, static_cast<R>(e.sign)});
         for (const auto &e : path.d_entries)
           for (const auto &t : path.d[e.d].terms)
@@ -160,7 +165,7 @@ template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                                         const Finder &find)
-    : op_(convolution, in, out, num_species, options),
+    : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE}),
       path_groups_(exec, op_.product(), op_.rows_per_bin(),
                    op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
   if (op_.network()) {
@@ -201,8 +206,8 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
   if (with_coupled)
     path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
   if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
-  int *table_row = scratch.table_row.reserve(n);
-  T *fraction = scratch.fraction.reserve(n);
+  DeviceEdgeRecord<T> *records = scratch.records.reserve(n);
+  const int *other_row = batch.other_row + batch.first;
   R *bins_per_length = scratch.bins_per_length.reserve(n);
   if (!op_.exact()) {
     const typename DeviceRadialSet::Finder find = radial_set_->finder();
@@ -213,9 +218,9 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
           const int64_t e = batch.edge_at(batch.first + c);
           const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
           const R per_length = static_cast<R>(1.0 / found.spacing);
-          table_row[c] = found.bin * rows;
-          fraction[c] =
-              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length);
+          records[c] = {
+              other_row[c], found.bin * rows,
+              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length)};
           bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
@@ -233,8 +238,14 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
                                       scratch.host_rows.data(), scratch.host_table_row.data() + c,
                                       scratch.host_fraction.data() + c, scratch.host_bins.data() + c);
                          });
+    int *table_row = scratch.table_row.reserve(n);
+    T *fraction = scratch.fraction.reserve(n);
     copy_to_device(exec, table_row, scratch.host_table_row.data(), n);
     copy_to_device(exec, fraction, scratch.host_fraction.data(), n);
+    Kokkos::parallel_for(
+        "equi:edge_records", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+          records[c] = {other_row[c], table_row[c], fraction[c]};
+        });
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
   }
@@ -246,12 +257,11 @@ template <class G>
 void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                         const int *pair, const DeviceNetworkInput<R> &input, Scratch &scratch) const {
   const int64_t n = batch.count;
-  int *table_row = scratch.table_row.reserve(n);
-  T *fraction = scratch.fraction.reserve(n);
+  DeviceEdgeRecord<T> *records = scratch.records.reserve(n);
+  const int *batch_row = batch.other_row + batch.first;
   Kokkos::parallel_for(
       "equi:weights_of_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-        table_row[c] = static_cast<int>(c);
-        fraction[c] = T(1);
+        records[c] = {batch_row[c], static_cast<int>(c), T(1)};
       });
   int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
   network_->find_rows(exec, batch, pair, input, own_row, other_row);
@@ -316,9 +326,7 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
   call.begin = batch.begin;
   call.first = batch.first;
   call.num_edges = batch.count;
-  call.other_row = batch.other_row + batch.first;
-  call.table_row = scratch.table_row.data();
-  call.fraction = scratch.fraction.data();
+  call.edges = scratch.records.data();
   call.coupled = scratch.coupled.data();
   call.parts = scratch.parts.data();
   if (network_) {
@@ -404,7 +412,7 @@ std::size_t DevicePathGroups<T, Kernel>::bytes() const {
 
 template <class T>
 std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
-  const std::size_t bytes = scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
+  const std::size_t bytes = scratch.records.growth(num_edges) +
                             scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
                             scratch.parts.growth(num_edges * path_groups_.part_size());
   if (network_) {
@@ -413,8 +421,10 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
            scratch.network.growth(network_->scratch_size(num_edges)) + scratch.weights.growth(of_weights) +
            scratch.weights_adj.growth(of_weights);
   }
-  return bytes + scratch.bins_per_length.growth(num_edges) +
-         (op_.exact() ? scratch.exact_rows.growth(num_edges * op_.scratch_per_edge()) : 0);
+  const std::size_t of_exact = op_.exact() ? scratch.table_row.growth(num_edges) + scratch.fraction.growth(num_edges) +
+                                                 scratch.exact_rows.growth(num_edges * op_.scratch_per_edge())
+                                           : 0;
+  return bytes + scratch.bins_per_length.growth(num_edges) + of_exact;
 }
 
 template <class T>

@@ -1,0 +1,141 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""L1 wavefronts per edge of the convolution kernels for NVIDIA GPUs, counted in their machine code.
+
+    wavefronts.py FILE... [--layer KEY:CHANNELS,...] [--rows-per-bin 6] [--precision float]
+
+FILE: cubins, or objects and libraries with the generated kernels (build-cuda-sm90/lib/static/libequi_device.a). The layer
+is SevenNet-0's main one unless named. Needs nvdisasm, and cuobjdump for files that are no cubins; they come with the CUDA
+toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
+
+The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together takes
+one, the coefficients of 32 channels as many as they have lines, a shuffle and a store one each. Of an edge each channel
+block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an edge.
+"""
+
+import argparse
+import collections
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from registers import KERNEL, PASSES
+
+SEVENNET_0 = "0_00_11_22:128,1_01_10_11_12_21_22:64,2_02_11_12_20_21_22:32"
+LANES = 32
+LINE = 128
+LOAD_BYTES = 16    # of a lane, at most
+NUMBER_BYTES = {"float": 4, "double": 8}
+
+
+def disassembled(path, folder):
+    """The machine code of the kernels in a file, as nvdisasm prints it."""
+    cubins = [path]
+    if path.suffix != ".cubin":
+        subprocess.run(["cuobjdump", "-xelf", "all", path.resolve()], cwd=folder, check=True, capture_output=True)
+        cubins = sorted(folder.glob("*.cubin"))
+    texts = [subprocess.run(["nvdisasm", "-c", c], capture_output=True, text=True, check=True).stdout for c in cubins]
+    return "\n".join(texts)
+
+
+def functions(text):
+    """(mangled name, instructions, {label: index of the next instruction}) of each kernel."""
+    for section in re.split(r"\n\s*\.section\s+\.text\.", text)[1:]:
+        instructions, labels = [], {}
+        for line in section.splitlines():
+            if label := re.match(r"(\.L_x_\d+):", line):
+                labels[label[1]] = len(instructions)
+            elif instruction := re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\d+ )?(.*?);", line):
+                instructions.append(instruction[1].strip())
+        yield section.split(",")[0], instructions, labels
+
+
+def edge_loops(instructions, labels):
+    """Counts of the instructions in each innermost loop that loads: {name and width: number}."""
+    loops = []
+    for k, instruction in enumerate(instructions):
+        target = re.search(r"BRA.*?`\((\.L_x_\d+)\)", instruction)
+        if target and labels.get(target[1], k + 1) <= k:
+            loops.append((labels[target[1]], k))
+    for first, last in loops:
+        if any((a, b) != (first, last) and first <= a and b <= last for a, b in loops):
+            continue
+        counts = collections.Counter()
+        for instruction in instructions[first : last + 1]:
+            name, *modifiers = instruction.split()[0].split(".")
+            if name in ("LDG", "STG", "SHFL"):
+                width = next((m for m in modifiers if m in ("64", "128")), "32")
+                counts[name, int(width) // 8] += 1
+        if any(name == "LDG" for name, _ in counts):
+            yield counts
+
+
+def piece_widths(rows, number_bytes):
+    """Bytes of the loads by which a lane takes the coefficients of a weight (TablePiece)."""
+    most = LOAD_BYTES // number_bytes
+    return [min(most, rows - k) * number_bytes for k in range(0, rows, most)]
+
+
+def wavefronts(loops, kernel, num_paths, widths):
+    """Of a warp at an edge. Raises ValueError for loops that do not read each path's weight once."""
+    weights, total = 0, 0
+    for counts in loops:
+        # Beside weights the backward pass has one load of 16 bytes, the record of the edge.
+        of_loop = counts["LDG", LOAD_BYTES] - 1 if kernel == "backward" else num_paths
+        of_loop //= sum(w == LOAD_BYTES for w in widths) if kernel == "backward" else 1
+        weights += of_loop
+        table = sum(w * LANES // LINE for w in widths)
+        total += sum(counts.values()) + of_loop * (table - len(widths))
+        for width in set(widths):
+            if counts["LDG", width] < of_loop * widths.count(width):
+                raise ValueError("a loop with fewer loads than its weights need")
+    if weights != num_paths:
+        raise ValueError(f"{weights} weights in the loops over edges of {num_paths} paths (unrolled?)")
+    return total
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--layer", default=SEVENNET_0, metavar="KEY:CHANNELS,...")
+    parser.add_argument("--rows-per-bin", default="6", choices=["2", "4", "6"])
+    parser.add_argument("--precision", default="float", choices=NUMBER_BYTES)
+    args = parser.parse_args()
+    for program in ("nvdisasm", "cuobjdump"):
+        if not shutil.which(program) and (program == "nvdisasm" or any(f.suffix != ".cubin" for f in args.files)):
+            print(f"{program} is not in PATH", file=sys.stderr)
+            return 2
+    channels = {key: int(c) for key, c in (group.split(":") for group in args.layer.split(","))}
+    widths = piece_widths(int(args.rows_per_bin), NUMBER_BYTES[args.precision])
+    totals = collections.Counter()
+    found = set()
+    for path in args.files:
+        with tempfile.TemporaryDirectory() as folder:
+            kernels = list(functions(disassembled(path, Path(folder))))
+        names = subprocess.run(["c++filt"], input="\n".join(k[0] for k in kernels), capture_output=True, text=True, check=True)
+        for name, (_, instructions, labels) in zip(names.stdout.splitlines(), kernels):
+            match = KERNEL.search(name)
+            if not match or match[2] not in channels or match[3] != args.precision or match[4] != args.rows_per_bin:
+                continue
+            kernel, key = PASSES[int(match[1])], match[2]
+            if (kernel, key) in found:
+                continue
+            found.add((kernel, key))
+            blocks = -(-channels[key] // LANES)
+            number = wavefronts(list(edge_loops(instructions, labels)), kernel, key.count("_"), widths)
+            totals[kernel] += blocks * number
+            print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts")
+    missing = {(kernel, key) for kernel in PASSES for key in channels} - found
+    if missing:
+        print("not in these files:", *sorted(missing), file=sys.stderr)
+        return 2
+    for kernel in PASSES:
+        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
