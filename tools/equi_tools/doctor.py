@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: MIT
+"""`equi doctor`: what a run finds on this machine, and what would slow it or stop it."""
+
+import os
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import frameworks, kernels, lammps_runner
+from .errors import EquiError
+from .printable import printable
+
+OK, SLOW, BROKEN = "ok", "slow", "broken"
+# Variables by which OpenBLAS can be kept from what it would choose for this processor.
+BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+TIME_LIMIT = 60  # seconds for LAMMPS to start
+
+
+@dataclass
+class Finding:
+    subject: str
+    found: str
+    state: str = OK
+    advice: str = ""
+
+
+def _processor(machine):
+    found = f"{machine['cpu']}, {machine['cores']} cores for this process"
+    if float(machine["quota"]) < int(machine["cores"]):
+        found += f", computing time of {float(machine['quota']):.3g} (control group)"
+    return Finding("processor", found)
+
+
+def _kernels(machine):
+    folder = Path(machine.get("cache", ""))
+    own = len(list(folder.glob(f"kernel-{machine['kernels']}-*.so"))) if "cache" in machine else 0
+    found = f"{machine['kernels']} of {machine['built']}; {own} libraries of yours in {machine.get('cache', 'no folder')}"
+    if machine["cpu"] != machine["kernels"]:
+        return Finding("kernels", found, SLOW,
+                       f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='avx2;avx512' and build again")  # fmt: skip
+    if "cache_note" in machine:
+        return Finding("kernels", found, SLOW, machine["cache_note"])
+    return Finding("kernels", found)
+
+
+def _threads(machine):
+    asked = os.environ.get("OMP_NUM_THREADS")
+    found = f"{machine['threads']} for a single rank (OMP_NUM_THREADS is {'not set' if asked is None else printable(asked, 60)})"
+    if "threads_note" in machine:
+        return Finding("threads", found, SLOW, machine["threads_note"])
+    return Finding("threads", found)
+
+
+def _blas(machine):
+    found, state, advice = machine["blas"], OK, []
+    present = [name for name in BLAS_VARIABLES if name in os.environ]
+    if present:
+        without = {name: value for name, value in os.environ.items() if name not in present}
+        usual = kernels.machine(environment=without)["blas"]
+        if usual != machine["blas"]:
+            advice.append(f"without the variable it would be {usual}")
+        advice.append(f"unset {' '.join(present)}")
+        state = SLOW
+        found += "; " + ", ".join(f"{name}={printable(os.environ[name], 60)}" for name in present)
+    return Finding("BLAS", found, state, "; ".join(advice))
+
+
+def _answer(command):
+    """The output of a program that should end at once."""
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT,
+                              stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EquiError(f"cannot run {command[0]}: {error}") from error
+    return done.stdout + done.stderr
+
+
+def _lammps(build_dir):
+    lmp, mpirun = lammps_runner.lammps_programs(build_dir)
+    told = _answer([lmp, "-help"])
+    version = re.search(r"Parallel Simulator - (.*)", told)
+    if not version:
+        return [Finding("LAMMPS", lmp, BROKEN, printable(told.strip() or "it prints nothing", 300))]
+    mpi = re.search(r"^MPI v.*?:\s*(.*)$", told, re.M)
+    kokkos = "with KOKKOS" if "KOKKOS package API" in told else "without KOKKOS (preset lammps-kokkos has it)"
+    findings = [Finding("LAMMPS", f"{version.group(1).strip()}, {kokkos}: {lmp}")]
+    if mpirun is None:
+        findings.append(Finding("MPI", "no mpirun", SLOW, "runs are limited to one rank"))
+    else:
+        findings.append(Finding("MPI", f"{' '.join(mpi.group(1).split()) if mpi else 'not known'}: {mpirun}"))
+    with lammps_runner._working_folder() as folder:
+        (folder / "in.style").write_text("units metal\npair_style equi\nprint 'EQUI FOUND'\n")
+        told = _answer([lmp, "-in", str(folder / "in.style"), "-log", "none", "-nocite"])
+    loaded = "EQUI FOUND" in told.splitlines()
+    if loaded:
+        findings.append(Finding("plugin", "LAMMPS finds pair style equi"))
+    else:
+        findings.append(Finding("plugin", lammps_runner._lammps_message(told), BROKEN,
+                                "set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or use the lmp of the build"))  # fmt: skip
+    return findings
+
+
+def _frameworks():
+    found = []
+    for framework in frameworks.FRAMEWORKS.values():
+        try:
+            found.append(f"{framework.name} {framework.installed_version()}")
+        except ImportError:  # of the package's metadata
+            if framework.interpreter:
+                found.append(f"{framework.name} ({framework.interpreter})")
+    return Finding("frameworks", ", ".join(found) or "none: models cannot be converted here")
+
+
+def examine(build_dir):
+    """List of findings; EquiError if there is nothing to be examined."""
+    machine = kernels.machine(build_dir=build_dir)
+    return [_processor(machine), _kernels(machine), _threads(machine), _blas(machine), *_lammps(build_dir), _frameworks()]
+
+
+def facts(findings):
+    return [asdict(finding) for finding in findings]
+
+
+def text(findings):
+    lines = []
+    for finding in findings:
+        mark = "" if finding.state == OK else f"{finding.state.upper()}: "
+        lines.append(f"{finding.subject:<12} {mark}{printable(finding.found)}")
+        if finding.advice:
+            lines.append(f"{'':<12} {printable(finding.advice)}")
+    bad = [finding.subject for finding in findings if finding.state != OK]
+    lines.append(f"look at: {', '.join(bad)}" if bad else "nothing is in the way of a fast run")
+    return "\n".join(lines)
