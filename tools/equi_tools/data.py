@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
+from ase import Atoms
 from ase.data import atomic_numbers
 
 from . import equi_file, lammps_runner, structures
@@ -96,19 +97,14 @@ class Job:
     notes: tuple = ()
 
 
-def _without_skew(atoms):
-    """The same crystal with cell vectors that are as little skewed as LAMMPS wants them."""
-    cell, periodic = np.array(atoms.cell.array, float), atoms.pbc
+def _box(atoms):
+    """The structure in a box of LAMMPS whose vectors are as little skewed as LAMMPS wants them."""
+    box = lammps_runner.lammps_box(atoms)  # of a right-handed cell
+    cell, periodic = box.cell.copy(), box.periodic
     for i, j in ((1, 0), (2, 1), (2, 0)):
-        if not (periodic[i] and periodic[j]):
-            continue
-        normal = cell[j]
-        if j == 1 and periodic[0]:
-            normal = normal - cell[1] @ cell[0] / (cell[0] @ cell[0]) * cell[0]
-        cell[i] -= np.round(cell[i] @ normal / (normal @ normal)) * cell[j]
-    atoms = atoms.copy()
-    atoms.set_cell(cell)
-    return atoms
+        if periodic[i] and periodic[j]:
+            cell[i] -= np.round(cell[i, j] / cell[j, j]) * cell[j]
+    return lammps_runner.lammps_box(Atoms(positions=box.positions, cell=cell, pbc=periodic))
 
 
 def _structure(path):
@@ -193,7 +189,8 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     repeated = [n for n, p in zip(supercell, atoms.pbc) if n > 1 and not p]
     if repeated:
         raise EquiError("--supercell: the structure is not periodic in a direction that is to be repeated")
-    box = lammps_runner.lammps_box(_without_skew(atoms.repeat(supercell)))
+    atoms = atoms.repeat(supercell)
+    box = _box(atoms)
     triclinic = bool(np.abs(box.cell[np.tril_indices(3, -1)]).max() > 1e-9 * np.abs(box.cell).max())
     job = Job(
         str(output), len(box.positions), dict(enumerate(symbols, 1)), " ".join("p" if p else "f" for p in box.periodic),
@@ -205,7 +202,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
         if script.exists() and script.read_text(errors="replace") != text:
             raise EquiError(f"{job.script} is there already and differs: move it away first")
     try:
-        lammps_runner.write_data(output, atoms.repeat(supercell), symbols, box, labels=True, triclinic=triclinic)
+        lammps_runner.write_data(output, atoms, symbols, box, labels=True, triclinic=triclinic)
         if text is not None:
             script.write_text(text)
     except OSError as error:

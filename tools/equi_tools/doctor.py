@@ -67,10 +67,14 @@ def _blas(machine):
 
 
 def _answer(command):
-    """The output of a program that should end at once."""
+    """The output of a program that should end at once, in the user's environment: without the folder that the command
+    equi of a build has added to it."""
+    own = str(Path(os.environ.get("EQUI_BUILD_DIR", "build")) / "lib")
+    folders = [folder for folder in os.environ.get("LAMMPS_PLUGIN_PATH", "").split(":") if folder and folder != own]
+    environment = dict(os.environ, LAMMPS_PLUGIN_PATH=":".join(folders))
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT,
-                              stdin=subprocess.DEVNULL, check=False)  # fmt: skip
+                              stdin=subprocess.DEVNULL, check=False, env=environment)  # fmt: skip
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EquiError(f"cannot run {command[0]}: {error}") from error
     return done.stdout + done.stderr

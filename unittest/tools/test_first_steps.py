@@ -52,7 +52,7 @@ def clone(tmp_path_factory):
     shutil.copytree(ROOT / "examples", folder / "examples")
     for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
         script.write_text(re.sub(r"^(variable +steps index) \d+$", r"\1 10", script.read_text(), flags=re.M))
-    write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64), format="vasp")
+    write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
     for name, model in (
         ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
         ("mine.nequip.zip", "nequip/basis.nequip.zip"),
@@ -68,7 +68,7 @@ def cases():
             yield pytest.param(page, text, id=str(n), marks=[pytest.mark.slow] * any(word in text for word in SLOW))
 
 
-@pytest.mark.parametrize("page, text", cases())
+@pytest.mark.parametrize("page, text", list(cases()))
 def test_snippets_work_as_pasted(page, text, clone, tmp_path):
     # A user's own settings must not be needed.
     environment = {
