@@ -7,10 +7,14 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The labels of atom types. Binary distributions of LAMMPS do not install label_map.h, so the one member that is used
-// here is declared: it is not virtual, and the class is only reached through a pointer.
+// The labels of atom types. Binary distributions of LAMMPS do not install label_map.h. There the one member that is
+// used is declared: it is not virtual, and the class is only reached through a pointer.
 #ifndef EQUI_LAMMPS_LABEL_MAP_H
 #define EQUI_LAMMPS_LABEL_MAP_H
+
+#if __has_include("label_map.h")
+#include "label_map.h"
+#else
 
 #include <string>
 
@@ -23,5 +27,7 @@ class LabelMap {
 };
 
 }    // namespace LAMMPS_NS
+
+#endif
 
 #endif
