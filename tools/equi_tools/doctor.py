@@ -33,9 +33,12 @@ def _processor(machine):
 
 
 def _kernels(machine):
-    folder = Path(machine.get("cache", ""))
-    own = len(list(folder.glob(f"kernel-{machine['kernels']}-*.so"))) if "cache" in machine else 0
-    found = f"{machine['kernels']} of {machine['built']}; {own} libraries of yours in {machine.get('cache', 'no folder')}"
+    found = f"{machine['kernels']} of {machine['built']}"
+    if machine["kernels"] in kernels.TARGETS and "cache" in machine:
+        own, others = kernels.own_libraries(machine["kernels"])
+        found += f"; {own} libraries of yours in {machine['cache']}"
+        if others:
+            found += f", and {others} of another version, which are not used"
     if machine["cpu"] != machine["kernels"]:
         return Finding("kernels", found, SLOW,
                        f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='avx2;avx512' and build again")  # fmt: skip

@@ -86,6 +86,15 @@ def _make(compiler, target, key, file, folder):
     _kernels("store", target, key, library, file)
 
 
+def own_libraries(target):
+    """(those of this version, those of others): how many libraries of an instruction set lie in the user's cache folder."""
+    key = "1_11"
+    place = Path(_kernels("place", target, key).splitlines()[0])
+    all_of_target = len(list(place.parent.glob(f"kernel-{target}-*.so")))
+    of_version = len(list(place.parent.glob(place.name.replace(key, "*"))))
+    return of_version, all_of_target - of_version
+
+
 def targets(named=None):
     """The instruction sets that `--target` means: the one of this machine's kernels if it names none."""
     if named is not None:

@@ -50,9 +50,9 @@ MODELS = (
     Published("MACE-OMAT-0 medium", "mace", 89, ASL, MACE_MP, "mace-omat-0-medium.model"),
     Published("MACE-MATPES-PBE-0", "mace", 89, ASL, MACE_FOUNDATIONS, "MACE-matpes-pbe-omat-ft.model"),
     Published("MACE-MATPES-r2SCAN-0", "mace", 89, ASL, MACE_FOUNDATIONS, "MACE-matpes-r2scan-omat-ft.model"),
-    Published("MACE-OFF23 small", "mace", None, ASL, MACE_OFF, "MACE-OFF23_small.model"),
-    Published("MACE-OFF23 medium", "mace", None, ASL, MACE_OFF, "MACE-OFF23_medium.model"),
-    Published("MACE-OFF23 large", "mace", None, ASL, MACE_OFF, "MACE-OFF23_large.model"),
+    Published("MACE-OFF23 small", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_small.model"),
+    Published("MACE-OFF23 medium", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_medium.model"),
+    Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
     Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
     Published("NequIP-OAM-XL", "nequip", None, "see source", NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
 )  # fmt: skip

@@ -154,6 +154,20 @@ def test_the_doctor_names_variables_that_slow_a_run(variable, value, subject, te
     assert done.returncode == 0
 
 
+def test_the_doctor_counts_libraries_of_this_version(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = tmp_path / "equi" / "kernels"
+    folder.mkdir(parents=True)
+    machine = dict(kernels.machine(build_dir=BUILD), kernels="avx2", cpu="avx2")
+    assert "; 0 libraries of yours in " in doctor._kernels(machine).found
+    of_this = Path(kernels._kernels("place", "avx2", "2_12").strip())
+    assert of_this.parent == folder
+    of_this.write_text("")
+    for name in ("kernel-avx2-0123456789abcdef-2_12.so", "kernel-avx512-0123456789abcdef-2_12.so"):
+        (folder / name).write_text("")
+    assert doctor._kernels(machine).found.endswith(f"; 1 libraries of yours in {folder}, and 1 of another version, which are not used")
+
+
 def test_the_doctor_names_a_variable_that_changes_nothing(monkeypatch):
     machine = kernels.machine(build_dir=BUILD)
     monkeypatch.setenv("OPENBLAS_CORETYPE", machine["blas"].split()[-1])
