@@ -120,8 +120,6 @@ def _structure(path):
         raise EquiError(f"{name}: an atom is of no chemical element")
     if not len(atoms):
         raise EquiError(f"{name} holds no atoms")
-    if any(atoms.pbc) and np.any(np.linalg.norm(atoms.cell.array[atoms.pbc], axis=1) < 1e-6):
-        raise EquiError(f"{name}: a periodic direction has no cell vector")
     if atoms.constraints:
         notes.append("fixed atoms are not fixed in a data file: use fix setforce on a group")
     return atoms, notes
