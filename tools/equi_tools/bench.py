@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """`equi bench`: time of a step and memory of a model on this machine, with ranks against threads."""
 
+import os
+
 import numpy as np
 from ase import Atoms
 
@@ -9,6 +11,7 @@ from .errors import EquiError
 from .progress import track
 
 WARM_UP = 5  # steps
+IDLE_LOAD = 0.5  # processes that were running on average of the last minute
 
 
 def system(elements, cutoff, least, source=None):
@@ -56,6 +59,7 @@ def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
     name, atoms = system(document["elements"], document["cutoff"], least, source)
     symbols = list(dict.fromkeys(atoms.get_chemical_symbols()))
     machine = kernels.machine(build_dir=build_dir)
+    load = os.getloadavg()[0]
     box = lammps_runner.lammps_box(atoms)
     runs = []
     with lammps_runner._working_folder() as folder:
@@ -75,7 +79,7 @@ def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
             run = lammps_runner.performance(output)
             runs.append({"ranks": ranks, "threads": threads, "microseconds": run.microseconds, "memory": run.memory})
     return {"model": str(file), "system": name, "atoms": len(atoms), "steps": steps, "precision": precision,
-            "kernels": machine["kernels"], "cores": cores, "runs": runs}  # fmt: skip
+            "kernels": machine["kernels"], "cores": cores, "load": load, "runs": runs}  # fmt: skip
 
 
 def text(facts):
@@ -90,4 +94,6 @@ def text(facts):
     best = min(facts["runs"], key=lambda run: run["microseconds"])
     launcher = f"mpirun -np {best['ranks']} " if best["ranks"] > 1 else ""
     lines.append(f"fastest here: OMP_NUM_THREADS={best['threads']} {launcher}lmp -in FILE")
+    if facts["load"] > IDLE_LOAD:
+        lines.append(f"the machine did other work (load {facts['load']:.1f} before the first run): expect better on an idle one")
     return "\n".join(lines)

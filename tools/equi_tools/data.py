@@ -44,6 +44,7 @@ dump_modify     1 element {symbols}
 run             ${{steps}}
 write_data      {data}.{name}
 """
+# By kind of run: what it is for, an example of a variable, more variables, precision, and what follows the beginning.
 SCRIPTS = {
     "relax": (
         "Relaxes {what} of {data}.",

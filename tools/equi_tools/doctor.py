@@ -29,6 +29,7 @@ def _processor(machine):
     found = f"{machine['cpu']}, {machine['cores']} cores for this process"
     if float(machine["quota"]) < int(machine["cores"]):
         found += f", computing time of {float(machine['quota']):.3g} (control group)"
+    found += f", load {os.getloadavg()[0]:.1f}"
     return Finding("processor", found)
 
 

@@ -210,6 +210,7 @@ def test_bench_measures_every_division(capsys):
     assert all(run["microseconds"] > 0 and run["memory"] > 0 for run in facts["runs"])
     assert facts["atoms"] == 64 and facts["kernels"] == kernels.machine(build_dir=BUILD)["kernels"]
     assert "fastest here: OMP_NUM_THREADS=" in bench.text(facts)
+    assert "other work" in bench.text(facts | {"load": 3.0}) and "other work" not in bench.text(facts | {"load": 0.1})
 
 
 def test_bench_refuses_unknown_elements(tmp_path):
