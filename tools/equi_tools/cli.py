@@ -51,6 +51,11 @@ def _add_json(parser):
     parser.add_argument("--json", action="store_true", help="print the same for programs")
 
 
+def _add_build_dir(parser):
+    default = os.environ.get("EQUI_BUILD_DIR", "build")
+    parser.add_argument("--build-dir", default=default, metavar="DIR", help="build folder (default: %(default)s)")
+
+
 def _add_native_options(parser, precision):
     parser.add_argument(
         "--precision", choices=["double", "mixed", "single"], default=precision, help="default: %(default)s"
@@ -105,7 +110,9 @@ def _info(args):
 def _data(args):
     from . import data
 
-    job = data.make(args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure)
+    job = data.make(
+        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure
+    )
     _print(args, data.facts(job), data.text)
     return 0
 
@@ -163,7 +170,8 @@ def _compare(args):
         if unknown:
             raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
     if args.builtin:
-        chosen += compare.select_builtin(document["elements"], lambda line: print(line, file=sys.stderr if args.json else None))
+        beside = sys.stderr if args.json else sys.stdout
+        chosen += compare.select_builtin(document["elements"], lambda line: print(line, file=beside))
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
@@ -330,7 +338,7 @@ def parser():
     _add_json(sub)
 
     sub = command("doctor", _doctor, "Say what a run finds on this machine, and what would slow it or stop it.")
-    sub.add_argument("--build-dir", default=os.environ.get("EQUI_BUILD_DIR", "build"), metavar="DIR", help="default: %(default)s")
+    _add_build_dir(sub)
     _add_json(sub)
 
     sub = command("bench", _bench, "Measure a step of molecular dynamics here, with ranks against threads.")
@@ -339,7 +347,7 @@ def parser():
     sub.add_argument("--atoms", type=int, default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
     sub.add_argument("--steps", type=int, default=20, help="default: %(default)s")
     sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
-    sub.add_argument("--build-dir", default=os.environ.get("EQUI_BUILD_DIR", "build"), metavar="DIR", help="default: %(default)s")
+    _add_build_dir(sub)
     _add_json(sub)
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")

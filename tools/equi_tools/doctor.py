@@ -50,7 +50,8 @@ def _kernels(machine):
 
 def _threads(machine):
     asked = os.environ.get("OMP_NUM_THREADS")
-    found = f"{machine['threads']} for a single rank (OMP_NUM_THREADS is {'not set' if asked is None else printable(asked, 60)})"
+    shown = "not set" if asked is None else printable(asked, 60)
+    found = f"{machine['threads']} for a single rank (OMP_NUM_THREADS is {shown})"
     if "threads_note" in machine:
         return Finding("threads", found, SLOW, machine["threads_note"])
     return Finding("threads", found)
