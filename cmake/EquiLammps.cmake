@@ -77,6 +77,10 @@ else()
   equi_say("LAMMPS version: ${EQUI_LMP} -help does not state it, so `plugin load` cannot compare it")
 endif()
 
+set(EQUI_LMP_HAS_KOKKOS ON)    # also where the program does not say
+if(help AND NOT help MATCHES "KOKKOS package API")
+  set(EQUI_LMP_HAS_KOKKOS OFF)
+endif()
 # A user's own LAMMPS with the package: equi/kk needs the package's headers, which are not installed, and its Kokkos.
 if(help MATCHES "KOKKOS package API" AND NOT EQUI_KK)
   if(LAMMPS_SOURCE_DIR AND (Kokkos_ROOT OR Kokkos_DIR OR DEFINED ENV{Kokkos_ROOT}))

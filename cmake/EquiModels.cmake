@@ -79,6 +79,8 @@ add_custom_target(
   DEPENDS ${models}/sevennet-0.equi
   COMMENT "SevenNet-0 in LAMMPS: molecular dynamics of rock salt"
   USES_TERMINAL VERBATIM)
+# After the demonstration a user has all commands of the model tool.
+add_dependencies(demo equi_kernels)
 if(EQUI_PLUGIN)
   add_dependencies(demo equiplugin)
 endif()

@@ -9,17 +9,22 @@
 //   equi_kernels place TARGET KEY                      the file in which the plugin looks for a library; then, if a
 //                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
+//   equi_kernels machine RANKS                         this machine as a run on RANKS ranks sees it: lines KEY VALUE
 //   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
 //
 // TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/runtime/dense.h"
+#include "src/base/host_resources.h"
 #include "src/model/model_file.h"
 #include "tools/model_kernels.h"
 
 #include <unistd.h>
+#include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <fstream>
 #include <stdexcept>
 #include <string>
@@ -66,6 +71,31 @@ bool is_there(const std::string &target, const std::string &key) {
   return access(place_of(target, key).c_str(), F_OK) == 0;
 }
 
+// cpu: the best instruction set of the CPU; kernels: the one of the kernels that a run takes; built: all that the build
+// has and the CPU can run; threads: of each rank. What is empty has no line.
+void print_machine(int ranks) {
+  const int cores = count_cores(affinity_mask());
+  const ThreadPlan plan = plan_threads(std::getenv("OMP_NUM_THREADS"),
+                                       static_cast<int>(std::min<double>(cores, core_quota())), cores, ranks);
+  std::string built;
+  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+    if (instruction_set_available(set)) built += (built.empty() ? "" : " ") + std::string(instruction_set_name(set));
+  const auto line = [](const char *key, const std::string &value) {
+    if (!value.empty()) std::printf("%s %s\n", key, value.c_str());
+  };
+  line("cpu", instruction_set_name(best_instruction_set(false)));
+  line("kernels", instruction_set_name(best_instruction_set()));
+  line("built", built);
+  line("cores", std::to_string(cores));
+  line("quota", std::to_string(std::min<double>(cores, core_quota())));
+  line("memory", std::to_string(shared_memory_limit()));
+  line("threads", std::to_string(plan.number));
+  line("threads_note", describe_threads(plan, plan.number));
+  line("blas", describe_dense());
+  line("cache", kernel_cache().folder);
+  line("cache_note", kernel_cache().note);
+}
+
 void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   const auto word = [&](size_t k) { return k < words.size() ? words[k] : ""; };
@@ -91,6 +121,8 @@ void run(const std::vector<std::string> &words) {
       std::printf("broken: %s\n", fault.c_str());
     else
       std::printf("%s\n", is_there(words[1], words[2]) ? "good" : "missing");
+  } else if (verb == "machine" && words.size() == 2) {
+    print_machine(std::stoi(words[1]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
     store_kernel_library(words[3], place_of(words[1], words[2]));
     const std::string fault = found_for(words[1], words[2], word(4)).fault;
@@ -98,7 +130,8 @@ void run(const std::vector<std::string> &words) {
   } else {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
-        "flags TARGET | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY [FILE.equi]");
+        "flags TARGET | machine RANKS | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY "
+        "[FILE.equi]");
   }
 }
 

@@ -101,11 +101,14 @@ std::string HostEvaluation<T, G>::describe() const {
   for (const auto &op : Base::ops_)
     if (op) op->report_kernels(report);
   if (report.generic_path_groups + report.generic_contractions == 0 || set_ == InstructionSet::generic) return lines;
-  std::snprintf(text, sizeof text,
-                "  %d input blocks and %d contractions have no generated kernels and take slower ones; 'equi compile' "
-                "makes them\n",
+  // Seconds on one core of a Xeon of the Ice Lake class. Models of a few layers were 1.9 (contractions) and 3.1 times
+  // (convolutions) faster there with the kernels.
+  constexpr int PATH_GROUP_TIME = 6, CONTRACTION_TIME = 1;
+  const int seconds = PATH_GROUP_TIME * report.generic_path_groups + CONTRACTION_TIME * report.generic_contractions;
+  std::snprintf(text, sizeof text, "  %d input blocks and %d contractions have no generated kernels: 'equi compile ",
                 report.generic_path_groups, report.generic_contractions);
-  lines += text;
+  lines += text + model_.file + "' makes them in about " + std::to_string(seconds) +
+           " s, and steps are then 2 to 3 times faster\n";
   std::set<std::string> faults;    // of libraries that the user has
   for (const std::string &key : report.keys)
     if (const std::string fault = kernel_library_fault(set_, key); !fault.empty()) faults.insert(fault);

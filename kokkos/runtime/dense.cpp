@@ -59,4 +59,14 @@ void start_dense() {
 #endif
 }
 
+std::string describe_dense() {
+#ifdef EQUI_BLAS_OPENBLAS
+  const std::string config = EQUI_BLAS(openblas_get_config)();
+  // Its name and version; what follows are options that it was built with.
+  return config.substr(0, config.find(' ', config.find(' ') + 1)) + " for " + EQUI_BLAS(openblas_get_corename)();
+#else
+  return "not known";
+#endif
+}
+
 }    // namespace equi

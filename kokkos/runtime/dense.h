@@ -5,6 +5,7 @@
 #define EQUI_DENSE_H
 
 #include <cstdint>
+#include <string>
 
 namespace equi {
 
@@ -17,6 +18,9 @@ void gemm(bool transpose_b, int64_t m, int n, int k, const double *a, const doub
 
 // Must be called once before the first product.
 void start_dense();
+
+// What the library says of itself, in a line: its name, its version, and the processor whose kernels it has chosen.
+std::string describe_dense();
 
 }    // namespace equi
 

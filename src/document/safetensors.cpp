@@ -22,6 +22,11 @@ uint64_t little_endian(const char *bytes, int num) {
   return value;
 }
 
+// Whether bytes begin like a file of PyTorch: a zip archive, or a pickle of version 2 or newer.
+bool is_of_pytorch(const std::string &bytes) {
+  return bytes.compare(0, 4, "PK\x03\x04") == 0 || (bytes[0] == '\x80' && bytes[1] >= 2 && bytes[1] <= 5);
+}
+
 struct Range {
   int64_t begin, end;
   std::string name;
@@ -63,6 +68,9 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     refuse("file length: expected at least 8 bytes, found " + std::to_string(bytes.size()) +
            " (truncated, or not an .equi file)");
   const uint64_t header_length = little_endian(bytes.data(), 8);
+  if (is_of_pytorch(bytes) && bytes[std::min<size_t>(8, bytes.size() - 1)] != '{')
+    refuse("expected an .equi file, found one of PyTorch (or another archive): 'equi convert " + path +
+           " -o NAME.equi' makes an .equi file of a trained model");
   if (header_length < 2 || bytes[std::min<size_t>(8, bytes.size() - 1)] != '{')
     refuse("header: expected the JSON header of a safetensors container, found something else (not an .equi file?)");
   if (header_length > MAX_HEADER_BYTES)

@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 
+#include <filesystem>
 #include <stdexcept>
 
 namespace equi {
@@ -23,7 +24,17 @@ std::string own_folder() {
 MakeTorchEvaluator load() {
   const std::string path = own_folder() + "libequi_torch.so";
   void *library = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);    // stays loaded: Torch does not survive being unloaded
-  if (!library) throw std::runtime_error("the LibTorch reference cannot be loaded: " + std::string(dlerror()));
+  if (!library) {
+    const std::string reason = dlerror();
+    std::error_code status;
+    const std::filesystem::path build = std::filesystem::path(path).parent_path().parent_path();
+    const bool is_missing = !std::filesystem::exists(path, status),
+               is_built_here = std::filesystem::exists(build / "CMakeCache.txt", status);
+    throw std::runtime_error("the LibTorch reference cannot be loaded: " + reason +
+                             (is_missing ? ": 'cmake --build " + (is_built_here ? build.string() : "BUILD_FOLDER") +
+                                               " --target equi_torch' makes it, in a build with EQUI_TORCH=ON"
+                                         : ""));
+  }
   void *symbol = dlsym(library, "equi_make_torch_evaluator");
   if (!symbol) throw std::runtime_error(path + " is not the LibTorch reference: " + std::string(dlerror()));
   return reinterpret_cast<MakeTorchEvaluator>(symbol);

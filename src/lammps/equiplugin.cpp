@@ -16,6 +16,8 @@
 #include "src/lammps/lammps_plugin_api.h"
 #include "src/lammps/pair_equi.h"
 
+#include "error.h"
+#include "info.h"
 #include "lammps.h"
 
 using namespace LAMMPS_NS;
@@ -29,6 +31,17 @@ static void *make(void *lmp) {
 static void *make_compute(void *lmp, int narg, char **arg) {
   return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
 }
+
+#ifndef EQUI_KK
+// Stands for equi/kk in a LAMMPS that cannot have it.
+static void *refuse_kokkos_style(void *lmp) {
+  static_cast<LAMMPS *>(lmp)->error->all(
+      FLERR,
+      "Pair style equi/kk needs a LAMMPS with the KOKKOS package, and this one has none: 'cmake --workflow --preset "
+      "lammps-kokkos' builds one; use pair_style equi here");
+  return nullptr;
+}
+#endif
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
                                                                          void *register_function) {
@@ -53,6 +66,10 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add_pair("equi", make<Pair, PairEqui>);
 #ifdef EQUI_KK
   equi::add_kokkos_styles(add_pair);
+#else
+  // Where LAMMPS has the package, its suffix kk is to go on finding plain equi.
+  if (!Info::has_package("KOKKOS"))
+    for (const char *name : {"equi/kk", "equi/kk/device", "equi/kk/host"}) add_pair(name, refuse_kokkos_style);
 #endif
   plugin.creator.v1 = make<Command, EquiDynamicalMatrix>;
   add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");

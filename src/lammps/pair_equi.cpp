@@ -13,6 +13,7 @@
 #include "src/evaluation/reference_library.h"
 #include "src/evaluation/self_check.h"
 #include "src/lammps/lammps_faults.h"
+#include "src/lammps/lammps_label_map.h"
 #include "src/lammps/lammps_neighborhood.h"
 #include "src/model/chemical_elements.h"
 #include "src/model/model_file.h"
@@ -25,12 +26,14 @@
 #include "memory.h"
 #include "neigh_list.h"
 #include "neighbor.h"
+#include "platform.h"
 #include "universe.h"
 #include "update.h"
 #include "utils.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <stdexcept>
 
@@ -48,6 +51,20 @@ std::unique_ptr<equi::Evaluator> make_device_evaluator(const equi::Model &, cons
   throw std::runtime_error("kernels device needs a build with EQUI_DEVICE=ON");
 }
 #endif
+
+// The bytes of a model file, which is searched for as LAMMPS searches for potentials. The error says where.
+std::string read_potential_file(const std::string &name) {
+  const std::string path = utils::get_potential_file_path(name);
+  if (!path.empty()) return equi::read_file_bytes(path);
+  const char *variable = std::getenv("LAMMPS_POTENTIALS");
+  try {
+    return equi::read_file_bytes(name);
+  } catch (const equi::ModelFileError &fault) {
+    throw std::runtime_error(
+        fmt::format("{}; it was searched for in {} and in LAMMPS_POTENTIALS ({}); 'equi convert' makes model files",
+                    fault.what(), platform::current_directory(), variable ? variable : "not set"));
+  }
+}
 
 }    // namespace
 
@@ -192,9 +209,7 @@ void PairEqui::coeff(int narg, char **arg) {
   EquiCoefficients fresh;
   std::string bytes;
   all_ranks_or_none([&] {
-    if (comm->me != 0) return;
-    const std::string path = utils::get_potential_file_path(arg[2]);
-    bytes = equi::read_file_bytes(path.empty() ? arg[2] : path);
+    if (comm->me == 0) bytes = read_potential_file(arg[2]);
   });
   bigint length = static_cast<bigint>(bytes.size());
   MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
@@ -210,10 +225,13 @@ void PairEqui::coeff(int narg, char **arg) {
       const std::string symbol = arg[2 + t];
       if (symbol == "NULL") continue;
       if (fresh.model->species(symbol) < 0) {
-        std::string known;
-        for (const std::string &e : fresh.model->elements) known += " " + e;
-        throw std::runtime_error(
-            fmt::format("{} does not know element {} (atom type {}); its elements are:{}", arg[2], symbol, t, known));
+        std::string known, meant;
+        for (const std::string &e : fresh.model->elements) {
+          known += " " + e;
+          if (utils::lowercase(e) == utils::lowercase(symbol)) meant = fmt::format(": did you mean {}?", e);
+        }
+        throw std::runtime_error(fmt::format("{} does not know element {} (atom type {}){}; its elements are:{}",
+                                             arg[2], symbol, t, meant, known));
       }
       auto at = std::find(fresh.symbols.begin(), fresh.symbols.end(), symbol);
       fresh.type_species[t] = static_cast<int>(at - fresh.symbols.begin());
@@ -225,7 +243,7 @@ void PairEqui::coeff(int narg, char **arg) {
 
   fresh.pair_coeff = EquiCommand::accepted;
   static_cast<EquiCoefficients &>(*impl) = std::move(fresh);
-  impl->warnings_are_given = false;
+  impl->symbols_are_checked = false;
   for (int i = 1; i <= ntypes; i++)
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
 }
@@ -265,8 +283,9 @@ void PairEqui::init_style() {
   else
     error->all(FLERR, "Pair style equi works with units metal or real, not {}", units);
 
-  if (!impl->warnings_are_given && comm->me == 0) give_warnings();
-  impl->warnings_are_given = true;
+  if (!impl->symbols_are_checked && comm->me == 0) check_symbols();
+  impl->symbols_are_checked = true;
+  check_timestep();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
@@ -287,16 +306,50 @@ double PairEqui::init_one(int i, int j) {
   return impl->model->cutoff;
 }
 
-void PairEqui::give_warnings() {
-  if (!atom->mass) return;
+// The wrong order of symbols gives wrong energies and no error: the data file knows better.
+void PairEqui::check_symbols() {
   constexpr double TOLERANCE = 0.01;
+  const auto is_mass_of = [](double mass, const std::string &symbol) {
+    const double expected = equi::standard_atomic_mass(symbol);
+    return std::fabs(mass - expected) <= TOLERANCE * expected;
+  };
+  std::vector<std::string> label(atom->ntypes + 1);    // of the types whose label is the symbol of an element
+  if (atom->labelmapflag)
+    for (const std::string &element : equi::chemical_symbols())
+      if (const int t = atom->lmap->find(element, Atom::ATOM); t > 0) label[t] = element;
   for (int t = 1; t <= atom->ntypes; t++) {
     const std::string &symbol = impl->type_symbol[t];
     const double expected = symbol.empty() ? 0.0 : equi::standard_atomic_mass(symbol);
-    if (expected > 0.0 && std::fabs(atom->mass[t] - expected) > TOLERANCE * expected)
-      error->warning(FLERR, "Atom type {} is mapped to {} but has mass {:.6g} instead of {:.6g}{}", t, symbol,
-                     atom->mass[t], expected, symbol == "H" ? " (an isotope?)" : "");
+    if (expected == 0.0) continue;
+    const double mass = atom->mass ? atom->mass[t] : expected;
+    const bool label_fits = label[t].empty() || label[t] == symbol, mass_fits = is_mass_of(mass, symbol);
+    if (label_fits && mass_fits) continue;
+    std::string text = fmt::format("Atom type {} is mapped to {} but has ", t, symbol), likely;
+    if (!label_fits) text += fmt::format("the label {}", likely = label[t]);
+    if (!mass_fits) {
+      text += fmt::format("{}mass {:.6g} instead of {:.6g}", label_fits ? "" : " and ", mass, expected);
+      for (const std::string &other : impl->symbols)
+        if (label_fits && is_mass_of(mass, other)) text += fmt::format(", which is that of {}", likely = other);
+      if (likely.empty() && symbol == "H") text += " (an isotope?)";
+    }
+    if (!likely.empty()) text += ": pair_coeff names one symbol per type, in the order of the types";
+    error->warning(FLERR, text);
   }
+}
+
+// The usual timestep of units real, 1, is a thousand times too long in those of metal.
+void PairEqui::check_timestep() {
+  constexpr double LONG_STEP = 0.02;    // ps: no vibration of atoms can be followed in steps of 20 fs
+  const double dt = update->dt;
+  if (std::strcmp(update->unit_style, "metal") != 0 || update->whichflag != 1 || update->nsteps == 0 ||
+      dt < LONG_STEP || dt == impl->timestep_with_warning)
+    return;
+  impl->timestep_with_warning = dt;
+  if (comm->me == 0)
+    error->warning(FLERR,
+                   "The timestep of {:.6g} ps ({:.6g} fs) is too long for the motion of atoms: with units metal it is "
+                   "in ps, and 0.001 is usual",
+                   dt, 1e3 * dt);
 }
 
 /* ----------------------------------------------------------------------

@@ -89,7 +89,8 @@ class PairEqui : public Pair {
   EvaluatorMaker *evaluator_maker() const;
   void make_evaluator();
   void make_directional();
-  void give_warnings();
+  void check_symbols();
+  void check_timestep();
   void update_neighborhood();
   void check_special_neighbors();
   void send_ghosts_home();

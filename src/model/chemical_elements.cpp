@@ -38,4 +38,10 @@ double standard_atomic_mass(const std::string &symbol) {
   return 0.0;
 }
 
+std::vector<std::string> chemical_symbols() {
+  std::vector<std::string> symbols;
+  for (const auto &element : ELEMENTS) symbols.push_back(element.first);
+  return symbols;
+}
+
 }    // namespace equi

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
-// Masses of the chemical elements.
+// Symbols and masses of the chemical elements.
 #ifndef EQUI_CHEMICAL_ELEMENTS_H
 #define EQUI_CHEMICAL_ELEMENTS_H
 
 #include <string>
+#include <vector>
 
 namespace equi {
 
 // Standard atomic weight in g/mol, 0 if the symbol is not an element.
 double standard_atomic_mass(const std::string &symbol);
+
+// The symbols of all elements, by atomic number from H on.
+std::vector<std::string> chemical_symbols();
 
 }    // namespace equi
 

@@ -13,6 +13,10 @@ from .frameworks import MissingFramework
 from .printable import printable
 
 
+# Exit status of a command line that is not understood; 1 is that of an error and of a missed tolerance.
+USAGE_ERROR = 2
+
+
 def _word_list(text):
     return [word for word in text.replace(",", " ").split() if word]
 
@@ -21,6 +25,35 @@ def _types(text):
     from .convert import parse_types
 
     return parse_types(text)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Tells of a wrong command line as of other errors: in one line."""
+
+    def error(self, message):
+        sys.stdout.flush()
+        self.exit(USAGE_ERROR, f"equi: error: {printable(message)} ('{self.prog} --help' lists the options)\n")
+
+
+def _model_file(name):
+    from .equi_file import find
+
+    return find(name)
+
+
+def _add_file(parser):
+    parser.add_argument(
+        "file", type=_model_file, metavar="FILE.equi", help="searched for in LAMMPS_POTENTIALS too, as by pair_coeff"
+    )
+
+
+def _add_json(parser):
+    parser.add_argument("--json", action="store_true", help="print the same for programs")
+
+
+def _add_build_dir(parser):
+    default = os.environ.get("EQUI_BUILD_DIR", "build")
+    parser.add_argument("--build-dir", default=default, metavar="DIR", help="build folder (default: %(default)s)")
 
 
 def _add_native_options(parser, precision):
@@ -62,6 +95,11 @@ def _convert(args):
     return 0
 
 
+def _print(args, facts, text):
+    """The result of a command: `facts` as JSON, or text(facts)."""
+    print(json.dumps(facts, indent=2) if args.json else text(facts))
+
+
 def _info(args):
     from . import info
 
@@ -69,10 +107,46 @@ def _info(args):
     return 0
 
 
+def _data(args):
+    from . import data
+
+    job = data.make(
+        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure
+    )
+    _print(args, data.facts(job), data.text)
+    return 0
+
+
+def _models(args):
+    from . import published
+
+    _print(args, published.facts(), published.text)
+    return 0
+
+
+def _doctor(args):
+    from . import doctor
+
+    findings = doctor.examine(args.build_dir)
+    _print(args, doctor.facts(findings), lambda facts: doctor.text(findings))
+    return 1 if any(finding.state == doctor.BROKEN for finding in findings) else 0
+
+
+def _bench(args):
+    from . import bench
+
+    facts = bench.measure(
+        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet
+    )
+    _print(args, facts, bench.text)
+    return 0
+
+
 def _check(args):
     from . import compare
 
-    return 1 if compare.check(_native(args), args.quiet) else 0
+    show = compare.print_json if args.json else compare.print_table
+    return 1 if compare.check(_native(args), args.quiet, show=show) else 0
 
 
 def _compare(args):
@@ -96,7 +170,8 @@ def _compare(args):
         if unknown:
             raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
     if args.builtin:
-        chosen += compare.select_builtin(document["elements"])
+        beside = sys.stderr if args.json else sys.stdout
+        chosen += compare.select_builtin(document["elements"], lambda line: print(line, file=beside))
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
@@ -106,7 +181,8 @@ def _compare(args):
     else:
         calculator = framework.float64_calculator(source, choice)
         bars = compare.bars_for(args.precision, args.radial)
-    return 1 if compare.compare(native, calculator, chosen, bars, args.quiet) else 0
+    show = compare.print_json if args.json else compare.print_table
+    return 1 if compare.compare(native, calculator, chosen, bars, args.quiet, show=show) else 0
 
 
 def _schedule(args):
@@ -121,29 +197,32 @@ def _compile(args):
     from . import equi_file, kernels
 
     equi_file.read(args.file)
-    for line in kernels.compile_missing(args.file, args.target, args.force, args.quiet):
-        print(line)
+    lines = kernels.compile_missing(args.file, args.target, args.force, args.quiet)
+    _print(args, lines, "\n".join)
     return 0
 
 
 def _demo(args):
     from .demo import demo
 
-    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet) else 0
+    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json) else 0
 
 
 def parser():
-    top = argparse.ArgumentParser(
+    top = _Parser(
         prog="equi",
-        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files.",
+        description="Model tool of the LAMMPS pair style equi: convert, inspect, check and compare .equi files, and begin "
+        "with LAMMPS.",
     )
     top.add_argument("--version", action="version", version=f"equi {__version__}")
+    top.add_argument("-q", "--quiet", action="store_true", help="no progress display")
     top.add_argument("--traceback", action="store_true", help="show where in the program an error was found")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name, function, text):
         sub = commands.add_parser(name, help=text, description=text)
-        sub.add_argument("-q", "--quiet", action="store_true", help="no progress display")
+        # Of the same effect before and after the command: its absence here does not undo what was said before.
+        sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
         sub.set_defaults(function=function)
         return sub
 
@@ -175,18 +254,39 @@ def parser():
     sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY",
                      help="configuration key of the checkpoint that is known not to change the model")  # fmt: skip
 
+    sub = command(
+        "data",
+        _data,
+        "Make a LAMMPS data file of a structure (POSCAR, CIF, extxyz and what else ASE reads), with masses and type "
+        "labels, and print the pair_coeff line with the symbols in the order of its types.",
+    )
+    sub.add_argument("structure", metavar="STRUCTURE")
+    sub.add_argument("-o", "--output", required=True, metavar="DATA")
+    sub.add_argument(
+        "--supercell", nargs=3, type=int, default=[1, 1, 1], metavar=("A", "B", "C"), help="repeat the cell (default: 1 1 1)"
+    )
+    sub.add_argument(
+        "--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)"
+    )
+    sub.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
+    sub.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
+    sub.add_argument("--temperature", type=float, default=300.0, metavar="K", help="default: %(default)s")
+    sub.add_argument("--pressure", type=float, default=0.0, metavar="BAR", help="default: %(default)s")
+    _add_json(sub)
+
     sub = command("info", _info, "Print what is inside an .equi file.")
-    sub.add_argument("file", metavar="FILE.equi")
-    sub.add_argument("--json", action="store_true", help="print the same for programs")
+    _add_file(sub)
+    _add_json(sub)
 
     sub = command(
         "check", _check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
     )
-    sub.add_argument("file", metavar="FILE.equi")
+    _add_file(sub)
     _add_native_options(sub, "double")
+    _add_json(sub)
 
     sub = command("compare", _compare, "Compare LAMMPS with the training framework on any structures.")
-    sub.add_argument("file", metavar="FILE.equi")
+    _add_file(sub)
     sub.add_argument("source", help="the checkpoint or name that the file was converted from")
     sub.add_argument(
         "structures",
@@ -206,9 +306,10 @@ def parser():
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )
     _add_native_options(sub, "double")
+    _add_json(sub)
 
     sub = command("schedule", _schedule, "Print how the convolution kernels compute a model, and what bounds them.")
-    sub.add_argument("file", metavar="FILE.equi")
+    _add_file(sub)
     sub.add_argument(
         "--target",
         choices=["avx2", "avx512", "warp32", "wave64"],
@@ -222,9 +323,32 @@ def parser():
         "Make the kernels of a model that the build does not have, with the C++ compiler at hand. The pair style finds "
         "them in equi/kernels in your cache folder (XDG_CACHE_HOME, else ~/.cache).",
     )
-    sub.add_argument("file", metavar="FILE.equi")
-    sub.add_argument("--target", choices=["avx2", "avx512"], help="instruction set (default: both)")
+    _add_file(sub)
+    sub.add_argument(
+        "--target", choices=["avx2", "avx512", "all"], help="instruction set (default: that of this machine's kernels)"
+    )
     sub.add_argument("--force", action="store_true", help="also make those again that were made before")
+    _add_json(sub)
+
+    sub = command(
+        "models",
+        _models,
+        "List published models: license, where they are from, and whether this project has tried them.",
+    )
+    _add_json(sub)
+
+    sub = command("doctor", _doctor, "Say what a run finds on this machine, and what would slow it or stop it.")
+    _add_build_dir(sub)
+    _add_json(sub)
+
+    sub = command("bench", _bench, "Measure a step of molecular dynamics here, with ranks against threads.")
+    _add_file(sub)
+    sub.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
+    sub.add_argument("--atoms", type=int, default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
+    sub.add_argument("--steps", type=int, default=20, help="default: %(default)s")
+    sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
+    _add_build_dir(sub)
+    _add_json(sub)
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     sub.add_argument(
@@ -234,6 +358,7 @@ def parser():
     sub.add_argument("--steps", type=int, default=300, help="default: %(default)s")
     sub.add_argument("--ranks", type=int, default=1, metavar="N", help="MPI ranks (default: %(default)s)")
     sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
+    _add_json(sub)
     return top
 
 

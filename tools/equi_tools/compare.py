@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
 """Differences between the native evaluation and reference values: `equi check` and `equi compare`."""
 
-from dataclasses import dataclass
+import json
+from dataclasses import asdict, dataclass
 
 import numpy as np
 
@@ -86,6 +87,22 @@ def print_table(differences, bars, write=print):
     return failed
 
 
+def print_json(differences, bars, write=print):
+    """The same for programs, as one JSON document; quantities are those of Difference, null where they are not finite."""
+
+    def number(value):
+        return value if value is not None and np.isfinite(value) else None
+
+    failed = sum(bool(d.missed()) for d in differences)
+    structures = [
+        {"name": d.name, "atoms": d.num_atoms, "energy": number(d.energy), "force": number(d.force),
+         "stress": number(d.stress), "missed": d.missed()}
+        for d in differences
+    ]  # fmt: skip
+    write(json.dumps({"structures": structures, "allowed": asdict(bars), "failed": failed}, indent=2))
+    return failed
+
+
 @dataclass
 class Native:
     """How the native evaluation is run."""
@@ -109,8 +126,9 @@ class Native:
         )
 
 
-def check(native, quiet=False, write=print):
-    """Native evaluation against the values stored in the file; returns the number of failures."""
+def check(native, quiet=False, write=print, show=print_table):
+    """Native evaluation against the values stored in the file; returns the number of failures. show: print_table or
+    print_json."""
     document, _ = equi_file.read(native.model_file)
     stored = document.get("self_check", [])
     if not stored:
@@ -120,11 +138,11 @@ def check(native, quiet=False, write=print):
     for entry in track(stored, "checking", quiet):
         result = native(self_check.to_atoms(entry))
         differences.append(difference(entry["name"], result, entry["energy"], entry["forces"], entry["stress"], bars))
-    return print_table(differences, bars, write)
+    return show(differences, bars, write)
 
 
-def compare(native, calculator, named_structures, bars, quiet=False, write=print):
-    """Native evaluation against an ASE calculator; returns the number of failures."""
+def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table):
+    """Native evaluation against an ASE calculator; returns the number of failures. show: as above."""
     differences = []
     for name, atoms in track(named_structures, "comparing", quiet):
         atoms = atoms.copy()
@@ -135,7 +153,7 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
         atoms.calc = calculator
         stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
         differences.append(difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
-    return print_table(differences, bars, write)
+    return show(differences, bars, write)
 
 
 def select_builtin(elements, write=print):

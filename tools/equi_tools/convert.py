@@ -96,6 +96,11 @@ def renew(source, output, options):
     if options:
         raise EquiError(f"{source} is an .equi file: convert brings its format up to date and takes no --{options[0]}")
     document, tensors = equi_file.read(source)
+    if document["format_version"] == equi_file.FORMAT_VERSION:
+        raise EquiError(
+            f"{source} is an .equi file already, in the present version {equi_file.FORMAT_VERSION} of the format: give it "
+            "to pair_coeff as it is"
+        )
     document["format_version"] = equi_file.FORMAT_VERSION
     equi_file.write(output, document, tensors)
     return document

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """`equi demo`: checks the model, then runs NVT of rock salt through the LAMMPS of a build folder."""
 
+import json
 import re
-import subprocess
-import sys
 import time
 from pathlib import Path
 
-from . import compare, equi_file, lammps_runner
+from . import compare, equi_file, kernels, lammps_runner
 from .errors import EquiError
 from .printable import printable
 
@@ -35,23 +34,6 @@ def _model(build_dir, model):
     return found[0]
 
 
-def _run(command, folder, stream):
-    """The output of a command; each line goes to `stream` as it comes."""
-    with subprocess.Popen(
-        command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace"
-    ) as process:
-        lines = []
-        for line in process.stdout:
-            lines.append(line)
-            stream(line)
-    output = "".join(lines)
-    if process.returncode != 0:
-        raise EquiError(
-            f"{Path(command[0]).name} ended with status {process.returncode}: {lammps_runner._lammps_message(output)}"
-        )
-    return output
-
-
 def _thermo_table(output):
     """Column names and the last row of the last thermo table."""
     names, row = None, None
@@ -66,11 +48,12 @@ def _thermo_table(output):
     return row
 
 
-def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=False):
-    """Returns the number of failures (0: the check passed and the run ended)."""
+def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=False, as_json=False):
+    """Returns the number of failures (0: the check passed and the run ended). as_json: prints the table alone."""
 
     def say(text=""):
-        print(text, flush=True)
+        if not as_json:
+            print(text, flush=True)
 
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     model = _model(build_dir, model)
@@ -85,6 +68,8 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         return failed
 
     say()
+    # LAMMPS and the pair style then speak of the same number of threads.
+    threads = int(kernels.machine(ranks, build_dir)["threads"])
     with lammps_runner._working_folder() as scratch:
         say(f"[2/2] Rock salt, {steps} steps of 1 fs at 1000 K (NVT): {folder / 'in.nvt'}")
         command = [mpirun, "-np", str(ranks)] if ranks > 1 else []
@@ -92,27 +77,38 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         command += ["-var", "model", str(model), "-var", "steps", str(steps), "-var", "precision", precision]
         command += ["-var", "data", str(folder / "data.nacl")]
         begin = time.monotonic()
-        output = _run(command, scratch, lambda line: (sys.stdout.write("      " + line), sys.stdout.flush()))
+        output = lammps_runner.run_and_show(command, scratch, lambda line: say(f"      {line.rstrip()}"), threads)
         elapsed = time.monotonic() - begin
 
-    loop = re.search(r"Loop time of ([\d.eE+-]+) on (\d+) procs for (\d+) steps with (\d+) atoms", output)
-    if not loop:
-        raise EquiError("LAMMPS printed no loop time")
-    seconds, num_steps, num_atoms = float(loop.group(1)), int(loop.group(3)), int(loop.group(4))
+    run = lammps_runner.performance(output)
     row = _thermo_table(output)
-    # As the pair style counts it: what grows with the atoms, without tables and weights.
-    memory = re.search(r"memory: .* ([\d.]+ kB)/atom", output)
+    facts = {
+        "structures_checked": len(document["self_check"]),
+        "atoms": run.atoms,
+        "energy": row["PotEng"],
+        "temperature": row["Temp"],
+        "pressure": row["Press"],
+        "microseconds": run.microseconds,
+        "memory": run.memory,
+        "wall_time": elapsed,
+        "ranks": ranks,
+        "threads": threads,
+        "precision": precision,
+    }
+    finite = all(value == value for value in row.values())
+    if as_json:
+        print(json.dumps(facts if finite else {}, indent=2))
+        return 0 if finite else 1
     say()
-    say(f"{'atoms':<28} {num_atoms}")
-    say(f"{'potential energy':<28} {row['PotEng']:.4f} eV ({row['PotEng'] / num_atoms:.5f} eV/atom)")
+    say(f"{'atoms':<28} {run.atoms}")
+    say(f"{'potential energy':<28} {row['PotEng']:.4f} eV ({row['PotEng'] / run.atoms:.5f} eV/atom)")
     say(f"{'temperature':<28} {row['Temp']:.1f} K")
     say(f"{'pressure':<28} {row['Press']:.0f} bar")
-    say(
-        f"{'time per atom and step':<28} {1e6 * seconds / (num_steps * num_atoms):.1f} us ({ranks} rank{'s' if ranks > 1 else ''}, {precision})"
-    )
-    say(f"{'memory per atom':<28} {memory.group(1) if memory else 'not reported'}")
+    many = [f"{n} {word}{'s' if n > 1 else ''}" for n, word in ((ranks, "rank"), (threads, "thread"))]
+    say(f"{'time per atom and step':<28} {run.microseconds:.1f} us ({' of '.join(many)}, {precision})")
+    say(f"{'memory per atom':<28} {f'{run.memory} kB' if run.memory is not None else 'not reported'}")
     say(f"{'wall time':<28} {elapsed:.1f} s")
-    if not all(value == value for value in row.values()):
+    if not finite:
         say("the run ended with numbers that are not finite")
         return 1
     say(f"check passed: {len(document['self_check'])} structures agree with {framework} in float64")

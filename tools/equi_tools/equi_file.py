@@ -85,9 +85,19 @@ def check_output(path):
             raise EquiError(f"cannot write {path}: no such folder")
         if not os.access(target.parent, os.W_OK | os.X_OK):
             raise EquiError(f"cannot write {path}: no permission to write into its folder")
+        # Only trying tells, for example in a folder of the operating system.
+        trial = _partial(target)
+        trial.touch(exist_ok=False)
+        trial.unlink()
     except (OSError, ValueError) as error:
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
     return target
+
+
+def _partial(target):
+    """A file beside `target` that nobody else uses. Its length does not depend on that of the name, which may be as long
+    as the file system allows."""
+    return target.parent / f".equi-{os.getpid()}-{secrets.token_hex(4)}.part"
 
 
 def reason(error):
@@ -98,8 +108,7 @@ def reason(error):
 def _replace(path, pieces):
     """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one."""
     target = check_output(path)
-    # Its length does not depend on that of the name, which may be as long as the file system allows.
-    partial = target.parent / f".equi-{os.getpid()}-{secrets.token_hex(4)}.part"
+    partial = _partial(target)
     try:
         try:
             with open(partial, "xb") as f:
@@ -111,6 +120,18 @@ def _replace(path, pieces):
             partial.unlink(missing_ok=True)
     except OSError as error:
         raise EquiError(f"cannot write {path}: {reason(error)}") from error
+
+
+def find(name):
+    """The file that the pair style would read: `name`, else its last part in a folder of LAMMPS_POTENTIALS, else `name`."""
+    for folder in ["", *filter(None, os.environ.get("LAMMPS_POTENTIALS", "").split(os.pathsep))]:
+        candidate = Path(folder, Path(name).name) if folder else Path(name)
+        try:
+            if candidate.is_file():
+                return str(candidate)
+        except (OSError, ValueError):
+            pass
+    return name
 
 
 def is_equi_file(path):

@@ -17,25 +17,28 @@ from .progress import Steps
 TARGETS = ("avx2", "avx512")
 
 
-def _build_dir():
-    return Path(os.environ.get("EQUI_BUILD_DIR", "build"))
+def _program(build_dir=None):
+    return Path(build_dir or os.environ.get("EQUI_BUILD_DIR", "build")) / "bin" / "equi_kernels"
 
 
-def _run(command):
+def _run(command, environment=None):
     try:
         return subprocess.run(
             [str(word) for word in command], capture_output=True, text=True, errors="replace", check=False,
-            stdin=subprocess.DEVNULL,
+            stdin=subprocess.DEVNULL, env=environment,
         )  # fmt: skip
     except OSError as error:
         raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
 
 
-def _kernels(*words):
-    program = _build_dir() / "bin" / "equi_kernels"
+def _kernels(*words, build_dir=None, environment=None):
+    program = _program(build_dir)
     if not program.is_file():
-        raise EquiError(f"{program} is missing: it is found through EQUI_BUILD_DIR")
-    done = _run([program, *words])
+        raise EquiError(
+            f"{program} is missing: 'cmake --build {program.parents[1]} --target equi_kernels' makes it, and "
+            "EQUI_BUILD_DIR names another build folder"
+        )
+    done = _run([program, *words], environment)
     if done.returncode != 0:
         raise EquiError(done.stderr.strip() or f"{program} ended with status {done.returncode}")
     return done.stdout
@@ -44,6 +47,12 @@ def _kernels(*words):
 def schedule(file, target):
     """The table of `equi schedule`."""
     return _kernels("schedule", target, file)
+
+
+def machine(ranks=1, build_dir=None, environment=None):
+    """This machine as a run on `ranks` ranks sees it: a dict of texts, whose keys tools/equi_kernels.cpp explains."""
+    lines = _kernels("machine", ranks, build_dir=build_dir, environment=environment).splitlines()
+    return dict(line.split(" ", 1) for line in lines)
 
 
 def _compiler():
@@ -60,9 +69,8 @@ def _compiler():
 
 def _state(target, key, file):
     """What lies in the place of a library: "missing", "good" or "broken: " and why."""
-    program = _build_dir() / "bin" / "equi_kernels"
-    done = _run([program, "check", target, key, file]) if program.is_file() else None
-    if done is not None and done.returncode < 0:
+    done = _run([_program(), "check", target, key, file])
+    if done.returncode < 0:
         return f"broken: it ends the process that loads it with signal {-done.returncode}"
     return _kernels("check", target, key, file).strip()
 
@@ -72,10 +80,29 @@ def _make(compiler, target, key, file, folder):
     source, library = Path(folder) / "kernel.cpp", Path(folder) / "kernel.so"
     _kernels("library", target, key, file, source)
     command = [*compiler, *_kernels("flags", target).split()]
-    done = _run([*command, "-I", _build_dir() / "include" / "equi", source, "-o", library])
+    done = _run([*command, "-I", _program().parents[1] / "include" / "equi", source, "-o", library])
     if done.returncode != 0:
         raise EquiError(f"{compiler[0]} could not compile the kernels {key}: {done.stderr.strip()[-500:]}")
     _kernels("store", target, key, library, file)
+
+
+def own_libraries(target):
+    """(those of this version, those of others): how many libraries of an instruction set lie in the user's cache folder."""
+    key = "1_11"
+    place = Path(_kernels("place", target, key).splitlines()[0])
+    all_of_target = len(list(place.parent.glob(f"kernel-{target}-*.so")))
+    of_version = len(list(place.parent.glob(place.name.replace(key, "*"))))
+    return of_version, all_of_target - of_version
+
+
+def targets(named=None):
+    """The instruction sets that `--target` means: the one of this machine's kernels if it names none."""
+    if named is not None:
+        return TARGETS if named == "all" else (named,)
+    own = machine()["kernels"]
+    if own not in TARGETS:
+        raise EquiError(f"this machine takes {own} kernels, which are in every build: name another one with --target")
+    return (own,)
 
 
 def compile_missing(file, target=None, force=False, quiet=False):
@@ -83,7 +110,7 @@ def compile_missing(file, target=None, force=False, quiet=False):
     keys = _kernels("missing", file).split()
     if not keys:
         return ["the build has all kernels of this model"]
-    work = [(t, key) for t in ([target] if target else TARGETS) for key in keys]
+    work = [(t, key) for t in targets(target) for key in keys]
     compiler = _compiler()
     lines = []
     try:

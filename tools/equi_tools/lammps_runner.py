@@ -98,8 +98,9 @@ def lammps_box(atoms):
     return Box(lower, fractional @ lower, periodic, rotation)
 
 
-def write_data(path, atoms, symbols, box):
-    """LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`."""
+def write_data(path, atoms, symbols, box, labels=False, triclinic=True):
+    """LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`, and have them as their labels too if
+    `labels`. Without triclinic the box must be orthogonal."""
     lx, ly, lz = np.diag(box.cell)
     lines = [
         "written by equi_tools",
@@ -110,11 +111,12 @@ def write_data(path, atoms, symbols, box):
         f"0 {lx:.17g} xlo xhi",
         f"0 {ly:.17g} ylo yhi",
         f"0 {lz:.17g} zlo zhi",
-        f"{box.cell[1, 0]:.17g} {box.cell[2, 0]:.17g} {box.cell[2, 1]:.17g} xy xz yz",
-        "",
-        "Masses",
-        "",
     ]
+    if triclinic:
+        lines.append(f"{box.cell[1, 0]:.17g} {box.cell[2, 0]:.17g} {box.cell[2, 1]:.17g} xy xz yz")
+    if labels:
+        lines += ["", "Atom Type Labels", "", *(f"{n} {symbol}" for n, symbol in enumerate(symbols, 1))]
+    lines += ["", "Masses", ""]
     lines += [f"{n} {atomic_masses[atomic_numbers[s]]:.10g}  # {s}" for n, s in enumerate(symbols, 1)]
     lines += ["", "Atoms  # atomic", ""]
     for n, (symbol, r) in enumerate(zip(atoms.get_chemical_symbols(), box.positions), 1):
@@ -305,6 +307,46 @@ def evaluate_with_ranks(
         energy, *pressure = map(float, found.group(1).split())
         table = np.loadtxt((folder / "dump.result").read_text().split("ITEM: ATOMS", 1)[1].splitlines()[1:], ndmin=2)
     return _result(atoms, box, energy, pressure, table[:, 1:4], table[:, 4])
+
+
+def run_and_show(command, folder, show=lambda line: None, threads=None):
+    """The output of LAMMPS; each line goes to show() as it comes. threads: of each rank, else as the environment says."""
+    environment = os.environ if threads is None else dict(os.environ, OMP_NUM_THREADS=str(threads))
+    try:
+        with subprocess.Popen(
+            command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="backslashreplace",
+            env=environment,
+        ) as process:  # fmt: skip
+            lines = []
+            for line in process.stdout:
+                lines.append(line)
+                show(line)
+    except OSError as error:
+        raise EquiError(f"cannot run {command[0]}: {error.strerror}") from error
+    output = "".join(lines)
+    if process.returncode != 0:
+        raise EquiError(f"{Path(command[0]).name} ended with status {process.returncode}: {_lammps_message(output)}")
+    return output
+
+
+@dataclass
+class Performance:
+    """What LAMMPS and the pair style say of a run."""
+
+    atoms: int
+    steps: int
+    microseconds: float  # per atom and step
+    memory: float  # kB per atom, what grows with the atoms, without tables and weights; None where nothing is said
+
+
+def performance(output):
+    """Of the last run in the output of LAMMPS."""
+    loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps with (\d+) atoms", output)
+    if not loops:
+        raise EquiError("LAMMPS printed no loop time")
+    seconds, steps, atoms = float(loops[-1][0]), int(loops[-1][1]), int(loops[-1][2])
+    memory = re.search(r"memory: .* ([\d.]+) kB/atom", output)
+    return Performance(atoms, steps, 1e6 * seconds / max(1, steps * atoms), float(memory.group(1)) if memory else None)
 
 
 def lammps_programs(build_dir):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Progress on standard error, so that standard output stays clean for results."""
+"""Progress on standard error, so that standard output stays clean for results; none where that is no terminal."""
 
 import sys
 
@@ -11,7 +11,7 @@ class Steps:
 
     def __init__(self, total, quiet=False):
         form = "{desc:<64} {n}/{total} |{bar:20}| {elapsed}"
-        self.bar = tqdm(total=total, disable=quiet, file=sys.stderr, bar_format=form, leave=False)
+        self.bar = tqdm(total=total, disable=quiet or None, file=sys.stderr, bar_format=form, leave=False)
         self.started = False
 
     def __enter__(self):
@@ -29,4 +29,4 @@ class Steps:
 
 def track(items, text, quiet=False):
     """Iterates with a bar."""
-    return tqdm(items, desc=text, disable=quiet, file=sys.stderr, leave=False)
+    return tqdm(items, desc=text, disable=quiet or None, file=sys.stderr, leave=False)

@@ -235,7 +235,8 @@ TEST(ModelFile, refuses_every_truncation) {
 }
 
 TEST(ModelFile, refuses_other_formats) {
-  expect_refusal(std::string("PK\x03\x04 a zip archive of some trainer"), {"not an .equi file"});
+  expect_refusal(std::string("PK\x03\x04 a zip archive of some trainer"), {"found one of PyTorch", "equi convert"});
+  expect_refusal(std::string("\x80\x02 a pickle of some trainer"), {"found one of PyTorch", "equi convert"});
   expect_refusal(std::string("# DATE: 2020 UNITS: metal\nsome potential"), {"not an .equi file"});
   expect_refusal(std::string(100, '\0'), {"not an .equi file"});
   expect_refusal(ModelDocument::container("{}", ""), {"__metadata__.equi", "not an .equi file"});

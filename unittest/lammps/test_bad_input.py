@@ -97,6 +97,22 @@ def test_missing_file(script, ranks):
     script.refused(ranks, r"nowhere\.equi", "No such file")
 
 
+def test_a_missing_file_is_told_with_where_it_was_searched(script, monkeypatch):
+    script.file = "nowhere.equi"
+    monkeypatch.setenv("LAMMPS_POTENTIALS", "/of/the/user")
+    script.refused(1, f"searched for in {script.lammps.folder} and in LAMMPS_POTENTIALS .*/of/the/user:.*/models", "equi convert")
+
+
+@RANKS
+def test_a_file_of_pytorch_is_answered_with_the_command_that_converts_it(script, ranks):
+    checkpoint = script.lammps.models / "tiny" / "nequip.pth"
+    script.file = f'"{checkpoint}"'
+    script.refused(ranks, "expected an .equi file, found one of PyTorch", f"'equi convert {checkpoint} -o NAME.equi'")
+    (script.lammps.folder / "old.pth").write_bytes(b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.")  # as PyTorch before 1.6
+    script.file = "old.pth"
+    script.refused(ranks, "equi convert old.pth")
+
+
 @RANKS
 @pytest.mark.parametrize("part", [0.0, 0.001, 0.2, 0.9, 0.9999])
 def test_truncated_file(script, ranks, part):
@@ -168,6 +184,13 @@ def test_weights_that_are_not_finite(script, ranks, bad):
 def test_unknown_symbol_lists_the_elements(script, ranks):
     script.symbols = "Cl Xx"
     script.refused(ranks, "does not know element Xx", r"atom type 2", r"its elements are: (Cl Na|Na Cl)")
+
+
+@RANKS
+@pytest.mark.parametrize("symbol, meant", [("na", "Na"), ("NA", "Na"), ("cl", "Cl")])
+def test_a_symbol_in_other_letters_is_asked_about(script, ranks, symbol, meant):
+    script.symbols = f"{symbol} {symbol}"
+    script.refused(ranks, rf"does not know element {symbol} .*did you mean {meant}\?")
 
 
 @RANKS
@@ -247,6 +270,22 @@ def test_no_pair_coeff(script, ranks):
 def test_bad_keywords(script, ranks, words, texts):
     script.style += " " + words
     script.refused(ranks, *texts)
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("style", ["equi/kk", "equi/kk/host", "equi/kk/device"])
+def test_the_kokkos_style_in_a_lammps_without_it_names_the_preset(script, style):
+    script.style = f"pair_style {style}"
+    script.refused(1, "needs a LAMMPS with the KOKKOS package", "cmake --workflow --preset lammps-kokkos")
+
+
+@pytest.mark.plain
+@pytest.mark.parametrize("arguments", [["-sf", "kk"], ["-k", "on", "t", "1", "-sf", "kk"], ["-kokkos", "on"]])
+@RANKS
+def test_the_kokkos_suffix_in_a_lammps_without_it_names_the_preset(script, arguments, ranks):
+    run = script.lammps.try_run(script.lines(), ranks=ranks, arguments=arguments, timeout=TIMEOUT)
+    assert run.returncode != 0
+    assert run.output.count("cmake --workflow --preset lammps-kokkos") == 1, run.output
 
 
 # ---- the state of LAMMPS ----
@@ -333,7 +372,7 @@ def test_reference_library_missing(script, ranks):
     script.lammps.lmp = program
     script.runs(ranks)
     script.style = "pair_style equi reference yes"
-    script.refused(ranks, "LibTorch reference cannot be loaded", r"libequi_torch\.so")
+    script.refused(ranks, "LibTorch reference cannot be loaded", r"libequi_torch\.so", "--target equi_torch' makes it")
 
 
 # ---- warnings ----

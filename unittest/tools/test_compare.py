@@ -4,6 +4,7 @@
 Where the build under test has the plugin (EQUI_BUILD_DIR or LAMMPS_PLUGIN_PATH), the native evaluation itself is run.
 """
 
+import json
 import os
 import re
 import shutil
@@ -15,7 +16,7 @@ from ase.build import bulk
 from ase.io import write
 from built_models import built
 from equi_evaluator import EquiEvaluator
-from equi_tools import compare, demo, equi_file, lammps_runner, self_check, structures, testing
+from equi_tools import compare, demo, equi_file, kernels, lammps_runner, self_check, structures, testing
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 from equi_tools.lammps_runner import Result
@@ -161,13 +162,20 @@ def test_demo_runs_the_example_and_reports_it(model, tmp_path, monkeypatch, caps
     monkeypatch.setattr(lammps_runner, "equi_commands", lambda *args: pair)
     monkeypatch.setattr(lammps_runner, "lammps_programs", lambda build_dir: [lmp, mpirun])
     monkeypatch.setattr(compare, "check", lambda *args, **options: 0)
-    assert demo.demo("build", model[0], steps=40, quiet=True) == 0
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    assert demo.demo(BUILD, model[0], steps=40, quiet=True) == 0
     output = capsys.readouterr().out
+    # Those that the pair style would plan, and not LAMMPS's own single one.
+    threads = kernels.machine(1, BUILD)["threads"]
+    assert f"using {threads} OpenMP thread(s) per MPI task" in output and f"1 rank of {threads} thread" in output
     assert re.search(r"^atoms +216$", output, re.M)
     for quantity in ("potential energy", "temperature", "pressure", "time per atom and step", "memory per atom"):
         assert re.search(rf"^{quantity} +-?[\d.]+ ", output, re.M), quantity
+    assert demo.demo(BUILD, model[0], steps=40, quiet=True, as_json=True) == 0
+    facts = json.loads(capsys.readouterr().out)
+    assert facts["atoms"] == 216 and facts["memory"] == 4.6 and facts["microseconds"] > 0
     monkeypatch.setattr(compare, "check", lambda *args, **options: 2)
-    assert demo.demo("build", model[0], steps=40, quiet=True) != 0
+    assert demo.demo(BUILD, model[0], steps=40, quiet=True) != 0
 
 
 def test_self_check_structures_reach_the_cutoff_and_stay_apart():

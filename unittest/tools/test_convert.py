@@ -318,8 +318,9 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
 @pytest.mark.parametrize(
     "arguments, expected",
     [
-        (["7net-omni"], "downloaded"),
+        (["7net-omni"], "downloaded: get its .pth where 'equi models' says"),
         (["7net-nothing"], "neither a file nor"),
+        (["mace-mp-0"], "'equi models' says where others are"),
         (["nothing.model"], "cannot read nothing.model: no such file"),
         (["7net-mf-0"], "--modality"),
         (["7net-mf-0", "--modality", "LDA"], "no modality 'LDA'"),

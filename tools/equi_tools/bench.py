@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: MIT
+"""`equi bench`: time of a step and memory of a model on this machine, with ranks against threads."""
+
+import os
+
+import numpy as np
+from ase import Atoms
+
+from . import equi_file, kernels, lammps_runner, structures
+from .errors import EquiError
+from .progress import track
+
+WARM_UP = 5  # steps
+IDLE_LOAD = 0.5  # processes that were running on average of the last minute
+
+
+def system(elements, cutoff, least, source=None):
+    """(name, Atoms) to run: the structure of a file, else a crystal of elements that the model knows, repeated to `least`
+    atoms or more."""
+    if source is not None:
+        name, atoms = structures.read_files([source])[-1]
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(elements))
+        if unknown:
+            raise EquiError(f"{name}: the model does not know {', '.join(unknown)}")
+    else:
+        known = (
+            (name, atoms)
+            for name, atoms in structures.builtin()
+            if atoms.pbc.all() and set(atoms.get_chemical_symbols()) <= set(elements)
+        )
+        name, atoms = next(known, None) or _made_up(elements, cutoff)
+    if not atoms.pbc.all():
+        return name, atoms
+    count = max(1, round((least / len(atoms)) ** (1 / 3)))
+    while count**3 * len(atoms) < least:
+        count += 1
+    return name, atoms.repeat(count)
+
+
+def _made_up(elements, cutoff):
+    """Rock salt of the first two elements with some 40 neighbors within the cutoff."""
+    first, second = elements[0], elements[min(1, len(elements) - 1)]
+    length = 2 * cutoff * (4 * np.pi / 3 / 40) ** (1 / 3)
+    places = [[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]
+    atoms = Atoms([first] * 4 + [second] * 4, cell=[length] * 3, pbc=True,
+                  scaled_positions=places + [[(x + 0.5) % 1, y, z] for x, y, z in places])  # fmt: skip
+    return f"{first}{second}, rock salt", atoms
+
+
+def divisions(cores):
+    """(ranks, threads) that use one core, and then all, from threads alone to ranks alone."""
+    return [(1, 1)] * (cores > 1) + [(n, cores // n) for n in range(1, cores + 1) if cores % n == 0]
+
+
+def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
+    """The facts as a dict."""
+    lmp, mpirun = lammps_runner.lammps_programs(build_dir)
+    document, _ = equi_file.read(file)
+    name, atoms = system(document["elements"], document["cutoff"], least, source)
+    symbols = list(dict.fromkeys(atoms.get_chemical_symbols()))
+    machine = kernels.machine(build_dir=build_dir)
+    load = os.getloadavg()[0]
+    box = lammps_runner.lammps_box(atoms)
+    runs = []
+    with lammps_runner._working_folder() as folder:
+        lammps_runner.write_data(folder / "data.bench", atoms, symbols, box)
+        pair = lammps_runner.equi_commands(lammps_runner._plain_path(file, folder), symbols, precision)
+        lines = [
+            "units metal", "atom_style atomic", "boundary " + " ".join("p" if p else "f" for p in box.periodic),
+            "read_data data.bench", *pair, "velocity all create 300.0 4928459", "fix 1 all nve", "timestep 0.0005",
+            f"run {WARM_UP} post no", f"run {steps}",
+        ]  # fmt: skip
+        (folder / "in.bench").write_text("\n".join(lines) + "\n")
+        cores = max(1, int(float(machine["quota"])))
+        for ranks, threads in track(divisions(cores if mpirun else 1), "measuring", quiet):
+            command = [mpirun, "-np", str(ranks)] if ranks > 1 else []
+            command += [lmp, "-in", str(folder / "in.bench"), "-log", "none", "-nocite"]
+            output = lammps_runner.run_and_show(command, folder, threads=threads)
+            run = lammps_runner.performance(output)
+            runs.append({"ranks": ranks, "threads": threads, "microseconds": run.microseconds, "memory": run.memory})
+    return {"model": str(file), "system": name, "atoms": len(atoms), "steps": steps, "precision": precision,
+            "kernels": machine["kernels"], "cores": cores, "load": load, "runs": runs}  # fmt: skip
+
+
+def text(facts):
+    lines = [
+        f"{facts['model']}: {facts['atoms']} atoms ({facts['system']}), {facts['steps']} steps, precision "
+        f"{facts['precision']}, {facts['kernels']} kernels",
+        f"{'ranks':>6} {'threads':>8} {'us/atom/step':>13} {'kB/atom':>8}",
+    ]
+    for run in facts["runs"]:
+        memory = "-" if run["memory"] is None else f"{run['memory']:.1f}"
+        lines.append(f"{run['ranks']:>6} {run['threads']:>8} {run['microseconds']:>13.1f} {memory:>8}")
+    best = min(facts["runs"], key=lambda run: run["microseconds"])
+    launcher = f"mpirun -np {best['ranks']} " if best["ranks"] > 1 else ""
+    lines.append(f"fastest here: OMP_NUM_THREADS={best['threads']} {launcher}lmp -in FILE")
+    if facts["load"] > IDLE_LOAD:
+        lines.append(f"the machine did other work (load {facts['load']:.1f} before the first run): expect better on an idle one")
+    return "\n".join(lines)

@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: MIT
+"""`equi doctor`: what a run finds on this machine, and what would slow it or stop it."""
+
+import os
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from . import frameworks, kernels, lammps_runner
+from .errors import EquiError
+from .printable import printable
+
+OK, SLOW, BROKEN = "ok", "slow", "broken"
+# Variables by which OpenBLAS can be kept from what it would choose for this processor.
+BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
+TIME_LIMIT = 60  # seconds for LAMMPS to start
+
+
+@dataclass
+class Finding:
+    subject: str
+    found: str
+    state: str = OK
+    advice: str = ""
+
+
+def _processor(machine):
+    found = f"{machine['cpu']}, {machine['cores']} cores for this process"
+    if float(machine["quota"]) < int(machine["cores"]):
+        found += f", computing time of {float(machine['quota']):.3g} (control group)"
+    found += f", load {os.getloadavg()[0]:.1f}"
+    return Finding("processor", found)
+
+
+def _kernels(machine):
+    found = f"{machine['kernels']} of {machine['built']}"
+    if machine["kernels"] in kernels.TARGETS and "cache" in machine:
+        own, others = kernels.own_libraries(machine["kernels"])
+        found += f"; {own} libraries of yours in {machine['cache']}"
+        if others:
+            found += f", and {others} of another version, which are not used"
+    if machine["cpu"] != machine["kernels"]:
+        return Finding("kernels", found, SLOW,
+                       f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='avx2;avx512' and build again")  # fmt: skip
+    if "cache_note" in machine:
+        return Finding("kernels", found, SLOW, machine["cache_note"])
+    return Finding("kernels", found)
+
+
+def _threads(machine):
+    asked = os.environ.get("OMP_NUM_THREADS")
+    shown = "not set" if asked is None else printable(asked, 60)
+    found = f"{machine['threads']} for a single rank (OMP_NUM_THREADS is {shown})"
+    if "threads_note" in machine:
+        return Finding("threads", found, SLOW, machine["threads_note"])
+    return Finding("threads", found)
+
+
+def _blas(machine):
+    present = [name for name in BLAS_VARIABLES if name in os.environ]
+    if not present:
+        return Finding("BLAS", machine["blas"])
+    found = f"{machine['blas']}; " + ", ".join(f"{name}={printable(os.environ[name], 60)}" for name in present)
+    without = {name: value for name, value in os.environ.items() if name not in present}
+    usual = kernels.machine(environment=without)["blas"]
+    advice = f"unset {' '.join(present)}, unless you know that it helps"
+    if usual == machine["blas"]:
+        return Finding("BLAS", found, OK, advice)
+    # SevenNet-0 on a Xeon of the Ice Lake class: 1.3 times with the kernels for Haswell, 2.0 times with those for Nehalem.
+    return Finding("BLAS", found, SLOW, f"{advice}: it would be {usual}; a run was up to 2 times slower with another")
+
+
+def _answer(command):
+    """The output of a program that should end at once, in the user's environment: without the folder that the command
+    equi of a build has added to it."""
+    own = str(Path(os.environ.get("EQUI_BUILD_DIR", "build")) / "lib")
+    folders = [folder for folder in os.environ.get("LAMMPS_PLUGIN_PATH", "").split(":") if folder and folder != own]
+    environment = dict(os.environ, LAMMPS_PLUGIN_PATH=":".join(folders))
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", timeout=TIME_LIMIT,
+                              stdin=subprocess.DEVNULL, check=False, env=environment)  # fmt: skip
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise EquiError(f"cannot run {command[0]}: {error}") from error
+    return done.stdout + done.stderr
+
+
+def _lammps(build_dir):
+    lmp, mpirun = lammps_runner.lammps_programs(build_dir)
+    told = _answer([lmp, "-help"])
+    version = re.search(r"Parallel Simulator - (.*)", told)
+    if not version:
+        return [Finding("LAMMPS", lmp, BROKEN, printable(told.strip() or "it prints nothing", 300))]
+    mpi = re.search(r"^MPI v.*?:\s*(.*)$", told, re.M)
+    kokkos = "with KOKKOS" if "KOKKOS package API" in told else "without KOKKOS (preset lammps-kokkos has it)"
+    findings = [Finding("LAMMPS", f"{version.group(1).strip()}, {kokkos}: {lmp}")]
+    if mpirun is None:
+        findings.append(Finding("MPI", "no mpirun", SLOW, "runs are limited to one rank"))
+    else:
+        findings.append(Finding("MPI", f"{' '.join(mpi.group(1).split()) if mpi else 'not known'}: {mpirun}"))
+    with lammps_runner._working_folder() as folder:
+        (folder / "in.style").write_text("units metal\npair_style equi\nprint 'EQUI FOUND'\n")
+        told = _answer([lmp, "-in", str(folder / "in.style"), "-log", "none", "-nocite"])
+    loaded = "EQUI FOUND" in told.splitlines()
+    if loaded:
+        findings.append(Finding("plugin", "LAMMPS finds pair style equi"))
+    else:
+        findings.append(Finding("plugin", lammps_runner._lammps_message(told), BROKEN,
+                                "set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or use the lmp of the build"))  # fmt: skip
+    return findings
+
+
+def _frameworks():
+    found = []
+    for framework in frameworks.FRAMEWORKS.values():
+        try:
+            found.append(f"{framework.name} {framework.installed_version()}")
+        except ImportError:  # of the package's metadata
+            if framework.interpreter:
+                found.append(f"{framework.name} ({framework.interpreter})")
+    return Finding("frameworks", ", ".join(found) or "none: models cannot be converted here")
+
+
+def examine(build_dir):
+    """List of findings; EquiError if there is nothing to be examined."""
+    machine = kernels.machine(build_dir=build_dir)
+    return [_processor(machine), _kernels(machine), _threads(machine), _blas(machine), *_lammps(build_dir), _frameworks()]
+
+
+def facts(findings):
+    return [asdict(finding) for finding in findings]
+
+
+def text(findings):
+    lines = []
+    for finding in findings:
+        mark = "" if finding.state == OK else f"{finding.state.upper()}: "
+        lines.append(f"{finding.subject:<12} {mark}{printable(finding.found)}")
+        if finding.advice:
+            lines.append(f"{'':<12} {printable(finding.advice)}")
+    bad = [finding.subject for finding in findings if finding.state != OK]
+    lines.append(f"look at: {', '.join(bad)}" if bad else "nothing is in the way of a fast run")
+    return "\n".join(lines)

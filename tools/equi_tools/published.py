@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: MIT
+"""`equi models`: published models, where a user gets them, under which license, and what is known of them here."""
+
+import hashlib
+import importlib.util
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+# The Academic Software License of the MACE authors: not for commercial use.
+ASL = "ASL (academic use)"
+SEVENN_PACKAGE = "in the Python package sevenn"
+SEVENN_RELEASES = "https://github.com/MDIL-SNU/SevenNet/releases"
+MACE_MP = "https://github.com/ACEsuit/mace-mp/releases"
+MACE_FOUNDATIONS = "https://github.com/ACEsuit/mace-foundations/releases"
+MACE_OFF = "https://github.com/ACEsuit/mace-off"
+NEQUIP = "https://www.nequip.net/models/mir-group"
+TESTED, NOT_TESTED = "tested", "not tested"
+
+
+@dataclass(frozen=True)
+class Published:
+    name: str
+    framework: str
+    elements: int  # None: see the source
+    license: str
+    source: str  # where a user gets it
+    convert: str  # what `equi convert` is given
+    state: str = NOT_TESTED  # whether this project has converted the file and compared it with the framework
+    sha256: str = None  # of a file that was at hand here
+
+
+MODELS = (
+    Published("SevenNet-0 (11Jul2024)", "sevenn", 89, "MIT", SEVENN_PACKAGE, "7net-0", TESTED,
+              "7052cb42b7b3be42b40b97fa0d21077a48c54b5548948fc4dcf346629f813c36"),
+    Published("SevenNet-0 (22May2024)", "sevenn", 89, "MIT", SEVENN_PACKAGE, "7net-0_22May2024", TESTED,
+              "5d389fafd512e6ae2830d74d0b66ffc49a55d3832653ff8e7bf7f1343013c1d1"),
+    Published("SevenNet-l3i5", "sevenn", 89, "MIT", SEVENN_PACKAGE, "7net-l3i5", TESTED,
+              "a7ff190d41efe5b8317a03d20a468e4036a1a3e64e0b14fdbab64ac3f4bfc09d"),
+    Published("SevenNet-MF-0", "sevenn", 89, "MIT", SEVENN_PACKAGE, "7net-mf-0 --modality PBE", TESTED,
+              "81791329b37d445f46b531578c182c41792d98c7814222c9e5dde276402225fd"),
+    Published("SevenNet-MF-ompa", "sevenn", None, "see source", SEVENN_RELEASES,
+              "checkpoint_sevennet_mf_ompa.pth --modality mpa"),
+    Published("SevenNet-omat", "sevenn", None, "see source", SEVENN_RELEASES, "checkpoint_sevennet_omat.pth"),
+    Published("SevenNet-omni", "sevenn", None, "see source", SEVENN_RELEASES,
+              "checkpoint_sevennet_omni.pth --modality NAME"),
+    Published("MACE-MP-0 small", "mace", 89, "MIT", MACE_MP, "2023-12-10-mace-128-L0_energy_epoch-249.model"),
+    Published("MACE-MP-0 medium", "mace", 89, "MIT", MACE_MP, "2023-12-03-mace-128-L1_epoch-199.model"),
+    Published("MACE-MP-0b3 medium", "mace", 89, "MIT", MACE_MP, "mace-mp-0b3-medium.model"),
+    Published("MACE-MPA-0 medium", "mace", 89, "MIT", MACE_MP, "mace-mpa-0-medium.model"),
+    Published("MACE-OMAT-0 medium", "mace", 89, ASL, MACE_MP, "mace-omat-0-medium.model"),
+    Published("MACE-MATPES-PBE-0", "mace", 89, ASL, MACE_FOUNDATIONS, "MACE-matpes-pbe-omat-ft.model"),
+    Published("MACE-MATPES-r2SCAN-0", "mace", 89, ASL, MACE_FOUNDATIONS, "MACE-matpes-r2scan-omat-ft.model"),
+    Published("MACE-OFF23 small", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_small.model"),
+    Published("MACE-OFF23 medium", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_medium.model"),
+    Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
+    Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
+    Published("NequIP-OAM-XL", "nequip", None, "see source", NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
+)  # fmt: skip
+
+
+def _shipped():
+    """Paths by hash of the checkpoints in the installed package sevenn, which need not be imported for that."""
+    package = importlib.util.find_spec("sevenn")
+    folders = package.submodule_search_locations if package is not None else []
+    files = [file for folder in folders for file in Path(folder).glob("pretrained_potentials/*/*.pth")]
+    return {hashlib.sha256(file.read_bytes()).hexdigest(): str(file) for file in files}
+
+
+def facts():
+    """A dict for each model; `here`: its file on this machine, if a package has brought it and its hash is right."""
+    shipped = _shipped()
+    return [asdict(model) | {"here": shipped.get(model.sha256)} for model in MODELS]
+
+
+def text(found):
+    """The same for people: a table of the models by source."""
+    rows = [("model", "elements", "license", "state", "sha256", "equi convert")]
+    groups = {}
+    for fact in found:
+        elements = str(fact["elements"] or "see source")
+        state = fact["state"] + (", on this machine" if fact["here"] else "")
+        shown = fact["sha256"][:12] + "..." if fact["sha256"] else "-"
+        row = (fact["name"], elements, fact["license"], state, shown, fact["convert"])
+        groups.setdefault(fact["source"], []).append(row)
+    widths = [max(len(row[k]) for row in sum(groups.values(), rows)) for k in range(len(rows[0]))]
+
+    def line(row):
+        return "  " + "  ".join(f"{word:<{width}}" for word, width in zip(row, widths)).rstrip()
+
+    lines = [line(rows[0])]
+    for source, group in groups.items():
+        lines += ["", source, *map(line, group)]
+    lines += [
+        "",
+        "tested: converted and compared with the framework in float64 by this project; the others were not at hand.",
+        "Models keep the license they were published under; read it at the source.",
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: MIT
+"""From a structure to a run: `equi data` and LAMMPS, and what LAMMPS says when symbols, labels, masses or the timestep do not
+fit together."""
+
+import os
+import re
+import subprocess
+
+import pytest
+from ase import Atoms
+from ase.io import write
+
+# Of an energy of some hundred eV, summed in the same order.
+SAME = 1e-9
+ORDER = "pair_coeff names one symbol per type, in the order of the types"
+
+
+@pytest.fixture
+def poscar(lammps):
+    """Strontium titanate, in the order Sr Ti O."""
+    atoms = Atoms(
+        "SrTiO3", cell=[3.905] * 3, pbc=True,
+        scaled_positions=[[0, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]],
+    )  # fmt: skip
+    write(lammps.folder / "POSCAR", atoms, format="vasp")
+    return "POSCAR"
+
+
+@pytest.fixture
+def command(lammps):
+    """Runs a program of the build in the test's folder, in the environment of a user who has set nothing."""
+
+    def run(program, *words):
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(("EQUI_", "LAMMPS_"))}
+        done = subprocess.run([lammps.build_dir / "bin" / program, *map(str, words)], cwd=lammps.folder, env=environment,
+                              stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout + done.stderr
+
+    return run
+
+
+def thermo(output):
+    """Rows of the last table of thermodynamic output."""
+    table = output.split("Step ")[-1].split("Loop time")[0].splitlines()
+    names = table[0].split()
+    return [dict(zip(["Step", *names], map(float, line.split()))) for line in table[1:] if line.split()]
+
+
+def test_from_a_poscar_to_constant_pressure_in_three_commands(lammps, poscar, command):
+    """The first of the three, which makes the model, is one of the build's."""
+    told = command("equi", "data", poscar, "-o", "data.sto", "--supercell", 2, 2, 2, "--model", "sevennet-0.equi", "--run", "npt")
+    assert "pair_coeff * * sevennet-0.equi Sr Ti O" in told
+    told = command("lmp", "-in", "in.npt", "-var", "steps", 100, "-log", "none")
+    assert "WARNING" not in told
+    first, last = thermo(told)
+    assert first["Lx"] == pytest.approx(7.81) and last["Step"] == 100
+    assert 20 < last["Temp"] < 600 and abs(last["Lx"] - 7.81) < 0.3 and last["Lx"] != first["Lx"]
+    assert last["PotEng"] == pytest.approx(first["PotEng"], abs=40 * 0.1)  # the energy of some hundred kelvin
+    assert "ITEM: ATOMS id type element" in (lammps.folder / "npt.dump").read_text()
+
+
+def test_a_relaxation_ends_without_forces(lammps, poscar, command):
+    command("equi", "data", poscar, "-o", "data.sto", "--model", "sevennet-0.equi", "--run", "relax")
+    told = command("lmp", "-in", "in.relax", "-log", "none")
+    last = thermo(told)[-1]
+    assert last["Fmax"] < 1e-3 and abs(last["Press"]) < 100 and 3.8 < last["Lx"] < 4.05
+    assert (lammps.folder / "data.sto.relax").is_file()
+
+
+def lines(lammps, symbols, change=lambda text: text, units="metal", extra=()):
+    """An input for the data file of `equi data`, changed."""
+    path = lammps.folder / "data.sto"
+    (lammps.folder / "data.changed").write_text(change(path.read_text()))
+    return [
+        f"units {units}", "read_data data.changed", *lammps.pair("sevennet-0", symbols, "precision mixed"), *extra, "run 0",
+        'print "ENERGY $(pe:%.17g)"',
+    ]  # fmt: skip
+
+
+def without_labels(text):
+    return re.sub(r"Atom Type Labels\n\n(.+\n)+\n", "", text)
+
+
+def with_masses_of_the_wrong_order(text):
+    """The masses of Ti and Sr, whose labels stay."""
+    return text.replace("1 87.62 ", "1 47.867 ").replace("2 47.867 ", "2 87.62 ")
+
+
+def about_types(run):
+    return [line for line in run.warnings if "Atom type" in line]
+
+
+@pytest.fixture
+def data(poscar, command):
+    command("equi", "data", poscar, "-o", "data.sto")
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_right_order_gives_no_warning(lammps, data, ranks):
+    run = lammps.run(lines(lammps, ["Sr", "Ti", "O"]), ranks=ranks)
+    assert about_types(run) == []
+    plain = lammps.run(lines(lammps, ["Sr", "Ti", "O"], without_labels), ranks=ranks)
+    assert about_types(plain) == []
+    assert abs(run.values("ENERGY") - plain.values("ENERGY")) < SAME
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_the_alphabetical_order_is_noticed_by_masses(lammps, data, ranks):
+    right = lammps.run(lines(lammps, ["Sr", "Ti", "O"]), ranks=ranks)
+    run = lammps.run(lines(lammps, ["O", "Sr", "Ti"], without_labels), ranks=ranks)
+    found = about_types(run)
+    assert len(found) == 3 and ORDER in found[0]
+    assert "Atom type 1 is mapped to O but has mass 87.62 instead of 15.999, which is that of Sr" in found[0]
+    assert "Atom type 3 is mapped to Ti but has mass 15.999 instead of 47.867, which is that of O" in found[2]
+    assert abs(run.values("ENERGY") - right.values("ENERGY")) > 1.0  # what the warning is for
+
+
+def test_the_wrong_order_is_noticed_by_labels_alone(lammps, data):
+    """Where the masses were given in the same wrong order."""
+    run = lammps.run(lines(lammps, ["Ti", "Sr", "O"], with_masses_of_the_wrong_order))
+    found = about_types(run)
+    assert len(found) == 2
+    assert f"Atom type 1 is mapped to Ti but has the label Sr: {ORDER}" in found[0]
+    assert f"Atom type 2 is mapped to Sr but has the label Ti: {ORDER}" in found[1]
+
+
+def test_labels_and_masses_are_named_together(lammps, data):
+    found = about_types(lammps.run(lines(lammps, ["Ti", "Sr", "O"])))
+    assert "Atom type 1 is mapped to Ti but has the label Sr and mass 87.62 instead of 47.867" in found[0]
+
+
+def test_labels_that_are_no_elements_mean_nothing(lammps, data):
+    def rename(text):
+        return text.replace("1 Sr\n2 Ti\n3 O\n", "1 big\n2 Ti\n3 o2\n")
+
+    assert about_types(lammps.run(lines(lammps, ["Sr", "Ti", "O"], rename))) == []
+
+
+@pytest.mark.parametrize(
+    "units, timestep, warned",
+    [("metal", "1.0", True), ("metal", "0.02", True), ("metal", "0.002", False), ("real", "1.0", False)],
+)
+def test_a_timestep_of_other_units_is_noticed(lammps, data, units, timestep, warned):
+    # At rest in a perfect crystal nothing moves far even in a wrong step. The second run has no second warning.
+    text = lines(lammps, ["Sr", "Ti", "O"], units=units, extra=[f"timestep {timestep}", "fix 1 all nve"])
+    run = lammps.run([*text, "run 1", "run 1"])
+    found = [line for line in run.warnings if "timestep" in line]
+    assert len(found) == warned
+    if warned:
+        assert f"{float(timestep):g} ps" in found[0] and "0.001 is usual" in found[0]
+
+
+def test_a_timestep_is_nothing_to_a_minimization(lammps, data):
+    text = lines(lammps, ["Sr", "Ti", "O"], extra=["timestep 1.0"])
+    run = lammps.run([*text[:-2], "minimize 0 1 1 1"])
+    assert not [line for line in run.warnings if "timestep" in line]

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT
+"""`equi data`: the data file is the structure that was given, its types have the order that is printed, and what cannot be
+written is refused in one line."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+from ase import Atoms
+from ase.build import bulk, molecule
+from ase.constraints import FixAtoms
+from ase.io import write
+from ase.neighborlist import neighbor_list
+from built_models import built
+from equi_tools import data, structures
+from equi_tools.cli import main
+from equi_tools.errors import EquiError
+
+# Of a distance of some Angstrom, through a file with 16 digits in another frame.
+SAME = 1e-9
+CUTOFF = 5.0
+PEROVSKITE = Atoms(
+    "SrTiO3", cell=[3.905] * 3, pbc=True,
+    scaled_positions=[[0, 0, 0], [0.5, 0.5, 0.5], [0.5, 0.5, 0], [0.5, 0, 0.5], [0, 0.5, 0.5]],
+)  # fmt: skip
+
+
+def surroundings(atoms):
+    """For each pair of elements all distances within the cutoff, sorted: two equal crystals have the same."""
+    first, second, distances = neighbor_list("ijd", atoms, CUTOFF)
+    symbols = np.array(atoms.get_chemical_symbols())
+    found = {}
+    for a, b, d in zip(symbols[first], symbols[second], distances):
+        found.setdefault((a, b), []).append(d)
+    return {pair: np.sort(values) for pair, values in found.items()}
+
+
+def assert_same(atoms, others):
+    mine, theirs = surroundings(atoms), surroundings(others)
+    assert mine.keys() == theirs.keys()
+    for pair in mine:
+        assert mine[pair].shape == theirs[pair].shape, pair
+        assert np.abs(mine[pair] - theirs[pair]).max() < SAME, pair
+
+
+def numbers_before(word, path):
+    """The numbers of the line of the header that ends with a word."""
+    (found,) = re.findall(rf"^(.*) {word}$", path.read_text(), re.M)
+    return np.array([float(text) for text in found.split()])
+
+
+@pytest.mark.parametrize("name", ["SiO2_quartz", "CaF2_strongly_triclinic", "KBr_left_handed", "Ti_hcp", "NaCl", "Cu_O_slab", "C_wire"])
+@pytest.mark.parametrize("supercell", [(1, 1, 1), (2, 1, 1)])
+def test_the_data_file_is_the_same_structure(name, supercell, tmp_path):
+    atoms = dict(structures.builtin())[name]
+    write(tmp_path / "a.extxyz", atoms)
+    ((_, given),) = structures.read_files([tmp_path / "a.extxyz"])
+    job = data.make(tmp_path / "a.extxyz", tmp_path / "data.x", supercell)
+    assert job.boundary == " ".join("p" if p else "f" for p in atoms.pbc)
+    symbols = list(job.types.values())
+    assert symbols == list(dict.fromkeys(atoms.get_chemical_symbols()))
+    ((_, read),) = structures.read_files([tmp_path / "data.x"], symbols)
+    read.pbc = atoms.pbc
+    assert read.get_chemical_symbols() == (given * supercell).get_chemical_symbols()
+    assert_same(given * supercell, read)
+
+
+@pytest.mark.parametrize("name", ["CaF2_strongly_triclinic", "SiO2_quartz", "KBr_left_handed"])
+def test_boxes_are_as_little_skewed_as_they_can_be(name, tmp_path):
+    write(tmp_path / "a.extxyz", dict(structures.builtin())[name])
+    data.make(tmp_path / "a.extxyz", tmp_path / "data.x")
+    xy, xz, yz = numbers_before("xy xz yz", tmp_path / "data.x")
+    (_, lx), (_, ly) = numbers_before("xlo xhi", tmp_path / "data.x"), numbers_before("ylo yhi", tmp_path / "data.x")
+    assert max(abs(xy / lx), abs(xz / lx), abs(yz / ly)) <= 0.5 + 1e-6
+
+
+def test_types_masses_and_labels_follow_the_order_of_the_file(tmp_path, capsys):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    words = ["data", str(tmp_path / "POSCAR"), "-o", str(tmp_path / "data.x"), "--supercell", "2", "1", "1"]
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert "pair_coeff * * FILE.equi Sr Ti O" in told and "10 atoms" in told
+    text = (tmp_path / "data.x").read_text()
+    assert "1 Sr\n2 Ti\n3 O\n" in text
+    assert re.search(r"^1 87\.62 .*\n2 47\.867 .*\n3 15\.999 ", text, re.M)
+    assert "xy xz yz" not in text  # so that the box is orthogonal
+    assert main([*words, "--order", "O,Sr,Ti", "--json"]) == 0
+    job = json.loads(capsys.readouterr().out)
+    assert job["types"] == {"1": "O", "2": "Sr", "3": "Ti"} and job["pair_coeff"].endswith("O Sr Ti")
+    assert "1 O\n2 Sr\n3 Ti\n" in (tmp_path / "data.x").read_text()
+
+
+def test_scripts_suit_the_structure(tmp_path):
+    """A script for each kind; npt has the freedom of the box."""
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    write(tmp_path / "quartz.cif", dict(structures.builtin())["SiO2_quartz"])
+    write(tmp_path / "water.xyz", molecule("H2O"))
+    model = str(built("sevennet-0.equi"))
+
+    def script(source, run, **options):
+        return open(data.make(tmp_path / source, tmp_path / f"data.{run}", model=model, run=run, **options).script).read()
+
+    text = script("POSCAR", "npt", temperature=450, pressure=100)
+    assert "aniso ${pressure}" in text and "temperature index 450" in text and "pressure index 100" in text
+    assert f'index "{model}"' in text and "pair_coeff      * * ${model} Sr Ti O" in text
+    assert "box/relax aniso" in script("POSCAR", "relax")
+    (tmp_path / "in.npt").unlink()
+    assert "tri ${pressure}" in script("quartz.cif", "npt")
+    text = script("water.xyz", "nvt")
+    assert "boundary        f f f" in text and "0.0005" in text
+    (tmp_path / "in.relax").unlink()
+    assert "box/relax" not in script("water.xyz", "relax")
+    with pytest.raises(EquiError, match="not periodic in all"):
+        script("water.xyz", "npt")
+
+
+def test_a_script_that_was_changed_stays(tmp_path):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    options = dict(model=str(built("sevennet-0.equi")), run="nvt")
+    script = data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options).script
+    data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options)
+    with open(script, "a") as file:
+        file.write("# mine\n")
+    with pytest.raises(EquiError, match="is there already"):
+        data.make(tmp_path / "POSCAR", tmp_path / "data.x", **options)
+    assert open(script).read().endswith("# mine\n")
+
+
+def test_the_last_of_several_structures_is_taken_and_told_of(tmp_path):
+    fixed = bulk("Cu", cubic=True)
+    fixed.set_constraint(FixAtoms([0]))
+    write(tmp_path / "a.extxyz", [bulk("Cu"), bulk("Cu", cubic=True)])
+    job = data.make(tmp_path / "a.extxyz", tmp_path / "data.x")
+    assert job.atoms == 4 and "holds 2 structures" in job.notes[0]
+    write(tmp_path / "POSCAR", fixed, format="vasp")
+    assert "fixed atoms" in data.make(tmp_path / "POSCAR", tmp_path / "data.x").notes[0]
+
+
+MIXED_SITE = """\
+data_x
+_cell_length_a 3.6
+_cell_length_b 3.6
+_cell_length_c 3.6
+_cell_angle_alpha 90
+_cell_angle_beta 90
+_cell_angle_gamma 90
+_symmetry_space_group_name_H-M 'P 1'
+loop_
+_atom_site_label
+_atom_site_type_symbol
+_atom_site_fract_x
+_atom_site_fract_y
+_atom_site_fract_z
+_atom_site_occupancy
+Cu1 Cu 0 0 0 0.5
+Au1 Au 0 0 0 0.5
+"""
+
+
+@pytest.mark.parametrize("words, expected", [
+    (["missing"], "no such file"),
+    (["mixed.cif"], "occupied by"),
+    (["POSCAR", "--order", "Sr,Ti"], "O of the structure is missing"),
+    (["POSCAR", "--order", "Sr,Ti,O,Xx"], "expected chemical symbols"),
+    (["POSCAR", "--supercell", "0", "1", "1"], "three positive numbers"),
+    (["water.xyz", "--supercell", "2", "1", "1"], "not periodic"),
+    (["POSCAR", "--model", "MODEL"], "does not know Sr, Ti"),
+    (["POSCAR", "--run", "nvt"], "--model"),
+])  # fmt: skip
+def test_what_cannot_be_written_is_one_line(words, expected, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixed.cif").write_text(MIXED_SITE)
+    write("POSCAR", PEROVSKITE, format="vasp")
+    write("water.xyz", molecule("H2O"))
+    words = [str(built("tiny/plain.equi")) if word == "MODEL" else word for word in words]
+    assert main(["data", *words, "-o", "data.x"]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
+    assert not (tmp_path / "data.x").exists()
+
+
+def test_models_are_found_where_lammps_finds_them(tmp_path, monkeypatch):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    monkeypatch.setenv("LAMMPS_POTENTIALS", f"/nowhere:{built('sevennet-0.equi').parent}")
+    job = data.make(tmp_path / "POSCAR", tmp_path / "data.x", model="sevennet-0.equi", run="nvt")
+    assert job.pair_coeff == "pair_coeff * * sevennet-0.equi Sr Ti O"
+    monkeypatch.delenv("LAMMPS_POTENTIALS")
+    with pytest.raises(EquiError, match="cannot read sevennet-0.equi"):
+        data.make(tmp_path / "POSCAR", tmp_path / "data.y", model="sevennet-0.equi", run="nvt")

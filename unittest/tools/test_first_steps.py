@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""What a new user pastes works: the shell snippets of README.md and examples/README.md, as they stand, in a tree that looks
+like a clone after the demo."""
+
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from ase.build import bulk
+from ase.io import write
+from built_models import built
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = ("README.md", "examples/README.md")
+# Snippets that take many minutes, by a text in them.
+LEFT_OUT = ("cmake --workflow --preset demo", "build-lammps-kokkos/", "train.py")
+# What runs with the slow tests.
+SLOW = ("7net-l3i5",)
+# A snippet that takes this long hangs.
+TIMEOUT = 300
+
+
+def snippets():
+    """(page, text) of each block that is marked as one of the shell."""
+    return [(page, text) for page in PAGES for text in re.findall(r"^```sh\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)]
+
+
+def is_left_out(text):
+    return any(word in text for word in LEFT_OUT)
+
+
+def test_every_snippet_is_run_or_takes_minutes():
+    found = snippets()
+    for word in LEFT_OUT:
+        assert sum(word in text for _, text in found) >= 1, word
+    assert sum(not is_left_out(text) for _, text in found) >= 5
+    # None hides behind a mark that is not seen here.
+    for page in PAGES:
+        marks = re.findall(r"^```(\w*)\n(.*?)^```$", (ROOT / page).read_text(), re.M | re.S)
+        assert not [text for mark, text in marks if mark != "sh" and re.search(r"^(build/bin/|cmake |cd )", text, re.M)]
+
+
+@pytest.fixture(scope="module")
+def clone(tmp_path_factory):
+    """A folder with what a clone has after the demo, and the files that a user brings."""
+    folder = tmp_path_factory.mktemp("clone")
+    (folder / "build").symlink_to(os.environ["EQUI_BUILD_DIR"])
+    (folder / "potentials").symlink_to(ROOT / "potentials")
+    shutil.copytree(ROOT / "examples", folder / "examples")
+    for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
+        script.write_text(re.sub(r"^(variable +steps index) \d+$", r"\1 10", script.read_text(), flags=re.M))
+    write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
+    for name, model in (
+        ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
+        ("mine.nequip.zip", "nequip/basis.nequip.zip"),
+    ):  # fmt: skip
+        shutil.copyfile(built(model), folder / name)
+    return folder
+
+
+def cases():
+    """The snippets that are run, by the number of the snippet."""
+    for n, (page, text) in enumerate(snippets()):
+        if not is_left_out(text):
+            yield pytest.param(page, text, id=str(n), marks=[pytest.mark.slow] * any(word in text for word in SLOW))
+
+
+@pytest.mark.parametrize("page, text", list(cases()))
+def test_snippets_work_as_pasted(page, text, clone, tmp_path):
+    # A user's own settings must not be needed.
+    environment = {
+        name: value for name, value in os.environ.items()
+        if not name.startswith(("EQUI_", "LAMMPS_", "PYTHON")) and name != "OMP_NUM_THREADS"
+    }  # fmt: skip
+    environment["XDG_CACHE_HOME"] = str(tmp_path)
+    done = subprocess.run(["bash", "-e", "-c", text], cwd=clone, env=environment, stdin=subprocess.DEVNULL, timeout=TIMEOUT,
+                          stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
+    assert done.returncode == 0, f"{page}:\n{text}\n{done.stdout[-3000:]}"
+    warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
+    assert not [line for line in warnings if "No fixes with time integration" not in line], warnings  # of a run 0
