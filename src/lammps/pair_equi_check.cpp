@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// What `check yes` of pair style equi does before a run.
+#include "src/lammps/pair_equi_impl.h"
+
+#include "src/evaluation/self_check.h"
+#include "src/lammps/lammps_faults.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "error.h"
+#include "utils.h"
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+using namespace LAMMPS_NS;
+
+/* ----------------------------------------------------------------------
+   check yes: the structures of the file, then forces of a few atoms of the system at hand by differences of energies
+------------------------------------------------------------------------- */
+
+void PairEqui::check_stored_structures() {
+  std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n", failed;
+  all_ranks_or_none([&] {
+    const std::vector<equi::CheckResult> results = equi::run_self_check(*impl->model, impl->options, evaluator_maker());
+    for (const equi::CheckResult &r : results) {
+      table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
+                           r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
+      if (!r.passed) failed += " " + r.name;
+    }
+    if (results.empty()) table = "  self-check: the file stores no structures\n";
+  });
+  if (comm->me == 0) utils::logmesg(lmp, table);
+  all_ranks_or_none([&] {
+    if (!failed.empty())
+      throw std::runtime_error("the model's stored energies, forces and stresses are not reproduced:" + failed);
+  });
+}
+
+double PairEqui::energy_of_rank() {
+  equi::EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
+  return impl->evaluator->evaluate(request, *impl->exchange).energy;
+}
+
+double PairEqui::total_energy() {
+  double mine = 0.0, all = 0.0;
+  run_on_this_rank([&] { mine = energy_of_rank(); });
+  MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, world);
+  return all;
+}
+
+void PairEqui::check_forces() {
+  // A fourth-order stencil. float32 energies of some hundred atoms carry noise of about 1e-6 eV, hence the wider step
+  // there: the stencil's own error still is below 1e-6 eV/Angstrom, and within half a skin the neighbor list stays
+  // valid.
+  const bool is_double = impl->options.precision == equi::Precision::double_;
+  const double step = is_double ? 1e-3 : 2e-2;
+  constexpr int MAX_ATOMS = 4;
+
+  // Owned plus ghost contributions of the last evaluation, summed at the owners by atom ID.
+  tagint largest = 0, mine = 0;
+  for (int i = 0; i < atom->nlocal; i++) mine = std::max(mine, atom->tag[i]);
+  MPI_Allreduce(&mine, &largest, 1, MPI_LMP_TAGINT, MPI_MAX, world);
+
+  double allowed = 0.0;
+  int checked = 0;
+  std::string fault;
+  std::string table = "  force check: atom ID  component  force         difference\n";
+  for (int k = 0; k < MAX_ATOMS; k++) {
+    // The receiver with the smallest ID not below an even spread over all IDs.
+    const tagint from = 1 + k * (largest / MAX_ATOMS);
+    tagint best = MAXTAGINT, id = MAXTAGINT;
+    int owner = -1;
+    for (int i : impl->neighborhood.receiver)
+      if (atom->tag[i] >= from && atom->tag[i] < best) {
+        best = atom->tag[i];
+        owner = i;
+      }
+    MPI_Allreduce(&best, &id, 1, MPI_LMP_TAGINT, MPI_MIN, world);
+    if (id == MAXTAGINT) continue;
+    const bool here = best == id;
+    const int component = k % 3;
+
+    double part = 0.0, analytic = 0.0;
+    for (int i = 0; i < atom->nlocal + atom->nghost; i++)
+      if (atom->tag[i] == id) part += impl->forces[i][component];
+    MPI_Allreduce(&part, &analytic, 1, MPI_DOUBLE, MPI_SUM, world);
+
+    double energy[4];
+    constexpr double SHIFT[4] = {-2.0, -1.0, 1.0, 2.0};
+    sync_host_positions();
+    const double start = here ? atom->x[owner][component] : 0.0;
+    auto move_to = [&](double position) {
+      sync_host_positions();
+      if (here) atom->x[owner][component] = position;
+      modified_host_positions();
+      comm->forward_comm();
+    };
+    for (int s = 0; s < 4; s++) {
+      move_to(start + SHIFT[s] * step);
+      energy[s] = total_energy();
+    }
+    move_to(start);
+    const double numeric = -(energy[0] - 8.0 * energy[1] + 8.0 * energy[2] - energy[3]) / (12.0 * step);
+    const double difference = std::fabs(numeric - analytic);
+    // Rounding of the summed energy in the network's precision, a few units in the last place over all atoms, plus the
+    // stencil's own error.
+    const double rounding = (is_double ? 1e-15 : 1e-7) * 10.0 * std::sqrt(static_cast<double>(atom->natoms)) / step;
+    const double tolerance = rounding + (is_double ? 1e-6 : 2e-4) * std::max(1.0, std::fabs(analytic));
+    const bool passed = difference <= tolerance;
+    if (!passed && fault.empty())
+      fault = fmt::format("forces are not minus the gradient of the energy: ID {}, {}: difference {:.3g} eV/Angstrom",
+                          id, "xyz"[component], difference);
+    table += fmt::format("               {:7}  {:9}  {:12.6f}  {:.2e}{}\n", id, "xyz"[component], analytic, difference,
+                         passed ? "" : "  FAILED");
+    allowed = std::max(allowed, tolerance);
+    checked++;
+  }
+  if (comm->me == 0)
+    utils::logmesg(lmp, "{}  force check: {} components, tolerance {:.1e} eV/Angstrom\n", table, checked, allowed);
+  all_ranks_or_none([&] {
+    if (!fault.empty()) throw std::runtime_error(fault);
+  });
+}

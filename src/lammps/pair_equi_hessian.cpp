@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+// Second derivatives of pair style equi: products of the Hessian with vectors of atoms.
+#include "src/lammps/pair_equi_impl.h"
+
+#include "src/lammps/lammps_faults.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "error.h"
+#include "utils.h"
+
+#include <algorithm>
+
+using namespace LAMMPS_NS;
+
+/* ----------------------------------------------------------------------
+   second derivatives
+------------------------------------------------------------------------- */
+
+void PairEqui::init_hessian(int kept_directions) {
+  impl->wants_hessian = true;
+  if (kept_directions > impl->kept_directions) {
+    impl->directional.reset();
+    impl->kept_directions = kept_directions;
+  }
+  if (impl->evaluator) make_directional();
+}
+
+void PairEqui::make_directional() {
+  if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
+  if (!impl->directional) {
+    equi::EvaluatorOptions options = impl->options;
+    options.directional = true;
+    options.kept_directions = impl->kept_directions;
+    std::unique_ptr<equi::Evaluator> directional;
+    std::string description;
+    all_ranks_or_none([&] {
+      directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
+      description = directional->describe();
+    });
+    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", description);
+    impl->directional = std::move(directional);
+    impl->directional_is_set = false;
+  }
+  // Sizes only grow: at any time either evaluator may run.
+  const int size = equi::LammpsExchange::buffer_size(impl->directional->exchange_bytes_per_row());
+  comm_forward = std::max(comm_forward, size);
+  comm_reverse = comm_reverse_off = std::max(comm_reverse, size);
+  share_buffer_sizes();
+}
+
+void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
+  update_neighborhood();
+  if (!impl->directional)
+    error->all(FLERR, "Pair style equi: second derivatives were not asked for before the last setup");
+  run_on_this_rank([&] { multiply_hessian(count, v, hv, same_positions); });
+}
+
+void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
+  if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
+  impl->directional_is_set = true;
+
+  // Ghosts move like the atoms whose copies they are, those of their rows.
+  const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
+  const std::vector<int> &atom_row = impl->atom_row;
+  auto &rows = impl->row_values;
+  const auto pieces = [&] { return equi::FeaturePieces<double>{{rows.data()->data(), 3}}; };
+  for (int done = 0, batch; done < count; done += batch) {
+    batch = same_positions ? std::min(count - done, impl->directional->max_directions()) : 1;
+    impl->direction.assign(static_cast<size_t>(nall + 1) * batch, {});
+    for (int d = 0; d < batch; d++) {
+      rows.assign(impl->neighborhood.num_rows + 1, {});
+      for (int i = 0; i < nlocal; i++)
+        if (atom_row[i] >= 0) std::copy_n(v[done + d][i], 3, rows[atom_row[i]].data());
+      impl->exchange->forward(pieces());
+      for (int i = 0; i < nall; i++)
+        if (atom_row[i] >= 0) impl->direction[static_cast<size_t>(nall + 1) * d + i] = rows[atom_row[i]];
+    }
+
+    impl->tangents.assign(static_cast<size_t>(nall + 1) * batch, {});
+    equi::EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(positions());
+    request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
+    request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+    request.same_positions = same_positions;
+    request.num_directions = batch;
+    request.direction_distance = nall + 1;
+    impl->directional->evaluate(request, *impl->exchange);
+    same_positions = true;
+
+    for (int d = 0; d < batch; d++) {
+      const auto *tangents = impl->tangents.data() + static_cast<size_t>(nall + 1) * d;
+      rows.assign(impl->neighborhood.num_rows + 1, {});
+      for (int i = 0; i < nall; i++)
+        if (atom_row[i] >= 0)
+          for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += tangents[i][k];
+      impl->exchange->reverse(pieces());
+      for (int i = 0; i < nlocal; i++)
+        for (int k = 0; k < 3; k++)
+          hv[done + d][i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
+    }
+  }
+}
