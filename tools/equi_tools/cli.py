@@ -52,8 +52,11 @@ def _add_json(parser):
 
 
 def _add_build_dir(parser):
-    default = os.environ.get("EQUI_BUILD_DIR", "build")
-    parser.add_argument("--build-dir", default=default, metavar="DIR", help="build folder (default: %(default)s)")
+    parser.add_argument(
+        "--build-dir",
+        metavar="DIR",
+        help="build folder with bin/lmp, bin/mpirun and equiplugin.so (default: that of this command, else build)",
+    )
 
 
 def _add_native_options(parser, precision):
@@ -69,7 +72,7 @@ def _add_native_options(parser, precision):
     parser.add_argument(
         "--ranks", type=int, default=0, metavar="N", help="run mpirun -np N lmp instead of LAMMPS's Python module"
     )
-    parser.add_argument("--build-dir", metavar="DIR", help="build folder with bin/lmp, bin/mpirun and equiplugin.so")
+    _add_build_dir(parser)
 
 
 def _native(args):
@@ -351,9 +354,7 @@ def parser():
     _add_json(sub)
 
     sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
-    sub.add_argument(
-        "--build-dir", default="build", metavar="DIR", help="build folder with bin/lmp (default: %(default)s)"
-    )
+    _add_build_dir(sub)
     sub.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
     sub.add_argument("--steps", type=int, default=300, help="default: %(default)s")
     sub.add_argument("--ranks", type=int, default=1, metavar="N", help="MPI ranks (default: %(default)s)")

@@ -117,7 +117,7 @@ class Native:
     def __call__(self, atoms):
         options = dict(precision=self.precision, radial=self.radial, extra_keywords=self.keywords)
         if self.ranks > 0:
-            lmp, mpirun = lammps_runner.lammps_programs(self.build_dir or "build")
+            lmp, mpirun = lammps_runner.lammps_programs(self.build_dir)
             return lammps_runner.evaluate_with_ranks(
                 atoms, self.model_file, self.ranks, lmp=lmp, mpirun=mpirun, **options
             )

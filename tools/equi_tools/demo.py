@@ -55,6 +55,7 @@ def demo(build_dir, model=None, steps=300, ranks=1, precision="mixed", quiet=Fal
         if not as_json:
             print(text, flush=True)
 
+    build_dir = lammps_runner.build_folder(build_dir)
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     model = _model(build_dir, model)
     folder = _example_folder(build_dir)

@@ -74,7 +74,7 @@ def _blas(machine):
 def _answer(command):
     """The output of a program that should end at once, in the user's environment: without the folder that the command
     equi of a build has added to it."""
-    own = str(Path(os.environ.get("EQUI_BUILD_DIR", "build")) / "lib")
+    own = str(lammps_runner.build_folder() / "lib")
     folders = [folder for folder in os.environ.get("LAMMPS_PLUGIN_PATH", "").split(":") if folder and folder != own]
     environment = dict(os.environ, LAMMPS_PLUGIN_PATH=":".join(folders))
     try:

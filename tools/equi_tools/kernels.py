@@ -12,13 +12,14 @@ import tempfile
 from pathlib import Path
 
 from .errors import EquiError
+from .lammps_runner import build_folder
 from .progress import Steps
 
 TARGETS = ("avx2", "avx512")
 
 
 def _program(build_dir=None):
-    return Path(build_dir or os.environ.get("EQUI_BUILD_DIR", "build")) / "bin" / "equi_kernels"
+    return build_folder(build_dir) / "bin" / "equi_kernels"
 
 
 def _run(command, environment=None):

@@ -349,9 +349,14 @@ def performance(output):
     return Performance(atoms, steps, 1e6 * seconds / max(1, steps * atoms), float(memory.group(1)) if memory else None)
 
 
-def lammps_programs(build_dir):
+def build_folder(named=None):
+    """The build folder that a user has named, else that of the command `equi`, else `build`."""
+    return Path(named or os.environ.get("EQUI_BUILD_DIR") or "build")
+
+
+def lammps_programs(build_dir=None):
     """(lmp, mpirun) of a build folder, else those on the path; EquiError if there is no lmp."""
-    folder = Path(build_dir).resolve() / "bin"
+    folder = build_folder(build_dir).resolve() / "bin"
     found = []
     for name in ("lmp", "mpirun"):
         local = folder / name

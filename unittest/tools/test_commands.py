@@ -106,6 +106,15 @@ def test_results_are_printed_for_programs_too(words):
         assert found["failed"] == 0 and len(found["structures"]) == 4 and found["structures"][0]["force"] < found["allowed"]["force"]
 
 
+@pytest.mark.parametrize("words", [["check", "--ranks", "1"], ["demo", "--steps", "1", "--model"]])
+def test_the_command_of_a_build_finds_its_lammps_from_any_folder(words, tmp_path):
+    model = built("tiny/plain.equi")
+    words = [words[0], model, *words[1:]] if words[0] == "check" else [*words, model]
+    done = subprocess.run([Path(BUILD) / "bin" / "equi", *map(str, words)], capture_output=True, text=True, cwd=tmp_path,
+                          check=False, env={name: value for name, value in os.environ.items() if name != "EQUI_BUILD_DIR"})  # fmt: skip
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 # ---- models ----
 
 
