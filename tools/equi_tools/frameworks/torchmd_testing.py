@@ -19,8 +19,8 @@ from .torchmd_oracle import import_torchmdnet
 VARIANTS = {
     "exp_normal": dict(embedding_dimension=5, num_layers=2),
     "gauss": dict(embedding_dimension=13, num_layers=1, rbf_type="gauss", num_rbf=16),
-    "old": dict(embedding_dimension=8, num_layers=2, old=True, unit="kcal/mol"),
-    "old_gauss": dict(embedding_dimension=5, num_layers=1, old=True, rbf_type="gauss", unit="kJ/mol"),
+    "old": dict(embedding_dimension=8, num_layers=2, old=True, unit="kcal/mol", std=20.0),
+    "old_gauss": dict(embedding_dimension=5, num_layers=1, old=True, rbf_type="gauss", unit="kJ/mol", std=90.0),
     "no_layers": dict(embedding_dimension=33, num_layers=0),
     "three_layers": dict(embedding_dimension=5, num_layers=3, cutoff_upper=3.7, unit="Hartree"),
     "charged": dict(embedding_dimension=5, num_layers=2, charge=True, total_charge=2.0),
@@ -74,8 +74,6 @@ def _shake(model):
                 parameter.add_(0.2 * torch.randn_like(parameter))
             elif "distance_proj" in name or "linears_scalar.0" in name:
                 parameter.mul_(4.0)
-            elif "output_network" in name:
-                parameter.mul_(5.0)
             elif "atomref" in name:
                 parameter.add_(torch.randn_like(parameter))
 
