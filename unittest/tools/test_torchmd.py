@@ -153,7 +153,7 @@ def test_every_number_matters(name, tmp_path):
 
 
 def test_both_orders_of_dimensions_are_one_function(tmp_path):
-    """The same random numbers, stored as torchmd-net stored them before and after version 3."""
+    """The same random numbers, stored as torchmd-net stores them today and as it did once."""
     options = dict(embedding_dimension=5, num_layers=2)
     for name, old in (("new", False), ("old", True)):
         make_checkpoint(tmp_path / f"{name}.ckpt", old=old, **options)

@@ -15,7 +15,8 @@ from ..errors import EquiError
 from .torchmd_oracle import import_torchmdnet
 
 # Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge" are what
-# the user says of the file; "old" is the order of dimensions before torchmd-net 3.
+# the user says of the file; "old" is the order of dimensions of
+# older checkpoints.
 VARIANTS = {
     "exp_normal": dict(embedding_dimension=5, num_layers=2),
     "gauss": dict(embedding_dimension=13, num_layers=1, rbf_type="gauss", num_rbf=16),
