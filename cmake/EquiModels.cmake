@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: MIT
 # Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
-# nequip the small random ones that the tests use. The target `demo` runs the demonstration.
+# nequip (matgl and torchmd, where they are built for) the small random ones that the tests use. The target `demo` runs the demonstration.
 
 set(models ${PROJECT_BINARY_DIR}/models)
 file(MAKE_DIRECTORY ${models})
 set(tool ${PROJECT_BINARY_DIR}/bin/equi)
 # The sources that decide what a file contains that is converted from a framework.
 function(equi_converter_sources framework result)
-  set(modules __init__ convert coupling equi_file self_check structures frameworks/__init__ frameworks/e3nn_layers)
+  set(modules __init__ convert coupling equi_file self_check structures torch_archive frameworks/__init__ frameworks/e3nn_layers
+              frameworks/tensornet_layers)
   list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/tools/equi_tools/)
   list(TRANSFORM modules APPEND .py)
   file(GLOB own CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/tools/equi_tools/frameworks/${framework}_*.py)
@@ -40,7 +41,7 @@ add_custom_command(
 
 # build/models/FRAMEWORK: a random model of every variant of FRAMEWORK_testing, and the file converted from it.
 set(random_models "")
-foreach(framework mace nequip)
+foreach(framework IN LISTS known_frameworks)
   string(TOUPPER ${framework} name)
   if(EQUI_PYTHON_${name}_EXECUTABLE)
     equi_converter_sources(${framework} sources)
@@ -53,9 +54,13 @@ foreach(framework mace nequip)
       DEPENDS ${sources}
       COMMENT "Making small ${framework} models for the tests"
       VERBATIM)
+    list(APPEND random_models ${models}/${framework}.stamp)
     # The stored random models of the reference trajectories.
     set(stored ${PROJECT_SOURCE_DIR}/unittest/trajectories)
     file(GLOB packed CONFIGURE_DEPENDS ${stored}/${framework}*.xz)
+    if(NOT packed)
+      continue()
+    endif()
     add_custom_command(
       OUTPUT ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp
       COMMAND ${CMAKE_COMMAND} -E env PYTHONPATH=${PROJECT_SOURCE_DIR}/tools OMP_NUM_THREADS=1
@@ -64,7 +69,7 @@ foreach(framework mace nequip)
       DEPENDS ${sources} ${packed} ${stored}/random_models.py
       COMMENT "Converting the ${framework} models of the reference trajectories"
       VERBATIM)
-    list(APPEND random_models ${models}/${framework}.stamp ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
+    list(APPEND random_models ${PROJECT_BINARY_DIR}/trajectories/${framework}.stamp)
   endif()
 endforeach()
 

@@ -90,8 +90,8 @@ def _convert(args):
     from .convert import convert
 
     document = convert(
-        args.source, args.output, modality=args.modality, head=args.head, types=args.types, elements=args.elements,
-        ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+        args.source, args.output, modality=args.modality, head=args.head, types=args.types, unit=args.unit, charge=args.charge,
+        elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -154,7 +154,7 @@ def _check(args):
 
 def _compare(args):
     from . import compare, equi_file, frameworks, structures
-    from .convert import check_types, parse_types
+    from .convert import check_settings, stored_settings
     from .convert import chosen as choice_of
 
     native = _native(args)
@@ -162,11 +162,9 @@ def _compare(args):
     framework = frameworks.require(args.source)
     choice = choice_of(framework, {"modality": args.modality, "head": args.head})
     choice = choice or document["provenance"].get(framework.choice)
-    types = args.types
-    if types is None and "types" in document["provenance"]:
-        types = parse_types(document["provenance"]["types"])
-    check_types(framework, types)
-    source = args.source if types is None else framework.load(args.source, types=types)
+    given = check_settings(framework, {"types": args.types, "unit": args.unit, "charge": args.charge})
+    settings = {**stored_settings(framework, document["provenance"]), **given}
+    source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
@@ -239,6 +237,7 @@ def parser():
         "source",
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
         "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
+        "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
         "an .equi file, to bring it to the present version of the format",
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
@@ -249,6 +248,8 @@ def parser():
     sub.add_argument(
         "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
+    sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
+    sub.add_argument("--charge", type=float, metavar="Q", help="total charge, in e, of the systems that a torchmd-net model is converted for (default: 0)")
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
     )
@@ -305,6 +306,9 @@ def parser():
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
+    sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
+    sub.add_argument("--charge", type=float, metavar="Q", help="default: the one stored in the file")
+    sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help="as it was given to convert")
     sub.add_argument(
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )

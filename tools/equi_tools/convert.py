@@ -44,28 +44,50 @@ def _blaming(source, framework):
         raise EquiError(f"{source}: not a valid {framework.title} model: {type(error).__name__}: {first}") from error
 
 
-def check_types(framework, types):
-    if types is not None and not framework.has_types:
-        raise EquiError(f"--types: the atoms of {framework.title} models have no types but elements; leave it out")
+def check_settings(framework, settings):
+    """The settings that were given, all of which `framework` takes."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    for name in given:
+        if name not in framework.settings:
+            raise EquiError(f"--{name}: {frameworks.SETTINGS[name].format(title=framework.title)}; leave it out")
+    return given
+
+
+# How provenance speaks of the settings.
+PROVENANCE_OF = {"types": "types", "unit": "energy_unit", "charge": "charge"}
+
+
+def _settings_as_text(settings):
+    texts = {PROVENANCE_OF[name]: str(value) for name, value in settings.items()}
+    if "types" in settings:
+        texts["types"] = ",".join(f"{name}={symbol}" for name, symbol in settings["types"].items())
+    return texts
+
+
+def stored_settings(framework, provenance):
+    """The settings with which a file was converted, as far as `framework` takes them."""
+    kinds = {"types": parse_types, "unit": str, "charge": float}
+    return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
 
 
 def convert(
-    source, output, modality=None, head=None, types=None, elements=None, ignore_keys=(), license=None, citation=None,
-    quiet=False,
+    source, output, modality=None, head=None, types=None, unit=None, charge=None, elements=None, ignore_keys=(), license=None,
+    citation=None, quiet=False,
 ):  # fmt: skip
-    """Writes `output` from a model of any framework (name or file); returns its document."""
+    """Writes `output` from a model of any framework (name, file or folder); returns its document."""
+    settings = {"types": types, "unit": unit, "charge": charge}
     equi_file.check_output(output)
     if equi_file.is_equi_file(source):
-        options = {"modality": modality, "head": head, "types": types, "elements": elements, "ignore-key": ignore_keys,
+        options = {"modality": modality, "head": head, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
     framework = frameworks.require(source)
     choice = chosen(framework, {"modality": modality, "head": head})
-    check_types(framework, types)
+    settings = check_settings(framework, settings)
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):
-            checkpoint = framework.load(source, ignore_keys, types)
+            checkpoint = framework.load(source, ignore_keys, **settings)
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
@@ -80,7 +102,7 @@ def convert(
             "framework": {"name": framework.name, "version": framework.installed_version()},
             **body,
             "provenance": _provenance(
-                framework, checkpoint, framework.chosen(checkpoint, choice), types, license, citation
+                framework, checkpoint, framework.chosen(checkpoint, choice), settings, license, citation
             )
             | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
@@ -127,11 +149,11 @@ def notes(document, framework):
     return found
 
 
-def _provenance(framework, checkpoint, choice, types, license, citation):
+def _provenance(framework, checkpoint, choice, settings, license, citation):
     """All strings; file names without their folders, which mean nothing on another machine."""
     given = Path(checkpoint.source)
     entries = {
-        "source": given.name if given.is_file() else f"{checkpoint.source} ({checkpoint.path.name})",
+        "source": given.resolve().name if given.exists() else f"{checkpoint.source} ({checkpoint.path.name})",
         "sha256": checkpoint.sha256,
         "framework_version": checkpoint.version,
         "licence": license or checkpoint.license,
@@ -141,6 +163,4 @@ def _provenance(framework, checkpoint, choice, types, license, citation):
     }
     if choice is not None:
         entries[framework.choice] = choice
-    if types is not None:
-        entries["types"] = ",".join(f"{name}={symbol}" for name, symbol in types.items())
-    return entries
+    return entries | _settings_as_text(settings)

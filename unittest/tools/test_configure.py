@@ -50,9 +50,12 @@ def interpreter(tmp_path):
     return program
 
 
+FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd")
+
+
 def frameworks(folder, interpreter, value):
     body = f"include({ROOT}/cmake/EquiPython.cmake)\n"
-    body += "message(STATUS \"found [${EQUI_PYTHON_MACE_EXECUTABLE}] [${EQUI_PYTHON_NEQUIP_EXECUTABLE}]\")\n"
+    body += "message(STATUS \"found " + " ".join(f"[${{EQUI_PYTHON_{name.upper()}_EXECUTABLE}}]" for name in FRAMEWORKS) + "\")\n"
     return configure(folder, body, f"-DEQUI_PYTHON={interpreter}", f"-DEQUI_FRAMEWORKS={value}")
 
 
@@ -65,14 +68,15 @@ def frameworks(folder, interpreter, value):
         ("nequip mace", ["mace", "nequip"]),
         ("nequip", ["nequip"]),
         ("mace,", ["mace"]),
+        ("torchmd,mace;matgl", ["mace", "matgl", "torchmd"]),
         ("", []),
     ],
 )
 def test_frameworks_may_be_listed_with_commas(value, made, tmp_path, interpreter):
     output, status = frameworks(tmp_path, interpreter, value)
     assert status == 0, output
-    paths = [f"{tmp_path}/cache/venv-{name}/bin/python" if name in made else "" for name in ("mace", "nequip")]
-    assert f"found [{paths[0]}] [{paths[1]}]" in output
+    paths = [f"{tmp_path}/cache/venv-{name}/bin/python" if name in made else "" for name in FRAMEWORKS]
+    assert "found " + " ".join(f"[{path}]" for path in paths) in output
 
 
 @pytest.mark.parametrize("value, name", [("mace;allegro", "allegro"), ("MACE", "MACE"), ("mace:nequip", "mace:nequip")])
@@ -84,15 +88,15 @@ def test_other_frameworks_are_refused_by_name(value, name, tmp_path, interpreter
 
 def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
     """Every call of pip for a framework demands hashes; what it builds, it builds with what it was given."""
-    assert frameworks(tmp_path, interpreter, "mace,nequip")[1] == 0
+    assert frameworks(tmp_path, interpreter, ",".join(FRAMEWORKS))[1] == 0
     calls = (tmp_path / "pip").read_text().splitlines()
-    assert len(calls) == 4
+    assert len(calls) == 2 * len(FRAMEWORKS)
     for call in calls:
         assert "--require-hashes" in call.split()
         assert "--no-build-isolation" in call.split() or "--only-binary :all:" in call
 
 
-@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-mace.txt", "requirements-nequip.txt"])
+@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-torchmd-build.txt", *(f"requirements-{name}.txt" for name in FRAMEWORKS)])
 def test_each_package_of_a_list_has_a_version_and_a_hash(name):
     text = (ROOT / "tools" / name).read_text().replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]

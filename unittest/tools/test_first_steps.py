@@ -55,9 +55,10 @@ def clone(tmp_path_factory):
     write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
     for name, model in (
         ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
-        ("mine.nequip.zip", "nequip/basis.nequip.zip"),
+        ("mine.nequip.zip", "nequip/basis.nequip.zip"), ("epoch.ckpt", "torchmd/exp_normal.ckpt"),
     ):  # fmt: skip
         shutil.copyfile(built(model), folder / name)
+    shutil.copytree(built("matgl/smooth"), folder / "TensorNet-PES")
     return folder
 
 

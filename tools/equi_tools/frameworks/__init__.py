@@ -25,6 +25,15 @@ class MissingFramework(EquiError):
         self.framework = framework
 
 
+# What a file of some framework does not say, by the names of the options that say it: why the files of the others need no
+# such option.
+SETTINGS = {
+    "types": "the atoms of {title} models have no types but elements",
+    "unit": "the energies of {title} models are in eV",
+    "charge": "{title} models take no total charge",
+}
+
+
 class Framework:
     """One training framework. `choice` names what a source may ask the user to choose: a modality, a head, nothing."""
 
@@ -33,7 +42,7 @@ class Framework:
     package = ""  # what is imported
     requirement = ""  # what is installed
     choice = None
-    has_types = False  # whether models name their atoms by types that the user may have to translate into elements
+    settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
 
     @property
     def variable(self):
@@ -52,8 +61,9 @@ class Framework:
 
         return version(self.requirement)
 
-    def load(self, source, ignore_keys=(), types=None):
-        """The checkpoint: source, path, sha256, license, citation, version, elements. types: names to elements."""
+    def load(self, source, ignore_keys=(), **settings):
+        """The checkpoint: source, path, sha256, license, citation, version, elements. settings: those of `self.settings`, where
+        types are a dict from names to elements."""
         raise NotImplementedError
 
     def convert(self, checkpoint, choice=None, elements=None):
@@ -87,7 +97,7 @@ class SevenNet(Framework):
     def installed(self):
         return True  # its reader says what is missing, and knows names that are not files
 
-    def load(self, source, ignore_keys=(), types=None):
+    def load(self, source, ignore_keys=()):
         from . import sevenn_checkpoint
 
         return sevenn_checkpoint.load(source, ignore_keys)
@@ -115,7 +125,7 @@ class Mace(Framework):
     requirement = "mace-torch"
     choice = "head"
 
-    def load(self, source, ignore_keys=(), types=None):
+    def load(self, source, ignore_keys=()):
         from . import mace_checkpoint
 
         return mace_checkpoint.load(source)
@@ -151,7 +161,7 @@ class NequIP(Framework):
     title = "NequIP"
     package = "nequip"
     requirement = "nequip"
-    has_types = True
+    settings = ("types",)
 
     def load(self, source, ignore_keys=(), types=None):
         from . import nequip_checkpoint
@@ -174,11 +184,68 @@ class NequIP(Framework):
         return nequip_oracle.framework_calculator(source)
 
 
-SEVENN, MACE, NEQUIP = SevenNet(), Mace(), NequIP()
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP)}
+class MatGL(Framework):
+    name = "matgl"
+    title = "matgl"
+    package = "matgl"
+    requirement = "matgl"
+
+    def load(self, source, ignore_keys=()):
+        from . import matgl_checkpoint
+
+        return matgl_checkpoint.load(source)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import matgl_convert
+
+        return matgl_convert.convert(checkpoint, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import matgl_oracle
+
+        return matgl_oracle.float64_calculator(checkpoint)
+
+    def framework_calculator(self, source, choice=None):
+        from . import matgl_oracle
+
+        return matgl_oracle.framework_calculator(source)
+
+
+class TorchMDNet(Framework):
+    name = "torchmd"
+    title = "torchmd-net"
+    package = "torchmdnet"
+    requirement = "torchmd-net"
+    settings = ("unit", "charge")
+
+    def load(self, source, ignore_keys=(), unit=None, charge=None):
+        from . import torchmd_checkpoint
+
+        return torchmd_checkpoint.load(source, ignore_keys, unit, charge)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import torchmd_convert
+
+        return torchmd_convert.convert(checkpoint, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import torchmd_oracle
+
+        return torchmd_oracle.float64_calculator(checkpoint)
+
+    def framework_calculator(self, source, choice=None):
+        from . import torchmd_oracle
+
+        return torchmd_oracle.framework_calculator(source)
+
+
+SEVENN, MACE, NEQUIP, MATGL, TORCHMD = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet()
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD)}
 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
-TENSOR_NAMES = {".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP}
+TENSOR_NAMES = {
+    ".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP, "representation_model.": TORCHMD,
+}  # fmt: skip
 
 
 def _names_in_pickle(data):
@@ -228,7 +295,11 @@ def _in_archive(archive):
 
 def detect(source):
     """The framework of a source; SevenNet's where nothing indicates another one, and for names without a dot."""
+    from . import matgl_checkpoint
+
     path = Path(source)
+    if matgl_checkpoint.is_folder_of_matgl(path):
+        return MATGL
     if not path.is_file():
         if path.suffix:
             raise EquiError(f"cannot read {source}: no such file")

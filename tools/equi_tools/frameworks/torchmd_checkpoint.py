@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""Reads the checkpoints that torchmd-net writes during training (.ckpt): hyper-parameters and numbers in one file.
+
+The file is read as data; neither torchmd-net nor torch is needed.  What the converter does not represent is refused by name.
+"""
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import torch_archive
+from ..errors import EquiError
+from ..printable import printable
+from .tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
+
+# In eV, by the constants that ASE uses.
+UNITS = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04336410390059322, "kJ/mol": 0.010364269574711572}
+
+# Hyper-parameters that decide what the model computes; the rest of what torchmd-train stores is about training, data, hardware
+# and other architectures.
+NEEDED = ("model", "embedding_dimension", "num_layers", "num_rbf", "rbf_type", "activation", "cutoff_upper", "max_z")
+LOOKED_AT = {
+    *NEEDED, "cutoff_lower", "equivariance_invariance_group", "output_model", "reduce_op", "prior_model",
+    "prior_args", "atom_filter", "charge", "check_errors", "box_vecs",
+}  # fmt: skip
+WITHOUT_EFFECT = {
+    # training and data
+    "load_model", "conf", "num_epochs", "batch_size", "inference_batch_size", "lr", "lr_patience", "lr_metric", "lr_min", "lr_factor",
+    "lr_warmup_steps", "early_stopping_patience", "early_stopping_monitor", "reset_trainer", "weight_decay", "ema_alpha_y",
+    "ema_alpha_neg_dy", "ngpus", "num_nodes", "log_dir", "splits", "train_size", "val_size", "test_size", "test_interval",
+    "save_interval", "seed", "num_workers", "redirect", "gradient_clipping", "remove_ref_energy", "checkpoint_monitor",
+    "load_weights", "dataset", "dataset_root", "dataset_arg", "coord_files", "embed_files", "energy_files", "force_files",
+    "dataset_preload_limit", "y_weight", "neg_dy_weight", "train_loss", "train_loss_arg", "standardize", "wandb_use", "wandb_name",
+    "wandb_project", "wandb_resume_from_id", "tensorboard_use", "accelerator", "devices", "strategy", "overfit_batches",
+    # how it is evaluated: numbers of neighbors that are a limit, precision, shapes; a spin, which TensorNet does not read
+    "max_num_neighbors", "precision", "static_shapes", "derivative", "trainable_rbf", "spin",
+    # other output networks (that of Scalar does not obey it) and architectures
+    "output_mlp_num_layers", "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff", "q_dim", "q_weights",
+    "repulsion", "coulomb_cutoff", "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
+}  # fmt: skip
+TENSORNET2 = ("tensornet2", "tensornetv2_alt", "tensornet-nqe")
+OTHER_MODELS = {
+    **dict.fromkeys(TENSORNET2, "TensorNet2 equilibrates charges over the whole structure, for which the .equi format has no sum"),
+    **dict.fromkeys(("graph-network", "transformer", "equivariant-transformer"), "it is another architecture"),
+}
+OTHER_PRIORS = {
+    "LearnableAtomref": "torchmd-net 3.1 cannot make it from a checkpoint",
+    "ZBL": "its repulsion has a cutoff of its own", "D2": "its dispersion has a cutoff of its own",
+    "Coulomb": "charges that the data set states are not part of a LAMMPS pair style's input",
+}  # fmt: skip
+
+
+@dataclass
+class Checkpoint:
+    source: str  # as the user named it
+    path: Path
+    sha256: str
+    license: str
+    citation: str
+    version: str  # of the torchmd-net that trained it, which the file does not state
+    elements: list
+    cutoff: float
+    options: dict  # hyper-parameters
+    state: dict  # names without `model.`
+    atomrefs: list  # numbers of the priors that are energies of atoms and are added
+    unit: str  # of UNITS
+    charge: float  # of the whole structure
+
+    @property
+    def energy_unit(self):
+        return UNITS[self.unit]
+
+    def tensornet(self):
+        """The Model in tensornet_layers' terms."""
+        options = self.options
+        state = {name.removeprefix("representation_model."): value for name, value in self.state.items()}
+        # Boxes and limits of neighbor lists.
+        state = {name: value for name, value in state.items() if not name.startswith(("distance.", "distance_expansion."))}
+        return Model(
+            channels=options["embedding_dimension"],
+            num_layers=options["num_layers"],
+            cutoff=self.cutoff,
+            activation=activation_of(options["activation"]),
+            group=options.get("equivariance_invariance_group", "O(3)"),
+            basis=self.basis(),
+            elements=self.elements,
+            rows=list(range(1, len(self.elements) + 1)),
+            num_rows=options["max_z"],
+            state=state,
+            # Written before the order of dimensions was changed, which the option tells that was removed then.
+            channel_first="check_errors" in options,
+            self_edges=True,
+            charge_factor=1 + 0.1 * self.charge,
+            activated_output=True,
+        )
+
+    def basis(self):
+        kind = self.options["rbf_type"]
+        if kind == "expnorm":
+            return exp_normal_basis(self._basis_numbers("means"), self._basis_numbers("betas"), self.cutoff)
+        if kind == "gauss":
+            return gaussian_basis(self._basis_numbers("offset"), -float(self._basis_numbers("coeff", ())))
+        raise EquiError(f"rbf_type {printable(str(kind), 60)} is not supported, only expnorm and gauss")
+
+    def _basis_numbers(self, name, shape=None):
+        found = self.state.get(f"representation_model.distance_expansion.{name}")
+        shape = (self.options["num_rbf"],) if shape is None else shape
+        if np.shape(found) != shape:
+            raise EquiError(f"tensor distance_expansion.{name}: expected the shape {list(shape)}, found {list(np.shape(found))}")
+        return found
+
+
+def _audit(options, ignore_keys):
+    """Refuses whatever is not represented exactly."""
+    for key in NEEDED:
+        if key not in options:
+            raise EquiError(f"hyper-parameter {key} is missing")
+    model = options["model"]
+    if model != "tensornet":
+        reason = OTHER_MODELS.get(model, "it is not known")
+        raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet: {reason}")
+    for key in options:
+        if key not in LOOKED_AT and key not in WITHOUT_EFFECT and key not in ignore_keys:
+            raise EquiError(
+                f"hyper-parameter {printable(str(key), 60)} is not known, it may change the energy; --ignore-key {printable(str(key), 60)} "
+                "lets it pass"
+            )
+    output = options.get("output_model", "Scalar")
+    if output != "Scalar":
+        reason = "its charges and Coulomb energies belong to TensorNet2" if "Coul" in str(output) else "it is no sum of energies of atoms"
+        raise EquiError(f"output_model {printable(str(output), 60)} is not supported, only Scalar: {reason}")
+    if options.get("reduce_op", "sum") not in ("sum", "add"):
+        raise EquiError(f"reduce_op {options['reduce_op']}: only sums of energies of atoms are supported")
+    if options.get("atom_filter", -1) > -1:
+        raise EquiError("atom_filter: a model that leaves out atoms is not supported")
+    if options.get("box_vecs") is not None:
+        raise EquiError("box_vecs: a model that has a box of its own is not supported")
+    group = options.get("equivariance_invariance_group", "O(3)")
+    if group == "SO(3)":
+        raise EquiError(
+            "equivariance_invariance_group SO(3): the two ways in which torchmd-net 3.1 evaluates it (with and without warp) take "
+            "the product of matrices in opposite orders and disagree, so that there is nothing to be exact to"
+        )
+    if group != "O(3)":
+        raise EquiError(f"equivariance_invariance_group {printable(str(group), 60)} is not known")
+    if options.get("cutoff_lower", 0.0) != 0.0:
+        raise EquiError(f"cutoff_lower {options['cutoff_lower']}: only 0 is supported")
+    for key, least in (("embedding_dimension", 2), ("num_layers", 0), ("num_rbf", 1), ("max_z", 2)):
+        if type(options[key]) is not int or not least <= options[key] <= 65536:
+            raise EquiError(f"{key}: expected a whole number, found {printable(str(options[key]), 60)}")
+    cutoff = options["cutoff_upper"]
+    if type(cutoff) not in (int, float) or not 0 < cutoff < 1e6:
+        raise EquiError(f"cutoff_upper: expected a positive number, found {printable(str(cutoff), 60)}")
+
+
+def _atomrefs(options):
+    """Numbers of the priors that add energies of atoms; refuses other priors."""
+    priors = options.get("prior_model") or []
+    named = []
+    for prior in priors if isinstance(priors, list) else [priors]:
+        named += list(prior.items()) if isinstance(prior, dict) else [(prior, {})]
+    args = options.get("prior_args")
+    if args is not None:
+        args = args if isinstance(args, list) else [args]
+        named = [(name, given) for (name, _), given in zip(named, args)]
+    found = []
+    for n, (name, given) in enumerate(named):
+        if name != "Atomref":
+            raise EquiError(
+                f"prior_model {printable(str(name), 60)} is not supported, only Atomref: {OTHER_PRIORS.get(name, 'it is not known')}"
+            )
+        if not isinstance(given, dict) or (given or {}).get("enable", True):
+            found.append(n)
+    return found
+
+
+def _energy_unit(source, unit):
+    if unit is None:
+        raise EquiError(f"{source}: torchmd-net does not store the unit of energies, name it: --unit {' | '.join(UNITS)}")
+    if unit not in UNITS:
+        raise EquiError(f"--unit {printable(unit, 60)}: expected {', '.join(UNITS)}")
+    return unit
+
+
+def load(source, ignore_keys=(), unit=None, charge=None):
+    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge."""
+    path = Path(source)
+    if not path.is_file():
+        raise EquiError(f"cannot read {source}: no such file")
+    found = torch_archive.read(path)
+    options, state = (found.get(key) if isinstance(found, dict) else None for key in ("hyper_parameters", "state_dict"))
+    if isinstance(options, torch_archive.Unknown):
+        options = options.items    # a dict of Lightning's own
+    if not isinstance(options, dict) or not isinstance(state, dict):
+        raise EquiError(f"{source} is not a checkpoint of torchmd-net: no 'hyper_parameters' and 'state_dict' in it")
+    try:
+        _audit(options, ignore_keys)
+        atomrefs = _atomrefs(options)
+        if charge and not options.get("charge"):
+            raise EquiError(f"--charge {charge:g}: the model was trained without charges")
+    except EquiError as error:
+        raise EquiError(f"{source}: {error}") from error
+    from ase.data import chemical_symbols
+
+    # Its output network had other names once.
+    names = {name: re.sub(r"^(output_model\.output_network)\.(\d+)\.", r"\1.layers.\2.", name.removeprefix("model.")) for name in state}
+    return Checkpoint(
+        source=str(source),
+        path=path.resolve(),
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        license="unknown",
+        citation="unknown",
+        version="unknown",
+        elements=chemical_symbols[1 : min(options["max_z"], len(chemical_symbols))],
+        cutoff=float(options["cutoff_upper"]),
+        options=options,
+        state={names[name]: value for name, value in state.items()},
+        atomrefs=atomrefs,
+        unit=_energy_unit(source, unit),
+        charge=float(charge or 0.0),
+    )

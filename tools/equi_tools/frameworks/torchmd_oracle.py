@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: MIT
+"""torchmd-net's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`.
+
+Its Python path is used, in which its constants are as precise as its numbers, and neighbors are found by ASE: torchmd-net's own
+list needs the package warp-lang, and boxes of at least twice the cutoff.
+"""
+
+import math
+import sys
+import types
+import warnings
+
+import numpy as np
+from ase.calculators.calculator import Calculator, all_changes
+
+from ..errors import EquiError
+from . import torchmd_checkpoint
+
+NEIGHBORS = "torchmdnet.extensions.ops"
+
+
+def import_torchmdnet():
+    """The modules of TensorNet, without what finds neighbors with warp-lang."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        placeholder = NEIGHBORS not in sys.modules
+        if placeholder:
+            sys.modules[NEIGHBORS] = types.ModuleType(NEIGHBORS)
+            sys.modules[NEIGHBORS].get_neighbor_pairs_kernel = None
+        try:
+            from torchmdnet.models import model, tensornet, utils
+        except ImportError as error:
+            raise EquiError(f"TensorNet models of torchmd-net need the package torchmd-net: pip install torchmd-net ({error})") from error
+        finally:
+            if placeholder:
+                del sys.modules[NEIGHBORS]
+    tensornet.OPT = False
+    tensornet.decompose_tensor, tensornet.compose_tensor = tensornet._decompose_tensor, tensornet._compose_tensor
+    tensornet.tensor_matmul_o3, tensornet.tensor_matmul_so3 = tensornet._tensor_matmul_o3, tensornet._tensor_matmul_so3
+    return model, utils
+
+
+def load_model(checkpoint):
+    """torchmd-net's model, by its own loader."""
+    model, _ = import_torchmdnet()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False)
+    for parameter in loaded.parameters():
+        parameter.requires_grad = False
+    return loaded.eval()
+
+
+def replicas(atoms, cutoff):
+    """A supercell in which no atom is within the cutoff of its own image, which torchmd-net could not tell from itself."""
+    counts = [1, 1, 1]
+    cell = atoms.cell.complete()
+    heights = cell.volume / np.linalg.norm([np.cross(cell[k - 2], cell[k - 1]) for k in range(3)], axis=1) if atoms.pbc.any() else None
+    for k in np.flatnonzero(atoms.pbc):
+        counts[k] = int(math.floor(cutoff / heights[k])) + 1
+    return atoms * counts, int(np.prod(counts))
+
+
+class TorchMDModules(Calculator):
+    """torchmd-net's modules in float64, or in float32, on a neighbor list of ASE."""
+
+    implemented_properties = ["energy", "free_energy", "forces", "stress"]
+
+    def __init__(self, checkpoint, dtype):
+        super().__init__()
+        import torch
+
+        self.elements, self.cutoff, self.checkpoint = checkpoint.elements, checkpoint.cutoff, checkpoint
+        self.dtype = getattr(torch, dtype)
+        self.model = load_model(checkpoint).to(self.dtype)
+        if dtype == "float64":
+            _, utils = import_torchmdnet()
+            for module in self.model.modules():
+                if isinstance(module, utils.ShiftedSoftplus):
+                    module.shift = math.log(2.0)    # rounded to float32 otherwise
+        self.edges = None
+        del self.model.representation_model.distance
+        self.model.representation_model.distance = lambda *_: self.edges
+
+    def energy(self, atoms):
+        """(energy of a structure, its positions, a strain), to be differentiated."""
+        import torch
+        from ase.neighborlist import neighbor_list
+
+        receiver, sender, shift = neighbor_list("ijS", atoms, self.cutoff)
+        tensor = lambda values: torch.tensor(values, dtype=self.dtype)  # noqa: E731
+        positions = tensor(atoms.positions).requires_grad_()
+        strain = torch.zeros(3, 3, dtype=self.dtype, requires_grad=True)
+        deformation = torch.eye(3, dtype=self.dtype) + (strain + strain.T) / 2
+        moved, offsets = positions @ deformation, tensor(shift @ atoms.cell.array) @ deformation
+        vectors = moved[receiver] - moved[sender] - offsets
+        alone = np.arange(len(atoms))
+        self.edges = (
+            torch.tensor(np.array([np.concatenate([receiver, alone]), np.concatenate([sender, alone])]), dtype=torch.long),
+            torch.cat([vectors.norm(dim=1), torch.zeros(len(atoms), dtype=self.dtype)]),
+            torch.cat([vectors, torch.zeros(len(atoms), 3, dtype=self.dtype)]),
+        )
+        energy, _ = self.model(torch.tensor(atoms.numbers), moved, q=tensor([self.checkpoint.charge]))
+        return energy.sum(), positions, strain
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        atoms = self.atoms
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
+        if unknown:
+            raise EquiError(f"the model does not know {', '.join(unknown)}")
+        unit = self.checkpoint.energy_unit
+        supercell, copies = replicas(atoms, self.cutoff)
+        value, positions, strain = self.energy(supercell)
+        value.backward()
+        energy = value.item() * unit / copies
+        forces = -unit * positions.grad.numpy()[: len(atoms)]
+        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        if atoms.cell.volume > 1e-3:
+            stress = strain.grad.numpy() * unit / copies / atoms.cell.volume
+            self.results["stress"] = stress[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+
+
+def _loaded(source):
+    if isinstance(source, torchmd_checkpoint.Checkpoint):
+        return source
+    raise EquiError(f"{source}: name the unit of its energies: --unit {' | '.join(torchmd_checkpoint.UNITS)}")
+
+
+def float64_calculator(source):
+    """ASE calculator of a loaded Checkpoint in float64, in eV."""
+    return TorchMDModules(_loaded(source), "float64")
+
+
+def framework_calculator(source):
+    """The same modules in float32, as users run them, in eV."""
+    return TorchMDModules(_loaded(source), "float32")

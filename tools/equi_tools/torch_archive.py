@@ -1,0 +1,526 @@
+# SPDX-License-Identifier: MIT
+"""Reads what torch.save and torch.jit.save write, as data: numbers, text, containers and numpy arrays.
+
+A pickle is a program that may call anything.  Here it is interpreted, never run: nothing is imported and nothing is called
+but the few functions of this module that make tensors, arrays and containers.  A class that is not known becomes an
+`Unknown` with its name and what the file says of its state.  A call of a function of Python itself, which no model needs, is
+refused with its name.  Needs numpy alone.
+"""
+
+import math
+import pickletools
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+from .errors import EquiError
+from .printable import printable
+
+MAX_PICKLE_BYTES = 1 << 30
+# torch.save before 1.6 begins with this number and the version of its layout, each in a pickle of its own.
+LEGACY_MAGIC = 0x1950A86A20F9469CFC6C
+LEGACY_VERSION = 1001
+
+# bfloat16, which numpy does not have, is read as its bits.
+BFLOAT16 = "bfloat16"
+STORAGES = {
+    "FloatStorage": "f4", "DoubleStorage": "f8", "HalfStorage": "f2", "BFloat16Storage": BFLOAT16, "LongStorage": "i8",
+    "IntStorage": "i4", "ShortStorage": "i2", "CharStorage": "i1", "ByteStorage": "u1", "BoolStorage": "?",
+    "ComplexFloatStorage": "c8", "ComplexDoubleStorage": "c16", "UntypedStorage": "u1",
+}  # fmt: skip
+DTYPES = {
+    "float32": "f4", "float": "f4", "float64": "f8", "double": "f8", "float16": "f2", "half": "f2", "bfloat16": BFLOAT16,
+    "int64": "i8", "long": "i8", "int32": "i4", "int": "i4", "int16": "i2", "short": "i2", "int8": "i1", "uint8": "u1",
+    "uint16": "u2", "uint32": "u4", "uint64": "u8", "bool": "?", "complex64": "c8", "complex128": "c16",
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Name:
+    """A class or function that the file names without calling it."""
+
+    module: str
+    name: str
+
+    def __str__(self):
+        return f"{self.module}.{self.name}"
+
+
+@dataclass(eq=False)
+class Unknown:
+    """An object of a class that is not known: what the file would make it from."""
+
+    name: str  # with its module: pathlib.PosixPath
+    args: tuple = ()
+    state: object = None  # of a module of torch: the dict with _parameters, _buffers, _modules
+    items: dict = field(default_factory=dict)  # of classes that derive from dict
+    members: list = field(default_factory=list)  # of classes that derive from list or set
+
+
+@dataclass
+class _Storage:
+    data: np.ndarray
+    dtype: str  # of DTYPES, or BFLOAT16
+
+
+class _Dtype:
+    """A dtype of numpy between its making and its state."""
+
+    def __init__(self, code):
+        self.dtype = np.dtype(code)
+
+
+class _Array:
+    """An array of numpy between its making and its state; `value` stands for it in the end."""
+
+    value = None
+
+
+def _refuse(text):
+    raise EquiError(text)
+
+
+def _array(buffer, dtype, byteorder="<"):
+    """A one-dimensional view of bytes; bfloat16 as uint16."""
+    code = "u2" if dtype == BFLOAT16 else dtype
+    kind = np.dtype(code).newbyteorder(byteorder)
+    return np.frombuffer(buffer, kind, len(buffer) // kind.itemsize)
+
+
+def _tensor(storage, dtype, offset, size, stride):
+    if not isinstance(storage, _Storage):
+        _refuse("a tensor without a storage")
+    data = storage.data
+    if dtype != storage.dtype:
+        # Untyped storages are bytes; a typed one is never read as something else by torch itself.
+        if storage.dtype != "u1":
+            _refuse(f"a tensor of dtype {dtype} in a storage of {storage.dtype}")
+        data = _array(data.tobytes(), dtype)
+    size, stride = tuple(size), tuple(stride)
+    if len(size) != len(stride) or any(type(n) is not int or n < 0 for n in (offset, *size, *stride)):
+        _refuse("a tensor whose shape is not made of whole numbers")
+    if len(size) > 32:
+        _refuse(f"a tensor of {len(size)} dimensions")
+    empty = 0 in size
+    last = offset + sum((n - 1) * s for n, s in zip(size, stride))
+    if not empty and last >= data.size:
+        _refuse(f"a tensor of shape {size} reaches beyond its storage of {data.size} numbers")
+    if empty:
+        view = np.empty(size, data.dtype)
+    else:
+        view = np.lib.stride_tricks.as_strided(
+            data[offset:], size, [s * data.itemsize for s in stride], writeable=False
+        )
+    if dtype == BFLOAT16:
+        # The upper half of a float32; as many numbers as the storage has at most.
+        if view.size > max(data.size, 1):
+            _refuse("a bfloat16 tensor whose elements share their memory")
+        return (view.astype("=u4") << 16).view("=f4")
+    return view
+
+
+def _rebuild_tensor_v2(storage, offset, size, stride, *_):
+    return _tensor(storage, storage.dtype if isinstance(storage, _Storage) else None, offset, size, stride)
+
+
+def _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtype, *_):
+    if not isinstance(dtype, Name) or dtype.module != "torch" or dtype.name not in DTYPES:
+        _refuse(f"a tensor of dtype {printable(str(dtype), 60)}, which is not supported")
+    return _tensor(storage, DTYPES[dtype.name], offset, size, stride)
+
+
+def _rebuild_from_type(function, kind, args, state):
+    return _call(function, tuple(args))
+
+
+def _pairs(args):
+    """What dict(...) makes of its argument."""
+    return dict(args[0]) if args else {}
+
+
+def _numpy_dtype(code, *_):
+    kind = np.dtype(code) if isinstance(code, str) and code.strip("<>|=")[:1] in tuple("fiucb?SU") else None
+    if kind is None or kind.hasobject:
+        _refuse(f"an array of numpy of dtype {printable(str(code), 60)}")
+    return _Dtype(kind)
+
+
+def _numpy_scalar(dtype, data=b""):
+    if not isinstance(dtype, _Dtype) or not isinstance(data, bytes) or len(data) != dtype.dtype.itemsize:
+        _refuse("a number of numpy that does not have the size of its dtype")
+    return np.frombuffer(data, dtype.dtype)[0].item()
+
+
+def _encode(text, encoding="latin1"):
+    if encoding not in ("latin1", "utf-8", "ascii"):
+        _refuse(f"text in the encoding {printable(str(encoding), 60)}")
+    return text.encode(encoding)
+
+
+def _reconstructed(kind, base=None, state=None):
+    """What copyreg makes objects of classes with: without calling their constructors."""
+    made = Unknown(str(kind))
+    if isinstance(state, dict):
+        made.items.update(state)
+    elif isinstance(state, (list, tuple, set)):
+        made.members.extend(state)
+    return made
+
+
+# What is made as it is, by the name under which a pickle asks for it.
+FUNCTIONS = {
+    "torch._utils._rebuild_tensor": _rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v2": _rebuild_tensor_v2,
+    "torch._utils._rebuild_tensor_v3": _rebuild_tensor_v3,
+    "torch._utils._rebuild_parameter": lambda data, *_: data,
+    "torch._utils._rebuild_parameter_with_state": lambda data, *_: data,
+    "torch._tensor._rebuild_from_type_v2": _rebuild_from_type,
+    "torch.Size": lambda *args: tuple(args[0]) if args else (),
+    "torch.nn.parameter.Parameter": lambda data, *_: data,
+    "torch.jit._pickle.build_intlist": lambda data: data,
+    "torch.jit._pickle.build_doublelist": lambda data: data,
+    "torch.jit._pickle.build_boollist": lambda data: data,
+    "torch.jit._pickle.build_tensorlist": lambda data: data,
+    "torch.jit._pickle.restore_type_tag": lambda data, *_: data,
+    "collections.OrderedDict": lambda *args: _pairs(args),
+    "collections.defaultdict": lambda *args: _pairs(args[1:]),
+    "collections.Counter": lambda *args: _pairs(args),
+    "collections.deque": lambda *args: list(args[0]) if args else [],
+    "builtins.dict": lambda *args: _pairs(args),
+    "builtins.list": lambda *args: list(args[0]) if args else [],
+    "builtins.tuple": lambda *args: tuple(args[0]) if args else (),
+    "builtins.set": lambda *args: set(args[0]) if args else set(),
+    "builtins.frozenset": lambda *args: frozenset(args[0]) if args else frozenset(),
+    "builtins.complex": complex,
+    "builtins.bytearray": lambda *args: bytearray(args[0]) if args and isinstance(args[0], bytes) else bytearray(),
+    "_codecs.encode": _encode,
+    "copyreg._reconstructor": _reconstructed,
+    "numpy.dtype": _numpy_dtype,
+}  # fmt: skip
+FUNCTIONS |= {f"numpy.{core}.multiarray._reconstruct": lambda *_: _Array() for core in ("core", "_core")}
+FUNCTIONS |= {f"numpy.{core}.multiarray.scalar": _numpy_scalar for core in ("core", "_core")}
+# Python 2's name of the same module.
+FUNCTIONS |= {name.replace("builtins", "__builtin__"): f for name, f in FUNCTIONS.items() if name.startswith("builtins.")}
+FUNCTIONS["copy_reg._reconstructor"] = _reconstructed
+
+# Classes of Python itself that hold data; of other packages any may be named, for they are not imported.
+HARMLESS = (
+    "argparse.Namespace", "builtins.object", "builtins.slice", "builtins.range", "datetime.",
+    "decimal.Decimal", "enum.", "fractions.Fraction", "functools.partial", "pathlib.", "types.SimpleNamespace", "uuid.UUID",
+    "collections.", "typing.", "__builtin__.object",
+)  # fmt: skip
+# Names of modules of Python 2 that are others today.
+OLD_MODULES = {"__builtin__", "copy_reg", "posix", "nt", "commands", "cPickle"}
+
+
+def _is_of_python(module):
+    top = module.split(".")[0]
+    return top in sys.stdlib_module_names or top in OLD_MODULES
+
+
+def _checked(name):
+    """The name itself, if a model may speak of it."""
+    text = str(name)
+    if _is_of_python(name.module) and text not in FUNCTIONS and not text.startswith(HARMLESS):
+        _refuse(f"it would have Python use {printable(text, 80)}, which no model needs: nothing of it was run")
+    return name
+
+
+def _call(function, args):
+    if not isinstance(function, Name):
+        _refuse("it calls something that is not the name of a class or function")
+    known = FUNCTIONS.get(str(function))
+    return known(*args) if known else Unknown(str(function), tuple(args))
+
+
+def _set_state(target, state):
+    """What a pickle's BUILD does to an object."""
+    if isinstance(target, _Dtype):
+        if not isinstance(state, tuple) or len(state) < 2 or state[1] not in ("<", ">", "|", "="):
+            _refuse("a dtype of numpy with an unknown state")
+        if state[1] in "<>":
+            target.dtype = target.dtype.newbyteorder(state[1])
+    elif isinstance(target, _Array):
+        if not isinstance(state, tuple) or len(state) != 5 or not isinstance(state[2], _Dtype):
+            _refuse("an array of numpy with an unknown state")
+        _, shape, dtype, in_columns, data = state
+        if not isinstance(data, bytes) or math.prod(shape) * dtype.dtype.itemsize != len(data):
+            _refuse("an array of numpy whose data does not have the size of its shape")
+        flat = np.frombuffer(data, dtype.dtype)
+        target.value = flat.reshape(shape, order="F" if in_columns else "C")
+    elif isinstance(target, Unknown):
+        target.state = state
+    elif isinstance(target, Name):
+        _refuse(f"it would change {target}")
+    # Attributes of containers, such as the _metadata of a state_dict, say nothing of its numbers.
+
+
+def _finished(value):
+    """An array of numpy instead of what stood for it."""
+    return value.value if isinstance(value, _Array) and value.value is not None else value
+
+
+class _Machine:
+    """Interprets one pickle; `storage` answers its persistent ids."""
+
+    def __init__(self, storage):
+        self.storage = storage
+        self.stack, self.marks, self.memo = [], [], {}
+
+    def items_since_mark(self):
+        items = self.stack
+        self.stack = self.marks.pop()
+        return [_finished(item) for item in items]
+
+    def take(self, n):
+        items = self.stack[-n:]
+        if len(items) != n:
+            raise IndexError
+        del self.stack[-n:]
+        return [_finished(item) for item in items]
+
+    def last(self):
+        return self.stack[-1]
+
+    def extend(self, items):
+        target = self.last()
+        if isinstance(target, Unknown):
+            target.members.extend(items)
+        elif isinstance(target, set):
+            target.update(items)
+        elif isinstance(target, list):
+            target.extend(items)
+        else:
+            _refuse("it adds members to something that has none")
+
+    def assign(self, items):
+        target = self.last()
+        entries = target.items if isinstance(target, Unknown) else target
+        if not isinstance(entries, dict):
+            _refuse("it adds entries to something that has none")
+        entries.update(zip(items[::2], items[1::2]))
+
+    def make(self, kind, args):
+        if not isinstance(kind, Name):
+            _refuse("it makes an object of something that is not the name of a class")
+        return _call(kind, args)
+
+    def run(self, source):
+        """source: bytes, or a file, which is left behind the pickle."""
+        for opcode, argument, _ in pickletools.genops(source):
+            name = opcode.name
+            if name == "STOP":
+                return _finished(self.stack.pop())
+            self.step(name, argument)
+        _refuse("a pickle without an end")
+
+    def step(self, name, argument):
+        stack = self.stack
+        if name in ("PROTO", "FRAME"):
+            return
+        if name in CONSTANTS:
+            stack.append(CONSTANTS[name])
+        elif name in VALUES:
+            stack.append(argument)
+        elif name in ("EMPTY_LIST", "EMPTY_DICT", "EMPTY_SET"):
+            stack.append({"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_SET": set}[name]())
+        elif name == "MARK":
+            self.marks.append(stack)
+            self.stack = []
+        elif name in ("LIST", "TUPLE", "FROZENSET"):
+            items = self.items_since_mark()
+            self.stack.append({"LIST": list, "TUPLE": tuple, "FROZENSET": frozenset}[name](items))
+        elif name == "DICT":
+            items = self.items_since_mark()
+            self.stack.append(dict(zip(items[::2], items[1::2])))
+        elif name in ("TUPLE1", "TUPLE2", "TUPLE3"):
+            stack.append(tuple(self.take(int(name[-1]))))
+        elif name == "APPEND":
+            self.extend(self.take(1))
+        elif name in ("APPENDS", "ADDITEMS"):
+            self.extend(self.items_since_mark())
+        elif name == "SETITEM":
+            self.assign(self.take(2))
+        elif name == "SETITEMS":
+            self.assign(self.items_since_mark())
+        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
+            self.memo[argument] = self.last()
+        elif name == "MEMOIZE":
+            self.memo[len(self.memo)] = self.last()
+        elif name in ("GET", "BINGET", "LONG_BINGET"):
+            stack.append(self.memo[argument])
+        elif name == "POP":
+            stack.pop() if stack else self.items_since_mark()
+        elif name == "POP_MARK":
+            self.items_since_mark()
+        elif name == "DUP":
+            stack.append(self.last())
+        elif name == "GLOBAL":
+            stack.append(_checked(Name(*argument.split(" ", 1))))
+        elif name == "STACK_GLOBAL":
+            module, attribute = self.take(2)
+            if not isinstance(module, str) or not isinstance(attribute, str):
+                _refuse("the name of a class that is not text")
+            stack.append(_checked(Name(module, attribute)))
+        elif name == "REDUCE":
+            function, args = self.take(2)
+            stack.append(_call(function, args))
+        elif name == "NEWOBJ":
+            stack.append(self.make(*self.take(2)))
+        elif name == "NEWOBJ_EX":
+            kind, args, keywords = self.take(3)
+            made = self.make(kind, args)
+            if isinstance(made, Unknown):
+                made.items.update(keywords)
+            stack.append(made)
+        elif name == "INST":
+            args = self.items_since_mark()
+            self.stack.append(self.make(_checked(Name(*argument.split(" ", 1))), tuple(args)))
+        elif name == "OBJ":
+            kind, *args = self.items_since_mark()
+            self.stack.append(self.make(kind, tuple(args)))
+        elif name == "BUILD":
+            (state,) = self.take(1)
+            _set_state(self.last(), state)
+        elif name == "BINPERSID":
+            stack.append(self.storage(self.take(1)[0]))
+        else:
+            _refuse(f"the instruction {name} in its pickle, which torch does not write")
+
+
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False, "EMPTY_TUPLE": ()}
+VALUES = {
+    "INT", "BININT", "BININT1", "BININT2", "LONG", "LONG1", "LONG4", "FLOAT", "BINFLOAT", "STRING", "BINSTRING",
+    "SHORT_BINSTRING", "UNICODE", "BINUNICODE", "SHORT_BINUNICODE", "BINUNICODE8", "BINBYTES", "SHORT_BINBYTES", "BINBYTES8",
+    "BYTEARRAY8",
+}  # fmt: skip
+
+
+def _storage_id(persistent, least):
+    """(dtype, key, numbers, rest) of a persistent id ('storage', type, key, location, numbers, ...)."""
+    if not isinstance(persistent, tuple) or len(persistent) < least or persistent[0] != "storage":
+        _refuse("a persistent id that is not that of a storage")
+    kind, key, numbers = persistent[1], persistent[2], persistent[4]
+    if not isinstance(kind, Name) or kind.name not in STORAGES:
+        _refuse(f"a storage of {printable(str(kind), 60)}, which is not supported")
+    if type(numbers) is not int or numbers < 0 or not isinstance(key, str):
+        _refuse("a storage without a size")
+    return STORAGES[kind.name], key, numbers
+
+
+def _item_bytes(dtype):
+    return 2 if dtype == BFLOAT16 else np.dtype(dtype).itemsize
+
+
+class _Zip:
+    """The form of today: a zip with data.pkl, and a file for each storage."""
+
+    def __init__(self, archive):
+        self.archive = archive
+        pickles = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
+        if len(pickles) != 1:
+            _refuse("a zip archive that torch.save has not written: no data.pkl in its folder")
+        self.folder = pickles[0].rsplit("/", 1)[0]
+        order = f"{self.folder}/byteorder"
+        self.byteorder = ">" if order in archive.namelist() and self.read(order) == b"big" else "<"
+        self.storages = {}
+
+    def read(self, name, most=None):
+        info = self.archive.getinfo(name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            _refuse(f"{printable(name, 60)} is compressed, which torch does not do")
+        if most is not None and info.file_size > most:
+            _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
+        return self.archive.read(name)
+
+    def storage(self, persistent):
+        dtype, key, numbers = _storage_id(persistent, 5)
+        if key not in self.storages:
+            name = f"{self.folder}/data/{key}"
+            if name not in self.archive.namelist():
+                _refuse(f"storage {printable(key, 60)} is missing")
+            data = self.read(name)
+            if len(data) < numbers * _item_bytes(dtype):
+                _refuse(f"storage {printable(key, 60)} has {len(data)} bytes, too few for {numbers} numbers")
+            self.storages[key] = _Storage(_array(data, dtype, self.byteorder), dtype)
+        return self.storages[key]
+
+    def load(self):
+        return _Machine(self.storage).run(self.read(f"{self.folder}/data.pkl", MAX_PICKLE_BYTES))
+
+
+class _Legacy:
+    """The form before torch 1.6: pickles one after another, then the storages in the order of their last pickle."""
+
+    def __init__(self, file, size):
+        self.file, self.size = file, size
+        self.storages = {}
+
+    def storage(self, persistent):
+        if isinstance(persistent, tuple) and persistent[:1] == ("module",) and isinstance(persistent[1], Name):
+            return persistent[1]    # a class of modules, beside which its source was stored
+        dtype, key, numbers = _storage_id(persistent, 6)
+        if persistent[5] is not None:
+            _refuse("views of storages, which torch has not written since 0.4")
+        if key not in self.storages:
+            if numbers * _item_bytes(dtype) > self.size:
+                _refuse(f"storage {printable(key, 60)} of {numbers} numbers is larger than the file")
+            code = "u2" if dtype == BFLOAT16 else dtype
+            self.storages[key] = _Storage(np.zeros(numbers, code), dtype)
+        return self.storages[key]
+
+    def pickle(self):
+        return _Machine(self.storage).run(self.file)
+
+    def load(self):
+        version, system = self.pickle(), self.pickle()
+        if version != LEGACY_VERSION or not isinstance(system, dict) or not system.get("little_endian", True):
+            _refuse("a layout that torch has not written on this kind of machine")
+        # What refers to the storages is read again when they are filled.
+        begin = self.file.tell()
+        self.pickle()
+        for key in self.pickle():
+            if key not in self.storages:
+                _refuse(f"storage {printable(str(key), 60)} belongs to nothing")
+            data = self.storages[key].data
+            numbers = int.from_bytes(self.file.read(8), "little")
+            if numbers != data.size:
+                _refuse(f"storage {printable(str(key), 60)} has {numbers} numbers, expected {data.size}")
+            content = self.file.read(data.nbytes)
+            if len(content) != data.nbytes:
+                _refuse(f"the file ends within storage {printable(str(key), 60)}")
+            data[:] = np.frombuffer(content, data.dtype.newbyteorder("<"))
+        self.file.seek(begin)
+        return self.pickle()
+
+
+def read(path):
+    """What torch.save wrote into a file: containers, text and numbers as they are, tensors and parameters as numpy arrays that
+    cannot be written to (bfloat16 as float32; tensors that share a storage share their memory), state_dicts as dicts, other
+    objects as Unknown.
+
+    Raises EquiError, with the name of the file and the reason, for a file that is damaged, was written by something else, or
+    asks for something that a model does not need.
+    """
+    path = Path(path)
+    try:
+        with open(path, "rb") as file:
+            if zipfile.is_zipfile(file):
+                with zipfile.ZipFile(file) as archive:
+                    return _Zip(archive).load()
+            size = path.stat().st_size
+            file.seek(0)
+            reader = _Legacy(file, size)
+            if reader.pickle() != LEGACY_MAGIC:
+                _refuse("not a file that torch.save has written")
+            return reader.load()
+    except EquiError as error:
+        raise EquiError(f"{path}: {error}") from error
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:  # a damaged pickle or archive fails in many ways
+        first = (str(error).splitlines() or [""])[0]
+        raise EquiError(f"{path}: not a file that torch.save has written, or a damaged one: {type(error).__name__}: {first}") from error

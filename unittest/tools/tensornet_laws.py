@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: MIT
+"""What the tests of matgl and torchmd-net share: structures that are hard for an evaluation, and comparisons with LAMMPS."""
+
+import os
+
+import numpy as np
+from ase import Atoms
+from ase.build import bulk, fcc100
+from equi_tools import compare, lammps_runner, self_check
+
+# Relative differences, as compare.difference makes them, of precision mixed. The features are float32.
+MIXED_ENERGY = 1e-6
+MIXED_FORCE = 1e-5
+# One rank against several, in float64: sums in another order.
+RANKS = 1e-12
+# Stress against the derivative of the energy by a strain, central differences of fourth order.
+STRAIN = 1e-7
+
+
+def _rattled(atoms, seed, amplitude=0.1):
+    atoms.positions += amplitude * np.random.default_rng(seed).standard_normal((len(atoms), 3))
+    return atoms
+
+
+def structures(elements, cutoff):
+    """(name, Atoms): cells smaller than the cutoff, sheared ones, a slab, a wire, close and lonely atoms; of `elements`."""
+    a, b, c = self_check.pick_elements(elements, 3)
+    rocksalt = bulk("NaCl", "rocksalt", 5.3, cubic=True)
+    rocksalt.symbols = [a, b] * 4
+    sheared = rocksalt.copy()
+    sheared.set_cell(sheared.cell.array + np.array([[0, 0, 0], [2.6, 0, 0], [-2.2, 3.1, 0]]), scale_atoms=True)
+    primitive = Atoms([a, b], cell=[[2.1, 2.0, 0.1], [0.1, 2.2, 2.1], [2.0, 0, 2.3]], scaled_positions=[[0, 0, 0], [0.52, 0.47, 0.5]], pbc=True)
+    left_handed = primitive.copy()
+    left_handed.set_cell(primitive.cell.array[[1, 0, 2]])
+    slab = fcc100("Cu", (2, 2, 3), a=4.1, vacuum=5.0)
+    slab.symbols = [a, b, c] * 4
+    slab.pbc = [True, True, False]
+    wire = Atoms([a, b, b], positions=[[0, 0, 0], [1.6, 0.2, 0], [3.1, -0.2, 0.3]], cell=[5.0, 0, 0], pbc=[True, False, False])
+    cluster = Atoms([a, b, c, a, b], positions=[[0, 0, 0], [1.9, 0.1, 0], [0.2, 2.0, 0.1], [0.1, 0.3, 2.1], [2.0, 1.9, 1.8]])
+    lonely = Atoms([a, b, c], positions=[[0, 0, 0], [2.0, 0.3, 0.1], [30, 0, 0]])
+    return [
+        ("rocksalt", _rattled(rocksalt, 1)),
+        ("sheared", _rattled(sheared, 2)),
+        ("primitive", primitive),
+        ("left_handed", left_handed),
+        ("one_atom_cell", Atoms([a], cell=[[2.9, 0, 0], [0.4, 3.0, 0], [0, 0.5, 3.1]], pbc=True)),
+        ("slab", _rattled(slab, 3)),
+        ("wire", wire),
+        ("cluster", cluster),
+        ("dimer_0.8", Atoms([a, b], positions=[[0, 0, 0], [0.4, 0.5, np.sqrt(0.64 - 0.41)]])),
+        ("near_cutoff", Atoms([a, b], positions=[[0, 0, 0], [0.97 * cutoff, 0.1, 0]])),
+        ("isolated", Atoms([b], positions=[[0.3, 0.2, 0.1]])),
+        ("one_of_three_lonely", lonely),
+    ]
+
+
+def native(path, precision="double", radial=None, ranks=0):
+    return compare.Native(str(path), precision, radial, ranks=ranks, build_dir=os.environ["EQUI_BUILD_DIR"])
+
+
+def differences(path, calculator, named, precision="double", radial=None):
+    """compare.Difference of LAMMPS from an ASE calculator for each structure."""
+    run, bars, found = native(path, precision, radial), compare.bars_for(precision, radial), []
+    for name, atoms in named:
+        result = run(atoms)
+        atoms = atoms.copy()
+        atoms.calc = calculator
+        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
+        found.append(compare.difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
+    return found
+
+
+def worst(found):
+    """Largest differences of energy, force and stress."""
+    return [max(getattr(d, key) or 0.0 for d in found) for key in ("energy", "force", "stress")]
+
+
+def assert_within_bars(found):
+    missed = [(d.name, d.missed(), d.energy, d.force, d.stress) for d in found if d.missed()]
+    assert not missed, missed
+
+
+def assert_mixed(found):
+    for d in found:
+        assert d.energy <= MIXED_ENERGY and d.force <= MIXED_FORCE and (d.stress is None or d.stress <= MIXED_FORCE), d
+
+
+def strain_error(path, atoms, step=2e-3):
+    """Largest difference of the stress from the derivative of the energy by strains, over the largest component of the stress."""
+    run = native(path, radial="exact")
+    stress = run(atoms).stress
+    numeric = np.zeros(6)
+    for k, (i, j) in enumerate([(0, 0), (1, 1), (2, 2), (1, 2), (0, 2), (0, 1)]):
+        for factor, weight in ((-2, 1 / 12), (-1, -8 / 12), (1, 8 / 12), (2, -1 / 12)):
+            strain = np.eye(3)
+            strain[i, j] += factor * step / 2
+            strain[j, i] += factor * step / 2
+            deformed = atoms.copy()
+            deformed.set_cell(atoms.cell.array @ strain, scale_atoms=True)
+            numeric[k] += weight / step * run(deformed).energy / atoms.cell.volume
+    assert np.abs(stress).max() > 1e-3, "the structure does not test the stress"
+    return np.abs(stress - numeric).max() / np.abs(stress).max()
+
+
+def rank_error(path, atoms, ranks):
+    """Largest difference between one and several ranks of energy per atom and force, forces relative where they exceed one."""
+    one, several = (native(path, ranks=n)(atoms) for n in (1, ranks))
+    scale = max(1.0, np.abs(one.forces).max())
+    return max(abs(one.energy - several.energy) / len(atoms), np.abs(one.forces - several.forces).max() / scale)
