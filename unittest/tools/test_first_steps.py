@@ -58,7 +58,7 @@ def clone(tmp_path_factory):
         ("mine.nequip.zip", "nequip/basis.nequip.zip"), ("epoch.ckpt", "torchmd/exp_normal.ckpt"),
     ):  # fmt: skip
         shutil.copyfile(built(model), folder / name)
-    shutil.copytree(built("matgl/smooth"), folder / "TensorNet-PES")
+    shutil.copytree(built("matgl/smooth/model.json").parent, folder / "TensorNet-PES")
     return folder
 
 
