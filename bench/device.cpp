@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT
 // The evaluation on a device without LAMMPS: what it differs by from the evaluation on the host, what its layers cost,
 // and what whole evaluations of energy, forces and virial cost, on a jittered rock salt crystal. Prints tables as CSV
-// (bench/gpu.py writes them to files).
+// (bench/gpu.py writes them to files). BATCH: receivers of a launch, 0 for the default.
 //
 //   bench_device FILE.equi ELEMENT ELEMENT check  PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
-//   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all]
+//   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all [BATCH]]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
 #include "bench/launch_counter.h"
 #include "bench/rock_salt.h"
@@ -182,7 +182,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
   options.graphs = false;
   auto without_graphs = make_device_evaluator(model, options);
   std::printf(
-      "precision,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches,ms_without_graphs\n");
+      "precision,batch,atoms,edges,ms_per_evaluation,us_per_atom,ns_per_edge,kB_per_atom,launches,ms_without_graphs\n");
   double longest = 0.0;
   for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
     const auto size_begin = Clock::now();
@@ -199,10 +199,11 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
       break;
     }
     const double best = shortest_evaluation(*evaluator, s);
-    std::printf("%s,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, num_atoms, static_cast<long>(num_edges), 1e3 * best,
-                1e6 * best / num_atoms, 1e9 * best / static_cast<double>(num_edges),
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.3f,%.2f,%d,", precision, options.batch, num_atoms,
+                static_cast<long>(num_edges), 1e3 * best, 1e6 * best / num_atoms,
+                1e9 * best / static_cast<double>(num_edges),
                 1e-3 * static_cast<double>(evaluator->memory_bytes()) / num_atoms, launches);
-    if (num_atoms <= DEVICE_BATCH) {
+    if (num_atoms <= RECORDED_ATOMS) {
       without_graphs->set_neighborhood(s.neighborhood);
       std::printf("%.4f", 1e3 * shortest_evaluation(*without_graphs, s));
     } else {
@@ -237,9 +238,9 @@ int main(int argc, char **argv) {
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
   if (precision == precisions.end() || (task != "check" && task != "layers" && task != "steps" && task != "memory")) {
-    std::fprintf(
-        stderr,
-        "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps|memory single|mixed|double [NUMBER]\n");
+    std::fprintf(stderr,
+                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps|memory single|mixed|double [NUMBER "
+                 "[BATCH]]\n");
     return 1;
   }
   try {
@@ -248,6 +249,7 @@ int main(int argc, char **argv) {
     EvaluatorOptions options;
     options.precision = static_cast<Precision>(precision - precisions.begin());
     const double number = argc > 6 ? std::atof(argv[6]) : 0.0;
+    options.batch = argc > 7 ? std::atoi(argv[7]) : 0;
     const int cells = number > 0.0 ? static_cast<int>(number) : task == "check" ? 3 : 8;
     if (task == "check")
       check(model, options, argv[5], cells);

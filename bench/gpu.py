@@ -2,16 +2,23 @@
 # SPDX-License-Identifier: MIT
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
-`pack` puts what the presets cuda-sm90 or cuda-sm80 have built, with the libraries it needs and some models, into one
-archive. `run` takes the archive to results: the tests of the device evaluation, whole models against the host's kernels,
-compute-sanitizer where it is installed, the layers one by one, and evaluations from 64 atoms to as many as fit. `check` and
-`speed` are the two halves of `run`; each ends within ten minutes.
+    gpu.py pack FILE.tar.xz          what the presets cuda-sm90 or cuda-sm80 have built, with the libraries it needs and models
+    gpu.py run FILE.tar.xz [PART...] [--out DIR]
+
+Each part ends within some minutes and writes its tables and all that its programs print into DIR; without a name all run:
+
+    check      whole models against the kernels of the host, and against themselves bit by bit
+    layers     convolutions one by one
+    steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
+    tests      the tests of the device evaluation
+    sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
+
+An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal.
 """
 
 import argparse
 import csv
 import functools
-import io
 import os
 import shutil
 import subprocess
@@ -38,7 +45,10 @@ MODELS = {
     "mace/plain": ("Na", "Cl"),
     "mace/density": ("K", "Rb"),
 }
-SECONDS_OF_STEPS = 150
+# Receivers of a launch; 0: the default.
+BATCHES = {"mixed": (0, 4096, 32768), "double": (0,)}
+SECONDS_OF_STEPS = 60
+TIMEOUT = 290  # of a program
 
 
 def pack(args):
@@ -74,9 +84,12 @@ def pack(args):
 
 
 class Machine:
-    """The unpacked archive on a machine with a GPU."""
+    """The unpacked archive on a machine with a GPU. What the programs of a part print goes to a file in `out`."""
 
-    def __init__(self, archive, folder):
+    def __init__(self, archive, folder, out):
+        self.logs = Path(out) / "logs"
+        self.logs.mkdir(parents=True, exist_ok=True)
+        self.part = ""
         with tarfile.open(archive) as content:
             content.extractall(folder)
         self.folder = Path(folder) / "equi-gpu"
@@ -91,26 +104,32 @@ class Machine:
             OMP_WAIT_POLICY="passive",
         )
 
-    def start(self, *command, timeout=500):
+    def start(self, *command):
+        """(status, output) of a program; 124 for one that did not end in time."""
         print("+", *command, flush=True)
+        command = [str(word) for word in command]
         try:
             done = subprocess.run(
-                [str(word) for word in command], env=self.environment, stdout=subprocess.PIPE, text=True, timeout=timeout
+                command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, timeout=TIMEOUT
             )
+            status, text = done.returncode, done.stdout
         except subprocess.TimeoutExpired as e:
-            print(f"ended after {timeout} s", flush=True)
-            return 124, (e.stdout or b"").decode() if isinstance(e.stdout, bytes) else e.stdout or ""
-        return done.returncode, done.stdout
+            print(f"ended after {TIMEOUT} s", flush=True)
+            status, text = 124, (e.stdout or b"").decode(errors="replace")
+        with open(self.logs / f"{self.part}.log", "a") as log:
+            log.write(f"+ {' '.join(command)}\n{text}status {status}\n")
+        return status, text
 
-    def table(self, model, *words, timeout=500):
-        """The rows that bench_device prints, with the name of the model."""
+    def table(self, model, *words):
+        """The rows that bench_device prints, with the name of the model, and whether it ended well."""
         status, text = self.start(
-            self.folder / "bench_device", self.folder / "models" / f"{model}.equi", *MODELS[model], *words, timeout=timeout
+            self.folder / "bench_device", self.folder / "models" / f"{model}.equi", *MODELS[model], *words
         )
         print(text, end="", flush=True)
         if status != 0:
             print(f"status {status}")
-        return [{"model": model, **row} for row in csv.DictReader(io.StringIO(text))], status == 0
+        lines = [line for line in text.splitlines() if "," in line]
+        return [{"model": model, **row} for row in csv.DictReader(lines)], status == 0
 
 
 def write(folder, name, rows):
@@ -128,50 +147,81 @@ def gpu_name():
         return "none"
 
 
-def check(machine, args):
-    """Whether everything agrees."""
-    status, text = machine.start(machine.folder / "test_device", "--gtest_brief=1")
-    print(text[-3000:])
-    good = status == 0
-    rows = []
+def check(machine, out):
+    """Whether everything agrees. The other parts: whether their programs ended well."""
+    good, rows = True, []
     for model in MODELS:
         for precision, bars in BARS.items():
             found, ended = machine.table(model, "check", precision)
             for row in found:
                 reached = all(float(row[key]) <= bar for key, bar in zip(("energy", "force", "virial"), bars))
                 row["agrees"] = "yes" if reached and row["repeats"] == "yes" else "NO"
-            good = good and ended and all(row["agrees"] == "yes" for row in found)
+            good = good and ended and bool(found) and all(row["agrees"] == "yes" for row in found)
             rows += found
-    write(args.out, "gpu_check.csv", rows)
-    if shutil.which("compute-sanitizer"):
-        words = ("compute-sanitizer", "--error-exitcode", "9", machine.folder / "bench_device")
-        words += (machine.folder / "models/tiny/lmax3.equi", "Na", "Cl", "check", "mixed", "2")
-        status, text = machine.start(*words, timeout=120)
-        print(text[-1000:], "compute-sanitizer:", "clean" if status == 0 else f"status {status}")
-        good = good and status == 0
+    write(out, "gpu_check.csv", rows)
     print("all agrees" if good else "NOT all agrees")
     return good
 
 
-def speed(machine, args):
-    layers, steps = [], []
-    good = True
+def tests(machine, out):
+    status, text = machine.start(machine.folder / "test_device", "--gtest_brief=1")
+    print(text[-3000:])
+    return status == 0
+
+
+def sanitizer(machine, out):
+    if not shutil.which("compute-sanitizer"):
+        print("compute-sanitizer: not on this machine")
+        return True
+    words = ("compute-sanitizer", "--error-exitcode", "9", machine.folder / "bench_device")
+    words += (machine.folder / "models/tiny/lmax3.equi", "Na", "Cl", "check", "mixed", "2")
+    status, text = machine.start(*words)
+    # Where several users share a GPU it may not be allowed to look.
+    refused = "not supported" in text or "ERR_NVGPUCTRPERM" in text
+    outcome = "clean" if status == 0 else "refused by the machine" if refused else f"status {status}"
+    print(text[-1000:], "compute-sanitizer:", outcome)
+    write(out, "gpu_sanitizer.csv", [{"outcome": outcome}])
+    return status == 0 or refused
+
+
+def layers(machine, out):
+    rows, good = [], True
     for model in ("sevennet-0", "mace/plain"):
         for precision in ("mixed", "double"):
-            rows, ended = machine.table(model, "layers", precision)
-            layers += rows
+            found, ended = machine.table(model, "layers", precision)
+            rows += found
             good = good and ended
-    for precision in ("mixed", "double"):
-        rows, ended = machine.table("sevennet-0", "steps", precision, SECONDS_OF_STEPS)
-        steps += rows
-        good = good and ended
-    write(args.out, "gpu_layers.csv", layers)
-    write(args.out, "gpu_steps.csv", steps)
-    plot(args.out, layers, steps)
+    write(out, "gpu_layers.csv", rows)
     return good
 
 
-def plot(out, layers, steps):
+def steps(machine, out):
+    rows, good = [], True
+    for precision, batches in BATCHES.items():
+        for batch in batches:
+            found, ended = machine.table("sevennet-0", "steps", precision, SECONDS_OF_STEPS, batch)
+            rows += found
+            good = good and ended
+    write(out, "gpu_steps.csv", rows)
+    return good
+
+
+PARTS = {"check": check, "layers": layers, "steps": steps, "tests": tests, "sanitizer": sanitizer}
+
+
+def read_table(folder, name):
+    path = Path(folder) / name
+    if not path.is_file():
+        return []
+    with open(path) as file:
+        return list(csv.DictReader(file))
+
+
+def plot(out):
+    """The times that parts have left so far."""
+    layers, steps = read_table(out, "gpu_layers.csv"), read_table(out, "gpu_steps.csv")
+    if not layers and not steps:
+        return
     try:
         pyplot = common.plotting()
     except ImportError:
@@ -186,9 +236,10 @@ def plot(out, layers, steps):
         bottom = [a + b for a, b in zip(bottom, heights)]
     left.set(title="convolutions of SevenNet-0, mixed", xlabel="layer", ylabel="ns per edge")
     left.legend()
-    for precision in ("mixed", "double"):
-        points = [(int(row["atoms"]), float(row["us_per_atom"])) for row in steps if row["precision"] == precision]
-        right.plot(*zip(*points), marker="o", label=precision) if points else None
+    for precision, batch in dict.fromkeys((row["precision"], row["batch"]) for row in steps):
+        curve = [row for row in steps if (row["precision"], row["batch"]) == (precision, batch)]
+        label = precision if batch == "0" else f"{precision}, batches of {batch}"
+        right.plot([int(row["atoms"]) for row in curve], [float(row["us_per_atom"]) for row in curve], marker="o", label=label)
     right.set(xscale="log", yscale="log", title="energy, forces and virial", xlabel="atoms", ylabel="us per atom")
     right.grid(which="both", alpha=0.3)
     right.legend()
@@ -204,20 +255,28 @@ def main():
     packing.add_argument("archive", metavar="FILE.tar.xz")
     packing.add_argument("--build-dir", default="build-cuda-sm90", metavar="DIR", help="default: %(default)s")
     packing.add_argument("--models", default="build/models", metavar="DIR", help="default: %(default)s")
-    for name, text in (("run", "check and speed"), ("check", "whether results agree"), ("speed", "times")):
-        command = commands.add_parser(name, help=text)
-        command.add_argument("archive", metavar="FILE.tar.xz")
-        command.add_argument("--out", default="results", metavar="DIR", help="of the tables (default: %(default)s)")
+    running = commands.add_parser("run", help="run parts of it")
+    running.add_argument("archive", metavar="FILE.tar.xz")
+    running.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
+    running.add_argument("--out", default="results", metavar="DIR", help="of the tables and logs (default: %(default)s)")
     args = parser.parse_args()
     if args.command == "pack":
         pack(args)
         return
+    unknown = [part for part in args.parts if part not in PARTS]
+    if unknown:
+        parser.error(f"no part {', '.join(unknown)}: expected some of {', '.join(PARTS)}")
+    failed = []
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
-        machine = Machine(args.archive, folder)
+        machine = Machine(args.archive, folder, args.out)
         print(f"GPU: {gpu_name()}", flush=True)
-        good = args.command == "speed" or check(machine, args)
-        good = (args.command == "check" or speed(machine, args)) and good
-    sys.exit(0 if good else 1)
+        for part in args.parts or PARTS:
+            machine.part = part
+            if not PARTS[part](machine, args.out):
+                failed.append(part)
+    plot(args.out)
+    if failed:
+        sys.exit(f"failed: {', '.join(failed)}")
 
 
 if __name__ == "__main__":

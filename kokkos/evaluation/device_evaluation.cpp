@@ -120,7 +120,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
-  batch_size_ = options_.radial_exact ? EXACT_BATCH : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
+  batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
+  if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
   for (const Layer &layer : model_.layers)
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
       batch_size_ = std::min(batch_size_, NETWORK_BATCH);
@@ -167,7 +168,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   // evaluated on the host.
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
-      n.num_receivers <= batch_size_ && n.num_slices == 1 &&
+      n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
       (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
   recorder_.forget();

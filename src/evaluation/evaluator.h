@@ -28,6 +28,7 @@ struct EvaluatorOptions {
   // and takes at most this number of them at a time, which costs memory (EvaluationRequest::same_positions). It has no
   // effect where that is not possible: Evaluator::max_directions().
   int kept_directions = 0;
+  int batch = 0;          // on a device: receivers of a launch; 0: its own choice
   bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives

@@ -18,10 +18,12 @@ namespace equi {
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// Receivers that a GPU computes at a time. It needs some thousand atoms to be busy; beyond the features a batch takes
-// about 1 kB per edge and the outputs of a convolution. Steps of at most this number of atoms can be recorded
-// (kokkos/runtime/device_recorder.h).
-constexpr int DEVICE_BATCH = 4096;
+// Receivers that a GPU computes at a time unless EvaluatorOptions::batch says so. It needs some thousand atoms to be
+// busy, and more so that the first and the last blocks of a launch, when it is not, count little; beyond the features a
+// batch takes about 1 kB per edge and the outputs of a convolution.
+constexpr int DEVICE_BATCH = 16384;
+// Steps of at most this number of atoms can be recorded (kokkos/runtime/device_recorder.h).
+constexpr int RECORDED_ATOMS = 4096;
 
 // Starts and ends the process-wide Kokkos of a host program that has none. num_threads <= 0: OpenMP's default; never
 // more than Kokkos holds and OpenMP gives. number: of this process among those that share the GPUs of a machine, which
