@@ -249,7 +249,9 @@ def parser():
         "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
     sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
-    sub.add_argument("--charge", type=float, metavar="Q", help="total charge, in e, of the systems that a torchmd-net model is converted for (default: 0)")
+    sub.add_argument(
+        "--charge", type=float, metavar="Q", help="total charge, in e, of the systems that a torchmd-net model is converted for (default: 0)"
+    )
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
     )

@@ -523,4 +523,5 @@ def read(path):
         raise
     except Exception as error:  # a damaged pickle or archive fails in many ways
         first = (str(error).splitlines() or [""])[0]
-        raise EquiError(f"{path}: not a file that torch.save has written, or a damaged one: {type(error).__name__}: {first}") from error
+        what = "not a file that torch.save has written, or a damaged one"
+        raise EquiError(f"{path}: {what}: {type(error).__name__}: {first}") from error

@@ -29,7 +29,8 @@ def structures(elements, cutoff):
     rocksalt.symbols = [a, b] * 4
     sheared = rocksalt.copy()
     sheared.set_cell(sheared.cell.array + np.array([[0, 0, 0], [2.6, 0, 0], [-2.2, 3.1, 0]]), scale_atoms=True)
-    primitive = Atoms([a, b], cell=[[2.1, 2.0, 0.1], [0.1, 2.2, 2.1], [2.0, 0, 2.3]], scaled_positions=[[0, 0, 0], [0.52, 0.47, 0.5]], pbc=True)
+    vectors = [[2.1, 2.0, 0.1], [0.1, 2.2, 2.1], [2.0, 0, 2.3]]
+    primitive = Atoms([a, b], cell=vectors, scaled_positions=[[0, 0, 0], [0.52, 0.47, 0.5]], pbc=True)
     left_handed = primitive.copy()
     left_handed.set_cell(primitive.cell.array[[1, 0, 2]])
     slab = fcc100("Cu", (2, 2, 3), a=4.1, vacuum=5.0)

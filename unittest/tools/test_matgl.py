@@ -97,7 +97,10 @@ def test_the_shape_of_published_models(tmp_path):
     assert "published" in BENCH
 
 
-@pytest.mark.parametrize("name, ranks", [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)])
+RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("name, ranks", RANKS)
 def test_ranks_agree(name, ranks):
     atoms = dict(structures(name))["rocksalt"] * (2, 1, 1)
     assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS
@@ -171,7 +174,19 @@ def test_a_model_in_float64_is_kept_in_float64(tmp_path):
     _, tensors = equi_file.read(tmp_path / "double.equi")
     assert tensors["tensor_embedding.linears_tensor.0.weight"].dtype == np.float64
     named = laws.structures(["Na", "Cl", "O"], 4.2)
-    laws.assert_within_bars(laws.differences(tmp_path / "double.equi", matgl_oracle.float64_calculator(tmp_path / "double"), named, radial="exact"))
+    calculator = matgl_oracle.float64_calculator(tmp_path / "double")
+    laws.assert_within_bars(laws.differences(tmp_path / "double.equi", calculator, named, radial="exact"))
+
+
+def test_compiled_and_old_potentials_are_read(copied, tmp_path):
+    """torch.compile puts a module between, and older versions stored a matrix of ones and zeros."""
+    folder = copied("exp_normal")
+    state = torch.load(folder / "state.pt", weights_only=True)
+    renamed = {key.replace("model.", "model._orig_mod.", 1): value for key, value in state.items()}
+    torch.save(renamed | {"element_refs.onehot": torch.eye(3)}, folder / "state.pt")
+    convert(folder, tmp_path / "model.equi", quiet=True)
+    found, expected = (equi_file.read(path)[1] for path in (tmp_path / "model.equi", converted("exp_normal")))
+    assert set(found) == set(expected) and all(np.array_equal(found[key], expected[key]) for key in expected)
 
 
 def test_a_folder_may_be_named_by_its_files_and_needs_two_of_them(copied, tmp_path):

@@ -51,7 +51,8 @@ def test_every_dtype_is_read(dtype, saved):
 def test_strides_and_offsets_are_followed(saved):
     base = torch.randn(6, 5, 4)
     views = {
-        "transposed": base.transpose(0, 2), "sliced": base[1:5:2, ::3], "expanded": base[0, :1].expand(7, 4), "diagonal": base[0].diagonal()
+        "transposed": base.transpose(0, 2), "sliced": base[1:5:2, ::3], "expanded": base[0, :1].expand(7, 4),
+        "diagonal": base[0].diagonal(),
     }  # fmt: skip
     found = saved(views)
     for name, view in views.items():
@@ -78,8 +79,9 @@ def test_modules_are_placeholders_with_their_numbers(saved):
 
 def test_containers_and_plain_values_are_what_they_were(saved):
     values = {
-        "ordered": collections.OrderedDict(b=1, a=[2, 3]), "tuple": (1, (2.5, "text"), None, True), "set": {1, 2}, "frozen": frozenset([3]),
-        "bytes": b"\x00\xff", "large": 2**80, "negative": -(2**40), "default": collections.defaultdict(list, x=[1]), "long": tuple(range(9)),
+        "ordered": collections.OrderedDict(b=1, a=[2, 3]), "tuple": (1, (2.5, "text"), None, True), "set": {1, 2},
+        "frozen": frozenset([3]), "bytes": b"\x00\xff", "large": 2**80, "negative": -(2**40),
+        "default": collections.defaultdict(list, x=[1]), "long": tuple(range(9)),
     }  # fmt: skip
     found = saved(values)
     assert found == values and list(found["ordered"]) == ["b", "a"]
@@ -89,8 +91,8 @@ def test_containers_and_plain_values_are_what_they_were(saved):
 def test_numpy_and_foreign_objects(saved):
     array = np.asfortranarray(np.arange(6.0).reshape(2, 3))
     found = saved(
-        {"array": array, "scalar": np.float32(2.5), "whole": np.int64(7), "path": pathlib.PurePosixPath("/a/b"), "options": argparse.Namespace(lr=0.1),
-         "dtype": torch.float64, "device": torch.device("cpu"), "size": torch.Size([2, 3])}
+        {"array": array, "scalar": np.float32(2.5), "whole": np.int64(7), "path": pathlib.PurePosixPath("/a/b"),
+         "options": argparse.Namespace(lr=0.1), "dtype": torch.float64, "device": torch.device("cpu"), "size": torch.Size([2, 3])}
     )  # fmt: skip
     assert np.array_equal(found["array"], array)
     assert (found["scalar"], found["whole"], found["size"]) == (2.5, 7, (2, 3))

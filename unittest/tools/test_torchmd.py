@@ -165,7 +165,10 @@ def test_both_orders_of_dimensions_are_one_function(tmp_path):
     assert not torch.equal(raw[0][key], raw[1][key])
 
 
-@pytest.mark.parametrize("unit, factor", [("eV", 1.0), ("Hartree", units.Hartree), ("kcal/mol", units.kcal / units.mol), ("kJ/mol", units.kJ / units.mol), ("meV", 1e-3)])
+UNITS = {"eV": 1.0, "Hartree": units.Hartree, "kcal/mol": units.kcal / units.mol, "kJ/mol": units.kJ / units.mol, "meV": 1e-3}
+
+
+@pytest.mark.parametrize("unit, factor", UNITS.items())
 def test_units_are_those_of_ase(unit, factor, tmp_path):
     assert torchmd_checkpoint.UNITS[unit] == pytest.approx(factor, rel=1e-14)
     document = convert(source_of("references"), tmp_path / "model.equi", unit=unit, elements=["Na"], quiet=True)

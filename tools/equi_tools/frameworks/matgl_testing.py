@@ -69,7 +69,9 @@ def _shake(potential):
                 parameter.mul_(2.0)
 
 
-def make_model(path, seed=1, element_types=("Na", "Cl", "O"), merged=False, element_refs="random", data_std=1.75, calc_repuls=False, **options):
+def make_model(
+    path, seed=1, element_types=("Na", "Cl", "O"), merged=False, element_refs="random", data_std=1.75, calc_repuls=False, **options
+):  # fmt: skip
     """Writes a folder with a random potential. Returns its path as a string."""
     import_matgl()
     import torch

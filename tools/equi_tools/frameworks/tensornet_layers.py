@@ -286,7 +286,8 @@ class Builder:
             values = self.model.basis.at_zero @ weight[:, :F].astype(np.float64) + bias[:F].astype(np.float64)
             self.add_scalars("embedding", f"{name}.self", sqrt(3) * values * (receiver + sender))
 
-        self.node_product(["embedding"], [self.tensors], "embedding_squares", self.irreps(0), [((l, l), 0, sqrt(2 * l + 1)) for l in range(3)])
+        self.node_product(["embedding"], [self.tensors], "embedding_squares", self.irreps(0),
+                          [((l, l), 0, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
         self.layer_norm(f"{name}.init_norm", "embedding_squares", "embedding_norms", self.irreps(0), F)
         self.perceptron(f"{name}.linears_scalar.0", "embedding_norms", "embedding_hidden", F, 2 * F, self.model.activation)
         gated = f"{self.tensors}+{3 * F}x0e"
@@ -362,7 +363,8 @@ class Builder:
             name = "readout"
         else:
             weight, bias = self.matrix(name, 1, size)
-        network = {"weights": [self.table.add(f"{name}.weight", weight)], "scales": [1.0], "activation": "identity", "activation_scale": 1.0}
+        network = {"weights": [self.table.add(f"{name}.weight", weight)], "scales": [1.0], "activation": "identity",
+                   "activation_scale": 1.0}  # fmt: skip
         if bias is not None:
             network["biases"] = [{"tensor": self.table.add(f"{name}.bias", bias), "scale": 1.0}]
         self.layers.append({"type": "readout", "input": source, "irreps_in": f"{size}x0e", "block": 0, "network": network})
@@ -372,8 +374,9 @@ class Builder:
         count = len(self.elements)
         shift = np.zeros(count) if shift is None else np.asarray(shift, np.float64)[self.species]
         self.layers.append(
-            {"type": "scale_shift", "scale": self.table.add("scale", np.full(count, float(scale))), "shift": self.table.add("shift", shift)}
-        )
+            {"type": "scale_shift", "scale": self.table.add("scale", np.full(count, float(scale))),
+             "shift": self.table.add("shift", shift)}
+        )  # fmt: skip
 
     def document(self):
         """(architecture part of the document, tensors)."""

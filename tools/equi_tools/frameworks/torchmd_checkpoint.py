@@ -38,7 +38,8 @@ WITHOUT_EFFECT = {
     # how it is evaluated: numbers of neighbors that are a limit, precision, shapes; a spin, which TensorNet does not read
     "max_num_neighbors", "precision", "static_shapes", "derivative", "trainable_rbf", "spin",
     # other output networks (that of Scalar does not obey it) and architectures
-    "output_mlp_num_layers", "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff", "q_dim", "q_weights",
+    "output_mlp_num_layers", "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
+    "q_dim", "q_weights",
     "repulsion", "coulomb_cutoff", "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
 }  # fmt: skip
 TENSORNET2 = ("tensornet2", "tensornetv2_alt", "tensornet-nqe")
@@ -124,13 +125,12 @@ def _audit(options, ignore_keys):
         raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet: {reason}")
     for key in options:
         if key not in LOOKED_AT and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            raise EquiError(
-                f"hyper-parameter {printable(str(key), 60)} is not known, it may change the energy; --ignore-key {printable(str(key), 60)} "
-                "lets it pass"
-            )
+            name = printable(str(key), 60)
+            raise EquiError(f"hyper-parameter {name} is not known, it may change the energy; --ignore-key {name} lets it pass")
     output = options.get("output_model", "Scalar")
     if output != "Scalar":
-        reason = "its charges and Coulomb energies belong to TensorNet2" if "Coul" in str(output) else "it is no sum of energies of atoms"
+        is_coulomb = "Coul" in str(output)
+        reason = "its charges and Coulomb energies belong to TensorNet2" if is_coulomb else "it is no sum of energies of atoms"
         raise EquiError(f"output_model {printable(str(output), 60)} is not supported, only Scalar: {reason}")
     if options.get("reduce_op", "sum") not in ("sum", "add"):
         raise EquiError(f"reduce_op {options['reduce_op']}: only sums of energies of atoms are supported")
@@ -206,7 +206,7 @@ def load(source, ignore_keys=(), unit=None, charge=None):
     from ase.data import chemical_symbols
 
     # Its output network had other names once.
-    names = {name: re.sub(r"^(output_model\.output_network)\.(\d+)\.", r"\1.layers.\2.", name.removeprefix("model.")) for name in state}
+    old = re.compile(r"^(output_model\.output_network)\.(\d+)\.")
     return Checkpoint(
         source=str(source),
         path=path.resolve(),
@@ -217,7 +217,7 @@ def load(source, ignore_keys=(), unit=None, charge=None):
         elements=chemical_symbols[1 : min(options["max_z"], len(chemical_symbols))],
         cutoff=float(options["cutoff_upper"]),
         options=options,
-        state={names[name]: value for name, value in state.items()},
+        state={old.sub(r"\1.layers.\2.", name.removeprefix("model.")): value for name, value in state.items()},
         atomrefs=atomrefs,
         unit=_energy_unit(source, unit),
         charge=float(charge or 0.0),

@@ -30,7 +30,7 @@ def import_torchmdnet():
         try:
             from torchmdnet.models import model, tensornet, utils
         except ImportError as error:
-            raise EquiError(f"TensorNet models of torchmd-net need the package torchmd-net: pip install torchmd-net ({error})") from error
+            raise EquiError(f"models of torchmd-net need its package: pip install torchmd-net ({error})") from error
         finally:
             if placeholder:
                 del sys.modules[NEIGHBORS]

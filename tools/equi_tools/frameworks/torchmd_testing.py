@@ -15,8 +15,8 @@ from ..errors import EquiError
 from .torchmd_oracle import import_torchmdnet
 
 # Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge" are what
-# the user says of the file; "old" is the order of dimensions of
-# older checkpoints.
+# the user says of the file; "old" is the order of dimensions of older
+# checkpoints; "elements": only ELEMENTS are converted.
 VARIANTS = {
     "exp_normal": dict(embedding_dimension=5, num_layers=2),
     "gauss": dict(embedding_dimension=13, num_layers=1, rbf_type="gauss", num_rbf=16),
@@ -30,10 +30,12 @@ VARIANTS = {
     "ssp": dict(embedding_dimension=5, num_layers=2, activation="ssp"),
     "sigmoid": dict(embedding_dimension=5, num_layers=1, activation="sigmoid", rbf_type="gauss"),
     "swish": dict(embedding_dimension=5, num_layers=1, activation="swish", output_mlp_num_layers=2),
-    "references": dict(embedding_dimension=5, num_layers=1, prior_model="Atomref", prior_args={"max_z": 20}, std=1.75, max_z=30, elements=True),
+    "references": dict(
+        embedding_dimension=5, num_layers=1, prior_model="Atomref", prior_args={"max_z": 20}, std=1.75, max_z=30, elements=True,
+    ),
     "two_references": dict(
-        embedding_dimension=5, num_layers=1, prior_model=[{"Atomref": {"max_z": 40, "trainable": True}}, {"Atomref": {"max_z": 40, "enable": False}}],
-        trainable_rbf=True, static_shapes=True,
+        embedding_dimension=5, num_layers=1,
+        prior_model=[{"Atomref": {"max_z": 40, "trainable": True}}, {"Atomref": {"max_z": 40, "enable": False}}], trainable_rbf=True, static_shapes=True,
     ),
 }  # fmt: skip
 ELEMENTS = ["Na", "Cl", "O"]
