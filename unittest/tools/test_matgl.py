@@ -9,7 +9,6 @@ import shutil
 import subprocess
 import sys
 from functools import lru_cache
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import matgl_checkpoint, matgl_oracle
-from equi_tools.frameworks.matgl_testing import BENCH, VARIANTS, make_model, make_variant
+from equi_tools.frameworks.matgl_testing import VARIANTS, make_model, make_variant
 
 # The gate runs all of them with exact radial functions, and some in every precision.
 IN_EVERY_PRECISION = ("smooth", "exp_normal", "so3", "repulsion")
@@ -94,7 +93,6 @@ def test_the_shape_of_published_models(tmp_path):
     laws.assert_mixed(laws.differences(tmp_path / "published.equi", calculator, named, "mixed"))
     # As many numbers as those have.
     assert sum(tensor.size for tensor in matgl_checkpoint.load(source).state.values()) == pytest.approx(0.837e6, rel=2e-3)
-    assert "published" in BENCH
 
 
 RANKS = [("smooth", 2), ("smooth", 4), ("so3", 2), pytest.param("repulsion", 4, marks=pytest.mark.slow)]
@@ -290,8 +288,8 @@ def test_numbers_that_cannot_be_represented_are_refused(name, change, expected, 
 def test_damaged_folders_are_refused_in_one_line(copied, tmp_path):
     folder = copied("smooth")
     whole = (folder / "model.json").read_text()
-    for text, expected in (("{", "not a JSON document"), ("[]", "not an object"), (whole[:-20] + "matgl", "not a JSON document")):
-        (folder / "model.json").write_text(text + " " * 8 + ("matgl" if text in ("{",) else ""))
+    for text, expected in (("{", "not a JSON document"), ("[]", "not an object"), (whole[:-20], "not a JSON document")):
+        (folder / "model.json").write_text(text)
         with pytest.raises(EquiError, match=expected) as error:
             matgl_checkpoint.load(folder)
         assert "\n" not in str(error.value)
@@ -299,4 +297,4 @@ def test_damaged_folders_are_refused_in_one_line(copied, tmp_path):
     (folder / "state.pt").write_bytes((folder / "state.pt").read_bytes()[:500])
     with pytest.raises(EquiError, match="state.pt") as error:
         convert(folder, tmp_path / "x.equi", quiet=True)
-    assert "\n" not in str(error.value) and Path(folder).is_dir()
+    assert "\n" not in str(error.value)
