@@ -289,6 +289,20 @@ class EquiEvaluator:
                 x = features[layer["input"]]
                 square = sum((block**2).sum(dim=2, keepdim=True) for block in x)
                 features[layer["output"]] = [block / (layer["offset"] + layer["factor"] * square) for block in x]
+            elif kind == "spherical_norm":
+                out = list(features[layer["input"]])
+                scalars = [block.strip().endswith("0e") for block in layer["irreps_in"].split("+")]
+                for group in layer["groups"]:
+                    square = layer["epsilon"]
+                    for b, weight in zip(group["blocks"], group["weights"]):
+                        if group["center"] and scalars[b]:
+                            out[b] = out[b] - out[b].mean(dim=1, keepdim=True)
+                        square = square + weight * (out[b] ** 2).sum(dim=(1, 2), keepdim=True)
+                    for b in group["blocks"]:
+                        out[b] = self.tensors[layer["scale"]][b][:, None] * out[b] / torch.sqrt(square)
+                        if "bias" in layer and scalars[b]:
+                            out[b] = out[b] + self.tensors[layer["bias"]][:, None]
+                features[layer["output"]] = out
             elif kind == "node_product":
                 x = [block for name in layer["inputs"] for block in features[name]]
                 out = zeros(layer["irreps_out"])
