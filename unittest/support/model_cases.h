@@ -418,6 +418,8 @@ inline std::vector<TinyCase> so2_cases() {
   TinyModelOptions &scalars = cases[2].options;
   scalars.so2_lmax = 0;
   scalars.hidden = {"5x0e+3x1e", "5x0e"};
+  scalars.so2_in = 13;
+  scalars.late_cutoff = true;
   scalars.pair_cutoffs = true;
   scalars.xplor = false;
   scalars.seed = 25;
