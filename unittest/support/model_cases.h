@@ -420,6 +420,8 @@ inline std::vector<TinyCase> so2_cases() {
   scalars.hidden = {"5x0e+3x1e", "5x0e"};
   scalars.so2_in = 13;
   scalars.late_cutoff = true;
+  scalars.cutoff = 5.0;
+  scalars.denominator = 0.3;
   scalars.pair_cutoffs = true;
   scalars.xplor = false;
   scalars.seed = 25;
