@@ -11,6 +11,7 @@
 #include "kokkos/layers/norm_scale/device_norm_scale.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
+#include "kokkos/layers/spherical_norm/device_spherical_norm.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -18,6 +19,7 @@
 #include <cmath>
 #include <cstdio>
 #include <numeric>
+#include <stdexcept>
 
 namespace equi {
 
@@ -45,6 +47,9 @@ struct MakeDeviceLayer : DeviceContext {
   Op operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
   Op operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
   Op operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const So2Convolution &) {
+    throw std::invalid_argument("SO(2) convolutions are not evaluated by kernels for devices yet");
+  }
   Op operator()(const Gate &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(GateOp<T>(l, layout(l.input), layout(l.output))));
   }
@@ -54,6 +59,10 @@ struct MakeDeviceLayer : DeviceContext {
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
+  }
+  Op operator()(const SphericalNorm &l) {
+    return make_in_place_layer<DeviceBatch<T, G>>(
+        l, DeviceSphericalNorm<T>(this->exec, l, this->model.features[l.input], layout(l.input)));
   }
   Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
   Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }

@@ -13,6 +13,8 @@
 #include "kokkos/layers/norm_scale/norm_scale_op.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
+#include "kokkos/layers/so2_convolution/host_so2_layer.h"
+#include "kokkos/layers/spherical_norm/spherical_norm_op.h"
 #include "kokkos/runtime/dense.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
@@ -43,6 +45,12 @@ struct MakeHostLayer : HostContext {
   Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
   Op operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
   Op operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
+  Op operator()(const So2Convolution &l) {
+    if constexpr (IS_DUAL<T>)
+      throw std::invalid_argument("SO(2) convolutions have no second derivatives yet");
+    else
+      return std::make_unique<HostSo2Layer<T, G>>(*this, l);
+  }
   Op operator()(const Gate &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, GateOp<T>(l, layout(l.input), layout(l.output)));
   }
@@ -52,6 +60,10 @@ struct MakeHostLayer : HostContext {
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));
+  }
+  Op operator()(const SphericalNorm &l) {
+    return make_in_place_layer<HostBatch<T, G>>(l,
+                                                SphericalNormOp<T>(l, this->model.features[l.input], layout(l.input)));
   }
   Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
   Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
@@ -276,29 +288,28 @@ void HostEvaluation<T, G>::gather_senders(int s) {
   const int num_rows = neighborhood_->num_rows, num_threads = static_cast<int>(threads_.size());
   R *adjoint = features_.exchanged_adjoint(s);
   bool add_all = false;    // the sums of the convolutions before
-  Base::template for_convolutions<HostConvolutionLayer<T, G>>(
-      stage, [&](const Step &step, HostConvolutionLayer<T, G> &op) {
-        const int size = op.gather_size(), num_blocks = (num_rows + size - 1) / size;
-        on_threads("equi:gather", [&](int t) {
-          Thread &thread = *threads_[t];
-          for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
-            const int first = block * size, count = std::min(size, num_rows - first);
-            Batch senders{step_, thread.scratch, first, count, step_.row_species + first, &step};
-            const FeatureRows<R> sums{thread.partial.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
-            op.gather(senders, sums);
-            const FeatureRows<R> rows{adjoint, num_rows, first};
-            for (const FeatureGroup &group : layout.groups()) {
-              for (int a = 0; a < count; a++) {
-                const R *from = sums.group(group) + static_cast<int64_t>(a) * group.width();
-                R *to = rows.group(group) + static_cast<int64_t>(a) * group.width();
-                const bool add = add_all || (stage.input_adjoint_is_written && first + a < num_owned());
-                for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
-              }
-            }
+  Base::template for_convolutions<HostSenderOp<T, G>>(stage, [&](const Step &step, HostSenderOp<T, G> &op) {
+    const int size = op.gather_size(), num_blocks = (num_rows + size - 1) / size;
+    on_threads("equi:gather", [&](int t) {
+      Thread &thread = *threads_[t];
+      for (int block = num_blocks * t / num_threads; block < num_blocks * (t + 1) / num_threads; block++) {
+        const int first = block * size, count = std::min(size, num_rows - first);
+        Batch senders{step_, thread.scratch, first, count, step_.row_species + first, &step};
+        const FeatureRows<R> sums{thread.partial.reserve(static_cast<size_t>(count) * layout.row_size()), count, 0};
+        op.gather(senders, sums);
+        const FeatureRows<R> rows{adjoint, num_rows, first};
+        for (const FeatureGroup &group : layout.groups()) {
+          for (int a = 0; a < count; a++) {
+            const R *from = sums.group(group) + static_cast<int64_t>(a) * group.width();
+            R *to = rows.group(group) + static_cast<int64_t>(a) * group.width();
+            const bool add = add_all || (stage.input_adjoint_is_written && first + a < num_owned());
+            for (int c = 0; c < group.width(); c++) to[c] = add ? to[c] + from[c] : from[c];
           }
-        });
-        add_all = true;
-      });
+        }
+      }
+    });
+    add_all = true;
+  });
 }
 
 template <class T, class G>

@@ -89,8 +89,7 @@ class LayeredEvaluation : public Interface {
   template <class ConvolutionOp, class F>
   void for_convolutions(const Stage &stage, const F &f) {
     for (const Step &step : stage.steps)
-      if (const auto *c = std::get_if<Convolution>(&model_.layers[step.layer]);
-          c && !step.fixed_input && step.adjoint != Step::Adjoint::none)
+      if (reads_senders(model_.layers[step.layer]) && !step.fixed_input && step.adjoint != Step::Adjoint::none)
         f(step, static_cast<ConvolutionOp &>(*ops_[step.layer]));
   }
 

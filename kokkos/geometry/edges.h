@@ -36,6 +36,8 @@ class Edges {
   const int *sender_row() const { return sender_row_.data(); }
   const int *sender_species() const { return sender_species_.data(); }
   const G *distance(int direction = 0) const { return distance_.data() + direction * size_; }
+  // [E][3] from the receiver to the sender
+  const G *unit_vector(int direction = 0) const { return unit_vector_.data() + 3 * direction * size_; }
   // [E][num_y]
   const T *harmonics(int direction = 0) const { return harmonics_.data() + direction * num_y_ * size_; }
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().

@@ -11,6 +11,7 @@
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
+#include "kokkos/host_kernels/so2_kernels.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/functions/activation.h"
 #include "src/generator/contraction_node.h"
@@ -172,6 +173,15 @@ struct HostKernels {
   void (*gate_forward)(const GateCall<T> &call);
   // x is the adjoint; z and gate are replaced by theirs.
   void (*gate_backward)(const GateCall<T> &call);
+
+  // Of SO(2) convolutions, for plain numbers alone.
+  void (*so2_rotate)(const So2RotationCall<Real<T>> &call);
+  void (*so2_rotate_back)(const So2RotationCall<Real<T>> &call);
+  void (*so2_factors)(const So2FactorCall<Real<T>> &call);
+  void (*so2_factors_backward)(const So2FactorCall<Real<T>> &call);
+  void (*so2_torque)(const So2TorqueCall<Real<T>> &call);
+  void (*so2_gate)(const So2GateCall<Real<T>> &call);
+  void (*so2_gate_backward)(const So2GateCall<Real<T>> &call);
 
   // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
   // to 64 bytes.

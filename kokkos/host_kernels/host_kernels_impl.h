@@ -7,6 +7,7 @@
 #include "kokkos/host_kernels/host_contraction_impl.h"
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/host_generic_path_group_impl.h"
+#include "kokkos/host_kernels/host_so2_impl.h"
 
 #include <type_traits>
 
@@ -364,10 +365,23 @@ static void backward_gather(const ConvolutionView<T> &tables, const ConvEdges<T>
 }
 
 template <class T>
-constexpr HostKernels<T> KERNELS = {
-    EQUI_ISA_NAME,          scratch_bytes<T>,       forward<T>,       backward<T>,
-    backward_gather<T>,     gate_forward<T>,        gate_backward<T>, contraction_scratch_bytes<T>,
-    contraction_forward<T>, contraction_backward<T>};
+constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
+                                    scratch_bytes<T>,
+                                    forward<T>,
+                                    backward<T>,
+                                    backward_gather<T>,
+                                    gate_forward<T>,
+                                    gate_backward<T>,
+                                    so2_rotate<Real<T>>,
+                                    so2_rotate_back<Real<T>>,
+                                    so2_factors<Real<T>>,
+                                    so2_factors_backward<Real<T>>,
+                                    so2_torque<Real<T>>,
+                                    so2_gate<Real<T>>,
+                                    so2_gate_backward<Real<T>>,
+                                    contraction_scratch_bytes<T>,
+                                    contraction_forward<T>,
+                                    contraction_backward<T>};
 // Declared in host_kernels.cpp.
 extern const AllHostKernels ALL_KERNELS;
 constexpr AllHostKernels ALL_KERNELS = {KERNELS<float>, KERNELS<double>, KERNELS<Dual<float>>, KERNELS<Dual<double>>};

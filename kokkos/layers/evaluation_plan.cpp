@@ -53,7 +53,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     for (const Layer &layer : model.layers) {
       const Ports p = ports(layer);
       if (p.output < 0 || !fixed[p.output]) continue;
-      bool is_fixed = !is<Convolution>(layer) && !is<DensityNormalization>(layer);
+      bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer);
       p.for_inputs([&](int f) { is_fixed = is_fixed && fixed[f]; });
       if (!is_fixed) {
         fixed[p.output] = false;
@@ -83,7 +83,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       continue;
     }
     int stage = static_cast<int>(plan.stages.size()) - 1;
-    if (is<Convolution>(layer) && !fixed[p.input]) {
+    if (reads_senders(layer) && !fixed[p.input]) {
       FeaturePlan &input = plan.features[p.input];
       if (input.consumer < 0) {
         input.consumer = static_cast<int>(plan.stages.size());
@@ -158,14 +158,13 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       const Layer &layer = model.layers[step->layer];
       const Ports p = ports(layer);
       if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
-      const auto *convolution = std::get_if<Convolution>(&layer);
-      if (step->fixed_input && !convolution) continue;
+      if (step->fixed_input && !reads_senders(layer)) continue;
       p.for_inputs([&](int f) {
         (f == p.second_input ? step->second_adjoint : step->adjoint) =
             written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
         if (step->fixed_input) return;
         has_adjoint[f] = true;
-        if (!convolution || convolution->radial.reads_receiver()) written[f] = true;
+        if (!reads_senders(layer) || reads_receivers(layer)) written[f] = true;
       });
     }
     stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];

@@ -176,6 +176,23 @@ KOKKOS_FORCEINLINE_FUNCTION Dual<T> from_lane_xor(Dual<T> number, int mask) {
   return {from_lane_xor(number.value, mask), from_lane_xor(number.tangent, mask)};
 }
 
+// The sum of a number over the lanes, which each of them gets.
+template <int LANES>
+struct SumOfLanes {
+  template <class D>
+  KOKKOS_FUNCTION D operator()(D sum) const {
+    for (int offset = LANES / 2; offset > 0; offset /= 2) sum += from_lane_xor(sum, offset);
+    return sum;
+  }
+};
+template <>
+struct SumOfLanes<1> {
+  template <class D>
+  KOKKOS_FUNCTION D operator()(D sum) const {
+    return sum;
+  }
+};
+
 // Each exchange halves the numbers that a lane carries: for 8 numbers 9 exchanges instead of 40. A template per step
 // and no loop: arrays with an index that the compiler does not know would not be in registers.
 template <int HALF, int OFFSET, int P, class T>

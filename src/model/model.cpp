@@ -12,8 +12,7 @@ int Model::species(const std::string &symbol) const {
 }
 
 int Model::num_convolutions() const {
-  return static_cast<int>(std::count_if(layers.begin(), layers.end(),
-                                        [](const Layer &layer) { return std::holds_alternative<Convolution>(layer); }));
+  return static_cast<int>(std::count_if(layers.begin(), layers.end(), reads_senders));
 }
 
 Model Model::restricted_to(const std::vector<std::string> &symbols) const {

@@ -16,7 +16,9 @@
 #include "src/layers/pair_repulsion.h"
 #include "src/layers/readout.h"
 #include "src/layers/scale_shift.h"
+#include "src/layers/so2_convolution.h"
 #include "src/layers/species_embedding.h"
+#include "src/layers/spherical_norm.h"
 #include "src/layers/symmetric_contraction.h"
 #include "src/numbers/matrix.h"
 
@@ -30,11 +32,22 @@
 namespace equi {
 
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not.
-using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, Gate, DensityNormalization, LayerNorm, NodeProduct,
-                           NormScale, SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
+using Layer =
+    std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
+                 NodeProduct, NormScale, SphericalNorm, SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
+}
+
+// Whether a layer is a convolution of some kind: it reads its input at the senders of edges, and sums over them.
+inline bool reads_senders(const Layer &layer) {
+  return std::holds_alternative<Convolution>(layer) || std::holds_alternative<So2Convolution>(layer);
+}
+// Whether it reads its input at their receivers, too.
+inline bool reads_receivers(const Layer &layer) {
+  const auto *convolution = std::get_if<Convolution>(&layer);
+  return convolution ? convolution->radial.reads_receiver() : std::holds_alternative<So2Convolution>(layer);
 }
 
 // What a layer evaluates by the kernels of contractions, if it does.

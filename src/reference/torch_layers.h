@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdlib>
 #include <stdexcept>
 #include <type_traits>
 #include <utility>
@@ -100,6 +101,131 @@ struct TorchConvolution : EdgeSum {
       if (!blocks[b].defined()) blocks[b] = at::zeros({x.size(0), product.irreps_out[b].dim()}, x.options());
     if (blocks.empty()) return at::zeros({x.size(0), 0}, x.options());
     return at::cat(blocks, 1);
+  }
+
+  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
+};
+
+// Messages in the frames of edges. Autograd differentiates the rotations, which are polynomials in the unit vectors.
+struct TorchSo2Convolution : EdgeSum {
+  struct Step {
+    std::vector<Tensor> same, other;    // of each m; other is undefined for m = 0
+    Tensor bias;                        // or undefined
+    bool has_gate;
+    Activation scalars, gates;
+  };
+  int input, output, lmax, mmax;
+  TorchRadial radial;
+  Irreps irreps_in, irreps_out;
+  std::vector<Tensor> couplings;    // of 1 and l-1 to l, from l = 2 on
+  std::vector<Step> steps;
+
+  TorchSo2Convolution(const So2Convolution &c, const Model &model, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(model.features[c.output].dim(), type),
+        input(c.input),
+        output(c.output),
+        lmax(c.lmax),
+        mmax(c.mmax),
+        radial(c.radial, type),
+        irreps_in(model.features[c.input]),
+        irreps_out(model.features[c.output]) {
+    reads_receiver = true;
+    const double components = (lmax + 1) * (lmax + 1);
+    double kept = radial.network.kept() + 12.0 * components * irreps_in[0].mul + 3.0 * irreps_out.dim();
+    for (int l = 2; l <= lmax; ++l) {
+      couplings.push_back(to_tensor(coupling(1, l - 1, l).data(), {3, 2 * l - 1, 2 * l + 1}, at::kDouble));
+      kept += 6.0 * (2 * l + 1) * 3 * (2 * l + 1);
+    }
+    for (const So2Linear &linear : c.linears) {
+      Step step{{}, {}, {}, linear.has_gate, linear.scalar_activation, linear.gate_activation};
+      for (const auto &[same, other] : linear.weights) {
+        step.same.push_back(to_tensor(same, type));
+        step.other.push_back(other.data.empty() ? Tensor() : to_tensor(other, type));
+      }
+      if (!linear.bias.empty()) step.bias = to_tensor(linear.bias, type);
+      kept += 5.0 * components * linear.channels_out;
+      steps.push_back(std::move(step));
+    }
+    set_numbers_per_row(kept, type, chunk_bytes);
+  }
+
+  // D_l of edges [E, 2l+1, 2l+1] for each l, in float64.
+  std::vector<Tensor> rotations(const Tensor &unit) const {
+    // The axis that the direction has least of, made orthogonal to it, is the x axis of the frame.
+    const Tensor axis = at::one_hot(unit.detach().abs().argmin(1), 3).to(at::kDouble);
+    Tensor x = axis - (axis * unit).sum(1, /*keepdim=*/true) * unit;
+    x = x / x.square().sum(1, /*keepdim=*/true).sqrt();
+    std::vector<Tensor> d = {at::ones({unit.size(0), 1, 1}, unit.options()),
+                             at::stack({x, unit, at::cross(x, unit, 1)}, 1)};
+    for (int l = 2; l <= lmax; ++l) {
+      const Tensor &w = couplings[l - 2];
+      const Tensor half = at::einsum("abc,eai,ebj->ecij", {w, d[1], d[l - 1]});
+      d.push_back((2.0 * l + 1.0) * at::einsum("ecij,ijk->eck", {half, w}));
+    }
+    return d;
+  }
+
+  // Components of each l [E, 2l+1, channels]; those of m beyond mmax are dropped on the way in and 0 on the way out.
+  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    const std::vector<Tensor> d = rotations(edges.vec / r);
+    const int64_t num = edges.size(), channels = 2 * irreps_in[0].mul;
+    const Tensor factors = radial(r, edges);
+    // The components of +m or -m side by side, l by l.
+    std::vector<Tensor> plus(mmax + 1), minus(mmax + 1);
+    {
+      std::vector<Tensor> u;
+      for (int l = 0; l <= lmax; ++l) {
+        const Tensor x =
+            at::cat({block_of(features.sender, irreps_in, l), block_of(features.receiver, irreps_in, l)}, 1);
+        u.push_back(at::einsum("emn,ecn->emc", {d[l].to(type), x}));
+      }
+      int64_t column = 0;
+      for (int m = 0; m <= mmax; ++m) {
+        std::vector<Tensor> of_plus, of_minus;
+        for (int l = m; l <= lmax; ++l) {
+          of_plus.push_back(u[l].select(1, l + m));
+          of_minus.push_back(u[l].select(1, l - m));
+        }
+        const Tensor factor = factors.narrow(1, column, (lmax + 1 - m) * channels);
+        column += factor.size(1);
+        plus[m] = factor * at::cat(of_plus, 1);
+        if (m > 0) minus[m] = factor * at::cat(of_minus, 1);
+      }
+    }
+    for (const Step &step : steps) {
+      for (int m = 0; m <= mmax; ++m) {
+        const Tensor p = plus[m], n = minus[m];
+        plus[m] = at::matmul(p, step.same[m]);
+        if (m == 0 && step.bias.defined()) plus[m] = plus[m] + step.bias;
+        if (m == 0) continue;
+        plus[m] = plus[m] - at::matmul(n, step.other[m]);
+        minus[m] = at::matmul(p, step.other[m]) + at::matmul(n, step.same[m]);
+      }
+      if (!step.has_gate) continue;
+      const int64_t mul = plus[0].size(1) / (2 * lmax + 1);
+      const Tensor gates = activate(step.gates, plus[0].narrow(1, 0, lmax * mul));    // of l = 1 .. lmax
+      const Tensor scalars = activate(step.scalars, plus[0].narrow(1, lmax * mul, mul));
+      plus[0] = at::cat({scalars, gates * plus[0].narrow(1, (lmax + 1) * mul, lmax * mul)}, 1);
+      for (int m = 1; m <= mmax; ++m) {
+        const Tensor of_m = gates.narrow(1, (m - 1) * mul, (lmax + 1 - m) * mul);
+        plus[m] = of_m * plus[m];
+        minus[m] = of_m * minus[m];
+      }
+    }
+    const Tensor cutoff = radial.cutoff_function(r, edges).to(type);
+    const int64_t mul = irreps_out[0].mul;
+    std::vector<Tensor> out;
+    for (int l = 0; l <= lmax; ++l) {
+      std::vector<Tensor> rows;
+      for (int m = -l; m <= l; ++m) {
+        const int a = std::abs(m);
+        rows.push_back(a > mmax ? at::zeros({num, mul}, plus[0].options())
+                                : (m < 0 ? minus[a] : plus[a]).narrow(1, (l - a) * mul, mul));
+      }
+      out.push_back((cutoff * at::einsum("emn,emc->ecn", {d[l].to(type), at::stack(rows, 1)}).flatten(1)));
+    }
+    return at::cat(out, 1);
   }
 
   void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
@@ -431,9 +557,38 @@ struct TorchNormScale {
   }
 };
 
-using TorchLayer =
-    std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchGate, TorchDensity, TorchLayerNorm,
-                 TorchNodeProduct, TorchNormScale, TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
+struct TorchSphericalNorm {
+  int input, output;
+  Irreps irreps;
+  std::vector<NormGroup> groups;
+  double epsilon;
+  Tensor scale, bias;    // [blocks, channels, 1], [channels, 1] or undefined
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.read(input);
+    std::vector<Tensor> blocks(irreps.size());
+    for (const NormGroup &group : groups) {
+      Tensor squares = at::full({x.size(0), 1, 1}, epsilon, x.options());
+      for (size_t k = 0; k < group.blocks.size(); ++k) {
+        const int b = group.blocks[k];
+        blocks[b] = block_of(x, irreps, b);
+        if (group.center && is_scalar(b)) blocks[b] = blocks[b] - blocks[b].mean(1, /*keepdim=*/true);
+        squares = squares + group.weights[k] * blocks[b].square().sum({1, 2}, /*keepdim=*/true);
+      }
+      for (const int b : group.blocks) {
+        blocks[b] = scale[b] * blocks[b] * at::rsqrt(squares);
+        if (bias.defined() && is_scalar(b)) blocks[b] = blocks[b] + bias;
+      }
+    }
+    for (Tensor &block : blocks) block = block.flatten(1);
+    run.write(output, at::cat(blocks, 1), run.geometric.at(input));
+  }
+  bool is_scalar(int block) const { return irreps[block].irrep == Irrep{0, 1}; }
+};
+
+using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate,
+                                TorchDensity, TorchLayerNorm, TorchNodeProduct, TorchNormScale, TorchSphericalNorm,
+                                TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -455,6 +610,7 @@ struct LayerBuilder {
   TorchLayer operator()(const SpeciesEmbedding &l) const { return TorchEmbedding{l.output, to_tensor(l.weight, type)}; }
   TorchLayer operator()(const Linear &l) const { return TorchLinear(l, model, type); }
   TorchLayer operator()(const Convolution &l) const { return TorchConvolution(l, type, chunk_bytes); }
+  TorchLayer operator()(const So2Convolution &l) const { return TorchSo2Convolution(l, model, type, chunk_bytes); }
   TorchLayer operator()(const Gate &l) const { return TorchGate(l, model); }
   TorchLayer operator()(const DensityNormalization &l) const { return TorchDensity(l, model, type, chunk_bytes); }
   TorchLayer operator()(const LayerNorm &l) const {
@@ -463,6 +619,12 @@ struct LayerBuilder {
   TorchLayer operator()(const NodeProduct &l) const { return TorchNodeProduct(l, type); }
   TorchLayer operator()(const NormScale &l) const {
     return TorchNormScale{l.input, l.output, model.features[l.input], l.offset, l.factor};
+  }
+  TorchLayer operator()(const SphericalNorm &l) const {
+    TorchSphericalNorm norm{
+        l.input, l.output, model.features[l.input], l.groups, l.epsilon, to_tensor(l.scale, type).unsqueeze(2), {}};
+    if (!l.bias.empty()) norm.bias = to_tensor(l.bias, type).unsqueeze(1);
+    return norm;
   }
   TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
   TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }

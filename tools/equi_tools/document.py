@@ -175,9 +175,26 @@ LAYERS = {
     "species_embedding": record({"output": text, "irreps": irreps}),
     "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
     "convolution": record(FEATURES | {"paths": list_of(PATH), "radial": record({})}),
+    "so2_convolution": record(
+        FEATURES
+        | {
+            "mmax": whole(),
+            "radial": record({}),
+            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor}), 1),
+        }
+    ),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
     "norm_scale": record(FEATURES | {"offset": number, "factor": number}),
+    "spherical_norm": record(
+        FEATURES
+        | {
+            "groups": list_of(record({"blocks": list_of(whole(), 1), "weights": list_of(number, 1), "center": flag}), 1),
+            "epsilon": number,
+            "scale": tensor,
+        },
+        {"bias": tensor},
+    ),
     "node_product": record(
         {
             "inputs": list_of(text, 1, 2),

@@ -34,9 +34,12 @@ def _layer_line(layer):
         reads = [key for key in ("sender", "receiver") if isinstance(layer["radial"].get(key), dict)]
         extra = f", radial network on features of {' and '.join(reads)}" if reads else ""
         return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
+    if kind == "so2_convolution":
+        channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
+        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels"
     if kind == "density_normalization":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
-    if kind == "layer_norm":
+    if kind in ("layer_norm", "spherical_norm"):
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
     if kind == "norm_scale":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"

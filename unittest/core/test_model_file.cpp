@@ -633,6 +633,105 @@ TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {
   expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1o"});
 }
 
+TEST(ModelFile, refuses_bad_spherical_norms) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+5x1e+5x2e", "5x0e"};
+  o.biases = true;
+  o.spherical_norm = "first_alone";
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "spherical_norm"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &norm = first_layer<SphericalNorm>(m);
+  ASSERT_EQ(norm.groups.size(), 2u);
+  EXPECT_TRUE(norm.groups[0].center);
+  EXPECT_EQ(norm.groups[1].blocks, (std::vector<int>{2, 1}));
+  EXPECT_EQ(norm.bias.size(), 5u);
+  refused("/irreps_out", "5x0e", {"irreps_out"});
+  refused("/groups", Json::array(), {"groups", "groups"});
+  refused("/groups/0/blocks", {0, 1}, {"groups[0].weights", "weights, one per block"});
+  refused("/groups/0/blocks/0", 3, {"groups[0].blocks[0]", "3"});
+  refused("/groups/1/blocks/1", 2, {"groups[1].blocks[1]", "each block in one group", "2 again"});
+  refused("/groups/1", {{"blocks", {1}}, {"weights", {0.2}}, {"center", false}},
+          {"groups", "each block in one group", "none with block 2"});
+  refused("/groups/1/weights/0", -0.1, {"groups[1].weights[0]", "no negative number"});
+  refused("/groups/1/center", true, {"groups[1].center", "no 0e block"});
+  refused("/groups/1/scale", 1.0, {"\"scale\""});
+  refused("/epsilon", 0.0, {"epsilon", "a positive number"});
+  refused("/scale", "scale", {"scale", "[3, 5]"});
+  refused("/bias", "scale", {"bias", "[5]"});
+  refused("/affine", true, {"\"affine\""});
+  TinyModelOptions uneven = o;
+  uneven.hidden = {"5x0e+4x1e", "5x0e"};
+  expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1e"});
+  TinyModelOptions two = o;
+  two.hidden = {"5x0e+5x0e+5x1e", "5x0e"};
+  expect_refusal(make_tiny_model(two).bytes(), {"bias", "one 0e block"});
+}
+
+TEST(ModelFile, refuses_bad_so2_convolutions) {
+  TinyModelOptions o;
+  o.so2_lmax = 2;
+  o.so2_mmax = 1;
+  o.biases = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const auto weights_of = [&](const char *name) {
+    ModelDocument d = make_tiny_model(o);
+    return d.tensors.at(name);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<So2Convolution>(m);
+  EXPECT_EQ(c.lmax, 2);
+  EXPECT_EQ(c.mmax, 1);
+  ASSERT_EQ(c.linears.size(), 2u);
+  EXPECT_EQ(c.linears[0].channels_in, 10);
+  EXPECT_TRUE(c.linears[0].has_gate);
+  EXPECT_FALSE(c.linears[1].has_gate);
+  EXPECT_EQ(c.linears[0].bias.size(), (2u + 3u) * 4u);
+  EXPECT_EQ(c.radial.num_outputs(), (3 + 2) * 10);
+  const DocumentTensor pair = weights_of("so2_1.0.m1");    // both halves, one after the other
+  ASSERT_EQ(pair.shape, (std::vector<int64_t>{2, 20, 8}));
+  EXPECT_EQ(c.linears[0].weights[1][0].data, std::vector<double>(pair.values.begin(), pair.values.begin() + 160));
+  EXPECT_EQ(c.linears[0].weights[1][1].data, std::vector<double>(pair.values.begin() + 160, pair.values.end()));
+
+  refused("/irreps_out", "3x0e+3x2e+3x1e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "3x0e+3x1e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "3x0e+3x1e+4x2e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "4x0e+4x1e+4x2e", {"linears[1].channels", "4 channels", "output"});
+  refused("/mmax", 3, {"mmax", "0 to 2"});
+  refused("/mmax", 2, {"linears[0].weights", "3", "m from 0 to mmax"});
+  refused("/linears", Json::array(), {"linears"});
+  refused("/linears/0/channels", 5, {"linears[0].weights[0]", "[30, 25]"});
+  refused("/linears/0/channels", 0, {"linears[0].channels"});
+  refused("/linears/0/weights/1", "so2_1.1.m1", {"linears[0].weights[1]", "[2, 20, 8]"});
+  refused("/linears/0/bias", "so2_1.1.bias", {"linears[0].bias", "[20]"});
+  refused("/linears/0/gate/scalars", "gelu", {"linears[0].gate.scalars", "gelu"});
+  refused("/linears/0/gate/gates", "gelu", {"linears[0].gate.gates", "gelu"});
+  refused("/linears/0/gate/scale", 1.0, {"linears[0].gate", "\"scale\""});
+  refused("/linears/1/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"linears[1].weights[0]", "[12, 15]"});
+  refused("/linears/0/kind", "linear", {"linears[0]", "\"kind\""});
+  refused("/radial/sender", {{"block", 0}}, {"radial.sender", "a string"});
+  refused("/radial/activate_last", true, {"\"activate_last\""});
+  refused("/residual", true, {"\"residual\""});
+  TinyModelOptions parity = o;
+  parity.parity = true;
+  parity.hidden = {"5x0e", "5x0e"};
+  expect_refusal(make_tiny_model(parity).bytes(), {"SO(2) convolution", "edge_parity"});
+  TinyModelOptions scalars;
+  scalars.so2_lmax = scalars.lmax_edge = 0;
+  scalars.hidden = {"5x0e", "5x0e"};
+  expect_refusal(make_tiny_model(scalars).bytes(), {"SO(2) convolution", "lmax_edge"});
+  expect_refusal(o,
+                 [](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))["irreps_in"] = "5x0e+5x1e+5x2o"; },
+                 {"irreps_in", "5x0e+5x1e+5x2e"});
+}
+
 TEST(ModelFile, refuses_bad_symmetric_contractions) {
   const std::string type = "symmetric_contraction", term = "/blocks/1/terms/2";
   expect_refused_in(type, "/irreps_out", "5x0e+4x1o", {"irreps_out", "5 channels", "4x1o"});

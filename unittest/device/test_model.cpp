@@ -101,6 +101,16 @@ TEST(DeviceModelRun, batches_do_not_show) {
   expect_batches(case_named("weights_of_features").model(), false);
 }
 
+TEST(DeviceModelRun, so2_convolutions_are_refused_by_name) {
+  try {
+    make_device_evaluator(case_named("so2_of_fewer_m").model(), options_of(Precision::double_));
+    FAIL() << "no error";
+  } catch (const std::invalid_argument &e) {
+    EXPECT_NE(std::string(e.what()).find("SO(2) convolutions are not evaluated by kernels for devices"),
+              std::string::npos);
+  }
+}
+
 // Two slabs of a wide structure: most receivers of each see no other rank.
 TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   const Structure structure = random_structure(2, 5, 6);

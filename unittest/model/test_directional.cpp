@@ -52,6 +52,16 @@ KokkosOptions with_direction(KokkosOptions options) {
   return options;
 }
 
+TEST(DirectionalModel, so2_convolutions_are_refused_by_name) {
+  const Model model = case_named("so2_of_fewer_m").model();
+  try {
+    make_kokkos(model, with_direction({Precision::double_}));
+    FAIL() << "no error";
+  } catch (const std::invalid_argument &e) {
+    EXPECT_NE(std::string(e.what()).find("SO(2) convolutions have no second derivatives"), std::string::npos);
+  }
+}
+
 // radial exact, deterministic
 class Directional : public ::testing::TestWithParam<std::tuple<bool, bool, TinyCase>> {
  protected:

@@ -123,10 +123,22 @@ struct TinyModelOptions {
   // of it, or with the input of the convolution if that has as many channels and is not of the species alone). Then all
   // blocks of an entry of `hidden` have equal multiplicities.
   std::string node_product = "";
+  // Behind each gate a spherical norm with the blocks in one group ("all"), with the first one in a group of its own
+  // ("first_alone"), or with each in one of its own ("each"). Then all blocks of an entry of `hidden` have equal
+  // multiplicities, and the first one is the only 0e block.
+  std::string spherical_norm = "";
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
   int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
+  // Not -1: from interaction so2_begin on the convolutions are SO(2) convolutions up to this l and so2_mmax, between
+  // features of so2_in and so2_out channels for each l, with linears of so2_hidden channels between them.
+  int so2_lmax = -1;
+  int so2_mmax = 0, so2_begin = 1, so2_in = 5, so2_out = 3;
+  std::vector<int> so2_hidden = {4};
+  std::string so2_scalars = "silu",
+              so2_gates = "sigmoid";    // activations; of the last linear, too, with so2_gate_last
+  bool so2_gate_last = false;
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -318,6 +330,28 @@ class TinyModelMaker {
          {"factor", 0.25}});
   }
 
+  void spherical_norm(const std::string &input, const std::string &output, const Irreps &irreps) {
+    Json groups = Json::array();
+    const auto weight = [&](int b) { return (0.5 + 0.25 * b) / (irreps[b].mul * irreps[b].irrep.dim()); };
+    for (int b = 0; b < irreps.size(); ++b) {
+      // The order within a group is descending, so that a mix-up shows.
+      const bool is_new = b == 0 || o_.spherical_norm == "each" || (o_.spherical_norm == "first_alone" && b == 1);
+      if (is_new) groups.push_back({{"blocks", Json::array()}, {"weights", Json::array()}, {"center", b == 0}});
+      Json &group = groups.back();
+      group["blocks"].insert(group["blocks"].begin(), b);
+      group["weights"].insert(group["weights"].begin(), weight(b));
+    }
+    add({{"type", "spherical_norm"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"groups", groups},
+         {"epsilon", 1e-5},
+         {"scale", uniform(output + "_norm.scale", {irreps.size(), irreps[0].mul}, 0.5, 1.5)}});
+    if (o_.biases) d_.document["layers"].back()["bias"] = tensor(output + "_norm.bias", {irreps[0].mul}, 0.3);
+  }
+
   // All products of two blocks that couple to one of the output, some with their factors in descending order, and the
   // blocks themselves.
   void node_product(const std::vector<std::string> &inputs, const std::vector<Irreps> &of_inputs,
@@ -432,6 +466,46 @@ class TinyModelMaker {
             {"accumulate", accumulate}};
   }
 
+  // A block of so many channels for each l.
+  Irreps spherical_irreps(int channels) const {
+    std::vector<IrrepBlock> blocks;
+    for (int l = 0; l <= o_.so2_lmax; ++l) blocks.push_back({channels, {l, 1}});
+    return Irreps(blocks);
+  }
+
+  void so2_convolution(const std::string &name, const std::string &input, const std::string &output) {
+    const int lmax = o_.so2_lmax;
+    Json linears = Json::array();
+    std::vector<int> widths = o_.so2_hidden;
+    widths.push_back(o_.so2_out);
+    int channels = 2 * o_.so2_in, num_factors = 0;
+    for (int m = 0; m <= o_.so2_mmax; ++m) num_factors += (lmax + 1 - m) * channels;
+    for (size_t k = 0; k < widths.size(); ++k) {
+      const std::string n = name + "." + std::to_string(k);
+      const bool has_gate = k + 1 < widths.size() || o_.so2_gate_last;
+      Json linear = {{"channels", widths[k]}, {"weights", Json::array()}};
+      if (has_gate) linear["gate"] = {{"scalars", o_.so2_scalars}, {"gates", o_.so2_gates}};
+      for (int m = 0; m <= o_.so2_mmax; ++m) {
+        const int orders = lmax + 1 - m, in = orders * channels;
+        const int out = (orders + (m == 0 && has_gate ? lmax : 0)) * widths[k];
+        const double width = 1.0 / std::sqrt(m == 0 ? in : 2 * in);
+        const std::string w = n + ".m" + std::to_string(m);
+        linear["weights"].push_back(m == 0 ? tensor(w, {in, out}, width) : tensor(w, {2, in, out}, width));
+        if (m == 0 && o_.biases) linear["bias"] = tensor(n + ".bias", {out}, 0.3);
+      }
+      linears.push_back(linear);
+      channels = widths[k];
+    }
+    add({{"type", "so2_convolution"},
+         {"input", input},
+         {"irreps_in", spherical_irreps(o_.so2_in).to_string()},
+         {"output", output},
+         {"irreps_out", spherical_irreps(o_.so2_out).to_string()},
+         {"mmax", o_.so2_mmax},
+         {"radial", radial_network(name, num_factors)},
+         {"linears", linears}});
+  }
+
   // x_t -> self-connection and convolution -> gate -> x_{t+1}, as in SevenNet.
   void interaction(int t, const Irreps &x, const Irreps &next) {
     const std::string n = std::to_string(t), x_name = "x" + n;
@@ -494,17 +568,26 @@ class TinyModelMaker {
     }
 
     add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
-    std::vector<IrrepBlock> y(x.begin(), x.end());
+    const bool is_so2 = o_.so2_lmax >= 0 && t >= o_.so2_begin;
+    if (is_so2) {
+      const Irreps messages = spherical_irreps(o_.so2_out);
+      mid.assign(messages.begin(), messages.end());
+    }
+    const Irreps input = is_so2 ? spherical_irreps(o_.so2_in) : x;
+    std::vector<IrrepBlock> y(input.begin(), input.end());
     for (const int num : {o_.sender_scalars, o_.receiver_scalars})
       if (num > 0) y.push_back({num, {0, 1}});
     add(linear("lin1_" + n, x_name, x, "y" + n, Irreps(y), false, false));
-    add({{"type", "convolution"},
-         {"input", "y" + n},
-         {"irreps_in", Irreps(y).to_string()},
-         {"output", "m" + n},
-         {"irreps_out", Irreps(mid).to_string()},
-         {"paths", path_list},
-         {"radial", radial_network("radial" + n, num_weights, x.size())}});
+    if (is_so2)
+      so2_convolution("so2_" + n, "y" + n, "m" + n);
+    else
+      add({{"type", "convolution"},
+           {"input", "y" + n},
+           {"irreps_in", Irreps(y).to_string()},
+           {"output", "m" + n},
+           {"irreps_out", Irreps(mid).to_string()},
+           {"paths", path_list},
+           {"radial", radial_network("radial" + n, num_weights, x.size())}});
     std::string messages = "m" + n;
     if (o_.density) {
       add({{"type", "density_normalization"},
@@ -537,14 +620,16 @@ class TinyModelMaker {
       terms.push_back(term);
     }
     const std::string next_name = "x" + std::to_string(t + 1);
-    const bool is_contracted = o_.contraction_degree > 0;
+    const bool is_contracted = o_.contraction_degree > 0, is_normed = !o_.spherical_norm.empty();
+    const bool is_last = !is_contracted && !is_normed && o_.node_product.empty();
     add({{"type", "gate"},
          {"input", "z" + n},
          {"irreps_in", z.to_string()},
-         {"output", is_contracted || !o_.node_product.empty() ? "a" + n : next_name},
+         {"output", is_last ? next_name : "a" + n},
          {"irreps_out", next.to_string()},
          {"terms", terms}});
     if (is_contracted) contraction("contraction" + n, "a" + n, next_name, next);
+    if (is_normed) spherical_norm("a" + n, next_name, next);
     if (o_.node_product.empty()) return;
     const bool is_pair = o_.node_product == "pair", takes_input = is_pair && t > 0 && x[0].mul == next[0].mul;
     if (!takes_input) norm_scale("a" + n, "s" + n, next);

@@ -65,16 +65,17 @@ inline Structure isolated_atoms(int num_atoms) {
 inline int num_exchanged_features(const Model &model) {
   std::set<int> inputs;
   for (const Layer &layer : model.layers)
-    if (const auto *c = std::get_if<Convolution>(&layer)) inputs.insert(c->input);
+    if (reads_senders(layer)) inputs.insert(ports(layer).input);
   return static_cast<int>(inputs.size()) - 1;
 }
 // Convolutions that read them.
 inline int num_exchanging_convolutions(const Model &model) {
   int first = -1, count = 0;
   for (const Layer &layer : model.layers)
-    if (const auto *c = std::get_if<Convolution>(&layer)) {
-      if (first < 0) first = c->input;
-      count += c->input != first;
+    if (reads_senders(layer)) {
+      const int input = ports(layer).input;
+      if (first < 0) first = input;
+      count += input != first;
     }
   return count;
 }
@@ -199,7 +200,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(14);
+  std::vector<TinyCase> cases(17);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -361,6 +362,117 @@ inline std::vector<TinyCase> family_cases() {
   factors.denominator = 1.0;
   factors.seed = 19;
   cases[13].keeps_parity = true;
+  cases[14].name = "spherical_norm_of_all_blocks";
+  TinyModelOptions &of_all = cases[14].options;
+  of_all.hidden = {"13x0e+13x1e+13x2e", "33x0e+33x1e"};
+  of_all.spherical_norm = "all";
+  of_all.biases = true;
+  of_all.seed = 20;
+  cases[15].name = "spherical_norm_of_scalars_and_others";
+  TinyModelOptions &of_two = cases[15].options;
+  of_two.elements = {"O", "H", "Si"};
+  of_two.parity = true;
+  of_two.hidden = {"5x0e+5x1o+5x2e", "17x0e+17x2e+17x1o+17x1o"};
+  of_two.spherical_norm = "first_alone";
+  of_two.xplor = false;
+  of_two.seed = 21;
+  cases[15].keeps_parity = true;
+  cases[16].name = "spherical_norm_of_each_block";
+  TinyModelOptions &of_each = cases[16].options;
+  of_each.hidden = {"16x0e+16x2e+16x1e", "5x0e+5x1e"};
+  of_each.spherical_norm = "each";
+  of_each.biases = true;
+  of_each.seed = 22;
+  cases[16].keeps_parity = true;
+  return cases;
+}
+
+// SO(2) convolutions, which neither devices nor second derivatives have. The last convolution of a model sees nothing
+// but components of m = 0, because what leads to scalars does: most cases have another one before it.
+inline std::vector<TinyCase> so2_cases() {
+  std::vector<TinyCase> cases(8);
+  cases[0].name = "so2_biases_rows_of_species";
+  TinyModelOptions &rows = cases[0].options;
+  rows.so2_lmax = rows.so2_mmax = 2;
+  rows.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  rows.basis = "gaussian";
+  rows.late_cutoff = true;
+  rows.sender_columns = 3;
+  rows.receiver_columns = 2;
+  rows.norms = rows.biases = true;
+  rows.xplor = false;
+  rows.p = 5.0;
+  rows.seed = 23;
+  cases[1].name = "so2_of_fewer_m";
+  TinyModelOptions &fewer = cases[1].options;
+  fewer.so2_lmax = 3;
+  fewer.so2_mmax = 1;
+  fewer.so2_in = 13;
+  fewer.so2_hidden = {33};
+  fewer.so2_out = 5;
+  fewer.lmax_edge = 3;
+  fewer.hidden = {"13x0e+5x1e+2x3e", "7x0e+7x1e+7x2e+7x3e", "5x0e"};
+  fewer.seed = 24;
+  cases[2].name = "so2_of_scalars";
+  cases[2].keeps_parity = true;
+  TinyModelOptions &scalars = cases[2].options;
+  scalars.so2_lmax = 0;
+  scalars.hidden = {"5x0e+3x1e", "5x0e"};
+  scalars.so2_in = 13;
+  scalars.late_cutoff = true;
+  scalars.cutoff = 5.0;
+  scalars.denominator = 0.3;
+  scalars.pair_cutoffs = true;
+  scalars.xplor = false;
+  scalars.seed = 25;
+  cases[3].name = "so2_of_dipoles";
+  TinyModelOptions &dipoles = cases[3].options;
+  dipoles.elements = {"O", "H", "Si"};
+  dipoles.so2_lmax = dipoles.so2_mmax = 1;
+  dipoles.so2_begin = 0;    // its input depends on the species alone
+  dipoles.so2_hidden = {};
+  dipoles.lmax_edge = 1;
+  dipoles.hidden = {"5x0e+3x1e", "5x0e+3x1e", "5x0e"};
+  dipoles.seed = 26;
+  cases[4].name = "so2_of_m_0";
+  TinyModelOptions &axial = cases[4].options;
+  axial.so2_lmax = 2;
+  axial.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e", "5x0e"};
+  axial.so2_hidden = {16, 17};
+  axial.so2_gate_last = true;
+  axial.so2_scalars = "tanh";
+  axial.so2_gates = "ssp";
+  axial.biases = true;
+  axial.seed = 27;
+  cases[4].keeps_parity = true;
+  cases[5].name = "so2_of_order_4_and_all_m";
+  TinyModelOptions &all = cases[5].options;
+  all.so2_lmax = all.so2_mmax = 4;
+  all.lmax_edge = 4;
+  all.hidden = {"4x0e+4x1e+4x2e+4x3e+4x4e", "4x0e+4x2e+3x4e", "5x0e"};
+  all.so2_gate_last = true;
+  all.so2_scalars = "sigmoid";
+  all.seed = 28;
+  cases[6].name = "so2_of_order_6";
+  TinyModelOptions &six = cases[6].options;
+  six.so2_lmax = 6;
+  six.so2_mmax = 2;
+  six.so2_in = 2;
+  six.so2_hidden = {3};
+  six.so2_out = 2;
+  six.lmax_edge = 6;
+  six.hidden = {"2x0e+2x1e+2x5e+2x6e", "2x0e+2x6e+2x3e", "5x0e"};
+  six.seed = 29;
+  cases[7].name = "so2_with_spherical_norms";
+  TinyModelOptions &normed = cases[7].options;
+  normed.so2_lmax = 3;
+  normed.so2_mmax = 2;
+  normed.lmax_edge = 3;
+  normed.hidden = {"5x0e+5x1e+5x2e+5x3e", "5x0e+5x1e+5x2e+5x3e", "13x0e"};
+  normed.spherical_norm = "all";
+  normed.biases = true;
+  normed.density = true;
+  normed.seed = 30;
   return cases;
 }
 
@@ -375,8 +487,15 @@ inline std::vector<TinyCase> all_cases() {
   return cases;
 }
 
+// What CPUs and the reference evaluate.
+inline std::vector<TinyCase> host_cases() {
+  std::vector<TinyCase> cases = all_cases();
+  for (const TinyCase &c : so2_cases()) cases.push_back(c);
+  return cases;
+}
+
 inline TinyCase case_named(const std::string &name) {
-  for (const TinyCase &c : all_cases())
+  for (const TinyCase &c : host_cases())
     if (c.name == name) return c;
   throw std::logic_error("no tiny model " + name);
 }

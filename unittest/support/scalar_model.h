@@ -9,8 +9,11 @@
 #include "src/geometry/neighbor_graph.h"
 #include "src/model/model.h"
 
+#include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <map>
+#include <numeric>
 #include <variant>
 #include <vector>
 
@@ -43,6 +46,127 @@ inline std::vector<double> weights_of_features(const RadialFunction &f, const Ir
   if (f.times_cutoff) basis.cutoff_function(r, 0, 1, &cutoff);
   for (double &v : w) v *= cutoff;
   return w;
+}
+
+// D_l of a rotation r for l = 0 .. lmax, each [2l+1][2l+1] row by row, by its definition D_l Y_l(p) = Y_l(r p): the
+// mean of Y_l(r p) Y_l(p)^T over the sphere, which a grid with Gauss's weights gives exactly.
+inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const double r[3][3]) {
+  const int num_latitudes = lmax + 1, num_longitudes = 2 * lmax + 1;
+  std::vector<std::vector<double>> d;
+  for (int l = 0; l <= lmax; ++l) d.emplace_back((2 * l + 1) * (2 * l + 1), 0.0);
+  std::vector<double> of_p((lmax + 1) * (lmax + 1)), of_turned(of_p.size());
+  for (int i = 0; i < num_latitudes; ++i) {
+    // A root of the Legendre polynomial of this degree by Newton's method, and its weight.
+    double y = std::cos(M_PI * (i + 0.75) / (num_latitudes + 0.5)), slope = 1.0;
+    for (int step = 0; step < 20; ++step) {
+      double before = 1.0, now = y;
+      for (int k = 2; k <= num_latitudes; ++k) {
+        const double next = ((2 * k - 1) * y * now - (k - 1) * before) / k;
+        before = now;
+        now = next;
+      }
+      slope = num_latitudes * (before - y * now) / (1.0 - y * y);
+      y -= now / slope;
+    }
+    const double weight = 1.0 / ((1.0 - y * y) * slope * slope) / num_longitudes;
+    for (int j = 0; j < num_longitudes; ++j) {
+      const double longitude = 2.0 * M_PI * j / num_longitudes, across = std::sqrt(1.0 - y * y);
+      const double p[3] = {across * std::sin(longitude), y, across * std::cos(longitude)};
+      double turned[3];
+      for (int k = 0; k < 3; ++k) turned[k] = r[k][0] * p[0] + r[k][1] * p[1] + r[k][2] * p[2];
+      spherical_harmonics(lmax, p, of_p.data(), nullptr);
+      spherical_harmonics(lmax, turned, of_turned.data(), nullptr);
+      for (int l = 0; l <= lmax; ++l)
+        for (int m = 0; m < 2 * l + 1; ++m)
+          for (int n = 0; n < 2 * l + 1; ++n)
+            d[l][m * (2 * l + 1) + n] += weight * of_turned[l * l + m] * of_p[l * l + n];
+    }
+  }
+  return d;
+}
+
+// The message of an edge, in the order of irreps.h; with a frame that is turned about the edge by an angle of any size.
+inline std::vector<double> so2_message(const So2Convolution &c, int channels_in, const double *vec,
+                                       const std::vector<double> &x_i, const std::vector<double> &x_j,
+                                       const std::vector<double> &factors, double cutoff) {
+  // Two directions across the edge, then turned.
+  const double length = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]), angle = 1e3 * length;
+  double n[3], a[3] = {0.3, -0.5, 0.8}, b[3];
+  for (int k = 0; k < 3; ++k) n[k] = vec[k] / length;
+  const double along = a[0] * n[0] + a[1] * n[1] + a[2] * n[2];
+  for (int k = 0; k < 3; ++k) a[k] -= along * n[k];
+  const double size = std::sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
+  for (double &v : a) v /= size;
+  for (int k = 0; k < 3; ++k) b[k] = a[(k + 1) % 3] * n[(k + 2) % 3] - a[(k + 2) % 3] * n[(k + 1) % 3];
+  double r[3][3];
+  for (int k = 0; k < 3; ++k) {
+    r[0][k] = std::cos(angle) * a[k] + std::sin(angle) * b[k];
+    r[1][k] = n[k];
+    r[2][k] = std::cos(angle) * b[k] - std::sin(angle) * a[k];
+  }
+  const std::vector<std::vector<double>> d = rotations_by_quadrature(c.lmax, r);
+
+  // Component [m + mmax] of all l >= |m|, l by l.
+  using Components = std::vector<std::vector<double>>;
+  Components u(2 * c.mmax + 1);
+  size_t column = 0;
+  for (int m = 0; m <= c.mmax; ++m)
+    for (int l = m; l <= c.lmax; ++l) {
+      const int dim = 2 * l + 1, offset = channels_in * l * l;
+      for (const auto *x : {&x_j, &x_i})
+        for (int w = 0; w < channels_in; ++w, ++column)
+          for (const int side : {m, -m}) {
+            double sum = 0.0;
+            for (int k = 0; k < dim; ++k) sum += d[l][(l + side) * dim + k] * (*x)[offset + w * dim + k];
+            u[c.mmax + side].push_back(factors[column] * sum);
+            if (m == 0) break;
+          }
+    }
+  int channels = 0;
+  for (const So2Linear &linear : c.linears) {
+    Components v(u.size());
+    const auto add = [](std::vector<double> &to, const std::vector<double> &from, const Matrix &w, double sign) {
+      to.resize(w.cols, 0.0);
+      for (int i = 0; i < w.rows; ++i)
+        for (int j = 0; j < w.cols; ++j) to[j] += sign * from[i] * w(i, j);
+    };
+    for (int m = 0; m <= c.mmax; ++m) {
+      const auto &[same, other] = linear.weights[m];
+      std::vector<double> &plus = v[c.mmax + m], &minus = v[c.mmax - m];
+      add(plus, u[c.mmax + m], same, 1.0);
+      if (m == 0) continue;
+      add(plus, u[c.mmax - m], other, -1.0);
+      add(minus, u[c.mmax + m], other, 1.0);
+      add(minus, u[c.mmax - m], same, 1.0);
+    }
+    std::vector<double> &scalar = v[c.mmax];
+    for (size_t j = 0; j < linear.bias.size(); ++j) scalar[j] += linear.bias[j];
+    channels = linear.channels_out;
+    if (linear.has_gate) {
+      const std::vector<double> gates(scalar.begin(), scalar.begin() + c.lmax * channels);
+      scalar.erase(scalar.begin(), scalar.begin() + c.lmax * channels);
+      for (int m = -c.mmax; m <= c.mmax; ++m)
+        for (int l = std::abs(m); l <= c.lmax; ++l)
+          for (int w = 0; w < channels; ++w) {
+            double &component = v[c.mmax + m][(l - std::abs(m)) * channels + w], activated;
+            if (l == 0) {
+              activation_derivatives(linear.scalar_activation, component, 0, &component);
+              continue;
+            }
+            activation_derivatives(linear.gate_activation, gates[(l - 1) * channels + w], 0, &activated);
+            component *= activated;
+          }
+    }
+    u = v;
+  }
+  std::vector<double> message((c.lmax + 1) * (c.lmax + 1) * channels, 0.0);
+  for (int l = 0; l <= c.lmax; ++l)
+    for (int w = 0; w < channels; ++w)
+      for (int k = 0, dim = 2 * l + 1; k < dim; ++k)
+        for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m)
+          message[channels * l * l + w * dim + k] +=
+              cutoff * d[l][(l + m) * dim + k] * u[c.mmax + m][(l - std::abs(m)) * channels + w];
+  return message;
 }
 
 // Energies per receiver. Every row must be owned.
@@ -107,6 +231,22 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
           product.forward(x[g.sender_row[c]].data(), y.data(), w.data(), m[i].data());
         });
       features[convolution->output] = m;
+    } else if (const auto *so2 = std::get_if<So2Convolution>(&layer)) {
+      const Feature &x = features.at(so2->input);
+      Feature y(num_atoms, std::vector<double>(model.features[so2->output].dim(), 0.0));
+      const std::vector<RadialFunction> radial = functions_of_pairs(so2->radial, model.num_species());
+      std::vector<double> factors(so2->radial.num_outputs());
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbors(i, [&](int64_t c, const double *vec, double r, int a, int b) {
+          const RadialFunction &of_pair = radial[a * model.num_species() + b];
+          double cutoff;
+          of_pair.derivatives(r, 0, 1, factors.data());
+          of_pair.basis.cutoff_function(r, 0, 1, &cutoff);
+          const std::vector<double> message =
+              so2_message(*so2, model.features[so2->input][0].mul, vec, x[i], x[g.sender_row[c]], factors, cutoff);
+          for (size_t k = 0; k < message.size(); ++k) y[i][k] += message[k];
+        });
+      features[so2->output] = y;
     } else if (const auto *gate = std::get_if<Gate>(&layer)) {
       const Irreps &in = model.features[gate->input], &out = model.features[gate->output];
       const Feature &z = features.at(gate->input);
@@ -161,6 +301,30 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
           for_components([&](double &v) { v /= scaled->offset + scaled->factor * square; });
         }
       features[scaled->output] = x;
+    } else if (const auto *spherical = std::get_if<SphericalNorm>(&layer)) {
+      const Irreps &irreps = model.features[spherical->input];
+      Feature x = features.at(spherical->input);
+      for (std::vector<double> &row : x)
+        for (const NormGroup &group : spherical->groups) {
+          double square = spherical->epsilon;
+          for (size_t k = 0; k < group.blocks.size(); ++k) {
+            const int b = group.blocks[k], size = irreps[b].dim();
+            const bool is_centered = group.center && irreps[b].irrep == Irrep{0, 1};
+            double *const first = &row[irreps.offset(b)];
+            const double mean = is_centered ? std::accumulate(first, first + size, 0.0) / size : 0.0;
+            for (double *v = first; v < first + size; ++v) {
+              *v -= mean;
+              square += group.weights[k] * *v * *v;
+            }
+          }
+          for (const int b : group.blocks)
+            for (int k = 0, dim = irreps[b].irrep.dim(); k < irreps[b].dim(); ++k) {
+              double &v = row[irreps.offset(b) + k];
+              v *= spherical->scale(b, k / dim) / std::sqrt(square);
+              if (!spherical->bias.empty() && irreps[b].irrep == Irrep{0, 1}) v += spherical->bias[k];
+            }
+        }
+      features[spherical->output] = x;
     } else if (const auto *node = std::get_if<NodeProduct>(&layer)) {
       Feature y(num_atoms, std::vector<double>(model.features[node->output].dim(), 0.0));
       for (int i = 0; i < num_atoms; ++i) {

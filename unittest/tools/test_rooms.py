@@ -18,7 +18,7 @@ NOT_FOR_THIS_COMPILER = re.compile(r"_(cuda|hip)\.h$|^kokkos/lammps/(?!row_packi
 
 
 def map_of_rooms():
-    return re.findall(r"^\| `((?:src|kokkos)/[a-z_/]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    return re.findall(r"^\| `((?:src|kokkos)/[a-z0-9_/]+)` \|", (ROOT / "README.md").read_text(), re.MULTILINE)
 
 
 def sources():

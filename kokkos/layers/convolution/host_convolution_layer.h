@@ -5,15 +5,14 @@
 #define EQUI_HOST_CONVOLUTION_LAYER_H
 
 #include "kokkos/layers/convolution/convolution_op.h"
-#include "kokkos/layers/host_batch.h"
-#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/host_sender_op.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
+class HostConvolutionLayer : public HostSenderOp<T, G> {
   using R = Real<T>;
   using Batch = HostBatch<T, G>;
 
@@ -21,13 +20,9 @@ class HostConvolutionLayer : public LayerOp<HostBatch<T, G>> {
   HostConvolutionLayer(HostContext &context, const Convolution &layer);
 
   void forward(Batch &batch) override;
-  // Adjoints of senders go to batch.partial unless the step is gathering them.
   void backward(Batch &batch) override;
-  // The adjoint of the input in the rows of a batch, of senders, from the edges that point at them: `sums` has these
-  // rows and is set. After backward of all receivers.
-  void gather(Batch &senders, FeatureRows<R> sums);
-  // Rows of a batch for gather().
-  int gather_size() const;
+  void gather(Batch &senders, FeatureRows<R> sums) override;
+  int gather_size() const override;
 
   std::size_t bytes() const override { return op_.bytes(); }
   std::string describe() const override;

@@ -7,22 +7,6 @@ namespace equi {
 
 namespace {
 
-template <int LANES>
-struct SumOfLanes {
-  template <class D>
-  KOKKOS_FUNCTION D operator()(D sum) const {
-    for (int offset = LANES / 2; offset > 0; offset /= 2) sum += from_lane_xor(sum, offset);
-    return sum;
-  }
-};
-template <>
-struct SumOfLanes<1> {
-  template <class D>
-  KOKKOS_FUNCTION D operator()(D sum) const {
-    return sum;
-  }
-};
-
 // One team of lanes per row. X, Y: Pointer<T> or Pointer<const T> to the first row.
 template <bool BACKWARD, class T, class X, class Y>
 struct LayerNormKernel {

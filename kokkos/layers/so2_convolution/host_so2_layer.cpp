@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/so2_convolution/host_so2_layer.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace equi {
+
+namespace {
+
+// Edges that are evaluated together: enough rows for the dense products, of which a list takes some MB.
+constexpr int LIST_EDGES = 128;
+// Senders of a gather, with about as many edges.
+constexpr int GATHERED_SENDERS = 4;
+
+std::vector<EdgeColumn> network_columns(const std::vector<int> &columns) {
+  std::vector<EdgeColumn> places;
+  for (const int column : columns) places.push_back({column, 1.0});
+  return places;
+}
+
+}    // namespace
+
+template <class T, class G>
+HostSo2Layer<T, G>::HostSo2Layer(const HostContext &context, const So2Convolution &layer)
+    : input_(layer.input),
+      output_(layer.output),
+      num_species_(context.model.num_species()),
+      lmax_(layer.lmax),
+      mmax_(layer.mmax),
+      rotations_(layer.lmax),
+      op_(layer, context.layout(input_), context.layout(output_)),
+      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row()) {
+  const RadialBasis &basis = layer.radial.basis;
+  const int pairs = basis.depends_on_pair() ? num_species_ * num_species_ : 1;
+  for (int k = 0; k < pairs; k++)
+    bases_.push_back(pairs == 1 ? basis : basis.for_pair(k / num_species_, k % num_species_));
+}
+
+template <class T, class G>
+std::string HostSo2Layer<T, G>::describe() const {
+  return "SO(2) convolution: l to " + std::to_string(lmax_) + ", m to " + std::to_string(mmax_) + ", " +
+         std::to_string(op_.columns().size()) + " radial factors by their network";
+}
+
+template <class T, class G>
+int HostSo2Layer<T, G>::gather_size() const {
+  return GATHERED_SENDERS;
+}
+
+// ---- edges
+// --------------------------------------------------------------------------------------------------------------------
+
+template <class T, class G>
+typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batch) const {
+  int64_t *edge = batch.scratch.gather_begin.reserve(LIST_EDGES);
+  G *geometry = batch.scratch.gather_distance.reserve(4 * LIST_EDGES);
+  int *rows = batch.scratch.receiver_row.reserve(6 * LIST_EDGES);
+  const auto part = [&](int k) { return rows + k * LIST_EDGES; };
+  return {0, edge, geometry, geometry + LIST_EDGES, part(0), part(1), part(2), part(3), part(4), part(5)};
+}
+
+template <class T, class G>
+void HostSo2Layer<T, G>::add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row,
+                                  int out, int to_sender) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  const int k = list.count++;
+  list.edge[k] = e;
+  list.distance[k] = edges.distance()[e];
+  std::copy_n(edges.unit_vector() + 3 * e, 3, list.unit + 3 * k);
+  list.sender_species[k] = edges.sender_species()[e];
+  list.receiver_species[k] = batch.step.row_species[receiver_row];
+  const bool fixed = batch.layer->fixed_input;    // then the input has a row per species
+  list.sender[k] = fixed ? list.sender_species[k] : sender_row;
+  list.receiver[k] = fixed ? list.receiver_species[k] : receiver_row;
+  list.out[k] = out;
+  list.to_sender[k] = to_sender;
+}
+
+template <class T, class G>
+template <class F>
+void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  const int *partial_row = batch.step.edge_partial_row;
+  EdgeList list = empty_list(batch);
+  for (int a = 0; a < batch.count; a++) {
+    const int row = batch.first + a;
+    for (int64_t e = edges.begin()[row]; e < edges.begin()[row + 1]; e++) {
+      add_edge(batch, list, e, row, edges.sender_row()[e], a, partial_row ? partial_row[e] : 0);
+      if (list.count < LIST_EDGES) continue;
+      f(list);
+      list.count = 0;
+    }
+  }
+  if (list.count > 0) f(list);
+}
+
+template <class T, class G>
+NetworkEdges<T, G> HostSo2Layer<T, G>::network_edges(const EdgeList &list) const {
+  return {list.count,    list.distance, list.receiver_species, list.sender_species,
+          list.receiver, list.sender,   {nullptr, 0, 0}};
+}
+
+template <class T, class G>
+typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list,
+                                                                  bool backward) const {
+  const int count = list.count, size = rotations_.size();
+  const int64_t of_op = op_.scratch_size(count, backward);
+  T *next = batch.scratch.so2.reserve(of_op + count * (size + 7));
+  const auto take = [&](int64_t numbers) {
+    T *const begin = next;
+    next += numbers;
+    return begin;
+  };
+  Inputs in{};
+  in.work = take(of_op);
+  T *const rotations = take(count * size), *const cutoff = take(count);
+  in.cutoff_slope = take(count);
+  in.torque = take(3 * count);
+  in.cutoff_adj = take(count);
+  in.distance_adj = take(count);
+  for (int e = 0; e < count; e++) {
+    double n[3], frame[9], of_edge[rotations_size(SO2_LMAX)], of_cutoff[2];
+    for (int k = 0; k < 3; k++) n[k] = static_cast<double>(list.unit[3 * e + k]);
+    Rotations::frame(n, frame);
+    rotations_.evaluate(frame, of_edge);
+    for (int k = 0; k < size; k++) rotations[e * size + k] = static_cast<T>(of_edge[k]);
+    const int pair = bases_.size() == 1 ? 0 : list.receiver_species[e] * num_species_ + list.sender_species[e];
+    bases_[pair].cutoff_function(static_cast<double>(list.distance[e]), 1, -1, of_cutoff);
+    cutoff[e] = static_cast<T>(of_cutoff[0]);
+    in.cutoff_slope[e] = static_cast<T>(of_cutoff[1]);
+  }
+  in.factors = batch.scratch.weights.reserve(network_.weights_size(count));
+  network_.forward(batch.step.kernels, network_edges(list), batch.scratch.radial.reserve(network_.scratch_size(count)),
+                   in.factors);
+  FeatureRows<T> x = batch.rows(input_);
+  x.first = 0;
+  in.edges = {count, list.sender, list.receiver, rotations, cutoff, in.factors, x};
+  return in;
+}
+
+// ---- forward, backward and gather
+// ---------------------------------------------------------------------------------------------
+
+template <class T, class G>
+void HostSo2Layer<T, G>::forward(Batch &batch) {
+  const FeatureRows<T> y = batch.rows(output_);
+  set_to_zero(y, batch.layout(output_), batch.count, VALUES);
+  for_lists(batch, [&](const EdgeList &list) {
+    const Inputs in = inputs_of(batch, list, false);
+    op_.forward(batch.step.kernels, in.edges, y, list.out, in.work);
+  });
+}
+
+template <class T, class G>
+void HostSo2Layer<T, G>::backward_of(Batch &batch, const EdgeList &list, const Inputs &in, FeatureRows<const T> out_adj,
+                                     FeatureRows<T> sender_adj, FeatureRows<T> receiver_adj) const {
+  op_.backward(batch.step.kernels, in.edges, out_adj, list.out, in.work,
+               {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
+}
+
+template <class T, class G>
+void HostSo2Layer<T, G>::backward(Batch &batch) {
+  const HostStep<T, G> &step = batch.step;
+  const bool fixed = batch.layer->fixed_input;
+  constexpr FeatureRows<T> none{nullptr, 0, 0};
+  const FeatureRows<T> partial = fixed || step.is_gathering ? none : batch.partial;
+  const FeatureRows<T> own_adj = fixed ? none : batch.rows(input_, true);
+  if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, VALUES);
+  for_lists(batch, [&](const EdgeList &list) {
+    const Inputs in = inputs_of(batch, list, true);
+    backward_of(batch, list, in, batch.rows(output_, true), partial, own_adj);
+    for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
+    network_.backward(step.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
+                      {in.distance_adj, 1, none, none, nullptr, nullptr});
+    const T inverse_norm = static_cast<T>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
+    for (int e = 0; e < list.count; e++) {
+      G *adjoint = step.edges.adjoint() + list.edge[e] * step.edges.num_y();
+      adjoint[0] += static_cast<G>(in.distance_adj[e]);
+      // A change dn of the direction turns the frame by y * dn there: the gradient by n is R^T (torque_z, 0,
+      // -torque_x).
+      const T *frame = in.edges.rotations + e * rotations_.size() + 1, *torque = in.torque + 3 * e;
+      for (int k = 0; lmax_ > 0 && k < 3; k++)
+        adjoint[1 + k] += static_cast<G>(inverse_norm * (frame[k] * torque[2] - frame[6 + k] * torque[0]));
+    }
+  });
+}
+
+template <class T, class G>
+void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<T> sums) {
+  const HostStep<T, G> &step = senders.step;
+  set_to_zero(sums, senders.layout(input_), senders.count, VALUES);
+  const FeatureRows<T> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
+  EdgeList list = empty_list(senders);
+  const auto evaluate = [&] {
+    backward_of(senders, list, inputs_of(senders, list, true), out_adj, sums, {nullptr, 0, 0});
+    list.count = 0;
+  };
+  for (int a = 0; a < senders.count; a++) {
+    const int row = senders.first + a;
+    for (int64_t k = step.edges.transposed_begin()[row]; k < step.edges.transposed_begin()[row + 1]; k++) {
+      const int64_t e = step.edges.transposed_edge(k);
+      if (e < 0) continue;
+      const int receiver = step.edges.transposed_receiver(k);
+      add_edge(senders, list, e, receiver, row, receiver, a);
+      if (list.count == LIST_EDGES) evaluate();
+    }
+  }
+  if (list.count > 0) evaluate();
+}
+
+template class HostSo2Layer<float, float>;
+template class HostSo2Layer<float, double>;
+template class HostSo2Layer<double, double>;
+
+}    // namespace equi

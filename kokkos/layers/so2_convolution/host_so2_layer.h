@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// The SO(2) convolution on the host. Edges go through it some at a time, with what is needed of their frames and of
+// radial functions; in a backward pass all of this is evaluated again.
+#ifndef EQUI_HOST_SO2_LAYER_H
+#define EQUI_HOST_SO2_LAYER_H
+
+#include "kokkos/geometry/rotations.h"
+#include "kokkos/layers/convolution/edge_network.h"
+#include "kokkos/layers/host_sender_op.h"
+#include "kokkos/layers/so2_convolution/so2_convolution_op.h"
+
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// T: float or double.
+template <class T, class G>
+class HostSo2Layer : public HostSenderOp<T, G> {
+  using Batch = HostBatch<T, G>;
+
+ public:
+  HostSo2Layer(const HostContext &context, const So2Convolution &layer);
+
+  void forward(Batch &batch) override;
+  void backward(Batch &batch) override;
+  void gather(Batch &senders, FeatureRows<T> sums) override;
+  int gather_size() const override;
+
+  std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
+  std::string describe() const override;
+
+ private:
+  // Edges that are evaluated together, in the thread's scratch.
+  struct EdgeList {
+    int count;
+    int64_t *edge;
+    G *distance, *unit;                        // [count], [count][3]
+    int *sender_species, *receiver_species;    // [count]
+    int *sender, *receiver;                    // rows of the input
+    int *out;                                  // rows of the output, and of the receivers' adjoints
+    int *to_sender;                            // rows of the senders' adjoints
+  };
+  // What the op needs of them, likewise.
+  struct Inputs {
+    So2Edges<T> edges;
+    T *factors;                               // those of the edges
+    T *cutoff_slope;                          // derivative of the cutoff function
+    T *torque, *cutoff_adj, *distance_adj;    // of a backward pass
+    T *work;                                  // of the op
+  };
+
+  EdgeList empty_list(Batch &batch) const;
+  void add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
+                int to_sender) const;
+  // f(list) for all edges of a batch's receivers, some at a time.
+  template <class F>
+  void for_lists(Batch &batch, const F &f) const;
+  NetworkEdges<T, G> network_edges(const EdgeList &list) const;
+  Inputs inputs_of(Batch &batch, const EdgeList &list, bool backward) const;
+  // Adjoints of the factors are left in their place.
+  void backward_of(Batch &batch, const EdgeList &list, const Inputs &inputs, FeatureRows<const T> out_adj,
+                   FeatureRows<T> sender_adj, FeatureRows<T> receiver_adj) const;
+
+  int input_, output_, num_species_, lmax_, mmax_;
+  std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
+  Rotations rotations_;
+  So2ConvolutionOp<T> op_;
+  EdgeNetwork<T> network_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/spherical_norm.h"
+
+#include "src/layers/layer_reader.h"
+
+#include <algorithm>
+#include <string>
+
+namespace equi {
+
+namespace {
+
+bool is_scalar(const IrrepBlock &block) {
+  return block.irrep == Irrep{0, 1};
+}
+
+// is_taken: of each block, whether a group has it.
+NormGroup read_group(const JsonField &g, const Irreps &irreps, std::vector<bool> &is_taken) {
+  g.only_keys({"blocks", "weights", "center"});
+  NormGroup group;
+  const JsonField blocks = g["blocks"], weights = g["weights"];
+  const size_t num = blocks.size_between(1, irreps.size(), "blocks");
+  weights.size(num, "weights, one per block");
+  bool has_scalars = false;
+  for (size_t k = 0; k < num; ++k) {
+    const int b = blocks[k].integer(0, irreps.size() - 1);
+    if (is_taken[b]) blocks[k].fail("each block in one group", std::to_string(b) + " again");
+    is_taken[b] = true;
+    has_scalars = has_scalars || is_scalar(irreps[b]);
+    group.blocks.push_back(b);
+    group.weights.push_back(weights[k].number());
+    // The sum of squares has to stay positive.
+    if (!(group.weights.back() >= 0.0)) weights[k].fail("no negative number");
+  }
+  group.center = g["center"].boolean();
+  if (group.center && !has_scalars) g["center"].fail("false where the group has no 0e block");
+  return group;
+}
+
+}    // namespace
+
+SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "groups", "epsilon", "scale", "bias"});
+  SphericalNorm n;
+  n.input = reader.input(layer);
+  n.output = reader.output(layer);
+  reader.check_irreps(layer["irreps_out"], n.input);
+  const Irreps &irreps = reader.features()[n.input];
+  for (const IrrepBlock &block : irreps)
+    if (block.mul != irreps[0].mul)
+      layer["irreps_in"].fail("blocks of " + std::to_string(irreps[0].mul) + " channels, as the first one",
+                              Irreps({block}).to_string());
+  std::vector<bool> is_taken(irreps.size(), false);
+  const JsonField groups = layer["groups"];
+  const size_t num = groups.size_between(1, irreps.size(), "groups");
+  for (size_t k = 0; k < num; ++k) n.groups.push_back(read_group(groups[k], irreps, is_taken));
+  const auto missing = std::find(is_taken.begin(), is_taken.end(), false);
+  if (missing != is_taken.end())
+    groups.fail("each block in one group", "none with block " + std::to_string(missing - is_taken.begin()));
+  n.epsilon = layer["epsilon"].number();
+  // A feature of zeros would be divided by zero.
+  if (!(n.epsilon > 0.0)) layer["epsilon"].fail("a positive number");
+  n.scale = reader.tensors.matrix(layer["scale"], irreps.size(), irreps[0].mul);
+  if (!layer.has("bias")) return n;
+  if (std::count_if(irreps.begin(), irreps.end(), is_scalar) != 1)
+    layer["bias"].fail("no bias unless the feature has one 0e block", "one");
+  n.bias = reader.tensors.values(layer["bias"], {irreps[0].mul});
+  return n;
+}
+
+}    // namespace equi

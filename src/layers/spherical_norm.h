@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT
+// This layer normalizes the blocks of a feature by their root mean squares.
+#ifndef EQUI_SPHERICAL_NORM_H
+#define EQUI_SPHERICAL_NORM_H
+
+#include "src/layers/layer.h"
+
+#include <vector>
+
+namespace equi {
+
+// Blocks that are divided by one norm: y_b = scale_b x_b / sqrt(sum over these blocks of weight_b |x_b|^2 + epsilon),
+// |x_b|^2 summed over components and channels.
+struct NormGroup {
+  std::vector<int> blocks;
+  std::vector<double> weights;    // of each of them, not negative
+  bool center;                    // whether the mean of channels is taken from its 0e blocks first
+};
+
+// All blocks have one number of channels, and each is in one group.
+struct SphericalNorm {
+  int input, output;
+  std::vector<NormGroup> groups;
+  double epsilon;
+  Matrix scale;                // [blocks, channels]
+  std::vector<double> bias;    // [channels], added to the one 0e block; or empty
+
+  static SphericalNorm read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, output, true}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif
