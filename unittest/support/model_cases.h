@@ -417,11 +417,11 @@ inline std::vector<TinyCase> so2_cases() {
   cases[2].keeps_parity = true;
   TinyModelOptions &scalars = cases[2].options;
   scalars.so2_lmax = 0;
-  scalars.hidden = {"5x0e+3x1e", "5x0e"};
+  scalars.hidden = {"5x0e"};
+  scalars.so2_begin = 0;
   scalars.so2_in = 13;
   scalars.late_cutoff = true;
   scalars.cutoff = 5.0;
-  scalars.denominator = 0.3;
   scalars.pair_cutoffs = true;
   scalars.xplor = false;
   scalars.seed = 25;
