@@ -38,11 +38,10 @@ def main():
     from equi_tools.ase import EquiCalculator
 
     model = common.model_file(args)
-    plugin = lammps_runner.find_plugin(args.build_dir)
     calculator = EquiCalculator(model, precision=args.precision)
     sides = {
         "calculator": calculator.get_potential_energy,
-        "new LAMMPS": lambda atoms: lammps_runner.evaluate(atoms, model, args.precision, plugin=plugin),
+        "new LAMMPS": lambda atoms: lammps_runner.evaluate(atoms, model, args.precision),
     }
     print(f"{common.cpu_name()}, {common.usable_cores()} cores, {args.system}, {args.precision}, {model.name}")
     common.warn_if_busy()

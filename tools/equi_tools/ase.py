@@ -15,7 +15,7 @@ from contextlib import contextmanager
 import numpy as np
 from ase.calculators.calculator import CalculationFailed, Calculator, InputError, all_changes
 
-from . import equi_file, lammps_runner
+from . import lammps_runner
 from .errors import EquiError
 
 PRECISIONS = ("double", "mixed", "single")
@@ -124,10 +124,10 @@ class EquiCalculator(Calculator):
         p = self.parameters
         symbols = sorted(set(atoms.get_chemical_symbols()))
         if session is None:
-            session = lammps_runner.LammpsSession(lammps_runner.find_plugin(lammps_runner.build_folder()))
+            session = lammps_runner.LammpsSession()
         try:
             with lammps_runner._working_folder() as folder, _asking_for_threads(p.threads):
-                model = lammps_runner._plain_path(equi_file.find(p.model), folder)
+                model = lammps_runner._plain_path(p.model, folder)
                 commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial)
                 session.command(f'log "{folder}/log.lammps"')
                 session.set_up(atoms, symbols, box, commands, folder)

