@@ -43,6 +43,7 @@ class EquiCalculator(Calculator):
         are InputErrors of ASE.
         """
         self._session = None
+        self._arrangement = None    # chemical symbols and periodic directions that LAMMPS was set up with
         super().__init__(model=os.fspath(model), **parameters)
 
     def set(self, **parameters):
@@ -134,10 +135,10 @@ class EquiCalculator(Calculator):
                 result = session.run(atoms, box)
                 session.command("log none")
                 log = (folder / "log.lammps").read_text()
-            running = int(re.search(r"^  precision .*, (\d+) threads?,", log, re.M)[1])
-            if p.threads is not None and running != p.threads:
+            running = re.search(r"^  precision .*, (\d+) threads?\b", log, re.M)  # not said where a GPU evaluates
+            if p.threads is not None and running and int(running[1]) != p.threads:
                 raise EquiError(
-                    f"{p.threads} threads are asked for and {running} in use: their number is chosen once, by the first "
+                    f"{p.threads} threads are asked for and {running[1]} in use: their number is chosen once, by the first "
                     "evaluation in a process"
                 )
         except BaseException:
