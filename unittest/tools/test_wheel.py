@@ -130,6 +130,14 @@ def test_the_model_tool_runs(environment, script):
     output(equi, "check", MODEL, "--ranks", "2", folder=script)    # status 0: within the tolerances
 
 
+def test_the_ase_calculator_runs(environment, script):
+    code = (
+        "from ase.build import bulk; from equi_tools.ase import EquiCalculator; "
+        f"print('FOUND', EquiCalculator({str(MODEL)!r}).get_potential_energy(bulk('NaCl', 'rocksalt', 5.6)) < 0)"
+    )
+    assert "FOUND True" in output(environment / "bin" / "python", "-c", code, folder=script)
+
+
 def test_the_wheel_says_what_it_is(environment):
     with zipfile.ZipFile(wheel()) as archive:
         names = archive.namelist()
