@@ -22,11 +22,12 @@ constexpr int MAX_SPHERICAL_BLOCKS = 8;
 struct SphericalNormShape {
   int num_blocks, num_groups, mul, channels;    // channels: of a block with padding
   double epsilon;
-  int group_end[MAX_SPHERICAL_BLOCKS];    // number of the first block of the next group
-  int block[MAX_SPHERICAL_BLOCKS];        // its number in the feature
-  int dim[MAX_SPHERICAL_BLOCKS];
-  double weight[MAX_SPHERICAL_BLOCKS];
-  bool center[MAX_SPHERICAL_BLOCKS], has_bias[MAX_SPHERICAL_BLOCKS];
+  // All numbers are written: a kernel's arguments are copied whole.
+  int group_end[MAX_SPHERICAL_BLOCKS] = {};    // number of the first block of the next group
+  int block[MAX_SPHERICAL_BLOCKS] = {};        // its number in the feature
+  int dim[MAX_SPHERICAL_BLOCKS] = {};
+  double weight[MAX_SPHERICAL_BLOCKS] = {};
+  bool center[MAX_SPHERICAL_BLOCKS] = {}, has_bias[MAX_SPHERICAL_BLOCKS] = {};
 
   // Throws std::invalid_argument for more blocks than a call takes.
   SphericalNormShape(const SphericalNorm &layer, const Irreps &irreps)
