@@ -45,6 +45,13 @@ void LayerReader::check_irreps(const JsonField &field, int feature) const {
                found.to_string());
 }
 
+void LayerReader::check_equal_channels(const JsonField &field, int feature) const {
+  const int mul = features_[feature][0].mul;
+  for (const IrrepBlock &block : features_[feature])
+    if (block.mul != mul)
+      field.fail("blocks of " + std::to_string(mul) + " channels, as the first one", Irreps({block}).to_string());
+}
+
 int LayerReader::output(const JsonField &layer, const char *irreps_key) {
   const JsonField name = layer["output"];
   if (name.text().empty()) name.fail("the name of a feature");

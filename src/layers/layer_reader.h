@@ -42,6 +42,8 @@ class LayerReader {
   int accumulated_output(const JsonField &layer);
   // Refuses irreps other than those of the feature.
   void check_irreps(const JsonField &field, int feature) const;
+  // Refuses a feature whose blocks have different numbers of channels.
+  void check_equal_channels(const JsonField &field, int feature) const;
 
   // Counts columns of radial functions, which are bounded for all convolutions together.
   void count_weights(const JsonField &field, int64_t num);

@@ -3,8 +3,6 @@
 
 #include "src/layers/layer_reader.h"
 
-#include <string>
-
 namespace equi {
 
 NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
@@ -13,11 +11,7 @@ NormScale NormScale::read(const JsonField &layer, LayerReader &reader) {
   n.input = reader.input(layer);
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
-  const Irreps &irreps = reader.features()[n.input];
-  for (const IrrepBlock &block : irreps)
-    if (block.mul != irreps[0].mul)
-      layer["irreps_in"].fail("blocks of " + std::to_string(irreps[0].mul) + " channels, as the first one",
-                              Irreps({block}).to_string());
+  reader.check_equal_channels(layer["irreps_in"], n.input);
   n.offset = layer["offset"].number();
   n.factor = layer["factor"].number();
   // A channel of zeros would be divided by zero, and a negative factor has a pole.

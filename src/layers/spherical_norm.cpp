@@ -45,11 +45,8 @@ SphericalNorm SphericalNorm::read(const JsonField &layer, LayerReader &reader) {
   n.input = reader.input(layer);
   n.output = reader.output(layer);
   reader.check_irreps(layer["irreps_out"], n.input);
+  reader.check_equal_channels(layer["irreps_in"], n.input);
   const Irreps &irreps = reader.features()[n.input];
-  for (const IrrepBlock &block : irreps)
-    if (block.mul != irreps[0].mul)
-      layer["irreps_in"].fail("blocks of " + std::to_string(irreps[0].mul) + " channels, as the first one",
-                              Irreps({block}).to_string());
   std::vector<bool> is_taken(irreps.size(), false);
   const JsonField groups = layer["groups"];
   const size_t num = groups.size_between(1, irreps.size(), "groups");
