@@ -4,7 +4,6 @@
 `python -m equi_tools.testing DIR [NAME ...]` writes DIR/NAME.pth and DIR/NAME.equi for the named variants (all by default).
 """
 
-import argparse
 import datetime
 import sys
 import uuid
@@ -12,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
-from .errors import EquiError
+from . import variants
 
 # Together these reach every option of the converter. Multiplicities are odd on purpose: kernels handle channels in
 # groups of 4, 8 or 16.
@@ -180,28 +179,11 @@ def make_variant(name, directory, seed=1):
 
 
 def main(argv=None):
-    from .convert import convert
+    def source(name, directory, seed):
+        path, modality = make_variant(name, directory, seed)
+        return path, {"modality": modality}
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
-    args.directory.mkdir(parents=True, exist_ok=True)
-    unknown = [n for n in args.names if n not in VARIANTS]
-    if unknown:
-        raise EquiError(f"no variant {', '.join(unknown)}; known: {', '.join(VARIANTS)}")
-    for name in args.names or VARIANTS:
-        path, modality = make_variant(name, args.directory, args.seed)
-        convert(
-            path,
-            args.directory / f"{name}.equi",
-            modality=modality,
-            license="MIT",
-            citation="none: random numbers",
-            quiet=True,
-        )
-        print(args.directory / f"{name}.equi")
+    variants.make(argv, __doc__, VARIANTS, {}, source)
 
 
 if __name__ == "__main__":

@@ -5,14 +5,13 @@
 variants (all but the large ones by default).
 """
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import EquiError
+from .. import variants
 from .mace_checkpoint import default_dtype, import_mace
 
 RESIDUAL = "RealAgnosticResidualInteractionBlock"
@@ -212,24 +211,11 @@ def make_variant(name, directory, seed=1):
 
 
 def main(argv=None):
-    from ..convert import convert
-
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
-    args.directory.mkdir(parents=True, exist_ok=True)
-    unknown = [n for n in args.names if n not in VARIANTS and n not in LARGE]
-    if unknown:
-        raise EquiError(f"no variant {', '.join(unknown)}; known: {', '.join([*VARIANTS, *LARGE])}")
-    for name in args.names or VARIANTS:
-        path = make_variant(name, args.directory, args.seed)
-        target = args.directory / f"{name}.equi"
+    def source(name, directory, seed):
         heads = (VARIANTS | LARGE)[name].get("heads", ["Default"])
-        head = heads[-1] if len(heads) > 1 else None
-        convert(path, target, head=head, license="MIT", citation="none: random numbers", quiet=True)
-        print(target)
+        return make_variant(name, directory, seed), {"head": heads[-1] if len(heads) > 1 else None}
+
+    variants.make(argv, __doc__, VARIANTS, LARGE, source)
 
 
 if __name__ == "__main__":

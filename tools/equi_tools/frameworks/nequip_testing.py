@@ -5,14 +5,13 @@
 DIR/NAME.equi for the named variants (all by default).
 """
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
 
-from ..errors import EquiError
+from .. import variants
 from . import nequip_checkpoint
 
 SUFFIXES = {"package": ".nequip.zip", "checkpoint": ".ckpt", "torchscript": ".nequip.pth"}
@@ -232,23 +231,11 @@ def make_variant(name, directory, seed=1):
 
 
 def main(argv=None):
-    from ..convert import convert
+    def source(name, directory, seed):
+        path, types = make_variant(name, directory, seed)
+        return path, {"types": types}
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
-    args.directory.mkdir(parents=True, exist_ok=True)
-    known = {**VARIANTS, **BENCH}
-    unknown = [n for n in args.names if n not in known]
-    if unknown:
-        raise EquiError(f"no variant {', '.join(unknown)}; known: {', '.join(known)}")
-    for name in args.names or VARIANTS:
-        path, types = make_variant(name, args.directory, args.seed)
-        target = args.directory / f"{name}.equi"
-        convert(path, target, types=types, license="MIT", citation="none: random numbers", quiet=True)
-        print(args.directory / f"{name}.equi")
+    variants.make(argv, __doc__, VARIANTS, BENCH, source)
 
 
 if __name__ == "__main__":

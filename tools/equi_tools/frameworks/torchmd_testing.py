@@ -5,13 +5,12 @@
 (all by default).
 """
 
-import argparse
 import sys
 import warnings
 from pathlib import Path
 
 
-from ..errors import EquiError
+from .. import variants
 from .torchmd_oracle import import_torchmdnet
 
 # Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge" are what
@@ -115,24 +114,10 @@ def make_variant(name, directory, seed=1):
 
 
 def main(argv=None):
-    from ..convert import convert
+    def source(name, directory, seed):
+        return make_variant(name, directory, seed), {**settings_of(name), "elements": elements_of(name)}
 
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("directory", type=Path)
-    parser.add_argument("names", nargs="*", default=[])
-    parser.add_argument("--seed", type=int, default=1)
-    args = parser.parse_args(argv)
-    args.directory.mkdir(parents=True, exist_ok=True)
-    known = {**VARIANTS, **BENCH}
-    unknown = [n for n in args.names if n not in known]
-    if unknown:
-        raise EquiError(f"no variant {', '.join(unknown)}; known: {', '.join(known)}")
-    for name in args.names or VARIANTS:
-        source, target = make_variant(name, args.directory, args.seed), args.directory / f"{name}.equi"
-        convert(
-            source, target, **settings_of(name), elements=elements_of(name), license="MIT", citation="none: random numbers", quiet=True
-        )
-        print(target)
+    variants.make(argv, __doc__, VARIANTS, BENCH, source)
 
 
 if __name__ == "__main__":
