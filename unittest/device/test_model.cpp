@@ -227,7 +227,11 @@ namespace testing {
 
 std::vector<EvaluatorKind> evaluator_kinds() {
   const auto maker = [](Precision precision, bool exact) {
-    return [=](const Model &m) { return make_device_evaluator(m, options_of(precision, exact)); };
+    return [=](const Model &m, double radial_tolerance) {
+      EvaluatorOptions options = options_of(precision, exact);
+      options.radial_tolerance = radial_tolerance;
+      return make_device_evaluator(m, options);
+    };
   };
   // In float32 NOTICEABLE is below the rounding, but evaluations repeat to the last bit.
   return {{"double_table", maker(Precision::double_, false), SUM_ORDER, TABLE, NOTICEABLE, true},

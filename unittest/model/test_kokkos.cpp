@@ -176,10 +176,13 @@ std::vector<EvaluatorKind> evaluator_kinds() {
     for (const bool deterministic : {false, true}) {
       const auto add = [&](const std::string &precision, Precision p, const Closeness &rounding,
                            const Closeness &to_plain_loops, double noticeable) {
-        const KokkosOptions options{p, exact, deterministic};
         kinds.push_back({precision + (exact ? "_exact" : "_table") + (deterministic ? "_deterministic" : ""),
-                         [=](const Model &m) { return make_kokkos(m, options); }, rounding, to_plain_loops, noticeable,
-                         p == Precision::double_});
+                         [=](const Model &m, double radial_tolerance) {
+                           KokkosOptions options{p, exact, deterministic};
+                           options.radial_tolerance = radial_tolerance;
+                           return make_kokkos(m, options);
+                         },
+                         rounding, to_plain_loops, noticeable, p == Precision::double_});
       };
       add("double", Precision::double_, ROUNDING, exact ? ROUNDING : TABLE, NOTICEABLE);
       add("mixed", Precision::mixed, FLOAT32, FLOAT32, 20 * FLOAT32.absolute);

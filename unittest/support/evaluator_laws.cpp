@@ -94,7 +94,9 @@ class EvaluatorLaws : public ::testing::TestWithParam<std::tuple<EvaluatorKind, 
         model(tiny.model()),
         structure(random_structure(model.num_species(), 7)) {}
 
-  std::unique_ptr<Evaluator> make() const { return kind.make(model); }
+  std::unique_ptr<Evaluator> make(double radial_tolerance = COARSE_TABLES) const {
+    return kind.make(model, radial_tolerance);
+  }
   std::vector<std::unique_ptr<Evaluator>> make_ranks(int num_ranks) const {
     std::vector<std::unique_ptr<Evaluator>> evaluators;
     for (int r = 0; r < num_ranks; ++r) evaluators.push_back(make());
@@ -147,7 +149,7 @@ class EvaluatorLawsInFloat64 : public EvaluatorLaws {};
 TEST_P(EvaluatorLaws, energies_equal_plain_loops) {
   const ImageStructure images = structure.images(model.cutoff);
   const std::vector<double> expected = scalar_energies(model, images);
-  const Evaluation e = evaluate_whole(*make(), images);
+  const Evaluation e = evaluate_whole(*make(ACCURATE_TABLES), images);
   ASSERT_GT(e.num_edges, structure.size());
   const double allowed = allowed_differences(kind.to_plain_loops, e).energy;
   for (int i = 0; i < structure.size(); ++i) EXPECT_NEAR(e.atom_energy[i], expected[i], allowed) << "atom " << i;
@@ -155,7 +157,7 @@ TEST_P(EvaluatorLaws, energies_equal_plain_loops) {
 }
 
 TEST_P(EvaluatorLawsInFloat64, forces_are_minus_the_gradient_of_the_energy) {
-  const auto evaluator = make();
+  const auto evaluator = make(ACCURATE_TABLES);
   const Evaluation e = evaluate_whole(*evaluator, structure.images(model.cutoff));
   const double largest = largest_force(e.forces);
   ASSERT_GT(largest, 1e-4);
@@ -171,7 +173,7 @@ TEST_P(EvaluatorLawsInFloat64, forces_are_minus_the_gradient_of_the_energy) {
 }
 
 TEST_P(EvaluatorLawsInFloat64, virial_is_minus_the_strain_derivative) {
-  const auto evaluator = make();
+  const auto evaluator = make(ACCURATE_TABLES);
   const Evaluation e = evaluate_whole(*evaluator, structure.images(model.cutoff));
   double largest = 0.0;
   for (const double v : e.virial) largest = std::max(largest, std::fabs(v));
@@ -437,7 +439,7 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
   std::vector<double> atom_energy(images.positions.size());
   request.atom_energy = atom_energy.data();
   const auto energy = [&] {
-    const auto evaluator = GetParam().make(model);
+    const auto evaluator = GetParam().make(model, COARSE_TABLES);
     evaluator->set_neighborhood(images.neighborhood);
     return evaluator->evaluate(request, none).energy;
   };
@@ -455,13 +457,13 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
     try {
       if (is_split) {
         std::vector<std::unique_ptr<Evaluator>> ranks;
-        for (int r = 0; r < 2; ++r) ranks.push_back(GetParam().make(model));
+        for (int r = 0; r < 2; ++r) ranks.push_back(GetParam().make(model, COARSE_TABLES));
         const Evaluation e = evaluate_ranks(ranks, parts, structure.size(), group);
         EXPECT_EQ(group.calls(0), group.calls(1));
         ASSERT_TRUE(e.errors[0]);
         std::rethrow_exception(e.errors[0]);
       }
-      evaluate_whole(*GetParam().make(model), images);
+      evaluate_whole(*GetParam().make(model, COARSE_TABLES), images);
       FAIL() << "no error";
     } catch (const EvaluationError &e) {
       EXPECT_NE(std::string(e.what()).find("not finite"), std::string::npos) << e.what();

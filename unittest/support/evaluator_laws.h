@@ -31,6 +31,9 @@ constexpr Closeness TABLE = {1e-8};
 // Truncation h^2 and rounding 1e-16/h of a central difference, at the best of several steps, relative to the largest
 // number of its kind.
 constexpr double FINITE_DIFFERENCE = 1e-7;
+// The tolerance of tables for laws that hold for any radial functions: these are built in a tenth of the time. 0, for
+// laws about the exact functions and for differences, which take smooth tables: that of the precision.
+constexpr double COARSE_TABLES = 1e-4, ACCURATE_TABLES = 0.0;
 // EvaluatorKind::noticeable in float64, far above the rounding.
 constexpr double NOTICEABLE = 1e-6;
 
@@ -55,7 +58,8 @@ double largest_error_by_differences(Evaluator &evaluator, const Model &model, co
 
 struct EvaluatorKind {
   std::string name;
-  std::function<std::unique_ptr<Evaluator>(const Model &)> make;
+  // radial_tolerance: of EvaluatorOptions, where there are tables.
+  std::function<std::unique_ptr<Evaluator>(const Model &, double radial_tolerance)> make;
   // Between evaluations of one structure that is turned, permuted or split among ranks.
   Closeness rounding;
   // To the energies of scalar_energies.

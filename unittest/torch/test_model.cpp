@@ -66,9 +66,10 @@ namespace equi {
 namespace testing {
 
 std::vector<EvaluatorKind> evaluator_kinds() {
-  return {{"double", [](const Model &m) { return make(m, Precision::double_); }, ROUNDING, ROUNDING, NOTICEABLE, true},
-          {"mixed", [](const Model &m) { return make(m, Precision::mixed); }, FLOAT32, FLOAT32, 100 * FLOAT32.absolute,
-           false}};
+  return {{"double", [](const Model &m, double) { return make(m, Precision::double_); }, ROUNDING, ROUNDING, NOTICEABLE,
+           true},
+          {"mixed", [](const Model &m, double) { return make(m, Precision::mixed); }, FLOAT32, FLOAT32,
+           100 * FLOAT32.absolute, false}};
 }
 
 std::vector<TinyCase> evaluator_law_cases() {
