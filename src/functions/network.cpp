@@ -226,64 +226,85 @@ void Network::derivatives(int count, int order, const double *in, double *out) c
   }
 }
 
-int Network::scratch_size() const {
-  int widest = num_inputs(), total = 0;
-  for (const Matrix &w : weights) {
+double Network::value_and_gradient(const double *in, double *grad) const {
+  const NetworkGradient network(*this);
+  std::vector<double> scratch(network.scratch_size(1));
+  double value;
+  network.evaluate<double>(1, in, &value, grad, scratch.data());
+  return value;
+}
+
+NetworkGradient::NetworkGradient(const Network &network) : network_(network) {
+  for (const Matrix &w : network_.weights) {
+    Matrix t{w.cols, w.rows, std::vector<double>(w.data.size())};
+    for (int i = 0; i < w.rows; ++i)
+      for (int j = 0; j < w.cols; ++j) t.data[static_cast<size_t>(j) * w.rows + i] = w(i, j);
+    transposed_.push_back(std::move(t));
+  }
+}
+
+int64_t NetworkGradient::scratch_size(int count) const {
+  int widest = network_.num_inputs(), total = 0;
+  for (const Matrix &w : network_.weights) {
     total += 2 * w.cols;
     widest = std::max(widest, w.cols);
   }
-  return total + 2 * widest;
+  return static_cast<int64_t>(count) * (total + 2 * widest);
 }
 
 template <class T>
-T Network::value_and_gradient(const double *in, double *grad, double *scratch) const {
+void NetworkGradient::evaluate(int count, const double *in, double *values, double *gradients, double *scratch) const {
   constexpr int P = PLANES<T>;
+  const std::vector<Matrix> &weights = network_.weights;
   const size_t n = weights.size();
-  // Per matrix its outputs after the activation and a'(z); after these, two times the adjoint.
+  const int rows = P * count;
+  // Per matrix its outputs after the activation and a'(z), [count][P][cols] each; after these, two times the adjoint.
   const double *input = in;
   double *h = scratch;
   for (size_t k = 0; k < n; ++k) {
     const Matrix &w = weights[k];
-    const Pointer<T> output = make_pointer<T>(h, w.cols), slope = output + P * w.cols;
-    multiply(P, w.rows, w.cols, input, w.data.data(), h);
-    for (int j = 0; j < w.cols; ++j) {
-      T z = output[j];
-      if (k < biases.size() && !biases[k].empty()) z += biases[k][j];
-      put(output, j, z);
-      put(slope, j, T(1.0));
-      if (k + 1 == n) continue;
-      double d[3];
-      activation_derivatives(activation, value_of(z), P, d);
-      for (double &v : d) v *= activation_scale;
-      put(output, j, make_number<T>(d[0], d[1] * tangent_of(z)));
-      put(slope, j, make_number<T>(d[1], P == 1 ? 0.0 : d[2] * tangent_of(z)));
+    const int64_t size = static_cast<int64_t>(rows) * w.cols;
+    multiply(rows, w.rows, w.cols, input, w.data.data(), h);
+    for (int r = 0; r < count; ++r) {
+      const Pointer<T> output = make_pointer<T>(h + static_cast<int64_t>(r) * P * w.cols, w.cols),
+                       slope = output + size;
+      for (int j = 0; j < w.cols; ++j) {
+        T z = output[j];
+        if (k < network_.biases.size() && !network_.biases[k].empty()) z += network_.biases[k][j];
+        put(output, j, z);
+        put(slope, j, T(1.0));
+        if (k + 1 == n) continue;
+        double d[3];
+        activation_derivatives(network_.activation, value_of(z), P, d);
+        for (double &v : d) v *= network_.activation_scale;
+        put(output, j, make_number<T>(d[0], d[1] * tangent_of(z)));
+        put(slope, j, make_number<T>(d[1], P == 1 ? 0.0 : d[2] * tangent_of(z)));
+      }
     }
     input = h;
-    h += 2 * P * w.cols;
+    h += 2 * size;
   }
-  const T value = make_pointer<const T>(input, 1)[0];
-  if (!grad) return value;
+  std::copy_n(input, rows, values);
+  if (!gradients) return;
 
-  double *adjoint = h, *before = h + (P * scratch_size() - (h - scratch)) / 2;
-  put(make_pointer<T>(adjoint, 1), 0, T(1.0));
+  double *adjoint = h, *before = h + (P * scratch_size(count) - (h - scratch)) / 2;
+  for (int r = 0; r < count; ++r) put(make_pointer<T>(adjoint + r * P, 1), 0, T(1.0));
   for (size_t k = n; k-- > 0;) {
     const Matrix &w = weights[k];
-    const Pointer<T> slope = make_pointer<T>(h - P * w.cols, w.cols), output_adj = make_pointer<T>(adjoint, w.cols);
-    h -= 2 * P * w.cols;
-    for (int j = 0; j < w.cols; ++j) put(output_adj, j, output_adj[j] * slope[j]);
-    for (int p = 0; p < P; ++p)
-      for (int i = 0; i < w.rows; ++i) {
-        double sum = 0.0;
-        for (int j = 0; j < w.cols; ++j) sum += w(i, j) * adjoint[p * w.cols + j];
-        before[p * w.rows + i] = sum;
-      }
+    const int64_t size = static_cast<int64_t>(rows) * w.cols;
+    for (int r = 0; r < count; ++r) {
+      const int64_t row = static_cast<int64_t>(r) * P * w.cols;
+      const Pointer<T> slope = make_pointer<T>(h - size + row, w.cols),
+                       output_adj = make_pointer<T>(adjoint + row, w.cols);
+      for (int j = 0; j < w.cols; ++j) put(output_adj, j, output_adj[j] * slope[j]);
+    }
+    h -= 2 * size;
+    multiply(rows, w.cols, w.rows, adjoint, transposed_[k].data.data(), k > 0 ? before : gradients);
     std::swap(adjoint, before);
   }
-  std::copy_n(adjoint, P * num_inputs(), grad);
-  return value;
 }
 
-template double Network::value_and_gradient<double>(const double *, double *, double *) const;
-template Dual<double> Network::value_and_gradient<Dual<double>>(const double *, double *, double *) const;
+template void NetworkGradient::evaluate<double>(int, const double *, double *, double *, double *) const;
+template void NetworkGradient::evaluate<Dual<double>>(int, const double *, double *, double *, double *) const;
 
 }    // namespace equi

@@ -6,6 +6,7 @@
 #include "src/numbers/dual.h"
 #include "src/numbers/matrix.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -47,16 +48,25 @@ struct Network {
   void derivatives(int count, int order, const double *in, double *out) const;
 
   // Value of a network with one output and without norms, and its gradient with respect to the inputs (grad may be
-  // null).
-  double value_and_gradient(const double *in, double *grad) const {
-    std::vector<double> scratch(scratch_size());
-    return value_and_gradient<double>(in, grad, scratch.data());
-  }
-  // The same without an allocation, T double or Dual<double>: in and grad are PLANES<T> rows, scratch holds
-  // PLANES<T> * scratch_size() numbers.
+  // null). Many at a time: NetworkGradient.
+  double value_and_gradient(const double *in, double *grad) const;
+};
+
+// A network with one output and without norms, prepared for values and gradients of many rows of inputs.
+class NetworkGradient {
+ public:
+  explicit NetworkGradient(const Network &network);
+
+  int num_inputs() const { return network_.num_inputs(); }
+  // T double or Dual<double>. in, gradients: [count][PLANES<T>][num_inputs()], values: [count][PLANES<T>], scratch:
+  // PLANES<T> * scratch_size(count) numbers. gradients may be null. A row's numbers do not depend on the other rows.
   template <class T>
-  T value_and_gradient(const double *in, double *grad, double *scratch) const;
-  int scratch_size() const;
+  void evaluate(int count, const double *in, double *values, double *gradients, double *scratch) const;
+  int64_t scratch_size(int count) const;
+
+ private:
+  Network network_;
+  std::vector<Matrix> transposed_;    // of network_.weights
 };
 
 }    // namespace equi

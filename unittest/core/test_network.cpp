@@ -253,6 +253,28 @@ TEST(Network, gradient_is_the_limit_of_differences) {
   }
 }
 
+// With and without tangents, in numbers of rows around the four that stay in registers.
+TEST(NetworkGradient, rows_at_a_time_have_the_bits_of_one) {
+  const NetworkGradient network(random_network({33, 13, 5, 1}, Activation::ssp, true, 4));
+  const auto compare = [&](auto number, int planes) {
+    using T = decltype(number);
+    for (const int count : {1, 3, 4, 17}) {
+      std::vector<double> in(count * planes * 33), values(count * planes), gradients(in.size()), one(33 * planes);
+      for (size_t k = 0; k < in.size(); ++k) in[k] = std::sin(1.7 * k);
+      std::vector<double> scratch(planes * network.scratch_size(count));
+      network.evaluate<T>(count, in.data(), values.data(), gradients.data(), scratch.data());
+      for (int r = 0; r < count; ++r) {
+        double value[2];
+        network.evaluate<T>(1, &in[r * one.size()], value, one.data(), scratch.data());
+        for (int p = 0; p < planes; ++p) EXPECT_EQ(values[r * planes + p], value[p]) << count << " rows, row " << r;
+        for (size_t k = 0; k < one.size(); ++k) EXPECT_EQ(gradients[r * one.size() + k], one[k]) << count;
+      }
+    }
+  };
+  compare(double(), 1);
+  compare(Dual<double>(), 2);
+}
+
 TEST(Network, simplify_keeps_the_function) {
   for (bool has_biases : {false, true}) {
     const Network n = random_network({6, 9, 5, 3}, Activation::identity, has_biases, 9);

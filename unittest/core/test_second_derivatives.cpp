@@ -52,9 +52,12 @@ TEST(Dual, networks_give_the_derivative_of_their_gradient) {
     for (double &w : n.weights.back().data) w = normal(random);
     n.biases.emplace_back(cols == 4 ? 0 : cols, 0.2);
   }
-  std::vector<double> x(10), gradient(10), scratch(2 * n.scratch_size());    // values, then tangents
+  const NetworkGradient network(n);
+  std::vector<double> x(10), gradient(10), scratch(2 * network.scratch_size(1));    // values, then tangents
   for (double &c : x) c = normal(random);
-  const Dual<double> value = n.value_and_gradient<Dual<double>>(x.data(), gradient.data(), scratch.data());
+  double parts[2];
+  network.evaluate<Dual<double>>(1, x.data(), parts, gradient.data(), scratch.data());
+  const Dual<double> value(parts[0], parts[1]);
   const auto at = [&](double h, std::vector<double> &g) {
     std::vector<double> moved(5);
     for (int k = 0; k < 5; ++k) moved[k] = x[k] + h * x[5 + k];

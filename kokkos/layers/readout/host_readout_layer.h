@@ -6,6 +6,7 @@
 #include "kokkos/layers/host_batch.h"
 #include "kokkos/layers/layer_op.h"
 
+#include <algorithm>
 #include <vector>
 
 namespace equi {
@@ -19,33 +20,37 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
       : input_(layer.input),
         block_(context.layout(input_).block(layer.block)),
         group_(context.layout(input_).group(block_.group)),
-        network_(layer.network),
+        network_(simplified(layer.network)),
         scale_(context.scale),
-        planes_(context.plan.planes) {
-    network_.simplify();
-  }
+        planes_(context.plan.planes) {}
 
   void forward(HostBatch<T, G> &batch) override {
     const R *x = batch.rows(input_).group(group_) + block_.channel;
     constexpr int P = PLANES<T>;
-    const int mul = block_.mul;
+    const int mul = block_.mul, most = std::min(batch.count, ROWS);
     double *in = reinterpret_cast<double *>(
-               batch.scratch.kernel.reserve(sizeof(double) * P * (2 * mul + network_.scratch_size()))),
-           *gradient = in + P * mul;
-    for (int a = 0; a < batch.count; a++)
-      for (int d = 0; d < batch.step.num_directions(); d++) {
-        const int plane[2] = {0, 1 + d};
-        R *adjoint = adjoint_of(batch, a);
-        for (int p = 0; p < P; p++)
-          for (int u = 0; u < mul; u++)
-            in[p * mul + u] = x[static_cast<int64_t>(a) * group_.width() + plane[p] * group_.channels + u];
-        const double scale = scale_[batch.species[a]];
-        const DoubleOf<T> energy =
-            scale * network_.template value_and_gradient<DoubleOf<T>>(in, gradient, gradient + P * mul);
-        if (d == 0) batch.step.energy[batch.first + a] += energy;
-        for (int p = 0; p < P; p++)
-          for (int u = 0; u < mul; u++) adjoint[plane[p] * mul + u] = static_cast<R>(scale * gradient[p * mul + u]);
+               batch.scratch.kernel.reserve(sizeof(double) * P * (most * (2 * mul + 1) + network_.scratch_size(most)))),
+           *gradient = in + P * most * mul, *value = gradient + P * most * mul, *scratch = value + P * most;
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      const int plane[2] = {0, 1 + d};
+      for (int first = 0; first < batch.count; first += ROWS) {
+        const int count = std::min(ROWS, batch.count - first);
+        for (int a = 0; a < count; a++)
+          for (int p = 0; p < P; p++)
+            std::copy_n(x + static_cast<int64_t>(first + a) * group_.width() + plane[p] * group_.channels, mul,
+                        in + (a * P + p) * mul);
+        network_.template evaluate<DoubleOf<T>>(count, in, value, gradient, scratch);
+        for (int a = 0; a < count; a++) {
+          const double scale = scale_[batch.species[first + a]];
+          if (d == 0)
+            batch.step.energy[batch.first + first + a] += scale * make_pointer<const DoubleOf<T>>(value + a * P, 1)[0];
+          R *adjoint = adjoint_of(batch, first + a);
+          for (int p = 0; p < P; p++)
+            for (int u = 0; u < mul; u++)
+              adjoint[plane[p] * mul + u] = static_cast<R>(scale * gradient[(a * P + p) * mul + u]);
+        }
       }
+    }
   }
   void backward(HostBatch<T, G> &batch) override {
     const FeatureRows<R> x_adj = batch.rows(input_, true);
@@ -60,6 +65,13 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
   void for_arrays(const ArrayVisitor &f) override { f(adjoint_, planes_ * block_.mul); }
 
  private:
+  // Atoms at a time: the weights of wide networks are read once for several, and what lies between fits into a cache.
+  static constexpr int ROWS = 16;
+
+  static NetworkGradient simplified(Network network) {
+    network.simplify();
+    return NetworkGradient(network);
+  }
   R *adjoint_of(const HostBatch<T, G> &batch, int a) const {
     return adjoint_.data() + static_cast<int64_t>(batch.first + a) * planes_ * block_.mul;
   }
@@ -67,7 +79,7 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
   int input_;
   FeatureBlock block_;
   FeatureGroup group_;
-  Network network_;
+  NetworkGradient network_;
   std::vector<double> scale_;
   int planes_;
   Buffer<R> adjoint_;    // [receivers][planes][mul] of the input, for an energy of one
