@@ -90,8 +90,8 @@ def _convert(args):
     from .convert import convert
 
     document = convert(
-        args.source, args.output, modality=args.modality, head=args.head, types=args.types, unit=args.unit, charge=args.charge,
-        elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+        args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
+        charge=args.charge, spin=args.spin, composition=args.composition, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -160,9 +160,12 @@ def _compare(args):
     native = _native(args)
     document, _ = equi_file.read(args.file)
     framework = frameworks.require(args.source)
-    choice = choice_of(framework, {"modality": args.modality, "head": args.head})
+    choice = choice_of(framework, {"modality": args.modality, "head": args.head, "task": args.task})
     choice = choice or document["provenance"].get(framework.choice)
-    given = check_settings(framework, {"types": args.types, "unit": args.unit, "charge": args.charge})
+    given = check_settings(
+        framework,
+        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition},
+    )
     settings = {**stored_settings(framework, document["provenance"]), **given}
     source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
     chosen = structures.read_files(args.structures, args.symbols)
@@ -172,7 +175,7 @@ def _compare(args):
             raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
     if args.builtin:
         beside = sys.stderr if args.json else sys.stdout
-        chosen += compare.select_builtin(document["elements"], lambda line: print(line, file=beside))
+        chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
@@ -238,6 +241,7 @@ def parser():
         help="SevenNet checkpoint (.pth) or a name (7net-0, 7net-0_22May2024, 7net-l3i5, 7net-mf-0); "
         "MACE model (.model, -lammps.pt); NequIP package (.nequip.zip), checkpoint (.ckpt) or TorchScript (.pth); "
         "folder of a matgl potential (model.json, state.pt); torchmd-net checkpoint (.ckpt); "
+        "inference checkpoint of fairchem 2 (eSEN, UMA; .pt); "
         "an .equi file, to bring it to the present version of the format",
     )
     sub.add_argument("-o", "--output", required=True, metavar="FILE.equi")
@@ -245,12 +249,21 @@ def parser():
         "--modality", metavar="NAME", help="the modality (data set) of a multi-modal model that is converted (7net-mf-0: PBE, R2SCAN)"
     )
     sub.add_argument("--head", metavar="NAME", help="the head that is converted, of a MACE model that has several")
+    sub.add_argument("--task", metavar="NAME", help="the data set whose energy is converted, of a fairchem model: omat, omol, oc20, ...")
     sub.add_argument(
         "--types", type=_types, metavar="a=Na,b=Cl", help="elements of a NequIP model's types, where the types are not chemical symbols"
     )
     sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
     sub.add_argument(
-        "--charge", type=float, metavar="Q", help="total charge, in e, of the systems that a torchmd-net model is converted for (default: 0)"
+        "--charge", type=float, metavar="Q",
+        help="total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--spin", type=float, metavar="S",
+        help="spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
+    )  # fmt: skip
+    sub.add_argument(
+        "--composition", metavar="FORMULA", help="chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."
     )
     sub.add_argument(
         "--elements", type=_word_list, metavar="Na,Cl", help="keep these elements only, in this order (default: all)"
@@ -307,9 +320,12 @@ def parser():
                      help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
+    sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
     sub.add_argument("--charge", type=float, metavar="Q", help="default: the one stored in the file")
+    sub.add_argument("--spin", type=float, metavar="S", help="default: the one stored in the file")
+    sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")
     sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help="as it was given to convert")
     sub.add_argument(
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"

@@ -11,7 +11,7 @@ from .progress import Steps
 
 
 def chosen(framework, options):
-    """The user's choice among what the source offers; `options` maps modality, head, ... to a name or None."""
+    """The user's choice among what the source offers; `options` maps modality, head, task to a name or None."""
     for kind, name in options.items():
         if name is not None and kind != framework.choice:
             raise EquiError(f"--{kind} {name}: {framework.title} models have no {kind}; leave it out")
@@ -54,7 +54,7 @@ def check_settings(framework, settings):
 
 
 # How provenance speaks of the settings.
-PROVENANCE_OF = {"types": "types", "unit": "energy_unit", "charge": "charge"}
+PROVENANCE_OF = {"types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition"}
 
 
 def _settings_as_text(settings):
@@ -66,23 +66,24 @@ def _settings_as_text(settings):
 
 def stored_settings(framework, provenance):
     """The settings with which a file was converted, as far as `framework` takes them."""
-    kinds = {"types": parse_types, "unit": str, "charge": float}
+    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str}
     return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
 
 
 def convert(
-    source, output, modality=None, head=None, types=None, unit=None, charge=None, elements=None, ignore_keys=(), license=None,
-    citation=None, quiet=False,
+    source, output, modality=None, head=None, task=None, types=None, unit=None, charge=None, spin=None, composition=None,
+    elements=None, ignore_keys=(), license=None, citation=None, quiet=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name, file or folder); returns its document."""
-    settings = {"types": types, "unit": unit, "charge": charge}
+    settings = {"types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition}
+    choices = {"modality": modality, "head": head, "task": task}
     equi_file.check_output(output)
     if equi_file.is_equi_file(source):
-        options = {"modality": modality, "head": head, **settings, "elements": elements, "ignore-key": ignore_keys,
+        options = {**choices, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
-    framework = frameworks.require(source)
-    choice = chosen(framework, {"modality": modality, "head": head})
+    framework = frameworks.require(source, to_convert=True)
+    choice = chosen(framework, choices)
     settings = check_settings(framework, settings)
     with Steps(4, quiet) as steps:
         steps.next(f"reading {source}")
@@ -92,14 +93,19 @@ def convert(
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
         remarks = notes(body, framework)
-        steps.next(f"computing self-check values with {framework.name} in float64")
-        with _blaming(source, framework):
-            calculator = framework.float64_calculator(checkpoint, choice)
-            checks = self_check.entries(body["elements"], body["cutoff"], calculator)
+        is_installed = framework.installed()
+        if is_installed:
+            steps.next(f"computing self-check values with {framework.name} in float64")
+            with _blaming(source, framework):
+                calculator = framework.float64_calculator(checkpoint, choice)
+                checks = self_check.entries(body["elements"], body["cutoff"], calculator, body.get("composition"))
+        else:
+            steps.next(f"leaving out self-check values, which need the package {framework.requirement}")
+            checks = []
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
-            "framework": {"name": framework.name, "version": framework.installed_version()},
+            "framework": {"name": framework.name, "version": framework.installed_version() if is_installed else checkpoint.version},
             **body,
             "provenance": _provenance(
                 framework, checkpoint, framework.chosen(checkpoint, choice), settings, license, citation

@@ -155,6 +155,15 @@ def text_values(value, where, tensors=None):
         text(item, f"{where}.{printable(key, 60)}")
 
 
+def counts_of_atoms(value, where, tensors=None):
+    """Numbers of atoms of a formula by symbol."""
+    if not isinstance(value, dict) or not value:
+        _fail(where, "numbers of atoms by chemical symbol", value)
+    for key, item in value.items():
+        symbol(key, where)
+        whole(1, 10**6)(item, f"{where}.{key}")
+
+
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({})})
 BASIS = {"cutoff_function": CUTOFF_FUNCTION}
 BASIS_OPTIONS = {"transform": record({"kind": text})}
@@ -236,12 +245,12 @@ DOCUMENT = record(
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
-    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES)},
+    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms},
 )
 
 
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
-                  "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+                  "max_neighbors", "composition", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
 
 
 def check(document, tensors):
@@ -254,6 +263,9 @@ def check(document, tensors):
                 for key, feature in (("in", "irreps_in"), ("out", "irreps_out")):
                     last = layer[feature].count("+")
                     whole(0, last)(path[key], f"layers[{n}].paths[{q}].{key}")
+    unknown = sorted(set(document.get("composition", document["elements"])) ^ set(document["elements"]))
+    if unknown:
+        raise EquiError(f"composition: expected the elements of the model, each once, found a difference in {', '.join(unknown)}")
     for n, structure in enumerate(document.get("self_check", [])):
         where, atoms = f"self_check[{n}]", len(structure["symbols"])
         for key in ("positions", "forces"):

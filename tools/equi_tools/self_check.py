@@ -14,8 +14,29 @@ def pick_elements(elements, count):
     return [chosen[n % len(chosen)] for n in range(count)]
 
 
-def structures(elements, cutoff):
-    """Small deterministic structures (name, Atoms) with distances between 1.7 A and the cutoff."""
+def of_composition(counts, cutoff):
+    """Structures as those of `structures`, with the fractions of a formula's elements."""
+    rng = np.random.default_rng(20240711)
+    a = min(2.6, 0.7 * cutoff)
+    unit = [symbol for symbol, n in counts.items() for _ in range(n)]
+    found = []
+    for name, least in (("small_cell", 1), ("triclinic", 8), ("cluster", 5)):
+        symbols = unit * -(-least // len(unit))
+        side = int(np.ceil(len(symbols) ** (1 / 3) - 1e-9))
+        layers = -(-len(symbols) // side**2)
+        grid = np.array([[x, y, z] for z in range(layers) for x in range(side) for y in range(side)])[: len(symbols)]
+        shear = a * np.array([[1.35, 0.05, 0.0], [0.25, 1.25, 0.02], [-0.15, 0.3, 1.2]])
+        positions = grid @ shear + 0.1 * rng.standard_normal((len(symbols), 3))
+        cell = shear * np.array([[side], [side], [layers]])
+        found.append((name, Atoms(symbols, positions=positions, cell=None if name == "cluster" else cell, pbc=name != "cluster")))
+    return found
+
+
+def structures(elements, cutoff, composition=None):
+    """Small deterministic structures (name, Atoms) with distances between 1.7 A and the cutoff. composition: numbers of atoms of a
+    formula, the only ones that the model holds for."""
+    if composition is not None:
+        return of_composition(composition, cutoff)
     rng = np.random.default_rng(20240711)
     # About one atom per cube of edge a; never so small that atoms touch, never so large that they do not see each other.
     a = min(2.6, 0.7 * cutoff)
@@ -42,10 +63,10 @@ def structures(elements, cutoff):
     return [("small_cell", pair), ("triclinic", triclinic), ("cluster", cluster), ("near_cutoff", edge)]
 
 
-def entries(elements, cutoff, calculator, progress=lambda items: items):
+def entries(elements, cutoff, calculator, composition=None, progress=lambda items: items):
     """The document's `self_check` list, evaluated by an ASE calculator in float64."""
     result = []
-    for name, atoms in progress(structures(elements, cutoff)):
+    for name, atoms in progress(structures(elements, cutoff, composition)):
         atoms.calc = calculator
         periodic = bool(atoms.pbc.any())
         result.append(

@@ -211,6 +211,9 @@ HARMLESS = (
     "argparse.Namespace", "builtins.object", "builtins.slice", "builtins.range", "datetime.",
     "decimal.Decimal", "enum.", "fractions.Fraction", "functools.partial", "pathlib.", "types.SimpleNamespace", "uuid.UUID",
     "collections.", "typing.", "__builtin__.object",
+    # Kinds of the values in a configuration.
+    *(f"{module}.{kind}" for module in ("builtins", "__builtin__") for kind in ("int", "float", "bool", "str", "bytes")),
+    "builtins.NoneType", "__builtin__.long", "__builtin__.unicode",
 )  # fmt: skip
 # Names of modules of Python 2 that are others today.
 OLD_MODULES = {"__builtin__", "copy_reg", "posix", "nt", "commands", "cPickle"}

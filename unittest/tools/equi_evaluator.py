@@ -215,6 +215,58 @@ class EquiEvaluator:
             out[block["out"]] = torch.stack(target, dim=2)
         return out
 
+    def so2_messages(self, layer, x, i, j, n, factors):
+        """Messages [E, channels, 2l+1] of each l, without the cutoff function."""
+        lmax, mmax = len(x) - 1, layer["mmax"]
+        # A frame whose y axis is n, and the rotations from Y(R p) = D Y(p) at some points p.
+        other = torch.tensor([0.36, 0.48, 0.8], dtype=torch.float64).expand_as(n)
+        third = torch.linalg.cross(other, n)
+        third = third / third.norm(dim=1, keepdim=True)
+        frame = torch.stack([torch.linalg.cross(n, third), n, third], 1)
+        points = torch.tensor(np.random.default_rng(0).normal(size=(6 * lmax + 6, 3)))
+        points = points / points.norm(dim=1, keepdim=True)
+        turned = torch.einsum("eab,pb->epa", frame, points)
+        of_turned = harmonics(lmax, turned.reshape(-1, 3))
+        d = [
+            torch.einsum("epm,np->emn", y.reshape(len(n), len(points), -1), torch.linalg.pinv(y0))
+            for y, y0 in zip(of_turned, harmonics(lmax, points))
+        ]
+        u = [torch.einsum("emn,ecn->ecm", d[l], torch.cat([x[l][j], x[l][i]], 1)) for l in range(lmax + 1)]
+        rows, column = {}, 0
+        for m in range(mmax + 1):
+            size = (lmax + 1 - m) * u[0].shape[1]
+            for side in {m, -m}:
+                row = torch.cat([u[l][:, :, l + side] for l in range(m, lmax + 1)], 1)
+                rows[side] = row * factors[:, column : column + size]
+            column += size
+        assert column == factors.shape[1]
+        for linear in layer["linears"]:
+            mul, new = linear["channels"], {}
+            for m in range(mmax + 1):
+                w = self.tensors[linear["weights"][m]]
+                if m == 0:
+                    new[0] = rows[0] @ w + (self.tensors[linear["bias"]] if "bias" in linear else 0.0)
+                else:
+                    new[m] = rows[m] @ w[0] - rows[-m] @ w[1]
+                    new[-m] = rows[m] @ w[1] + rows[-m] @ w[0]
+            if "gate" in linear:
+                scalars, gates = (ACTIVATIONS[linear["gate"][key]] for key in ("scalars", "gates"))
+                gate = gates(new[0][:, : lmax * mul])
+                new[0] = new[0][:, lmax * mul :]
+                new[0] = torch.cat([scalars(new[0][:, :mul]), new[0][:, mul:] * gate], 1)
+                for m in range(1, mmax + 1):
+                    for side in (m, -m):
+                        new[side] = new[side] * gate[:, (m - 1) * mul :]
+            rows = new
+        out = []
+        for l in range(lmax + 1):
+            z = [
+                rows[m][:, (l - abs(m)) * mul : (l + 1 - abs(m)) * mul] if abs(m) <= mmax else torch.zeros(len(n), mul)
+                for m in range(-l, l + 1)
+            ]
+            out.append(torch.einsum("emn,emc->ecn", d[l], torch.stack(z, 1).to(torch.float64)))
+        return out
+
     def pair_repulsion(self, layer, num_atoms, species, i, j, r):
         """Energies [N] of the receivers."""
         prefactor, length, cutoff = (
@@ -262,7 +314,7 @@ class EquiEvaluator:
                 for path in layer["paths"]:
                     xi, target = x[path["in"]], out[path["out"]]
                     mul, l1, l3 = target.shape[1], xi.shape[2] // 2, target.shape[2] // 2
-                    w = weights[:, column : column + mul] * (r ** path["r_power"])[:, None] * path["scale"]
+                    w = weights[:, column : column + mul] * (r ** path.get("r_power", 0))[:, None] * path["scale"]
                     column += mul
                     message = torch.einsum(
                         "eu,eua,eb,abc->euc", w, xi[j], y[path["l"]], coupling(l1, path["l"], l3)
@@ -270,6 +322,14 @@ class EquiEvaluator:
                     out[path["out"]] = target.index_add(0, i, message)
                 assert column == weights.shape[1]
                 features[layer["output"]] = out
+            elif kind == "so2_convolution":
+                factors = self.radial_network(layer["radial"], basis, species, i, j)
+                cutoff = self.cutoff_function(self.stretched(r, species[i], species[j]))
+                out = zeros(layer["irreps_out"])
+                messages = self.so2_messages(layer, features[layer["input"]], i, j, vec / r[:, None], factors)
+                features[layer["output"]] = [
+                    target.index_add(0, i, cutoff[:, None, None] * message) for target, message in zip(out, messages)
+                ]
             elif kind == "density_normalization":
                 q = self.radial_network(layer["radial"], basis, species, i, j)[:, 0]
                 density = torch.tanh(q**2)
@@ -289,6 +349,20 @@ class EquiEvaluator:
                 x = features[layer["input"]]
                 square = sum((block**2).sum(dim=2, keepdim=True) for block in x)
                 features[layer["output"]] = [block / (layer["offset"] + layer["factor"] * square) for block in x]
+            elif kind == "spherical_norm":
+                out = list(features[layer["input"]])
+                scalars = [block.strip().endswith("0e") for block in layer["irreps_in"].split("+")]
+                for group in layer["groups"]:
+                    square = layer["epsilon"]
+                    for b, weight in zip(group["blocks"], group["weights"]):
+                        if group["center"] and scalars[b]:
+                            out[b] = out[b] - out[b].mean(dim=1, keepdim=True)
+                        square = square + weight * (out[b] ** 2).sum(dim=(1, 2), keepdim=True)
+                    for b in group["blocks"]:
+                        out[b] = self.tensors[layer["scale"]][b][:, None] * out[b] / torch.sqrt(square)
+                        if "bias" in layer and scalars[b]:
+                            out[b] = out[b] + self.tensors[layer["bias"]][:, None]
+                features[layer["output"]] = out
             elif kind == "node_product":
                 x = [block for name in layer["inputs"] for block in features[name]]
                 out = zeros(layer["irreps_out"])

@@ -71,7 +71,7 @@ def test_compare_asks_the_oracle(model):
 
     oracle = sevenn_oracle.float64_calculator(model[1])
     document, _ = equi_file.read(model[0])
-    chosen = compare.select_builtin(document["elements"], write=lambda line: None)
+    chosen = compare.select_builtin(document, write=lambda line: None)
     assert len(chosen) >= 2
     bars = compare.bars_for("double", "exact")
     assert compare.compare(Evaluated(model[0]), oracle, chosen, bars, True, lambda line: None) == 0

@@ -31,11 +31,13 @@ SETTINGS = {
     "types": "the atoms of {title} models have no types but elements",
     "unit": "the energies of {title} models are in eV",
     "charge": "{title} models take no total charge",
+    "spin": "{title} models take no spin",
+    "composition": "{title} models do not depend on the composition",
 }
 
 
 class Framework:
-    """One training framework. `choice` names what a source may ask the user to choose: a modality, a head, nothing."""
+    """One training framework. `choice` names what a source may ask the user to choose: a modality, a head, a task, nothing."""
 
     name = ""
     title = ""
@@ -43,6 +45,7 @@ class Framework:
     requirement = ""  # what is installed
     choice = None
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
+    converts_alone = False  # without its package, then without values for a self-check
 
     @property
     def variable(self):
@@ -239,12 +242,61 @@ class TorchMDNet(Framework):
         return torchmd_oracle.framework_calculator(source)
 
 
-SEVENN, MACE, NEQUIP, MATGL, TORCHMD = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet()
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD)}
+class FairChem(Framework):
+    name = "fairchem"
+    title = "fairchem"
+    package = "fairchem"
+    requirement = "fairchem-core"
+    choice = "task"
+    settings = ("charge", "spin", "composition")
+    converts_alone = True
+
+    def installed(self):
+        return super().installed() and importlib.util.find_spec("fairchem.core") is not None
+
+    def load(self, source, ignore_keys=(), charge=None, spin=None, composition=None):
+        from . import fairchem_checkpoint
+
+        return fairchem_checkpoint.load(source, ignore_keys, charge, spin, composition)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import fairchem_convert
+
+        return fairchem_convert.convert(checkpoint, choice, elements)
+
+    def chosen(self, checkpoint, choice):
+        return checkpoint.task_name(choice)
+
+    def notes(self, document):
+        if "composition" in document:
+            yield (
+                f"the experts are mixed for the composition {formula(document['composition'])} alone: the pair style stops where "
+                "the fractions of the elements are others"
+            )
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import fairchem_oracle
+
+        return fairchem_oracle.float64_calculator(checkpoint, choice)
+
+    def framework_calculator(self, source, choice=None):
+        from . import fairchem_oracle
+
+        return fairchem_oracle.framework_calculator(source, choice)
+
+
+def formula(counts):
+    """Numbers of atoms by symbol as text: Li6PS5Cl."""
+    return "".join(f"{symbol}{n if n > 1 else ''}" for symbol, n in counts.items())
+
+
+SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet(), FairChem()
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM)}
 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
 TENSOR_NAMES = {
     ".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP, "representation_model.": TORCHMD,
+    ".so2_m_conv.": FAIRCHEM,
 }  # fmt: skip
 
 
@@ -328,9 +380,12 @@ def of_document(document):
     return FRAMEWORKS[name]
 
 
-def require(source):
-    """The framework of a source, installed in this interpreter; else raises MissingFramework."""
+def require(source, to_convert=False):
+    """The framework of a source, installed in this interpreter; else raises MissingFramework. to_convert: one that converts
+    alone need not be installed where no interpreter is known that has it."""
     framework = detect(source)
+    if to_convert and framework.converts_alone and framework.interpreter is None:
+        return framework
     if not framework.installed():
         raise MissingFramework(framework, source)
     return framework

@@ -6,13 +6,14 @@ symmetric traceless matrix.  In the orthonormal basis 1/sqrt(3), [e]x/sqrt(2), .
 of the harmonics, X is a feature 0e + 1o + 2e whose square is the sum of the squares of X's entries.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import pi, sqrt
 
 import numpy as np
 
 from ..errors import EquiError
 from .e3nn_layers import TensorTable
+from .state import State
 
 # Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; for 2 Y M those of odd sums come in addition.
 ANTICOMMUTATOR = {
@@ -55,34 +56,6 @@ class Model:
     self_edges: bool = False  # each atom is its own neighbor at distance zero
     charge_factor: float = 1.0  # of the products
     activated_output: bool = False
-
-
-@dataclass
-class State:
-    """The numbers of a file by name; what has not been taken in the end was not understood."""
-
-    source: dict
-    taken: set = field(default_factory=set)
-
-    def take(self, name, *shape):
-        if name not in self.source:
-            raise EquiError(f"tensor {name} is missing")
-        self.taken.add(name)
-        array = self.source[name]
-        if not isinstance(array, np.ndarray) or array.shape != shape:
-            found = list(array.shape) if isinstance(array, np.ndarray) else type(array).__name__
-            raise EquiError(f"tensor {name}: expected the shape {list(shape)}, found {found}")
-        if array.dtype not in (np.float16, np.float32, np.float64):
-            raise EquiError(f"tensor {name}: dtype {array.dtype} is not supported, only floating point")
-        return array.astype(np.float32) if array.dtype == np.float16 else array
-
-    def number(self, name):
-        return float(self.take(name))
-
-    def finish(self):
-        left = [name for name in self.source if name not in self.taken]
-        if left:
-            raise EquiError(f"tensor {left[0]} is not part of a TensorNet as it is known here")
 
 
 def activation_of(name):
@@ -129,7 +102,7 @@ class Builder:
 
     def __init__(self, model, elements, where):
         self.model = model
-        self.state = State(model.state)
+        self.state = State(model.state, "a TensorNet")
         self.table = TensorTable()
         self.layers = []
         self.elements = elements or list(model.elements)

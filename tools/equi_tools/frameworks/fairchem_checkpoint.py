@@ -1,0 +1,370 @@
+# SPDX-License-Identifier: MIT
+"""Reads inference checkpoints of fairchem 2 (eSEN, UMA): an MLIPInferenceCheckpoint that torch.save has written.
+
+The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
+"""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import torch_archive
+from ..errors import EquiError
+from ..printable import printable
+from .fairchem_config import plain
+
+FAIR_LICENSE = "FAIR Chemistry License v1 (gated, with an acceptable use policy that also binds converted files)"
+UMA_CITATION = "B. M. Wood et al., UMA: A Family of Universal Models for Atoms, arXiv:2506.23971"
+ESEN_CITATION = (
+    "X. Fu et al., Learning Smooth and Expressive Interatomic Potentials for Physical Property Prediction, arXiv:2502.12147"
+)
+# Names of the published eSEN files, without their endings.
+PUBLISHED_ESEN = {
+    "esen_sm_conserving_all", "esen_sm_conserve", "esen_sm_odac25_filtered", "esen_sm_odac25_full", "esen_md_direct_all",
+    "esen_sm_direct_all", "esen_md_direct",
+}  # fmt: skip
+
+# What fairchem takes where a checkpoint does not say it.
+DEFAULTS = {
+    "max_num_elements": 100, "sphere_channels": 128, "lmax": 2, "mmax": 2, "max_neighbors": 300, "cutoff": 5.0,
+    "edge_channels": 128, "distance_function": "gaussian", "num_distance_basis": 512, "direct_forces": True,
+    "direct_stress": False, "num_layers": 2, "hidden_channels": 128, "norm_type": "rms_norm_sh", "act_type": "gate",
+    "ff_type": "grid", "chg_spin_emb_type": "pos_emb", "dataset_list": None, "dataset_mapping": None,
+    "use_dataset_embedding": True, "charge_balanced_channels": None, "spin_balanced_channels": None,
+}  # fmt: skip
+MIXTURE_DEFAULTS = {
+    "num_experts": 8, "use_composition_embedding": False, "moe_expert_coefficient_norm": "softmax", "moe_type": "so2",
+    "model_version": 1.0,
+}  # fmt: skip
+# Training, speed, graphs that are made elsewhere, and names that fairchem itself does not use.
+WITHOUT_EFFECT = {
+    "model", "grid_resolution", "num_sphere_samples", "otf_graph", "use_pbc", "use_pbc_single", "regress_forces", "regress_stress",
+    "regress_hessian", "hessian_vmap", "activation_checkpointing", "cs_emb_grad", "dataset_emb_grad", "use_cuda_graph_wigner",
+    "use_quaternion_wigner", "radius_pbc_version", "always_use_pbc", "edge_chunk_size", "execution_mode", "moe_dropout",
+    "use_global_embedding", "composition_dropout", "layers_moe", "moe_layer_type", "moe_single", "act",
+}  # fmt: skip
+MODEL_KEYS = {
+    "_target_", "_convert_", "_recursive_", "backbone", "heads", "pass_through_head_outputs", "otf_graph", "freeze_backbone",
+    "finetune_config", "supports_single_atoms", "model_id",
+}  # fmt: skip
+BACKBONES = {"eSCNMDBackbone": False, "escnmd_backbone": False, "eSCNMDMoeBackbone": True, "escnmd_moe_backbone": True}
+# The only values of options that the layers of the converter stand for.
+FIXED = {
+    "distance_function": ("gaussian", "no other basis of distances is known"),
+    "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
+    "ff_type": ("spectral", "networks on a grid of the sphere are not part of the .equi format yet"),
+    "direct_forces": (False, "its forces come from a head of their own and are not the gradient of its energy"),
+    "direct_stress": (False, "its stress comes from a head of its own and is not the derivative of its energy"),
+    "moe_expert_coefficient_norm": ("softmax", "other norms of the experts' coefficients depend on what else is evaluated at once"),
+    "moe_type": ("so2", "fairchem itself merges the experts of no other maps"),
+}  # fmt: skip
+NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
+CHARGES, SPINS = (-100, 100), (0, 100)
+
+
+@dataclass
+class Task:
+    """The energy of one data set."""
+
+    name: str  # of the model's output: omat_energy
+    rmsd: float  # eV
+    references: np.ndarray  # eV by atomic number, or None
+
+
+@dataclass
+class Head:
+    """Where the numbers of an energy head are."""
+
+    prefix: str  # of its tensors: output_heads.NAME.head.
+    experts: int = 0  # of its matrices, of which a data set has one
+    expert: int = 0
+
+
+@dataclass
+class Checkpoint:
+    source: str  # as the user named it
+    path: Path
+    sha256: str
+    license: str
+    citation: str
+    version: str  # of the fairchem that trained it, which the file does not state
+    elements: list
+    cutoff: float
+    options: dict  # of the backbone, with defaults
+    heads: dict  # their configurations by name
+    passes_through: bool  # outputs have the names that heads give them, not the heads' own
+    tasks: dict  # Task by the name of a data set
+    model_id: str  # or None
+    state: dict  # numbers for inference, without the names of wrappers
+    charge: int  # of the whole system, in e
+    spin: int  # multiplicity, or None for the default of the task
+    composition: str  # formula, or None
+
+    @property
+    def num_experts(self):
+        return self.options.get("num_experts", 0)
+
+    def task_name(self, choice=None):
+        """The data set whose energy is meant."""
+        known = ", ".join(sorted(self.tasks))
+        if choice is None:
+            if len(self.tasks) > 1:
+                raise EquiError(f"the model has several tasks, choose one: --task {known.replace(', ', ' | ')}")
+            return next(iter(self.tasks))
+        if choice not in self.tasks:
+            raise EquiError(f"--task {printable(choice, 60)}: the model has {known}")
+        return choice
+
+    def spin_of(self, task):
+        return self.spin if self.spin is not None else 1 if task == "omol" else 0
+
+    def datasets(self):
+        """Names of the embeddings by names of data sets."""
+        return _mapping(self.options["dataset_mapping"], self.options["dataset_list"], "dataset_mapping")
+
+    def head(self, task):
+        """The Head of a data set's energy."""
+        wanted, found = self.tasks[task].name, []
+        for name in sorted(self.heads):
+            outputs, head = _head(name, self.heads[name], task)
+            if wanted == (outputs if self.passes_through else name):
+                found.append(head)
+        if len(found) != 1:
+            raise EquiError(f"task {wanted}: expected one head that has this output, found {len(found)} of {len(self.heads)}")
+        return found[0]
+
+
+def _mapping(mapping, names, where):
+    """A dict of names, or a list of names as such a dict."""
+    if mapping is None and isinstance(names, list):
+        mapping = {name: name for name in names}
+    if not isinstance(mapping, dict) or not mapping or not all(isinstance(v, str) for v in mapping.values()):
+        raise EquiError(f"{where}: expected names of data sets, found {printable(str(mapping), 60)}")
+    return mapping
+
+
+def _last(path):
+    return str(path).rsplit(".", 1)[-1]
+
+
+def _only(config, known, where):
+    for key in config:
+        if key not in known:
+            raise EquiError(f"{where}: option {printable(str(key), 60)} is not known, it may change the energy")
+
+
+def _head(name, config, task):
+    """(name of its energy of a data set or None, Head) of the head in a configuration."""
+    kind, where = _last(config.get("module")), f"head {printable(name, 60)}"
+    prefix = f"output_heads.{name}."
+    if kind == "MLP_EFS_Head":
+        _only(config, {"module", "reduce", "prefix", "wrap_property"}, where)
+        _check_sum(config, where)
+        return (f"{config['prefix']}_energy" if config.get("prefix") else "energy"), Head(prefix)
+    if kind not in ("DatasetSpecificMoEWrapper", "DatasetSpecificSingleHeadWrapper"):
+        return None, None
+    _only(config, {"module", "head_cls", "head_kwargs", "wrap_property", "dataset_names", "dataset_mapping"}, where)
+    if _last(config.get("head_cls")) != "MLP_EFS_Head":
+        return None, None
+    arguments = config.get("head_kwargs") or {}
+    _only(arguments, {"reduce", "prefix", "wrap_property"}, where)
+    _check_sum(arguments, where)
+    mapping = _mapping(config.get("dataset_mapping"), config.get("dataset_names"), where)
+    head = Head(f"{prefix}head.")
+    if task not in mapping:
+        return None, None
+    if kind == "DatasetSpecificMoEWrapper":
+        head.experts, head.expert = len(mapping), sorted(set(mapping.values())).index(mapping[task])
+    inner = f"{arguments['prefix']}_energy" if arguments.get("prefix") else "energy"
+    return f"{task}_{inner}", head
+
+
+def _check_sum(config, where):
+    if config.get("reduce", "sum") != "sum":
+        raise EquiError(f"{where}: reduce {printable(str(config['reduce']), 60)}: only sums of energies of atoms are supported")
+
+
+def _numbers(config, where):
+    """The tensor that a configuration with _target_ and _args_ makes, in float64."""
+    if isinstance(config, np.ndarray):
+        return config.astype(np.float64)
+    if isinstance(config, dict):
+        _only(config, {"_target_", "_args_", "data"}, where)
+        kinds = {"torch.DoubleTensor": np.float64, "torch.FloatTensor": np.float32, "torch.Tensor": np.float32, "torch.tensor": np.float64}
+        kind = kinds.get(config.get("_target_"))
+        values = config.get("data", (config.get("_args_") or [None])[0])
+        if kind is not None and isinstance(values, list) and all(type(v) in (int, float) for v in values):
+            return np.array(values, kind).astype(np.float64)
+    raise EquiError(f"{where}: expected a list of numbers, found {printable(str(config), 60)}")
+
+
+def _normalizer(config, where):
+    """(mean, rmsd) in eV."""
+    if not isinstance(config, dict) or _last(config.get("_target_")) not in ("Normalizer", "create_normalizer"):
+        raise EquiError(f"{where}: expected a Normalizer, found {printable(str(config), 60)}")
+    _only(config, {"_target_", "mean", "rmsd"}, where)
+    found = (config.get("mean", 0.0), config.get("rmsd", 1.0))
+    if not all(type(v) in (int, float) and np.isfinite(v) for v in found):
+        raise EquiError(f"{where}: expected numbers, found {printable(str(found), 60)}")
+    return float(found[0]), float(found[1])
+
+
+def _tasks(configs):
+    """Task by data set; refuses those whose forces or stresses are not the derivatives of their energy."""
+    if not isinstance(configs, list) or not all(isinstance(config, dict) for config in configs):
+        raise EquiError("tasks_config: expected a list of tasks")
+    tasks = {}
+    for config in configs:
+        if config.get("property") != "energy":
+            continue
+        name = str(config.get("name"))
+        where = f"task {printable(name, 60)}"
+        mean, rmsd = _normalizer(config.get("normalizer"), where)
+        if mean != 0.0:
+            raise EquiError(
+                f"{where}: the mean of its normalizer is {mean:g}, which fairchem adds once to the energy of a structure, whatever its "
+                "size; the energies of atoms cannot do that"
+            )
+        references = config.get("element_references")
+        if references is not None:
+            if not isinstance(references, dict) or _last(references.get("_target_")) != "ElementReferences":
+                raise EquiError(f"{where}: element_references of another kind than ElementReferences are not known")
+            references = _numbers(references.get("element_references"), f"{where}: element_references")
+        for dataset in config.get("datasets") or []:
+            if dataset in tasks:
+                raise EquiError(f"{where}: {printable(str(dataset), 60)} has two energies")
+            tasks[dataset] = Task(name, rmsd, references)
+    for config in configs:
+        if config.get("property") not in ("forces", "stress"):
+            continue
+        mean, rmsd = _normalizer(config.get("normalizer"), f"task {printable(str(config.get('name')), 60)}")
+        for dataset in config.get("datasets") or []:
+            if dataset in tasks and (mean, rmsd) != (0.0, tasks[dataset].rmsd):
+                raise EquiError(
+                    f"task {printable(str(config.get('name')), 60)}: its normalizer (mean {mean:g}, rmsd {rmsd:g}) is not that of the "
+                    f"energy (rmsd {tasks[dataset].rmsd:g}), so that it is not the derivative of the energy"
+                )
+    if not tasks:
+        raise EquiError("tasks_config: no task with an energy")
+    return tasks
+
+
+def _backbone(config, model_id, ignore_keys):
+    """The options of the backbone with defaults; refuses whatever is not represented exactly."""
+    if not isinstance(config, dict):
+        raise EquiError("model_config: no backbone in it")
+    kind = _last(config.get("model"))
+    if kind not in BACKBONES:
+        raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and eSCNMDMoeBackbone (UMA)")
+    defaults = DEFAULTS | (MIXTURE_DEFAULTS if BACKBONES[kind] else {})
+    for key in config:
+        if key not in defaults and key not in WITHOUT_EFFECT and key not in ignore_keys:
+            name = printable(str(key), 60)
+            raise EquiError(f"option {name} of the backbone is not known, it may change the energy; --ignore-key {name} lets it pass")
+    options = defaults | {key: value for key, value in config.items() if key in defaults}
+    if options.get("num_experts") == 0:
+        for key in MIXTURE_DEFAULTS:
+            del options[key]
+    for key, (value, reason) in FIXED.items():
+        if key in options and options[key] != value:
+            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+    for key in ("charge_balanced_channels", "spin_balanced_channels"):
+        if options[key]:
+            raise EquiError(
+                f"{key} {printable(str(options[key]), 60)} (UMA 1.2) is not supported: after every block these channels are summed over "
+                "all atoms of the system, for which the .equi format has no layer yet; UMA 1.1 has none"
+            )
+    if options["norm_type"] not in NORMS:
+        raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
+    if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):
+        raise EquiError(f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb")
+    _check_numbers(options)
+    if options.get("num_experts") and model_id is None and options["model_version"] not in (1.1, "1.1"):
+        raise EquiError("a UMA model without a model_id (UMA 1.0), which fairchem 2.22 and newer refuse too")
+    if options.get("num_experts") and model_id == "UMA-S-1.2":
+        raise EquiError("model_id UMA-S-1.2: its experts depend on the number of atoms, not on the composition alone; use UMA 1.1")
+    return options
+
+
+def _check_numbers(options):
+    for key, least in (("max_num_elements", 2), ("sphere_channels", 2), ("lmax", 1), ("mmax", 0), ("max_neighbors", 1), ("edge_channels", 1),
+                       ("num_distance_basis", 2), ("num_layers", 0), ("hidden_channels", 1), ("num_experts", 1)):  # fmt: skip
+        if key in options and (type(options[key]) is not int or not least <= options[key] <= 65536):
+            raise EquiError(f"{key}: expected a whole number of at least {least}, found {printable(str(options[key]), 60)}")
+    if options["mmax"] > options["lmax"]:
+        raise EquiError(f"mmax {options['mmax']} is greater than lmax {options['lmax']}")
+    if type(options["cutoff"]) not in (int, float) or not 0 < options["cutoff"] < 1e6:
+        raise EquiError(f"cutoff: expected a positive number, found {printable(str(options['cutoff']), 60)}")
+
+
+def _whole(value, name, limits):
+    if value is None:
+        return None
+    if float(value) != int(value) or not limits[0] <= value <= limits[1]:
+        raise EquiError(f"--{name} {value:g}: expected a whole number from {limits[0]} to {limits[1]}")
+    return int(value)
+
+
+def _state(found):
+    """The averaged numbers, which fairchem evaluates, by their names in the model."""
+    if not isinstance(found, dict) or not found:
+        raise EquiError("no ema_state_dict in it, whose averaged numbers fairchem evaluates")
+    state = {}
+    for name, value in found.items():
+        while name.startswith("module."):
+            name = name.removeprefix("module.")
+        if name != "n_averaged":
+            state[name] = value
+    return state
+
+
+def _refuse_other(source, found):
+    if isinstance(found, dict) and "state_dict" in found and ("config" in found or "normalizers" in found):
+        raise EquiError(f"{source}: a checkpoint of fairchem 1, which is not supported yet; only inference checkpoints of fairchem 2 are")
+    raise EquiError(f"{source} is not an inference checkpoint of fairchem 2: no MLIPInferenceCheckpoint in it")
+
+
+def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
+    """The model in a checkpoint, of which the user says the system: its charge, its spin multiplicity and, where experts are mixed by
+    it, its composition."""
+    path = Path(source)
+    if not path.is_file():
+        raise EquiError(f"cannot read {source}: no such file")
+    found = torch_archive.read(path)
+    if not isinstance(found, torch_archive.Unknown) or _last(found.name) != "MLIPInferenceCheckpoint" or not isinstance(found.state, dict):
+        _refuse_other(source, found)
+    from ase.data import chemical_symbols
+
+    try:
+        model, tasks = plain(found.state.get("model_config")), plain(found.state.get("tasks_config"))
+        if not isinstance(model, dict) or not isinstance(model.get("heads"), dict):
+            raise EquiError("model_config: expected a backbone and heads")
+        _only(model, MODEL_KEYS | set(ignore_keys), "model_config")
+        model_id = model.get("model_id")
+        options = _backbone(model.get("backbone"), model_id, ignore_keys)
+        is_uma = bool(options.get("num_experts"))
+        if composition is not None and not options.get("use_composition_embedding"):
+            raise EquiError(f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; leave it out")
+        return Checkpoint(
+            source=str(source),
+            path=path.resolve(),
+            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            license=FAIR_LICENSE if is_uma or path.stem in PUBLISHED_ESEN else "unknown",
+            citation=UMA_CITATION if is_uma else ESEN_CITATION,
+            version="unknown",
+            elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
+            cutoff=float(options["cutoff"]),
+            options=options,
+            heads={str(name): head for name, head in model["heads"].items() if isinstance(head, dict)},
+            passes_through=bool(model.get("pass_through_head_outputs", False)),
+            tasks=_tasks(tasks),
+            model_id=model_id,
+            state=_state(found.state.get("ema_state_dict")),
+            charge=_whole(charge, "charge", CHARGES) or 0,
+            spin=_whole(spin, "spin", SPINS),
+            composition=composition,
+        )
+    except EquiError as error:
+        raise EquiError(f"{source}: {error}") from error
