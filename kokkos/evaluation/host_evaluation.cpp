@@ -431,6 +431,9 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
     edges_.finish(request, result);
   }
   check_evaluation(edges_.collision(), result, find_not_finite(request));
+  const int64_t *begin = edges_.begin();
+  check_num_neighbors(this->model_.max_neighbors, num_owned(), neighborhood_->receiver.data(),
+                      [&](int i) { return begin[i + 1] - begin[i]; });
   values_are_kept_ = plan_.keeps_values && backward_is_wanted;
   return result;
 }

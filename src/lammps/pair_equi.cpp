@@ -193,6 +193,7 @@ void PairEqui::make_evaluator() {
 
 void PairEqui::update_neighborhood() {
   check_setup();
+  check_composition();
   // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
   const int nall = atom->nlocal + atom->nghost;
   const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&

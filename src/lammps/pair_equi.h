@@ -93,6 +93,7 @@ class PairEqui : public Pair {
   void check_timestep();
   void update_neighborhood();
   void check_special_neighbors();
+  void check_composition();
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures();

@@ -7,7 +7,7 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// What `check yes` of pair style equi does before a run.
+// What pair style equi checks of a model and of the system at hand: the composition, and what `check yes` asks for.
 #include "src/lammps/pair_equi_impl.h"
 
 #include "src/evaluation/self_check.h"
@@ -16,10 +16,12 @@
 #include "atom.h"
 #include "comm.h"
 #include "error.h"
+#include "update.h"
 #include "utils.h"
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 #include <stdexcept>
 
 using namespace LAMMPS_NS;
@@ -58,6 +60,41 @@ double PairEqui::total_energy() {
   MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, MPI_SUM, world);
   return all;
 }
+
+/* ----------------------------------------------------------------------
+   The matrices of a mixture of experts hold for the fractions of the elements that they were mixed for. Fixes that
+insert, delete or swap atoms change them between two neighbor lists, of which only one rank knows.
+------------------------------------------------------------------------- */
+
+void PairEqui::check_composition() {
+  const equi::Model &model = *impl->model;
+  if (model.composition.empty()) return;
+  std::vector<int> species_of_type(atom->ntypes + 1, -1);
+  for (int type = 1; type <= atom->ntypes; type++)
+    if (impl->type_species[type] >= 0) species_of_type[type] = model.species(impl->type_symbol[type]);
+  std::vector<bigint> mine(model.composition.size(), 0), atoms(model.composition.size());
+  for (int i = 0; i < atom->nlocal; i++)
+    if (const int s = species_of_type[atom->type[i]]; s >= 0) mine[s]++;
+  MPI_Allreduce(mine.data(), atoms.data(), static_cast<int>(mine.size()), MPI_LMP_BIGINT, MPI_SUM, world);
+
+  const auto sum = [](const auto &numbers) { return std::accumulate(numbers.begin(), numbers.end(), bigint(0)); };
+  const auto formula = [&](const auto &numbers) {
+    std::string text;
+    for (size_t s = 0; s < numbers.size(); s++)
+      if (numbers[s] > 0) text += model.elements[s] + (numbers[s] > 1 ? std::to_string(numbers[s]) : "");
+    return text;
+  };
+  const bigint all = sum(atoms), of_formula = sum(model.composition);
+  for (size_t s = 0; s < atoms.size(); s++)
+    if (atoms[s] * of_formula != model.composition[s] * all)
+      error->all(
+          FLERR,
+          "Pair style equi: {} holds for the composition {} alone, for which its experts were mixed, and the atoms "
+          "are {} on step {}: convert the model for this composition (equi convert --composition)",
+          model.file, formula(model.composition), formula(atoms), update->ntimestep);
+}
+
+/* ---------------------------------------------------------------------- */
 
 void PairEqui::check_forces() {
   // A fourth-order stencil. float32 energies of some hundred atoms carry noise of about 1e-6 eV, hence the wider step

@@ -30,6 +30,9 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
   const KeptSpecies restriction{kept};
   Model m = *this;
   m.elements = symbols;
+  m.composition.clear();
+  if (!composition.empty())
+    for (const int s : kept) m.composition.push_back(composition[s]);
   restriction.pairs(m.pair_cutoff);
   for (Layer &layer : m.layers) std::visit([&](auto &l) { l.restrict_to(restriction); }, layer);
 

@@ -78,6 +78,8 @@ struct Model {
   double cutoff = 0.0;                  // Angstrom
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
+  int max_neighbors = 0;           // of an atom within the cutoff, more are refused; 0: any number
+  std::vector<int> composition;    // empty, or by species the atoms of the one formula that the model holds for
   std::vector<std::string> feature_names;
   std::vector<Irreps> features;
   std::vector<Layer> layers;

@@ -33,6 +33,19 @@ void check_hash(const JsonField &field, const SafetensorsFile &container) {
                "data with \"" + found + "\" (a damaged file)");
 }
 
+void read_composition(const JsonField &field, Model &model) {
+  field.object();
+  model.composition.assign(model.elements.size(), 0);
+  for (const auto &item : field.json().items()) {
+    const int species = model.species(item.key());
+    if (species < 0) field.fail("elements of the model", printable(item.key(), SHOWN_NAME));
+    const std::string name = field.name() + "." + model.elements[species];
+    model.composition[species] = JsonField(item.value(), model.file, name).integer(1, MAX_FORMULA_ATOMS);
+  }
+  for (size_t s = 0; s < model.elements.size(); ++s)
+    if (model.composition[s] == 0) field.fail("all elements of the model", "no " + model.elements[s]);
+}
+
 void read_head(const JsonField &d, const SafetensorsFile &container, Model &model) {
   d.object();
   if (d["format"].text() != "equi") d["format"].fail("\"equi\"");
@@ -41,9 +54,9 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
     version.fail("at most " + std::to_string(MODEL_FORMAT_VERSION),
                  version.describe() + ": the file is newer than this program");
   const bool has_hash = version.integer(1, MODEL_FORMAT_VERSION) >= FIRST_VERSION_WITH_HASH;
-  std::vector<const char *> keys = {"format",     "format_version", "framework",   "architecture", "elements",
-                                    "cutoff",     "lmax_edge",      "edge_parity", "radial_basis", "layers",
-                                    "provenance", "units",          "self_check"};
+  std::vector<const char *> keys = {"format",     "format_version", "framework",   "architecture",  "elements",
+                                    "cutoff",     "lmax_edge",      "edge_parity", "radial_basis",  "layers",
+                                    "provenance", "units",          "self_check",  "max_neighbors", "composition"};
   if (has_hash) keys.push_back("data_hash");
   d.only_keys(keys);
   if (has_hash)
@@ -69,6 +82,8 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
   model.cutoff = d["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
   model.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
   d["edge_parity"].boolean();    // of the layers
+  if (d.has("max_neighbors")) model.max_neighbors = d["max_neighbors"].integer(1, INT32_MAX);
+  if (d.has("composition")) read_composition(d["composition"], model);
 
   const JsonField units = d["units"];
   units.only_keys({"energy", "length"});

@@ -115,6 +115,7 @@ struct Record {
 struct TorchModel::Impl {
   at::ScalarType type;
   double chunk_bytes, cutoff;
+  int max_neighbors;
   Matrix pair_cutoff;
   std::vector<TorchLayer> layers;
   std::vector<int64_t> feature_dims;
@@ -369,6 +370,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.type = options.precision == Precision::double_ ? at::kDouble : at::kFloat;
   m.chunk_bytes = chunk_bytes;
   m.cutoff = model.cutoff;
+  m.max_neighbors = model.max_neighbors;
   m.pair_cutoff = model.pair_cutoff;
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   const LayerBuilder build{model, m.type, chunk_bytes};
@@ -466,6 +468,11 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
       }
   }
   failure.throw_if_any();
+  std::vector<int64_t> num_neighbors(impl_->max_neighbors > 0 ? n.num_receivers : 0);
+  for (int64_t e = 0; !num_neighbors.empty() && e < edges.size(); ++e)
+    ++num_neighbors[edges.receiver_row.data_ptr<int64_t>()[e]];
+  check_num_neighbors(impl_->max_neighbors, n.num_receivers, n.receiver.data(),
+                      [&](int i) { return num_neighbors[i]; });
   return result;
 }
 

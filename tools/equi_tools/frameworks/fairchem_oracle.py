@@ -93,6 +93,9 @@ class FairChemModel(Calculator):
         if len(atoms) == 1 and not atoms.pbc.any():
             # One atom alone is looked up in a table of fairchem's; in a large box it is evaluated.
             atoms = Atoms(atoms, cell=np.eye(3) * 4 * self.cutoff, pbc=True, info=atoms.info)
+        elif atoms.pbc.any():
+            # Directions without a cell vector, in which nothing is periodic.
+            atoms.cell = atoms.cell.complete()
         with quiet():
             self.calculator.calculate(atoms, ["energy", "forces", "stress"], all_changes)
         self.results = {key: self.calculator.results[key] for key in ("energy", "free_energy", "forces")}

@@ -112,9 +112,9 @@ def _shake(model):
         for name, parameter in model.named_parameters():
             if name.endswith(("source_embedding.weight", "target_embedding.weight")):
                 parameter.normal_()
-            elif parameter.dim() == 1:
-                parameter.add_(0.2 * torch.randn_like(parameter))
-            elif "affine_weight" in name:
+            elif name.endswith(("energy_block.4.weight", "energy_block.4.weights")):
+                parameter.mul_(10.0)    # for forces of about 1 eV/A
+            elif parameter.dim() == 1 or "affine_weight" in name:
                 parameter.add_(0.2 * torch.randn_like(parameter))
 
 
