@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 # Models made by the model tool: the shipped SevenNet models under build/models, and under build/models/tiny, mace and
-# nequip (matgl and torchmd, where they are built for) the small random ones that the tests use. The target `demo` runs the demonstration.
+# nequip (matgl, torchmd and fairchem, where they are built for) the small random ones that the tests use. The target `demo` runs the demonstration.
 
 set(models ${PROJECT_BINARY_DIR}/models)
 file(MAKE_DIRECTORY ${models})

@@ -54,8 +54,8 @@ set(EQUI_PYTHON_EXECUTABLE ${equi_python})
 
 # Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS may
 # name fewer of them: models of the others are then converted only by an interpreter that EQUI_PYTHON_<NAME> names.
-set(known_frameworks mace nequip matgl torchmd)
-set(EQUI_FRAMEWORKS "mace;nequip" CACHE STRING "Frameworks beside SevenNet to make Python environments for: mace, nequip, matgl, torchmd")
+set(known_frameworks mace nequip matgl torchmd fairchem)
+set(EQUI_FRAMEWORKS "mace;nequip" CACHE STRING "Frameworks beside SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem")
 # Lists are written with commas as often as with CMake's semicolons.
 string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
 foreach(name IN LISTS frameworks)

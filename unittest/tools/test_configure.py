@@ -50,7 +50,7 @@ def interpreter(tmp_path):
     return program
 
 
-FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd")
+FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem")
 
 
 def frameworks(folder, interpreter, value):
@@ -69,6 +69,7 @@ def frameworks(folder, interpreter, value):
         ("nequip", ["nequip"]),
         ("mace,", ["mace"]),
         ("torchmd,mace;matgl", ["mace", "matgl", "torchmd"]),
+        ("fairchem", ["fairchem"]),
         ("", []),
     ],
 )
