@@ -228,7 +228,7 @@ class EquiEvaluator:
         turned = torch.einsum("eab,pb->epa", frame, points)
         of_turned = harmonics(lmax, turned.reshape(-1, 3))
         d = [
-            torch.einsum("epm,np->emn", y.reshape(len(n), len(points), -1), torch.linalg.pinv(y0))
+            torch.einsum("epm,np->emn", y.reshape(len(n), len(points), y.shape[-1]), torch.linalg.pinv(y0))
             for y, y0 in zip(of_turned, harmonics(lmax, points))
         ]
         u = [torch.einsum("emn,ecn->ecm", d[l], torch.cat([x[l][j], x[l][i]], 1)) for l in range(lmax + 1)]

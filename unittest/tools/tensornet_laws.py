@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What the tests of matgl and torchmd-net share: structures that are hard for an evaluation, and comparisons with LAMMPS."""
+"""What the tests of matgl, torchmd-net and fairchem share: structures that are hard for an evaluation, and comparisons with LAMMPS."""
 
 import os
 
