@@ -17,7 +17,7 @@ from ase.calculators.calculator import Calculator, all_changes
 from ..errors import EquiError
 from . import fairchem_checkpoint
 
-NOT_NEEDED = ("wandb", "numba", "clusterscope")
+NOT_NEEDED = ("wandb", "numba", "clusterscope", "pkg_resources")
 
 
 def _placeholder(name):

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""eSEN and UMA models of fairchem -> .equi: LAMMPS with the file against FAIRChemCalculator in float64, for random models of fairchem's
+own constructors.
+
+Runs in the environment of tools/requirements-fairchem.txt. test_esen.py needs no fairchem.
+"""
+
+from functools import lru_cache
+
+import numpy as np
+import pytest
+import tensornet_laws as laws
+from ase import Atoms
+from built_models import built, built_copy
+from equi_evaluator import EquiEvaluator
+from equi_tools import compare, equi_file
+from equi_tools.cli import main
+from equi_tools.convert import convert
+from equi_tools.frameworks import fairchem_checkpoint, fairchem_oracle
+from equi_tools.frameworks.fairchem_testing import VARIANTS, make_variant, settings_of
+
+pytestmark = pytest.mark.slow
+
+# A change of 1e-3 in any tensor changes energies or forces by more than this.
+NOTICED = 1e-10
+SAME = 1e-12
+# fairchem merges experts in float32.
+MERGED = 1e-6
+ELEMENTS = ["Na", "Cl", "O"]
+
+
+def source_of(name):
+    return built(f"fairchem/{name}.pt")
+
+
+def converted(name):
+    return built(f"fairchem/{name}.equi")
+
+
+def loaded(path, name):
+    settings = settings_of(name)
+    task = settings.pop("task")
+    return fairchem_checkpoint.load(path, **settings), task
+
+
+@lru_cache(maxsize=None)
+def oracle(name):
+    return fairchem_oracle.float64_calculator(*loaded(source_of(name), name))
+
+
+def structures(path):
+    document, _ = equi_file.read(path)
+    named = laws.structures(ELEMENTS, document["cutoff"])
+    # Edges along every axis, of atoms without symmetry.
+    named.append(("axes", Atoms("NaCl2Na", [[0, 0, 0], [2.3, 0, 0], [0, 2.1, 0], [0, 0, -2.5]], cell=[5.1, 5.6, 6.0], pbc=True)))
+    named += [(f"along_{axis}", Atoms("NaCl", [[0, 0, 0], np.eye(3)[k] * 2.3])) for k, axis in enumerate("xyz")]
+    if "composition" in document:
+        formula = [s for s, n in document["composition"].items() for _ in range(n)]
+        named = [(label, atoms) for label, atoms in named if compare._fits(document, atoms)]
+        rng = np.random.default_rng(5)
+        for label, pbc in (("random_cell", True), ("random_cluster", False)):
+            points = np.array([[x, y, z] for x in range(3) for y in range(2) for z in range(2)]) * 2.4
+            symbols = (formula * 12)[: 12 // len(formula) * len(formula)]
+            atoms = Atoms(symbols, points[: len(symbols)] + 0.2 * rng.standard_normal((len(symbols), 3)))
+            if pbc:
+                atoms.set_cell([[7.2, 0, 0], [0.7, 4.9, 0], [-0.4, 0.3, 5.0]])
+                atoms.pbc = True
+            named.append((label, atoms))
+    return named
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_every_option_is_converted_exactly(name):
+    named = structures(converted(name))
+    laws.assert_within_bars(laws.differences(converted(name), oracle(name), named, radial="exact"))
+    laws.assert_within_bars(laws.differences(converted(name), oracle(name), named))
+    atoms = named[-1][1]
+    atoms.calc = oracle(name)
+    assert np.abs(atoms.get_forces()).max() > 1e-2, "the model does not test forces"
+
+
+@pytest.mark.parametrize("name", [name for name in VARIANTS if VARIANTS[name].get("norm_type") != "layer_norm"])
+def test_mixed_precision_stays_within_its_bars(name):
+    laws.assert_mixed(laws.differences(converted(name), oracle(name), structures(converted(name)), "mixed"))
+
+
+@pytest.mark.parametrize("name, ranks", [("l2m2", 2), ("l3m2", 3), ("uma_charged", 4), ("l6m3", 2)])
+def test_ranks_agree(name, ranks):
+    atoms = next(atoms for _, atoms in structures(converted(name)) if atoms.pbc.all() and len(atoms) > 2) * (2, 1, 1)
+    assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS * 10
+
+
+# With layer_norm_sh the last block's orders above zero would do nothing.
+@pytest.mark.parametrize("name", ["l3m3", "task_heads", "uma", "waves"])
+def test_every_number_matters(name, tmp_path):
+    """A change of 1e-3 in any tensor of the file is noticed by a second reader of it."""
+    evaluator = EquiEvaluator(converted(name))
+    document, tensors = evaluator.document, {key: t.numpy() for key, t in evaluator.tensors.items()}
+    entry = document["self_check"][1]
+
+    def forces(path):
+        energy, values, _, _ = EquiEvaluator(path).evaluate(entry["symbols"], entry["positions"], entry["cell"], entry["pbc"])
+        return np.concatenate([[energy], values.reshape(-1)])
+
+    expected = forces(converted(name))
+    for changed in tensors:
+        spoiled = {key: t * (1.001 if key == changed else 1.0) for key, t in tensors.items()}
+        equi_file.write(tmp_path / "spoiled.equi", document, spoiled)
+        if np.any(tensors[changed]):
+            assert np.abs(forces(tmp_path / "spoiled.equi") - expected).max() > NOTICED, changed
+
+
+@pytest.mark.parametrize("name", ["uma", "uma_charged"])
+def test_experts_merged_by_fairchem_are_the_same_within_its_rounding(name):
+    """fairchem's own merge, which rounds the mixed matrices to float32."""
+    calculator = fairchem_oracle.float64_calculator(*loaded(source_of(name), name))
+    predictor = calculator.calculator.predictor
+    predictor.inference_settings.merge_mole = True
+    label, atoms = structures(converted(name))[-1]
+    result = laws.native(converted(name), radial="exact")(atoms)
+    atoms.calc = calculator
+    assert predictor.lazy_model_intialized is False
+    assert abs(atoms.get_potential_energy() - result.energy) < MERGED * len(atoms)
+    assert np.abs(atoms.get_forces() - result.forces).max() < MERGED
+    assert type(predictor.model.module.backbone).__name__ == "eSCNMDBackbone"
+
+
+@pytest.mark.parametrize("shape", ["esen_30m", "uma_s"])
+def test_the_shapes_of_published_models(shape, tmp_path):
+    """Channels, layers and orders of eSEN-30M and UMA-S; random numbers."""
+    source = make_variant(shape, tmp_path)
+    composition = settings_of(shape).get("composition")
+    convert(source, tmp_path / "model.equi", **settings_of(shape), elements=None if composition else ["Si", "Na"], quiet=True)
+    calculator = fairchem_oracle.float64_calculator(*loaded(source, shape))
+    atoms = Atoms("Si4", [[0, 0, 0], [2.3, 0.1, 0], [0.2, 2.2, 0.1], [0.1, 0.4, 2.4]], cell=[[4.4, 0, 0], [0.3, 4.5, 0], [0.1, 0.2, 4.7]], pbc=True)
+    named = [("cell", atoms), ("cluster", Atoms("Si4", atoms.positions))]
+    laws.assert_within_bars(laws.differences(tmp_path / "model.equi", calculator, named, radial="exact"))
+    laws.assert_within_bars(laws.differences(tmp_path / "model.equi", calculator, named))
+    laws.assert_mixed(laws.differences(tmp_path / "model.equi", calculator, named, "mixed"))
+
+
+def test_the_commands_convert_and_compare(tmp_path, capsys):
+    source, target = built_copy("fairchem/tasks.pt", tmp_path), str(tmp_path / "model.equi")
+    assert main(["convert", "-q", source, "-o", target]) == 1
+    assert "--task oc20 | omat | omol" in capsys.readouterr().err
+    assert main(["convert", "-q", source, "-o", target, "--task", "omol", "--charge", "-1", "--spin", "2"]) == 0
+    # Task, charge and spin are those of the file.
+    assert main(["compare", "-q", target, source, "--builtin", "--radial", "exact"]) == 0
+    assert main(["compare", "-q", target, source, "--builtin", "--radial", "exact", "--task", "oc20"]) == 1
+    assert main(["compare", "-q", target, source, "--builtin", "--radial", "exact", "--charge", "0"]) == 1
+    assert main(["compare", "-q", target, source, "--builtin", "--calculator", "framework"]) == 0
+
+
+def test_experts_are_compared_for_their_composition(tmp_path, capsys):
+    source, target = built_copy("fairchem/uma.pt", tmp_path), str(tmp_path / "model.equi")
+    assert main(["convert", "-q", source, "-o", target, "--task", "omat", "--composition", "Na108Cl108"]) == 0
+    assert "NaCl alone" in capsys.readouterr().err
+    assert main(["compare", "-q", target, source, "--builtin", "--radial", "exact"]) == 0
+    assert "left out, of another composition: MgO_2_atom_cell" in capsys.readouterr().out
+
+
+def test_one_atom_is_evaluated_as_in_a_large_box():
+    """fairchem looks up a table for one atom alone, unless there is a box."""
+    atoms = Atoms("Na", cell=np.eye(3) * 30, pbc=True)
+    atoms.calc = oracle("l2m2")
+    alone = Atoms("Na")
+    alone.calc = oracle("l2m2")
+    assert abs(atoms.get_potential_energy() - alone.get_potential_energy()) < SAME
