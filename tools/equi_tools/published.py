@@ -14,6 +14,10 @@ MACE_MP = "https://github.com/ACEsuit/mace-mp/releases"
 MACE_FOUNDATIONS = "https://github.com/ACEsuit/mace-foundations/releases"
 MACE_OFF = "https://github.com/ACEsuit/mace-off"
 NEQUIP = "https://www.nequip.net/models/mir-group"
+UMA = "https://huggingface.co/facebook/UMA"
+OMOL = "https://huggingface.co/facebook/OMol25"
+# Given after one has agreed to it; it binds converted files, too.
+FAIR = "FAIR Chemistry License (gated)"
 TESTED, NOT_TESTED = "tested", "not tested"
 
 
@@ -55,6 +59,9 @@ MODELS = (
     Published("MACE-OFF23 large", "mace", 10, ASL, MACE_OFF, "MACE-OFF23_large.model"),
     Published("NequIP-OAM-L", "nequip", None, "CC-BY-4.0", NEQUIP, "NequIP-OAM-L-0.1.nequip.zip"),
     Published("NequIP-OAM-XL", "nequip", None, "see source", NEQUIP, "NequIP-OAM-XL-0.1.nequip.zip"),
+    Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt --task NAME --composition FORMULA"),
+    Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt --task NAME --composition FORMULA"),
+    Published("eSEN-sm-conserving-omol", "fairchem", None, FAIR, OMOL, "esen_sm_conserving_all.pt"),
 )  # fmt: skip
 
 
