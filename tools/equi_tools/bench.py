@@ -6,7 +6,7 @@ import os
 import numpy as np
 from ase import Atoms
 
-from . import equi_file, kernels, lammps_runner, structures
+from . import equi_file, kernels, lammps_runner, self_check, structures
 from .errors import EquiError
 from .progress import track
 
@@ -14,21 +14,17 @@ WARM_UP = 5  # steps
 IDLE_LOAD = 0.5  # processes that were running on average of the last minute
 
 
-def system(elements, cutoff, least, source=None):
-    """(name, Atoms) to run: the structure of a file, else a crystal of elements that the model knows, repeated to `least`
-    atoms or more."""
+def system(document, least, source=None):
+    """(name, Atoms) to run: the structure of a file, else a crystal that the model holds for, repeated to `least` atoms or more."""
+    elements, cutoff = document["elements"], document["cutoff"]
     if source is not None:
         name, atoms = structures.read_files([source])[-1]
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(elements))
         if unknown:
             raise EquiError(f"{name}: the model does not know {', '.join(unknown)}")
     else:
-        known = (
-            (name, atoms)
-            for name, atoms in structures.builtin()
-            if atoms.pbc.all() and set(atoms.get_chemical_symbols()) <= set(elements)
-        )
-        name, atoms = next(known, None) or _made_up(elements, cutoff)
+        known = ((name, atoms) for name, atoms in structures.builtin() if atoms.pbc.all() and structures.fits(document, atoms))
+        name, atoms = next(known, None) or _made_up(document)
     if not atoms.pbc.all():
         return name, atoms
     count = max(1, round((least / len(atoms)) ** (1 / 3)))
@@ -37,8 +33,11 @@ def system(elements, cutoff, least, source=None):
     return name, atoms.repeat(count)
 
 
-def _made_up(elements, cutoff):
-    """Rock salt of the first two elements with some 40 neighbors within the cutoff."""
+def _made_up(document):
+    """Rock salt of the first two elements with some 40 neighbors within the cutoff, or a crystal of the model's one composition."""
+    elements, cutoff = document["elements"], document["cutoff"]
+    if "composition" in document:
+        return next((name, atoms) for name, atoms in self_check.of_composition(document["composition"], cutoff) if atoms.pbc.all())
     first, second = elements[0], elements[min(1, len(elements) - 1)]
     length = 2 * cutoff * (4 * np.pi / 3 / 40) ** (1 / 3)
     places = [[0, 0, 0], [0, 0.5, 0.5], [0.5, 0, 0.5], [0.5, 0.5, 0]]
@@ -56,7 +55,7 @@ def measure(file, build_dir, precision, least, steps, source=None, quiet=False):
     """The facts as a dict."""
     lmp, mpirun = lammps_runner.lammps_programs(build_dir)
     document, _ = equi_file.read(file)
-    name, atoms = system(document["elements"], document["cutoff"], least, source)
+    name, atoms = system(document, least, source)
     symbols = list(dict.fromkeys(atoms.get_chemical_symbols()))
     machine = kernels.machine(build_dir=build_dir)
     load = os.getloadavg()[0]

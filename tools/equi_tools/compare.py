@@ -156,21 +156,11 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
     return show(differences, bars, write)
 
 
-def _fits(document, atoms):
-    """Whether a model knows all elements of a structure, and the fractions of them are those that it holds for."""
-    symbols = atoms.get_chemical_symbols()
-    counts = document.get("composition", {})
-    formula = sum(counts.values())
-    return set(symbols) <= set(document["elements"]) and all(
-        symbols.count(symbol) * formula == n * len(symbols) for symbol, n in counts.items()
-    )
-
-
 def select_builtin(document, write=print):
     """The built-in structures that a model holds for; says which ones are left out."""
     chosen, left_out = [], []
     for name, atoms in structures.builtin():
-        (chosen if _fits(document, atoms) else left_out).append((name, atoms))
+        (chosen if structures.fits(document, atoms) else left_out).append((name, atoms))
     if left_out:
         what = "of another composition" if "composition" in document else "elements unknown to the model"
         write(f"left out, {what}: {', '.join(name for name, _ in left_out)}")

@@ -136,6 +136,16 @@ def builtin():
     return [(name, make()) for name, make in BUILTIN.items()]
 
 
+def fits(document, atoms):
+    """Whether a model knows all elements of a structure, and the fractions of them are those that it holds for."""
+    symbols = atoms.get_chemical_symbols()
+    counts = document.get("composition", {})
+    formula = sum(counts.values())
+    return set(symbols) <= set(document["elements"]) and all(
+        symbols.count(symbol) * formula == n * len(symbols) for symbol, n in counts.items()
+    )
+
+
 def read_files(paths, symbols=None):
     """List of (name, Atoms) of all frames of files that ASE reads; symbols by atom type for LAMMPS data files."""
     result = []

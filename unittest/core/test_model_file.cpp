@@ -336,6 +336,28 @@ TEST(ModelFile, refuses_a_bad_head) {
                    {std::string(key) + ": expected this field, found none"});
 }
 
+TEST(ModelFile, reads_a_composition_and_a_number_of_neighbors) {
+  ModelDocument d = make_tiny_model(rich_options());
+  EXPECT_TRUE(d.model().composition.empty());
+  EXPECT_EQ(d.model().max_neighbors, 0);
+  d.document["composition"] = {{"Al", 2}, {"O", 7}, {"Si", 2}};
+  d.document["max_neighbors"] = 300;
+  const Model model = d.model();
+  EXPECT_EQ(model.composition, (std::vector<int>{7, 2, 2}));
+  EXPECT_EQ(model.max_neighbors, 300);
+  EXPECT_EQ(model.restricted_to({"Al", "O"}).composition, (std::vector<int>{2, 7}));
+
+  const auto with = [](const char *key, const Json &value) {
+    return [=](ModelDocument &m) { m.document[key] = value; };
+  };
+  expect_refusal(with("composition", Json{{"Al", 1}, {"O", 1}}), {"composition", "all elements of the model", "no Si"});
+  expect_refusal(with("composition", Json{{"Na", 1}}), {"composition", "elements of the model", "Na"});
+  expect_refusal(with("composition", Json{{"Al", 0}, {"O", 1}, {"Si", 1}}), {"composition.Al", "0"});
+  expect_refusal(with("composition", Json::array({1, 2, 3})), {"composition"});
+  expect_refusal(with("max_neighbors", 0), {"max_neighbors", "0"});
+  expect_refusal(with("max_neighbors", 2.5), {"max_neighbors"});
+}
+
 TEST(ModelFile, refuses_a_bad_radial_basis) {
   expect_refused_value("/radial_basis/kind", "spline", {"radial_basis.kind", "\"bessel\"", "spline"});
   expect_refused_value("/radial_basis/wave_numbers", "nothing", {"radial_basis.wave_numbers", "nothing"});

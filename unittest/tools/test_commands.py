@@ -207,7 +207,7 @@ def test_ranks_and_threads_use_all_cores():
 
 @pytest.mark.parametrize("elements, formula", [(["Cl", "Na"], {"Na", "Cl"}), (["Si"], {"Si"}), (["Xe", "He"], {"Xe", "He"}), (["Kr"], {"Kr"})])
 def test_a_system_of_elements_that_the_model_knows(elements, formula):
-    name, atoms = bench.system(elements, 5.0, 100)
+    name, atoms = bench.system({"elements": elements, "cutoff": 5.0}, 100)
     assert 100 <= len(atoms) < 400 and set(atoms.get_chemical_symbols()) == formula and atoms.pbc.all()
 
 
@@ -225,4 +225,4 @@ def test_bench_measures_every_division(capsys):
 def test_bench_refuses_unknown_elements(tmp_path):
     (tmp_path / "a.xyz").write_text("1\n\nXe 0 0 0\n")
     with pytest.raises(EquiError, match="does not know Xe"):
-        bench.system(["Na"], 5.0, 10, tmp_path / "a.xyz")
+        bench.system({"elements": ["Na"], "cutoff": 5.0}, 10, tmp_path / "a.xyz")

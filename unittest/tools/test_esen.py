@@ -15,6 +15,7 @@ from ase import Atoms
 from ase.build import bulk
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, frameworks, lammps_runner
+from equi_tools import structures as structures_of_tools
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -79,7 +80,7 @@ def structures(name, folder):
     # of rounding grow by some hundreds in each block.
     named.append(("axes", Atoms("NaCl2Na", [[0, 0, 0], [2.3, 0, 0], [0, 2.1, 0], [0, 0, -2.5]], cell=[5.1, 5.6, 6.0], pbc=True)))
     named += [(f"along_{axis}", Atoms("NaCl", [[0, 0, 0], np.eye(3)[k] * 2.3])) for k, axis in enumerate("xyz")]
-    return [(label, atoms) for label, atoms in named if compare._fits(document, atoms)]
+    return [(label, atoms) for label, atoms in named if structures_of_tools.fits(document, atoms)]
 
 
 @pytest.mark.parametrize("name", CASES)

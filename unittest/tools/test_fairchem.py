@@ -13,7 +13,8 @@ import tensornet_laws as laws
 from ase import Atoms
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
-from equi_tools import compare, equi_file
+from equi_tools import equi_file
+from equi_tools import structures as structures_of_tools
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.frameworks import fairchem_checkpoint, fairchem_oracle
@@ -56,7 +57,7 @@ def structures(path):
     named += [(f"along_{axis}", Atoms("NaCl", [[0, 0, 0], np.eye(3)[k] * 2.3])) for k, axis in enumerate("xyz")]
     if "composition" in document:
         formula = [s for s, n in document["composition"].items() for _ in range(n)]
-        named = [(label, atoms) for label, atoms in named if compare._fits(document, atoms)]
+        named = [(label, atoms) for label, atoms in named if structures_of_tools.fits(document, atoms)]
         rng = np.random.default_rng(5)
         for label, pbc in (("random_cell", True), ("random_cluster", False)):
             points = np.array([[x, y, z] for x in range(3) for y in range(2) for z in range(2)]) * 2.4
