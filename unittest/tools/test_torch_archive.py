@@ -114,6 +114,15 @@ def test_classes_that_derive_from_containers_keep_their_entries(saved):
     assert found["settings"].name == "some.package.Settings" and found["settings"].items == {"a": 1}
 
 
+def test_kinds_of_values_are_names(saved):
+    """As the metadata of omegaconf's configurations name them."""
+    found = saved([int, float, bool, str, bytes, list, dict])
+    # Python 2's names of int and str.
+    names = {"long": "int", "unicode": "str"}
+    assert all(isinstance(kind, Name) for kind in found)
+    assert [names.get(kind.name, kind.name) for kind in found] == ["int", "float", "bool", "str", "bytes", "list", "dict"]
+
+
 def test_torchscript_is_read_as_data(tmp_path):
     module = torch.jit.script(torch.nn.Linear(3, 2))
     torch.jit.save(module, tmp_path / "scripted.pt")
