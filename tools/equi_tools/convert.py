@@ -5,7 +5,7 @@ import datetime
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import __version__, equi_file, frameworks, self_check
+from . import __version__, equi_file, frameworks, reference_values
 from .errors import EquiError
 from .progress import Steps
 
@@ -72,19 +72,20 @@ def stored_settings(framework, provenance):
 
 def convert(
     source, output, modality=None, head=None, types=None, unit=None, charge=None, elements=None, ignore_keys=(), license=None,
-    citation=None, quiet=False,
+    citation=None, quiet=False, reference=False,
 ):  # fmt: skip
-    """Writes `output` from a model of any framework (name, file or folder); returns its document."""
+    """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
+    and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
     settings = {"types": types, "unit": unit, "charge": charge}
     equi_file.check_output(output)
     if equi_file.is_equi_file(source):
         options = {"modality": modality, "head": head, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
-    framework = frameworks.require(source)
+    framework = frameworks.require(source) if reference else frameworks.reader(source)
     choice = chosen(framework, {"modality": modality, "head": head})
     settings = check_settings(framework, settings)
-    with Steps(4, quiet) as steps:
+    with Steps(3 + reference, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):
             checkpoint = framework.load(source, ignore_keys, **settings)
@@ -92,22 +93,22 @@ def convert(
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
         remarks = notes(body, framework)
-        steps.next(f"computing self-check values with {framework.name} in float64")
-        with _blaming(source, framework):
-            calculator = framework.float64_calculator(checkpoint, choice)
-            checks = self_check.entries(body["elements"], body["cutoff"], calculator)
+        choice = framework.chosen(checkpoint, choice)
+        version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
+        if reference:
+            steps.next(f"computing reference values with {framework.name} in float64")
+            with _blaming(source, framework):
+                version, values = reference_values.compute(framework, checkpoint, choice, body)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
-            "framework": {"name": framework.name, "version": framework.installed_version()},
+            "framework": {"name": framework.name},
             **body,
-            "provenance": _provenance(
-                framework, checkpoint, framework.chosen(checkpoint, choice), settings, license, citation
-            )
+            "provenance": _provenance(framework, checkpoint, choice, settings, license, citation)
             | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
-            "self_check": checks,
         }
+        document = reference_values.add(document, version, values)
         steps.next(f"writing {output}")
         equi_file.write(output, document, tensors)
     return document

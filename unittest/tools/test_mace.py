@@ -20,10 +20,10 @@ from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, frameworks, self_check
 from equi_tools.cli import main
-from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
 from equi_tools.lammps_runner import Result
+from equi_tools.variants import convert_with_reference as convert
 
 mace_checkpoint.import_mace()
 import torch  # noqa: E402

@@ -17,10 +17,11 @@ import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
-from equi_tools.convert import convert, parse_types
+from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
 from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
+from equi_tools.variants import convert_with_reference as convert
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10

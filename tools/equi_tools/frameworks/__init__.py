@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
 
-A source is recognized by what is inside the file, without running it; the modules of a framework are imported only when
-one of its sources is at hand.
+A source is recognized by what is inside the file, and read, without running it; a framework is imported only by its oracle.
 """
 
 import importlib.util
@@ -19,7 +18,7 @@ class MissingFramework(EquiError):
 
     def __init__(self, framework, source):
         super().__init__(
-            f"{source} is a {framework.title} model, which needs the package {framework.requirement}: "
+            f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with torch: "
             f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}"
         )
         self.framework = framework
@@ -43,6 +42,7 @@ class Framework:
     requirement = ""  # what is installed
     choice = None
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
+    reader_needs_it = False  # whether its files are read by the framework itself
 
     @property
     def variable(self):
@@ -54,7 +54,8 @@ class Framework:
         return os.environ.get(self.variable) or None
 
     def installed(self):
-        return importlib.util.find_spec(self.package) is not None
+        """Whether the framework can be run here; packages may be there without what they need, for the files in them."""
+        return all(importlib.util.find_spec(package) is not None for package in (self.package, "torch"))
 
     def installed_version(self):
         from importlib.metadata import version
@@ -94,9 +95,6 @@ class SevenNet(Framework):
     requirement = "sevenn"
     choice = "modality"
 
-    def installed(self):
-        return True  # its reader says what is missing, and knows names that are not files
-
     def load(self, source, ignore_keys=()):
         from . import sevenn_checkpoint
 
@@ -121,6 +119,7 @@ class SevenNet(Framework):
 class Mace(Framework):
     name = "mace"
     title = "MACE"
+    reader_needs_it = True
     package = "mace"
     requirement = "mace-torch"
     choice = "head"
@@ -159,6 +158,7 @@ class Mace(Framework):
 class NequIP(Framework):
     name = "nequip"
     title = "NequIP"
+    reader_needs_it = True
     package = "nequip"
     requirement = "nequip"
     settings = ("types",)
@@ -326,6 +326,12 @@ def of_document(document):
     if name not in FRAMEWORKS:
         raise EquiError(f"framework '{name}' is not known, only {', '.join(FRAMEWORKS)}")
     return FRAMEWORKS[name]
+
+
+def reader(source):
+    """The framework of a source, whose reader runs in this interpreter; else raises MissingFramework."""
+    framework = detect(source)
+    return require(source) if framework.reader_needs_it else framework
 
 
 def require(source):
