@@ -11,6 +11,7 @@ import math
 import pickletools
 import sys
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,6 +67,15 @@ class _Storage:
     dtype: str  # of DTYPES, or BFLOAT16
 
 
+class Rounded(np.ndarray):
+    """An array of float32 whose numbers were rounded to bfloat16."""
+
+
+def precision(array):
+    """The name of the dtype that the numbers of an array have in the file: float64, bfloat16, ..."""
+    return BFLOAT16 if isinstance(array, Rounded) else array.dtype.name
+
+
 class _Dtype:
     """A dtype of numpy between its making and its state."""
 
@@ -118,7 +128,7 @@ def _tensor(storage, dtype, offset, size, stride):
         # The upper half of a float32; as many numbers as the storage has at most.
         if view.size > max(data.size, 1):
             _refuse("a bfloat16 tensor whose elements share their memory")
-        return (view.astype("=u4") << 16).view("=f4")
+        return (view.astype("=u4") << 16).view("=f4").view(Rounded)
     return view
 
 
@@ -134,6 +144,13 @@ def _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtyp
 
 def _rebuild_from_type(function, kind, args, state):
     return _call(function, tuple(args))
+
+
+def _getattr(owner, attribute):
+    """Functions of torch that are methods of one of its classes: torch.abs. Of names alone, nothing is looked up."""
+    if not isinstance(owner, Name) or owner.module.split(".")[0] != "torch" or not isinstance(attribute, str):
+        _refuse(f"it would have Python use getattr of {printable(str(owner), 60)}, which no model needs: nothing of it was run")
+    return Name(str(owner), attribute)
 
 
 def _pairs(args):
@@ -194,6 +211,7 @@ FUNCTIONS = {
     "builtins.tuple": lambda *args: tuple(args[0]) if args else (),
     "builtins.set": lambda *args: set(args[0]) if args else set(),
     "builtins.frozenset": lambda *args: frozenset(args[0]) if args else frozenset(),
+    "builtins.getattr": _getattr,
     "builtins.complex": complex,
     "builtins.bytearray": lambda *args: bytearray(args[0]) if args and isinstance(args[0], bytes) else bytearray(),
     "_codecs.encode": _encode,
@@ -436,10 +454,10 @@ class _Zip:
             _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
         return self.archive.read(name)
 
-    def storage(self, persistent):
+    def storage(self, persistent, place="data"):
         dtype, key, numbers = _storage_id(persistent, 5)
         if key not in self.storages:
-            name = f"{self.folder}/data/{key}"
+            name = f"{self.folder}/{place}/{key}"
             if name not in self.archive.namelist():
                 _refuse(f"storage {printable(key, 60)} is missing")
             data = self.read(name)
@@ -448,8 +466,11 @@ class _Zip:
             self.storages[key] = _Storage(_array(data, dtype, self.byteorder), dtype)
         return self.storages[key]
 
-    def load(self):
-        return _Machine(self.storage).run(self.read(f"{self.folder}/data.pkl", MAX_PICKLE_BYTES))
+    def load(self, place="data"):
+        """The content of data.pkl, or in TorchScript of constants.pkl."""
+        self.storages = {}
+        machine = _Machine(lambda persistent: self.storage(persistent, place))
+        return machine.run(self.read(f"{self.folder}/{place}.pkl", MAX_PICKLE_BYTES))
 
 
 class _Legacy:
@@ -506,19 +527,30 @@ def read(path):
     asks for something that a model does not need.
     """
     path = Path(path)
+    with blaming(path), open(path, "rb") as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                return _Zip(archive).load()
+        size = path.stat().st_size
+        file.seek(0)
+        reader = _Legacy(file, size)
+        if reader.pickle() != LEGACY_MAGIC:
+            _refuse("not a file that torch.save has written")
+        return reader.load()
+
+
+def archive(opened):
+    """The reader of an opened zip file: its `load(place)` gives the content of PLACE.pkl, data or constants."""
+    return _Zip(opened)
+
+
+@contextmanager
+def blaming(path):
+    """Whatever goes wrong becomes an EquiError with the name of the file."""
     try:
-        with open(path, "rb") as file:
-            if zipfile.is_zipfile(file):
-                with zipfile.ZipFile(file) as archive:
-                    return _Zip(archive).load()
-            size = path.stat().st_size
-            file.seek(0)
-            reader = _Legacy(file, size)
-            if reader.pickle() != LEGACY_MAGIC:
-                _refuse("not a file that torch.save has written")
-            return reader.load()
+        yield
     except EquiError as error:
-        raise EquiError(f"{path}: {error}") from error
+        raise EquiError(str(error) if str(error).startswith(f"{path}: ") else f"{path}: {error}") from error
     except (OSError, MemoryError):
         raise
     except Exception as error:  # a damaged pickle or archive fails in many ways

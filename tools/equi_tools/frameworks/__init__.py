@@ -119,7 +119,6 @@ class SevenNet(Framework):
 class Mace(Framework):
     name = "mace"
     title = "MACE"
-    reader_needs_it = True
     package = "mace"
     requirement = "mace-torch"
     choice = "head"

@@ -6,6 +6,7 @@ Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's ar
 
 import numpy as np
 
+from .. import torch_archive
 from ..coupling import coupling
 from ..errors import EquiError
 
@@ -43,12 +44,12 @@ ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 def sign_of_coupling(stored, l1, l2, l3, where, precision=None):
-    """+1 or -1: the sign of a framework's coupling buffer against ours; e3nn changed it in 0.5.
+    """+1 or -1: the sign of a framework's coupling buffer, an array, against ours; e3nn changed it in 0.5.
 
     precision: the dtype that its numbers were rounded to, if it is not that of the buffer.
     """
     exact = coupling(l1, l2, l3)
-    tolerance = ROUNDED.get(str(precision or stored.dtype).removeprefix("torch."), 0.0)
+    tolerance = ROUNDED.get(precision or torch_archive.precision(stored), 0.0)
     stored = np.asarray(stored, np.float64)
     for sign in (1, -1):
         if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
