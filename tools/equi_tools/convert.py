@@ -82,7 +82,7 @@ def convert(
         options = {"modality": modality, "head": head, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
-    framework = frameworks.require(source) if reference else frameworks.reader(source)
+    framework = (frameworks.require if reference else frameworks.detect)(source)
     choice = chosen(framework, {"modality": modality, "head": head})
     settings = check_settings(framework, settings)
     with Steps(3 + reference, quiet) as steps:

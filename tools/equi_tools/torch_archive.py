@@ -422,6 +422,7 @@ def _storage_id(persistent, least):
     if not isinstance(persistent, tuple) or len(persistent) < least or persistent[0] != "storage":
         _refuse("a persistent id that is not that of a storage")
     kind, key, numbers = persistent[1], persistent[2], persistent[4]
+    key = str(key) if type(key) is int else key    # torch.package numbers them
     if not isinstance(kind, Name) or kind.name not in STORAGES:
         _refuse(f"a storage of {printable(str(kind), 60)}, which is not supported")
     if type(numbers) is not int or numbers < 0 or not isinstance(key, str):
@@ -436,12 +437,15 @@ def _item_bytes(dtype):
 class _Zip:
     """The form of today: a zip with data.pkl, and a file for each storage."""
 
+    landmark = "data.pkl"
+
     def __init__(self, archive):
         self.archive = archive
-        pickles = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
-        if len(pickles) != 1:
-            _refuse("a zip archive that torch.save has not written: no data.pkl in its folder")
-        self.folder = pickles[0].rsplit("/", 1)[0]
+        depth = 1 + self.landmark.count("/")
+        found = [name for name in archive.namelist() if name.count("/") == depth and name.endswith(f"/{self.landmark}")]
+        if len(found) != 1:
+            _refuse(f"a zip archive that torch has not written: no {self.landmark} in its folder")
+        self.folder = found[0].removesuffix(f"/{self.landmark}")
         order = f"{self.folder}/byteorder"
         self.byteorder = ">" if order in archive.namelist() and self.read(order) == b"big" else "<"
         self.storages = {}
@@ -454,10 +458,13 @@ class _Zip:
             _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
         return self.archive.read(name)
 
+    def storage_name(self, key, place):
+        return f"{self.folder}/{place}/{key}"
+
     def storage(self, persistent, place="data"):
         dtype, key, numbers = _storage_id(persistent, 5)
         if key not in self.storages:
-            name = f"{self.folder}/{place}/{key}"
+            name = self.storage_name(key, place)
             if name not in self.archive.namelist():
                 _refuse(f"storage {printable(key, 60)} is missing")
             data = self.read(name)
@@ -471,6 +478,15 @@ class _Zip:
         self.storages = {}
         machine = _Machine(lambda persistent: self.storage(persistent, place))
         return machine.run(self.read(f"{self.folder}/{place}.pkl", MAX_PICKLE_BYTES))
+
+
+class _Package(_Zip):
+    """What torch.package writes: sources, and pickles whose storages have one folder."""
+
+    landmark = ".data/extern_modules"
+
+    def storage_name(self, key, place):
+        return f"{self.folder}/.data/{key}.storage"
 
 
 class _Legacy:
@@ -542,6 +558,11 @@ def read(path):
 def archive(opened):
     """The reader of an opened zip file: its `load(place)` gives the content of PLACE.pkl, data or constants."""
     return _Zip(opened)
+
+
+def package(opened):
+    """The same of a file of torch.package: `load(place)` gives the content of PLACE.pkl."""
+    return _Package(opened)
 
 
 @contextmanager

@@ -2,12 +2,14 @@
 """Trees of torch's modules as a file describes them: of a pickled module, of a torch.package, or of TorchScript.
 
 `read` gives the `Module` at the root.  A module here is data: its class is a name, its methods do not exist, and of
-TorchScript's code only what it declares and the names of the functions that it calls are looked at.  Needs numpy alone.
+TorchScript's code only what it declares is looked at, and which function an activation is.  Needs numpy alone.
 """
 
 import ast
 import io
+import math
 import re
+import textwrap
 import zipfile
 from functools import cached_property
 from pathlib import Path
@@ -22,8 +24,6 @@ MAX_CODE_BYTES = 1 << 24
 HEADER = re.compile(r"^class (\w+)\((?:Module|NamedTuple)\):$", re.M)
 CONSTANT = re.compile(r"^  (\w+) : Final\[.*?\] = (.+)$", re.M)
 PARAMETERS = re.compile(r"^  __parameters__ = (\[.*?\])$", re.M | re.S)
-# What a traced or scripted function calls, without the conversions around it.
-CALL = re.compile(r"\b((?:torch|ops|__torch__)\.[\w.]+)\(")
 IRREPS = re.compile(r"e3nn\..*\.(Irreps|_MulIr|Irrep)$")
 # Attributes that torch itself keeps in each module.
 OF_TORCH = re.compile(r"_(parameters|buffers|modules|non_persistent_buffers_set|is_full_backward_hook|\w*hooks\w*)$|training$")
@@ -86,7 +86,7 @@ class Module:
         return self.children()
 
     def __len__(self):
-        return len(self.submodules)
+        return len(self.submodules) + len(self.parameters)
 
     def children(self):
         return (module for _, module in self.named_children())
@@ -114,11 +114,6 @@ class Module:
     @property
     def is_script(self):
         return self.qualified_name.startswith("__torch__.")
-
-    @cached_property
-    def calls(self):
-        """Names of what the methods of TorchScript's code call, in order."""
-        return CALL.findall(self.code)
 
 
 class _Script:
@@ -201,6 +196,12 @@ def is_script(path):
     return any(name.count("/") == 1 and name.endswith("/constants.pkl") for name in names)
 
 
+def read_package(path, package, name):
+    """The module that torch.package keeps under PACKAGE/NAME in a file."""
+    with torch_archive.blaming(path), zipfile.ZipFile(path) as archive:
+        return plain(torch_archive.package(archive).load(f"{package}/{name}"))
+
+
 def read(path):
     """What torch.save or torch.jit.save wrote into a file, a module as Module; EquiError with the name of the file."""
     path = Path(path)
@@ -216,7 +217,6 @@ FUNCTIONS = {
     "silu": "silu", "tanh": "tanh", "abs": "abs", "sigmoid": "sigmoid", "relu": "relu", "shifted_softplus": "ssp",
     "ShiftedSoftPlus": "ssp", "ShiftedSoftplus": "ssp", "SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid",
 }  # fmt: skip
-NUMBER = re.compile(r"torch\.mul\(.*, (-?[\d.]+(?:e[-+]?\d+)?)\)")
 
 
 def activation(found):
@@ -239,13 +239,39 @@ def activation(found):
 
 
 def _traced_activation(found):
-    """That of a module whose forward is one function of its argument, perhaps times a number."""
-    calls = [call.rsplit(".", 1)[-1] for call in found.calls if not call.startswith("__torch__.e3nn.math")]
-    factors = NUMBER.findall(found.code)
-    functions = [call for call in calls if call != "mul"]
-    if functions == ["softplus", "sub"]:
-        functions = ["shifted_softplus"] if "0.6931471805599453" in found.code else []
-    if len(functions) > 1 or calls.count("mul") != len(factors) or len(factors) > 1:
+    """That of TorchScript whose forward is one function of its argument, perhaps times a number; None for any other code."""
+    begin = found.code.find("  def forward(")
+    text = textwrap.dedent(found.code[begin:].split("\n  def ")[0]) if begin >= 0 else ""
+    try:
+        (function,) = ast.parse(text).body
+    except (SyntaxError, ValueError):
         return None
-    name = FUNCTIONS.get(functions[0]) if functions else "identity"
-    return name and (name, float(factors[0]) if factors else 1.0)
+    names = {}
+    for statement in function.body:
+        if isinstance(statement, ast.Return):
+            return _function_times_number(statement.value, names)
+        if not isinstance(statement, ast.Assign) or not isinstance(statement.targets[0], ast.Name):
+            return None
+        names[statement.targets[0].id] = statement.value
+    return None
+
+
+def _function_times_number(node, names):
+    """(name, factor) of an expression such as torch.mul(torch.silu(x), 1.68), or None."""
+    node = names.get(node.id, node) if isinstance(node, ast.Name) else node
+    if not isinstance(node, ast.Call):
+        return None
+    function = names.get(node.func.id, node.func) if isinstance(node.func, ast.Name) else node.func
+    called, arguments = ast.unparse(function), node.args
+    if called == "torch.mul" and len(arguments) == 2 and isinstance(arguments[1], ast.Constant):
+        inner = _function_times_number(arguments[0], names)
+        return inner and (inner[0], inner[1] * float(arguments[1].value))
+    if called == "torch.sub" and len(arguments) == 2 and isinstance(arguments[1], ast.Constant):
+        inner = arguments[0]
+        inner = names.get(inner.id, inner) if isinstance(inner, ast.Name) else inner
+        is_softplus = isinstance(inner, ast.Call) and ast.unparse(inner.func) == "torch.softplus" and len(inner.args) == 1
+        return ("ssp", 1.0) if is_softplus and arguments[1].value == math.log(2.0) else None
+    if len(arguments) != 1 or not isinstance(arguments[0], ast.Name) or arguments[0].id in names:
+        return None
+    name = FUNCTIONS.get(called.rsplit(".", 1)[-1])
+    return (name, 1.0) if name and called.startswith(("torch.", "__torch__.nequip.nn.nonlinearities.")) else None

@@ -42,7 +42,6 @@ class Framework:
     requirement = ""  # what is installed
     choice = None
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
-    reader_needs_it = False  # whether its files are read by the framework itself
 
     @property
     def variable(self):
@@ -157,7 +156,6 @@ class Mace(Framework):
 class NequIP(Framework):
     name = "nequip"
     title = "NequIP"
-    reader_needs_it = True
     package = "nequip"
     requirement = "nequip"
     settings = ("types",)
@@ -325,12 +323,6 @@ def of_document(document):
     if name not in FRAMEWORKS:
         raise EquiError(f"framework '{name}' is not known, only {', '.join(FRAMEWORKS)}")
     return FRAMEWORKS[name]
-
-
-def reader(source):
-    """The framework of a source, whose reader runs in this interpreter; else raises MissingFramework."""
-    framework = detect(source)
-    return require(source) if framework.reader_needs_it else framework
 
 
 def require(source):
