@@ -60,7 +60,8 @@ def main_environment(folder, interpreter, **options):
         (folder / "cache" / "venv" / ".requirements.sha256").write_text("others")
     (folder / "pip").unlink(missing_ok=True)
     settings = "".join(f"set({name} {value})\n" for name, value in options.items())
-    output, status = configure(folder, settings + f"include({ROOT}/cmake/EquiPython.cmake)\n", f"-DPython3_EXECUTABLE={sys.executable}")
+    body = settings + f"include({ROOT}/cmake/EquiPython.cmake)\n"
+    output, status = configure(folder, body, f"-DPython3_EXECUTABLE={sys.executable}")
     assert status == 0, output
     return (folder / "pip").read_text().splitlines() if (folder / "pip").exists() else []
 

@@ -355,12 +355,12 @@ def test_the_model_is_the_one_that_sevenn_builds(name, variant):
     for t, convolution in enumerate(model.convolutions):
         options = modules._modules[f"{t}_convolution"].convolution_kwargs
         assert [tuple(path[:3]) for path in options["instructions"]] == convolution.paths
-        for key, irreps in (("irreps_in1", convolution.irreps_in), ("irreps_in2", convolution.irreps_edge), ("irreps_out", convolution.irreps_mid)):
-            assert str(options[key]) == str(irreps)
+        own = {"irreps_in1": convolution.irreps_in, "irreps_in2": convolution.irreps_edge, "irreps_out": convolution.irreps_mid}
+        assert {key: str(options[key]) for key in own} == {key: str(irreps) for key, irreps in own.items()}
         gate = modules._modules[f"{t}_equivariant_gate"].gate
         assert str(gate.irreps_in) == str(model.gates[t].irreps_in)
-        for acts, own in ((gate.act_scalars.acts, model.gates[t].scalar_acts), (gate.act_gates.acts, model.gates[t].gate_acts)):
-            assert [act.cst for act in acts] == [constant for _, constant in own]
+        assert [act.cst for act in gate.act_scalars.acts] == [constant for _, constant in model.gates[t].scalar_acts]
+        assert [act.cst for act in gate.act_gates.acts] == [constant for _, constant in model.gates[t].gate_acts]
 
 
 def test_a_model_is_converted_without_torch(folder, variant):
@@ -372,7 +372,8 @@ def test_a_model_is_converted_without_torch(folder, variant):
         "from equi_tools.convert import convert\n"
         f"convert({source!r}, {str(folder / 'alone.equi')!r}, modality={modality!r}, quiet=True)\n"
     )
-    subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ, PYTHONPATH=str(Path(frameworks.__file__).parents[2])))
+    environment = dict(os.environ, PYTHONPATH=str(Path(frameworks.__file__).parents[2]))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
     document, tensors = equi_file.read(folder / "alone.equi")
     with_values, same_tensors = equi_file.read(converted("modal"))
     assert document["layers"] == with_values["layers"] and tensors.keys() == same_tensors.keys()

@@ -171,6 +171,15 @@ def attacks(marker):
     }
 
 
+def test_functions_of_torch_stay_names(tmp_path):
+    """torch.abs is pickled as a getattr of one of its classes: nothing is looked up, and what it is called with is kept."""
+    call = b"cbuiltins\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nV%s\ntR"
+    found = torch_archive.read(archive(tmp_path / "abs.pt", call % b"abs" + b"."))
+    assert found == torch_archive.Name("torch._C._VariableFunctionsClass", "abs")
+    called = torch_archive.read(archive(tmp_path / "called.pt", call % b"__class__" + b"(I1\ntR."))
+    assert called.name == "torch._C._VariableFunctionsClass.__class__" and called.args == (1,)
+
+
 @pytest.mark.parametrize("name", attacks("x"))
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tmp_path):
@@ -178,7 +187,7 @@ def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tm
     try:
         data = pickle.dumps({"weight": [attacks(marker)[name]]}, protocol)
     except TypeError:  # a module cannot be pickled: by hand
-        data = b"cbuiltins\ngetattr\n(cbuiltins\n__import__\nVsystem\ntR."
+        data = b"cbuiltins\ngetattr\n(ccollections\nOrderedDict\nV__class__\ntR."
     path = archive(tmp_path / "bad.pt", data)
     with pytest.raises(EquiError, match=f"would have Python use .*{name.split('.')[-1]}.* nothing of it was run") as error:
         torch_archive.read(path)

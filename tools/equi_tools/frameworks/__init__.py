@@ -19,7 +19,8 @@ class MissingFramework(EquiError):
     def __init__(self, framework, source):
         super().__init__(
             f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with torch: "
-            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}"
+            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}; a build "
+            f"makes an environment with {framework.option}"
         )
         self.framework = framework
 
@@ -47,6 +48,11 @@ class Framework:
     def variable(self):
         """Environment variable with the interpreter of the framework's own environment."""
         return f"EQUI_PYTHON_{self.name.upper()}"
+
+    @property
+    def option(self):
+        """What CMake is told to make an environment with the framework."""
+        return f"-DEQUI_FRAMEWORKS={self.name}"
 
     @property
     def interpreter(self):
@@ -93,6 +99,7 @@ class SevenNet(Framework):
     package = "sevenn"
     requirement = "sevenn"
     choice = "modality"
+    option = "-DEQUI_TORCH=ON"
 
     def load(self, source, ignore_keys=()):
         from . import sevenn_checkpoint

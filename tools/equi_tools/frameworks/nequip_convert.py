@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
 
-Irreps, paths and constants are those of nequip_model for the options found in the file, the numbers those of the file.  Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors
-is multiplied into them, the products are stored in float64.
+Irreps, paths and constants are those of nequip_model for the options found in the file, the numbers those of the file.
+Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors is multiplied into them,
+the products are stored in float64.
 """
 
 from math import pi, sqrt

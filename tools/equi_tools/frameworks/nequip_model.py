@@ -35,7 +35,10 @@ FULL = {
     "convnet_sc": True, "learnable_shift": False, "convnet_resnet": False, "convnet_nonlinearity_type": "gate",
     "convnet_nonlinearity_scalars": {"e": "silu", "o": "tanh"}, "convnet_nonlinearity_gates": {"e": "silu", "o": "tanh"},
 }  # fmt: skip
-NEEDED = ("r_max", "type_names", "radial_mlp_depth", "radial_mlp_width", "feature_irreps_hidden", "irreps_edge_sh", "type_embed_num_features")
+NEEDED = (
+    "r_max", "type_names", "radial_mlp_depth", "radial_mlp_width", "feature_irreps_hidden", "irreps_edge_sh",
+    "type_embed_num_features",
+)  # fmt: skip
 WITHOUT_EFFECT = ("seed", "model_dtype", "compile_mode", "do_derivatives")
 # Names of activations in MLPs: class of the module -> name in .equi files.
 MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "ShiftedSoftplus": "ssp"}
@@ -122,7 +125,8 @@ def _mlp(sizes, activation):
     if activation is None and len(shapes) > 1:
         weights = module("ParameterList", {str(n): _shape(*shape) for n, shape in enumerate(shapes)})
         alpha = np.array(1 / sqrt(prod(shape[0] for shape in shapes)))
-        return module("ScalarMLPFunction", children={"mlp": module("DeepLinearMLP", buffers={"alpha": alpha}, children={"weights": weights})})
+        mlp = module("DeepLinearMLP", buffers={"alpha": alpha}, children={"weights": weights})
+        return module("ScalarMLPFunction", children={"mlp": mlp})
     children = {}
     for n, shape in enumerate(shapes):
         gain = sqrt(2) if n and activation else 1.0
@@ -135,10 +139,8 @@ def _mlp(sizes, activation):
 
 
 def _normalized(name):
-    return module("e3nn.normalize2mom", f=Name("torch", FUNCTION_NAMES.get(name, name)), cst=ACTIVATION_CONSTANTS[name], _is_id=False)
-
-
-FUNCTION_NAMES = {"ssp": "shifted_softplus"}
+    function = Name("torch", "shifted_softplus" if name == "ssp" else name)
+    return module("e3nn.normalize2mom", f=function, cst=ACTIVATION_CONSTANTS[name], _is_id=False)
 
 
 def _activations(option, names, irreps):

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: MIT
 """SevenNet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
 
-The irreps, paths and constants are those of sevenn_model, the numbers those of the canonical state of sevenn_checkpoint.  Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other
-numbers, the sum is stored in float64.
+The irreps, paths and constants are those of sevenn_model, the numbers those of the canonical state of sevenn_checkpoint.
+Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other numbers, the sum is stored in
+float64.
 """
 
 from math import sqrt
