@@ -128,7 +128,7 @@ def _tensor(storage, dtype, offset, size, stride):
         # The upper half of a float32; as many numbers as the storage has at most.
         if view.size > max(data.size, 1):
             _refuse("a bfloat16 tensor whose elements share their memory")
-        return (view.astype("=u4") << 16).view("=f4").view(Rounded)
+        return np.asarray(view.astype("=u4") << 16).view("=f4").view(Rounded)
     return view
 
 

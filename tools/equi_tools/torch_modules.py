@@ -38,7 +38,10 @@ def plain(value):
                 return tuple(plain(item) for item in value.args[0])
             if value.name != GRAPH_MODULE:
                 return tuple(plain(item) for item in value.args)
-        return Module.of(value)
+        # What is shared in the file stays one module.
+        if not hasattr(value, "module"):
+            value.module = Module.of(value)
+        return value.module
     if isinstance(value, (list, tuple)):
         return type(value)(plain(item) for item in value)
     if isinstance(value, dict):
@@ -94,10 +97,15 @@ class Module:
     def named_children(self):
         return ((key, module) for key, module in self.submodules.items() if isinstance(module, Module))
 
-    def named_modules(self, prefix=""):
+    def named_modules(self, prefix="", seen=None):
+        """All modules with their places, as torch lists them: one that is shared is listed once."""
+        seen = set() if seen is None else seen
+        if id(self) in seen:
+            return
+        seen.add(id(self))
         yield prefix, self
         for key, module in self.named_children():
-            yield from module.named_modules(f"{prefix}.{key}" if prefix else key)
+            yield from module.named_modules(f"{prefix}.{key}" if prefix else key, seen)
 
     def _named(self, kind):
         for place, module in self.named_modules():
