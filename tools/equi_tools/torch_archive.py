@@ -7,6 +7,7 @@ but the few functions of this module that make tensors, arrays and containers.  
 refused with its name.  Needs numpy alone.
 """
 
+import io
 import math
 import pickletools
 import sys
@@ -547,12 +548,34 @@ def read(path):
         if zipfile.is_zipfile(file):
             with zipfile.ZipFile(file) as archive:
                 return _Zip(archive).load()
-        size = path.stat().st_size
         file.seek(0)
-        reader = _Legacy(file, size)
-        if reader.pickle() != LEGACY_MAGIC:
-            _refuse("not a file that torch.save has written")
-        return reader.load()
+        return _read_legacy(file, path.stat().st_size)
+
+
+def _read_legacy(file, size):
+    reader = _Legacy(file, size)
+    if reader.pickle() != LEGACY_MAGIC:
+        _refuse("not a file that torch.save has written")
+    return reader.load()
+
+
+def _load_from_bytes(data):
+    """A storage in a pickle that torch.save has not written: the bytes of a file in the old form."""
+    if not isinstance(data, bytes):
+        _refuse("a storage that is not made of bytes")
+    return _read_legacy(io.BytesIO(data), len(data))
+
+
+FUNCTIONS["torch.storage._load_from_bytes"] = _load_from_bytes
+
+
+def loads(data):
+    """What pickle.dumps wrote: as `read`, tensors included."""
+
+    def refuse(persistent):
+        _refuse("a storage outside of its pickle")
+
+    return _Machine(refuse).run(data)
 
 
 def archive(opened):

@@ -18,6 +18,7 @@ import numpy as np
 
 from . import torch_archive
 from .errors import EquiError
+from .printable import printable
 from .torch_archive import Name, Unknown
 
 MAX_CODE_BYTES = 1 << 24
@@ -74,9 +75,7 @@ class Module:
         children = {key: plain(value) for key, value in (state.get("_modules") or {}).items()}
         attributes = {key: plain(value) for key, value in state.items() if not OF_TORCH.match(key)}
         for key, content in attributes.pop("__codegen__", {}).items():
-            # e3nn keeps what it has compiled for a module as TorchScript.
-            if isinstance(content, bytes):
-                children[key] = script_in(zipfile.ZipFile(io.BytesIO(content)))
+            children[key] = _compiled(content)
         return Module(found.name, parameters, buffers, children, attributes)
 
     def __getattr__(self, key):
@@ -122,6 +121,17 @@ class Module:
     @property
     def is_script(self):
         return self.qualified_name.startswith("__torch__.")
+
+
+def _compiled(content):
+    """What e3nn has compiled for a module: the bytes of TorchScript, or since 0.5.2 the kind of the bytes and these."""
+    kind, content = content if isinstance(content, tuple) and len(content) == 2 else ("torchscript", content)
+    if kind == "torchscript" and isinstance(content, bytes):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return script_in(archive)
+    if kind == "fx" and isinstance(content, bytes):
+        return plain(torch_archive.loads(content))
+    raise EquiError(f"e3nn's compiled code in a form that is not known: {printable(str(kind), 60)}")
 
 
 class _Script:

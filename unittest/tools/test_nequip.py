@@ -336,6 +336,11 @@ def test_the_model_is_the_one_that_nequip_builds(name, variant):
             found = checkpoint.state[key]
             assert np.array_equal(found.reshape(-1), tensor.detach().numpy().reshape(-1)), key
             assert found.dtype == tensor.detach().numpy().dtype, key
+    if checkpoint.kind != "checkpoint":  # which stores no couplings
+        stored = nequip_checkpoint.LOADERS[checkpoint.kind](checkpoint.path)[1]
+        couplings = {key: tensor for key, tensor in original.named_buffers() if "_w3j_" in key}
+        assert couplings.keys() == {key for key in stored if "_w3j_" in key}
+        assert all(np.array_equal(stored[key], tensor.numpy()) for key, tensor in couplings.items())
     for t, layer in enumerate(nequip_checkpoint.convnets(built)):
         own = checkpoint.stages[f"layer{t}_convnet"]
         for part in ("irreps_scalars", "irreps_gates", "irreps_gated", "irreps_in", "irreps_out"):

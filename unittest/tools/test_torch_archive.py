@@ -180,6 +180,18 @@ def test_functions_of_torch_stay_names(tmp_path):
     assert called.name == "torch._C._VariableFunctionsClass.__class__" and called.args == (1,)
 
 
+def test_pickles_within_a_file_are_data_too(tmp_path):
+    """e3nn keeps what it has compiled as bytes of a pickle, whose tensors have files of the old form within."""
+    tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.float64)}
+    found = torch_archive.loads(pickle.dumps(tensors))
+    assert all(np.array_equal(found[key], tensor.numpy()) for key, tensor in tensors.items())
+    for name, attack in attacks(tmp_path / "marker").items():
+        if name != "builtins.getattr":
+            with pytest.raises(EquiError, match="nothing of it was run"):
+                torch_archive.loads(pickle.dumps(attack))
+    assert not (tmp_path / "marker").exists()
+
+
 @pytest.mark.parametrize("name", attacks("x"))
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tmp_path):

@@ -357,8 +357,9 @@ def _state(network, raw):
     return state
 
 
-def path_signs_of(layers, raw, prefix):
-    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths."""
+def path_signs_of(layers, raw, prefix, stored_there=True):
+    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths. Where a kind of
+    file stores none (stored_there), they are those of nequip 0.7 and newer, which are ours."""
     signs = []
     for t, layer in enumerate(layers):
         product, own = tensor_product(layer.conv), []
@@ -368,7 +369,9 @@ def path_signs_of(layers, raw, prefix):
             begin, end = f"{prefix}layer{t}_convnet.conv.", "_w3j_{}_{}_{}".format(*ls)
             stored = [b for n, b in raw.items() if n.startswith(begin) and n.endswith(end)]
             # Couplings with l = 0 are written out by e3nn and have one sign.
-            special = 0 in ls or not stored
+            special = 0 in ls or not stored_there
+            if not special and not stored:
+                raise EquiError(f"layer{t}_convnet: the coupling of {ls} is missing in the file")
             own.append(1 if special else sign_of_coupling(stored[0], *ls, f"layer{t}_convnet"))
         signs.append(own)
     return signs
@@ -539,7 +542,7 @@ def _checkpoint(source, path, kind, types):
     network = nequip_model.build(config)
     stages = dict(network.named_children())
     layers = [module for name, module in stages.items() if name.endswith("_convnet")]
-    path_signs = path_signs_of(layers, raw, "model.func.")
+    path_signs = path_signs_of(layers, raw, "model.func.", stored_there=kind != "checkpoint")
     return Checkpoint(
         source=str(source),
         path=path,
