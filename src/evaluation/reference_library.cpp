@@ -30,9 +30,10 @@ MakeTorchEvaluator load() {
     const std::filesystem::path build = std::filesystem::path(path).parent_path().parent_path();
     const bool is_missing = !std::filesystem::exists(path, status),
                is_built_here = std::filesystem::exists(build / "CMakeCache.txt", status);
+    const std::string folder = is_built_here ? build.string() : "BUILD_FOLDER";
     throw std::runtime_error("the LibTorch reference cannot be loaded: " + reason +
-                             (is_missing ? ": 'cmake --build " + (is_built_here ? build.string() : "BUILD_FOLDER") +
-                                               " --target equi_torch' makes it, in a build with EQUI_TORCH=ON"
+                             (is_missing ? ": 'cmake -DEQUI_TORCH=ON " + folder + "', then 'cmake --build " + folder +
+                                               " --target equi_torch' make it, with about 3 GB of downloads"
                                          : ""));
   }
   void *symbol = dlsym(library, "equi_make_torch_evaluator");

@@ -182,6 +182,10 @@ void PairEqui::make_evaluator() {
                    impl->reference ? "LibTorch reference" : "native", description);
   for (const std::string &note : model.notes)
     if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
+  if (comm->me == 0 && model.self_check.empty())
+    utils::logmesg(
+        lmp, "  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
+        model.framework);
   if (impl->check) check_stored_structures();
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;

@@ -39,7 +39,9 @@ void PairEqui::check_stored_structures() {
                            r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
       if (!r.passed) failed += " " + r.name;
     }
-    if (results.empty()) table = "  self-check: the file stores no structures\n";
+    if (results.empty())
+      table = fmt::format("  self-check: nothing to compare with, for the file stores no values of {}\n",
+                          impl->model->framework);
   });
   if (comm->me == 0) utils::logmesg(lmp, table);
   all_ranks_or_none([&] {

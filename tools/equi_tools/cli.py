@@ -87,6 +87,7 @@ def _native(args):
 
 
 def _convert(args):
+    from . import reference_values
     from .convert import convert
 
     document = convert(
@@ -95,6 +96,9 @@ def _convert(args):
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
+    missing = reference_values.missing(document)
+    if missing and not args.quiet:
+        print(f"equi: note: {missing}", file=sys.stderr)
     return 0
 
 
@@ -153,7 +157,7 @@ def _check(args):
 
 
 def _compare(args):
-    from . import compare, equi_file, frameworks, structures
+    from . import compare, equi_file, frameworks, reference_values, self_check, structures
     from .convert import check_settings, stored_settings
     from .convert import chosen as choice_of
 
@@ -176,6 +180,10 @@ def _compare(args):
     if args.builtin:
         beside = sys.stderr if args.json else sys.stdout
         chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
+    if args.store:
+        if args.calculator != "float64" or args.precision != "double":
+            raise EquiError("--store: values are stored after a comparison in float64: leave out --calculator and --precision")
+        chosen += self_check.structures_of(document)
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
     if args.calculator == "framework":
@@ -186,7 +194,12 @@ def _compare(args):
         calculator = framework.float64_calculator(source, choice)
         bars = compare.bars_for(args.precision, args.radial)
     show = compare.print_json if args.json else compare.print_table
-    return 1 if compare.compare(native, calculator, chosen, bars, args.quiet, show=show) else 0
+    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show)
+    if args.store and not failed:
+        entries = self_check.entries(document, calculator)
+        reference_values.store(args.file, framework.installed_version(), entries)
+        print(f"{args.file}: the values of {framework.name} {framework.installed_version()} are stored", file=sys.stderr)
+    return 1 if failed else 0
 
 
 def _schedule(args):
@@ -233,8 +246,8 @@ def parser():
     sub = command(
         "convert",
         _convert,
-        "Convert a trained model into an .equi file, with reference values to check it by. "
-        "Trainers' files are Python pickles: convert only files that you trust; the .equi file is safe to pass on.",
+        "Convert a trained model into an .equi file. The trainer's file is read as data: nothing in it is run, and the "
+        "framework that wrote it is not needed.",
     )
     sub.add_argument(
         "source",
@@ -318,6 +331,9 @@ def parser():
     )
     sub.add_argument("--calculator", choices=["float64", "framework"], default="float64",
                      help="the framework's modules in float64 with exact couplings, or as its users run it (default: %(default)s)")  # fmt: skip
+    sub.add_argument(
+        "--store", action="store_true", help="also compare on the self-check structures and store the framework's values in the file"
+    )
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")

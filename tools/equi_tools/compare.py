@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 
-from . import equi_file, lammps_runner, self_check, structures
+from . import equi_file, lammps_runner, reference_values, self_check, structures
 from .errors import EquiError
 from .printable import printable
 from .progress import track
@@ -132,7 +132,7 @@ def check(native, quiet=False, write=print, show=print_table):
     document, _ = equi_file.read(native.model_file)
     stored = document.get("self_check", [])
     if not stored:
-        raise EquiError(f"{native.model_file} holds no self-check structures")
+        raise EquiError(f"{native.model_file}: {reference_values.missing(document)}")
     bars = bars_for(native.precision, native.radial)
     differences = []
     for entry in track(stored, "checking", quiet):

@@ -5,7 +5,7 @@ import datetime
 from contextlib import contextmanager
 from pathlib import Path
 
-from . import __version__, equi_file, frameworks, self_check
+from . import __version__, equi_file, frameworks, reference_values
 from .errors import EquiError
 from .progress import Steps
 
@@ -72,9 +72,10 @@ def stored_settings(framework, provenance):
 
 def convert(
     source, output, modality=None, head=None, task=None, types=None, unit=None, charge=None, spin=None, composition=None,
-    elements=None, ignore_keys=(), license=None, citation=None, quiet=False,
+    elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
 ):  # fmt: skip
-    """Writes `output` from a model of any framework (name, file or folder); returns its document."""
+    """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
+    and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
     settings = {"types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition}
     choices = {"modality": modality, "head": head, "task": task}
     equi_file.check_output(output)
@@ -82,10 +83,10 @@ def convert(
         options = {**choices, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])
-    framework = frameworks.require(source, to_convert=True)
+    framework = (frameworks.require if reference else frameworks.detect)(source)
     choice = chosen(framework, choices)
     settings = check_settings(framework, settings)
-    with Steps(4, quiet) as steps:
+    with Steps(3 + reference, quiet) as steps:
         steps.next(f"reading {source}")
         with _blaming(source, framework):
             checkpoint = framework.load(source, ignore_keys, **settings)
@@ -93,27 +94,22 @@ def convert(
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
         remarks = notes(body, framework)
-        is_installed = framework.installed()
-        if is_installed:
-            steps.next(f"computing self-check values with {framework.name} in float64")
+        choice = framework.chosen(checkpoint, choice)
+        version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
+        if reference:
+            steps.next(f"computing reference values with {framework.name} in float64")
             with _blaming(source, framework):
-                calculator = framework.float64_calculator(checkpoint, choice)
-                checks = self_check.entries(body["elements"], body["cutoff"], calculator, body.get("composition"))
-        else:
-            steps.next(f"leaving out self-check values, which need the package {framework.requirement}")
-            checks = []
+                version, values = reference_values.compute(framework, checkpoint, choice, body)
         document = {
             "format": equi_file.FORMAT_NAME,
             "format_version": equi_file.FORMAT_VERSION,
-            "framework": {"name": framework.name, "version": framework.installed_version() if is_installed else checkpoint.version},
+            "framework": {"name": framework.name},
             **body,
-            "provenance": _provenance(
-                framework, checkpoint, framework.chosen(checkpoint, choice), settings, license, citation
-            )
+            "provenance": _provenance(framework, checkpoint, choice, settings, license, citation)
             | ({"notes": "; ".join(remarks)} if remarks else {}),
             "units": {"energy": "eV", "length": "Angstrom"},
-            "self_check": checks,
         }
+        document = reference_values.add(document, version, values)
         steps.next(f"writing {output}")
         equi_file.write(output, document, tensors)
     return document

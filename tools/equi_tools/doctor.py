@@ -118,7 +118,7 @@ def _frameworks():
         except ImportError:  # of the package's metadata
             if framework.interpreter:
                 found.append(f"{framework.name} ({framework.interpreter})")
-    return Finding("frameworks", ", ".join(found) or "none: models cannot be converted here")
+    return Finding("frameworks", ", ".join(found) or "none: models can be converted, and not compared with their frameworks")
 
 
 def examine(build_dir):

@@ -4,7 +4,7 @@
 from collections import Counter
 
 from . import document as document_rules
-from . import equi_file
+from . import equi_file, reference_values
 from .printable import printable
 
 
@@ -120,7 +120,7 @@ def text(path):
     kind = kind.format(**cutoff_function)
     parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics (rotations only)"
     lines = [
-        f"{path}: {f['architecture']}, read by {f['framework']['name']} {f['framework']['version']}",
+        f"{path}: {f['architecture']}, a model of {f['framework']['name']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
         f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
@@ -134,7 +134,10 @@ def text(path):
             lines.append(f"  {'':<22} {layer['paths']}")
     lines += ["", "provenance"]
     lines += [f"  {key:<18} {value}" for key, value in f["provenance"].items()]
-    lines += ["", "self-check (float64 values of the framework)"]
+    framework = f"{f['framework']['name']} {f['framework']['version']}"
+    lines += ["", f"self-check (values of {framework} in float64)" if f["self_check"] else "self-check"]
+    if not f["self_check"]:
+        lines.append(f"  {reference_values.missing(f)}")
     for s in f["self_check"]:
         where = "periodic" if s["periodic"] else "in vacuum"
         lines.append(

@@ -63,10 +63,15 @@ def structures(elements, cutoff, composition=None):
     return [("small_cell", pair), ("triclinic", triclinic), ("cluster", cluster), ("near_cutoff", edge)]
 
 
-def entries(elements, cutoff, calculator, composition=None, progress=lambda items: items):
+def structures_of(document):
+    """The structures of a model's document."""
+    return structures(document["elements"], document["cutoff"], document.get("composition"))
+
+
+def entries(document, calculator):
     """The document's `self_check` list, evaluated by an ASE calculator in float64."""
     result = []
-    for name, atoms in progress(structures(elements, cutoff, composition)):
+    for name, atoms in structures_of(document):
         atoms.calc = calculator
         periodic = bool(atoms.pbc.any())
         result.append(

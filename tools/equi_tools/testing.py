@@ -137,14 +137,14 @@ def model_config(elements, modalities=None, **options):
 
 def make_checkpoint(path, seed=1, dtype=None, **options):
     """Writes a checkpoint with random numbers; options are those of model_config. Returns its path as a string."""
-    from .frameworks.sevenn_checkpoint import _build, import_sevenn
+    from .frameworks.sevenn_oracle import build, import_sevenn
 
     import_sevenn()
     import torch
 
     config = model_config(**options)
     torch.manual_seed(seed)
-    model = _build(config)
+    model = build(config)
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             if name.endswith(".bias") and parameter.numel():

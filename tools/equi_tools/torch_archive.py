@@ -7,10 +7,12 @@ but the few functions of this module that make tensors, arrays and containers.  
 refused with its name.  Needs numpy alone.
 """
 
+import io
 import math
 import pickletools
 import sys
 import zipfile
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -66,6 +68,15 @@ class _Storage:
     dtype: str  # of DTYPES, or BFLOAT16
 
 
+class Rounded(np.ndarray):
+    """An array of float32 whose numbers were rounded to bfloat16."""
+
+
+def precision(array):
+    """The name of the dtype that the numbers of an array have in the file: float64, bfloat16, ..."""
+    return BFLOAT16 if isinstance(array, Rounded) else array.dtype.name
+
+
 class _Dtype:
     """A dtype of numpy between its making and its state."""
 
@@ -118,7 +129,7 @@ def _tensor(storage, dtype, offset, size, stride):
         # The upper half of a float32; as many numbers as the storage has at most.
         if view.size > max(data.size, 1):
             _refuse("a bfloat16 tensor whose elements share their memory")
-        return (view.astype("=u4") << 16).view("=f4")
+        return np.asarray(view.astype("=u4") << 16).view("=f4").view(Rounded)
     return view
 
 
@@ -134,6 +145,13 @@ def _rebuild_tensor_v3(storage, offset, size, stride, requires_grad, hooks, dtyp
 
 def _rebuild_from_type(function, kind, args, state):
     return _call(function, tuple(args))
+
+
+def _getattr(owner, attribute):
+    """Functions of torch that are methods of one of its classes: torch.abs. Of names alone, nothing is looked up."""
+    if not isinstance(owner, Name) or owner.module.split(".")[0] != "torch" or not isinstance(attribute, str):
+        _refuse(f"it would have Python use getattr of {printable(str(owner), 60)}, which no model needs: nothing of it was run")
+    return Name(str(owner), attribute)
 
 
 def _pairs(args):
@@ -194,6 +212,7 @@ FUNCTIONS = {
     "builtins.tuple": lambda *args: tuple(args[0]) if args else (),
     "builtins.set": lambda *args: set(args[0]) if args else set(),
     "builtins.frozenset": lambda *args: frozenset(args[0]) if args else frozenset(),
+    "builtins.getattr": _getattr,
     "builtins.complex": complex,
     "builtins.bytearray": lambda *args: bytearray(args[0]) if args and isinstance(args[0], bytes) else bytearray(),
     "_codecs.encode": _encode,
@@ -407,6 +426,7 @@ def _storage_id(persistent, least):
     if not isinstance(persistent, tuple) or len(persistent) < least or persistent[0] != "storage":
         _refuse("a persistent id that is not that of a storage")
     kind, key, numbers = persistent[1], persistent[2], persistent[4]
+    key = str(key) if type(key) is int else key    # torch.package numbers them
     if not isinstance(kind, Name) or kind.name not in STORAGES:
         _refuse(f"a storage of {printable(str(kind), 60)}, which is not supported")
     if type(numbers) is not int or numbers < 0 or not isinstance(key, str):
@@ -421,12 +441,15 @@ def _item_bytes(dtype):
 class _Zip:
     """The form of today: a zip with data.pkl, and a file for each storage."""
 
+    landmark = "data.pkl"
+
     def __init__(self, archive):
         self.archive = archive
-        pickles = [name for name in archive.namelist() if name.count("/") == 1 and name.endswith("/data.pkl")]
-        if len(pickles) != 1:
-            _refuse("a zip archive that torch.save has not written: no data.pkl in its folder")
-        self.folder = pickles[0].rsplit("/", 1)[0]
+        depth = 1 + self.landmark.count("/")
+        found = [name for name in archive.namelist() if name.count("/") == depth and name.endswith(f"/{self.landmark}")]
+        if len(found) != 1:
+            _refuse(f"a zip archive that torch has not written: no {self.landmark} in its folder")
+        self.folder = found[0].removesuffix(f"/{self.landmark}")
         order = f"{self.folder}/byteorder"
         self.byteorder = ">" if order in archive.namelist() and self.read(order) == b"big" else "<"
         self.storages = {}
@@ -439,10 +462,13 @@ class _Zip:
             _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
         return self.archive.read(name)
 
-    def storage(self, persistent):
+    def storage_name(self, key, place):
+        return f"{self.folder}/{place}/{key}"
+
+    def storage(self, persistent, place="data"):
         dtype, key, numbers = _storage_id(persistent, 5)
         if key not in self.storages:
-            name = f"{self.folder}/data/{key}"
+            name = self.storage_name(key, place)
             if name not in self.archive.namelist():
                 _refuse(f"storage {printable(key, 60)} is missing")
             data = self.read(name)
@@ -451,8 +477,20 @@ class _Zip:
             self.storages[key] = _Storage(_array(data, dtype, self.byteorder), dtype)
         return self.storages[key]
 
-    def load(self):
-        return _Machine(self.storage).run(self.read(f"{self.folder}/data.pkl", MAX_PICKLE_BYTES))
+    def load(self, place="data"):
+        """The content of data.pkl, or in TorchScript of constants.pkl."""
+        self.storages = {}
+        machine = _Machine(lambda persistent: self.storage(persistent, place))
+        return machine.run(self.read(f"{self.folder}/{place}.pkl", MAX_PICKLE_BYTES))
+
+
+class _Package(_Zip):
+    """What torch.package writes: sources, and pickles whose storages have one folder."""
+
+    landmark = ".data/extern_modules"
+
+    def storage_name(self, key, place):
+        return f"{self.folder}/.data/{key}.storage"
 
 
 class _Legacy:
@@ -509,19 +547,57 @@ def read(path):
     asks for something that a model does not need.
     """
     path = Path(path)
+    with blaming(path), open(path, "rb") as file:
+        if zipfile.is_zipfile(file):
+            with zipfile.ZipFile(file) as archive:
+                return _Zip(archive).load()
+        file.seek(0)
+        return _read_legacy(file, path.stat().st_size)
+
+
+def _read_legacy(file, size):
+    reader = _Legacy(file, size)
+    if reader.pickle() != LEGACY_MAGIC:
+        _refuse("not a file that torch.save has written")
+    return reader.load()
+
+
+def _load_from_bytes(data):
+    """A storage in a pickle that torch.save has not written: the bytes of a file in the old form."""
+    if not isinstance(data, bytes):
+        _refuse("a storage that is not made of bytes")
+    return _read_legacy(io.BytesIO(data), len(data))
+
+
+FUNCTIONS["torch.storage._load_from_bytes"] = _load_from_bytes
+
+
+def loads(data):
+    """What pickle.dumps wrote: as `read`, tensors included."""
+
+    def refuse(persistent):
+        _refuse("a storage outside of its pickle")
+
+    return _Machine(refuse).run(data)
+
+
+def archive(opened):
+    """The reader of an opened zip file: its `load(place)` gives the content of PLACE.pkl, data or constants."""
+    return _Zip(opened)
+
+
+def package(opened):
+    """The same of a file of torch.package: `load(place)` gives the content of PLACE.pkl."""
+    return _Package(opened)
+
+
+@contextmanager
+def blaming(path):
+    """Whatever goes wrong becomes an EquiError with the name of the file."""
     try:
-        with open(path, "rb") as file:
-            if zipfile.is_zipfile(file):
-                with zipfile.ZipFile(file) as archive:
-                    return _Zip(archive).load()
-            size = path.stat().st_size
-            file.seek(0)
-            reader = _Legacy(file, size)
-            if reader.pickle() != LEGACY_MAGIC:
-                _refuse("not a file that torch.save has written")
-            return reader.load()
+        yield
     except EquiError as error:
-        raise EquiError(f"{path}: {error}") from error
+        raise EquiError(str(error) if str(error).startswith(f"{path}: ") else f"{path}: {error}") from error
     except (OSError, MemoryError):
         raise
     except Exception as error:  # a damaged pickle or archive fails in many ways

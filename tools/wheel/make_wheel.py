@@ -65,6 +65,7 @@ def project_text(version):
         'include = ["equi_tools*", "equi_plugin"]',
         "[tool.setuptools.package-data]",
         'equi_plugin = ["lib/*", "bin/*", "include/**/*.h"]',
+        'equi_tools = ["*.json"]',
     ]
     return "\n".join(lines) + "\n"
 

@@ -372,7 +372,7 @@ def test_reference_library_missing(script, ranks):
     script.lammps.lmp = program
     script.runs(ranks)
     script.style = "pair_style equi reference yes"
-    script.refused(ranks, "LibTorch reference cannot be loaded", r"libequi_torch\.so", "--target equi_torch' makes it")
+    script.refused(ranks, "LibTorch reference cannot be loaded", r"libequi_torch\.so", "--target equi_torch' make it")
 
 
 # ---- warnings ----

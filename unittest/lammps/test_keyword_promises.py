@@ -120,6 +120,22 @@ def test_check_stops_on_a_damaged_model(lammps, ranks):
     lammps.run([line.replace("check yes", "") for line in lines] + ["run 0"], ranks=ranks)
 
 
+def test_a_file_without_values_of_the_framework_is_told(lammps):
+    """As it is converted without the framework: the log says what is missing, and the check compares forces alone."""
+    document, tensors = equi_file.read(lammps.model("lmax3"))
+    told = "the file stores no values of sevenn to check it by: 'equi compare FILE.equi SOURCE --store' adds them"
+    for entries in ([], None):
+        document["self_check"] = entries
+        if entries is None:
+            del document["self_check"]
+        equi_file.write(lammps.folder / "alone.equi", document, tensors)
+        lines = [line.replace(str(lammps.model("lmax3")), "alone.equi") for line in system(lammps, "lmax3", "check yes")]
+        output = lammps.run([*lines, "run 0"]).output
+        assert told in output and "self-check: nothing to compare with, for the file stores no values of sevenn" in output
+        assert "force check:" in output and "FAILED" not in output
+    assert told not in lammps.run([*system(lammps, "lmax3", "check yes"), "run 0"]).output
+
+
 MEMORY = re.compile(r"memory: ([\d.]+) MB per rank for tables and weights, ([\d.]+) MB for (\d+) atoms, .*, limit (.*)")
 
 

@@ -18,6 +18,7 @@ from built_models import built
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, demo, equi_file, kernels, lammps_runner, self_check, structures, testing
 from equi_tools.cli import main
+from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.lammps_runner import Result
 
@@ -198,6 +199,29 @@ def test_native_evaluation_of_every_option(name):
     lines = []
     native = compare.Native(str(built(f"tiny/{name}.equi")), "double", "exact", build_dir=BUILD)
     assert compare.check(native, quiet=True, write=lines.append) == 0, "\n".join(lines)
+
+
+@needs_plugin
+def test_values_of_the_framework_are_stored_after_a_comparison_that_passes(model, tmp_path, capsys):
+    converted, target = convert(model[1], tmp_path / "alone.equi", quiet=True), str(tmp_path / "alone.equi")
+    assert converted["self_check"] == []
+    assert main(["check", "-q", target]) == 1
+    assert "'equi compare FILE.equi SOURCE --store' adds them" in capsys.readouterr().err
+    assert main(["info", target]) == 0
+    assert "stores no values of sevenn" in capsys.readouterr().out
+    command = ["compare", "-q", target, model[1], "--store", *(["--build-dir", BUILD] if BUILD else [])]
+    assert main([*command, "--precision", "mixed"]) == 1 and "--store" in capsys.readouterr().err
+    assert main(command) == 0
+    capsys.readouterr()
+    (document, tensors), (expected, same) = equi_file.read(target), equi_file.read(model[0])
+    assert document["self_check"] == expected["self_check"] and document["framework"] == expected["framework"]
+    assert all(np.array_equal(tensors[name], same[name]) for name in same) and document["data_hash"] == expected["data_hash"]
+    assert main(["check", "-q", target, *(["--build-dir", BUILD] if BUILD else [])]) == 0
+    # A model that gives other numbers gets no values.
+    name = next(name for name in tensors if "weight_nn" in name)
+    equi_file.write(target, {**document, "self_check": []}, {**tensors, name: 1.01 * tensors[name]})
+    assert main(command) == 1
+    assert equi_file.read(target)[0]["self_check"] == []
 
 
 @needs_plugin

@@ -50,6 +50,38 @@ def interpreter(tmp_path):
     return program
 
 
+def main_environment(folder, interpreter, **options):
+    """Makes the main environment in a cache where its interpreter is one that fetches nothing; the calls of pip."""
+    program = folder / "cache" / "venv" / "bin" / "python"
+    if not program.exists():
+        program.parent.mkdir(parents=True)
+        shutil.copy(interpreter, program)
+        # As after an earlier list of packages: else it would be made by Python itself.
+        (folder / "cache" / "venv" / ".requirements.sha256").write_text("others")
+    (folder / "pip").unlink(missing_ok=True)
+    settings = "".join(f"set({name} {value})\n" for name, value in options.items())
+    body = settings + f"include({ROOT}/cmake/EquiPython.cmake)\n"
+    output, status = configure(folder, body, f"-DPython3_EXECUTABLE={sys.executable}")
+    assert status == 0, output
+    return (folder / "pip").read_text().splitlines() if (folder / "pip").exists() else []
+
+
+def test_torch_is_fetched_where_it_is_needed_and_not_before(tmp_path, interpreter):
+    """From the demo to the tests and back in one cache."""
+    demo, tests = dict(EQUI_TORCH="OFF", EQUI_TESTS="OFF"), dict(EQUI_TORCH="ON", EQUI_TESTS="ON")
+    calls = main_environment(tmp_path, interpreter, **demo)
+    assert len(calls) == 2 and not any("requirements-torch" in call for call in calls)
+    assert "--no-deps" in calls[1] and "requirements-weights.txt" in calls[1]
+    assert main_environment(tmp_path, interpreter, **demo) == []
+    (call,) = main_environment(tmp_path, interpreter, **tests)
+    assert "requirements.txt" in call and "requirements-torch.txt" in call and "--no-deps" not in call
+    for options in (demo, tests):
+        assert main_environment(tmp_path, interpreter, **options) == []
+    # The lists of the demo name neither Torch nor what needs it.
+    words = (ROOT / "tools" / "requirements.txt").read_text()
+    assert "torch" not in words and "e3nn" not in words and "sevenn" not in words
+
+
 FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem")
 
 

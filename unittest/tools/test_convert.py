@@ -13,11 +13,12 @@ import pytest
 import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
-from equi_tools import equi_file, frameworks, self_check, testing
+from equi_tools import equi_file, frameworks, reference_values, self_check, testing
 from equi_tools.cli import main
-from equi_tools.convert import convert
+from equi_tools.convert import convert as convert_alone
 from equi_tools.coupling import coupling
 from equi_tools.errors import EquiError
+from equi_tools.variants import convert_with_reference as convert
 
 # Two routes in float64 through at most five layers of sums over some hundred channels.
 TOLERANCE = 1e-10
@@ -78,7 +79,9 @@ def test_shipped_checkpoints_are_converted_exactly(source, modality, folder):
         document, _ = equi_file.read(path)
     else:
         path = folder / "shipped.equi"
-        document = convert(source, path, modality=modality, quiet=True)
+        # The values that are known of the file.
+        document = convert_alone(source, path, modality=modality, quiet=True)
+    assert document["framework"]["version"] != reference_values.NO_VERSION
     assert largest_difference(path) < TOLERANCE
     assert len(document["elements"]) == 89
     assert document["provenance"]["licence"] == "MIT"
@@ -108,9 +111,9 @@ def old_sign(l1, l2, l3):
 
 def as_written_in_2024(source, target, rename):
     """The same function in the form of old checkpoints: creation order, old couplings and, if asked for, old names."""
-    from equi_tools.frameworks.sevenn_checkpoint import load
+    from equi_tools.frameworks import sevenn_checkpoint, sevenn_oracle
 
-    modules = load(source).model._modules
+    modules = sevenn_oracle.modules_of(sevenn_checkpoint.load(source))._modules
     raw = torch.load(source, weights_only=False)
     state = dict(raw["model_state_dict"])
     for t in range(raw["config"]["num_convolution_layer"]):
@@ -327,13 +330,84 @@ def test_what_is_not_supported_is_refused_by_name_in_one_line(case, folder, caps
         (["7net-0", "--modality", "PBE"], "no modalities"),
         (["7net-0", "--elements", "Na,Xx"], "Xx"),
         (["7net-0", "--elements", "Na,Na"], "twice"),
-        ([__file__], "torch cannot read it"),
+        ([__file__], "not a file that torch.save has written"),
     ],
 )
 def test_wrong_arguments_are_one_line(arguments, expected, tmp_path, capsys):
     assert main(["convert", "-q", *arguments, "-o", str(tmp_path / "x.equi")]) == 1
     message = capsys.readouterr().err
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
+
+
+@pytest.mark.parametrize("name", testing.VARIANTS)
+def test_the_model_is_the_one_that_sevenn_builds(name, variant):
+    """Irreps, paths and shapes against sevenn's own modules, which know nothing of ours."""
+    from equi_tools.frameworks import sevenn_checkpoint, sevenn_oracle
+
+    checkpoint = sevenn_checkpoint.load(variant(name)[0])
+    modules, model = sevenn_oracle.modules_of(checkpoint), checkpoint.model
+    theirs = {key: tuple(tensor.shape) for key, tensor in modules.state_dict().items()
+              if tensor.numel() and not key.endswith("output_mask") and "_w3j_" not in key}  # fmt: skip
+    assert theirs == {key: tensor.shape for key, tensor in checkpoint.state.items() if tensor.size}
+    for key, linear in model.linears().items():
+        assert str(modules._modules[key]._irreps_in_wo_modal) == str(linear.irreps_in)
+        assert str(modules._modules[key].irreps_out) == str(linear.irreps_out)
+    for t, convolution in enumerate(model.convolutions):
+        options = modules._modules[f"{t}_convolution"].convolution_kwargs
+        assert [tuple(path[:3]) for path in options["instructions"]] == convolution.paths
+        own = {"irreps_in1": convolution.irreps_in, "irreps_in2": convolution.irreps_edge, "irreps_out": convolution.irreps_mid}
+        assert {key: str(options[key]) for key in own} == {key: str(irreps) for key, irreps in own.items()}
+        gate = modules._modules[f"{t}_equivariant_gate"].gate
+        assert str(gate.irreps_in) == str(model.gates[t].irreps_in)
+        assert [act.cst for act in gate.act_scalars.acts] == [constant for _, constant in model.gates[t].scalar_acts]
+        assert [act.cst for act in gate.act_gates.acts] == [constant for _, constant in model.gates[t].gate_acts]
+
+
+def test_a_model_is_converted_without_torch(folder, variant):
+    """In an interpreter in which neither torch nor a framework can be imported; the numbers are the same to the last bit."""
+    source, modality = variant("modal")
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'e3nn', 'sevenn', 'mace', 'nequip'): sys.modules[name] = None\n"
+        "from equi_tools.convert import convert\n"
+        f"convert({source!r}, {str(folder / 'alone.equi')!r}, modality={modality!r}, quiet=True)\n"
+    )
+    environment = dict(os.environ, PYTHONPATH=str(Path(frameworks.__file__).parents[2]))
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment)
+    document, tensors = equi_file.read(folder / "alone.equi")
+    with_values, same_tensors = equi_file.read(converted("modal"))
+    assert document["layers"] == with_values["layers"] and tensors.keys() == same_tensors.keys()
+    assert all(np.array_equal(tensors[key], same_tensors[key]) for key in tensors)
+    assert document["framework"] == {"name": "sevenn", "version": "none"} and document["self_check"] == []
+
+
+class Runs:
+    """A pickle of it runs a command where it is loaded as pickles are."""
+
+    def __init__(self, note):
+        self.note = note
+
+    def __reduce__(self):
+        return os.system, (f"touch {self.note}",)
+
+
+@pytest.mark.parametrize("place", ["config", "state"])
+def test_a_malicious_checkpoint_is_refused_and_nothing_runs(place, folder, capsys):
+    note = folder / "note"
+
+    def spoil(raw):
+        raw["config" if place == "config" else "model_state_dict"]["more"] = Runs(note)
+
+    source = changed_checkpoint(folder, spoil)
+    assert main(["convert", "-q", source, "-o", str(folder / "bad.equi")]) == 1
+    message = capsys.readouterr().err
+    assert message.startswith("equi: error: ") and message.count("\n") == 1
+    assert "posix.system" in message and "nothing of it was run" in message
+    assert not note.exists() and not (folder / "bad.equi").exists()
+    # The file is what it is taken for.
+    torch.load(source, weights_only=False)
+    assert note.exists()
+    note.unlink()
 
 
 def foreign_file(folder, name, module="mace.modules.models", kind="ScaleShiftMACE"):
@@ -350,14 +424,14 @@ def test_a_source_of_another_framework_says_what_to_install(tmp_path, monkeypatc
     monkeypatch.setattr(frameworks.MACE, "installed", lambda: False)
     source = foreign_file(tmp_path, "a.model")
     assert frameworks.detect(source) is frameworks.MACE
-    assert main(["convert", "-q", source, "-o", str(tmp_path / "x.equi")]) == 1
+    assert main(["compare", "-q", str(converted("plain")), source]) == 1
     message = capsys.readouterr().err
     assert message.startswith("equi: error: ") and message.count("\n") == 1
     assert "pip install mace-torch" in message and "EQUI_PYTHON_MACE" in message
 
 
 @pytest.mark.parametrize("status", [0, 7])
-def test_a_source_of_another_framework_is_converted_in_its_environment(status, tmp_path, monkeypatch):
+def test_a_source_of_another_framework_is_compared_in_its_environment(status, tmp_path, monkeypatch):
     other = tmp_path / "python"
     other.write_text(
         f"#!/bin/sh\necho \"$@\" > {tmp_path}/arguments\necho \"$EQUI_PYTHON_MACE $PYTHONPATH\" > {tmp_path}/seen\n"
@@ -366,7 +440,7 @@ def test_a_source_of_another_framework_is_converted_in_its_environment(status, t
     other.chmod(0o755)
     monkeypatch.setenv("EQUI_PYTHON_MACE", str(other))
     monkeypatch.setattr(frameworks.MACE, "installed", lambda: False)
-    arguments = ["convert", "-q", foreign_file(tmp_path, "a.model"), "-o", str(tmp_path / "x.equi")]
+    arguments = ["compare", "-q", str(converted("plain")), foreign_file(tmp_path, "a.model")]
     assert main(arguments) == status
     assert (tmp_path / "arguments").read_text().split() == ["-m", "equi_tools", *arguments]
     # The other interpreter must not start a third one, and finds this package.
@@ -378,7 +452,7 @@ def test_an_interpreter_that_does_not_exist_is_one_line(tmp_path, monkeypatch, c
     monkeypatch.setenv("EQUI_PYTHON_NEQUIP", "/nowhere/python")
     monkeypatch.setattr(frameworks.NEQUIP, "installed", lambda: False)
     source = foreign_file(tmp_path, "a.nequip.zip", "nequip.model", "X")
-    assert main(["convert", "-q", source, "-o", str(tmp_path / "x.equi")]) == 1
+    assert main(["compare", "-q", str(converted("plain")), source]) == 1
     message = capsys.readouterr().err
     assert message.startswith("equi: error: EQUI_PYTHON_NEQUIP: ") and message.count("\n") == 1
 

@@ -72,6 +72,6 @@ def test_versions_agree_with_those_of_a_build():
     assert project()["version"] == equi_tools.__version__
     assert f"project(equi VERSION {equi_tools.__version__} " in (ROOT / "CMakeLists.txt").read_text()
     extras = project()["optional-dependencies"]
-    assert extras["sevenn"] == [pins("requirements.txt")["sevenn"]]
+    assert extras["sevenn"] == [pins("requirements-torch.txt")["sevenn"]] == [pins("requirements-weights.txt")["sevenn"]]
     assert extras["mace"] == [pins("requirements-mace.txt")["mace-torch"]]
     assert extras["nequip"] == [pins("requirements-nequip.txt")["nequip"]]

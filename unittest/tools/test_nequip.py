@@ -6,6 +6,9 @@ Runs in the environment of tools/requirements-nequip.txt.
 
 import lzma
 import os
+import pickletools
+import re
+import struct
 import subprocess
 import sys
 import zipfile
@@ -17,10 +20,11 @@ import torch
 from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, self_check
-from equi_tools.convert import convert, parse_types
+from equi_tools.convert import parse_types
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
 from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
+from equi_tools.variants import convert_with_reference as convert
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10
@@ -91,14 +95,14 @@ def test_oracle_agrees_with_the_framework_as_its_users_run_it(name, variant):
     exact = nequip_oracle.float64_calculator(checkpoint)
     symbols = dict(zip(checkpoint.elements, checkpoint.type_names))
     kind = VARIANTS[name].get("kind", "package")
-    with nequip_checkpoint.nequip_state():
+    with nequip_oracle.nequip_state():
         load = NequIPCalculator.from_compiled_model if kind == "torchscript" else NequIPCalculator._from_saved_model
         users = load(source, device="cpu", chemical_species_to_atom_type_map=symbols)
     for _, atoms in self_check.structures(exact.elements, exact.cutoff):
         atoms.calc = exact
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
         atoms.calc = users
-        with nequip_checkpoint.nequip_state():
+        with nequip_oracle.nequip_state():
             assert abs(atoms.get_potential_energy() - energy) < FLOAT32_TOLERANCE * max(1, abs(energy))
             assert np.abs(atoms.get_forces() - forces).max() < FLOAT32_TOLERANCE * max(1, np.abs(forces).max())
 
@@ -191,7 +195,7 @@ def test_numbers_are_kept(variant):
     _, tensors = nequip_convert.convert(checkpoint)
     name = "layer0_convnet.conv.edge_mlp.mlp.0.weight"
     assert tensors[name].dtype == np.float32
-    assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"].numpy())
+    assert np.array_equal(tensors[name], checkpoint.state[f"model.func.{name}"])
     source, _ = variant("float64")
     _, tensors = nequip_convert.convert(nequip_checkpoint.load(source))
     assert all(t.dtype == np.float64 for t in tensors.values())
@@ -297,7 +301,7 @@ def test_an_unknown_module_is_refused_by_name(folder):
 
     from equi_tools.frameworks.nequip_testing import _write_package, builder_options
 
-    with nequip_checkpoint.nequip_state():
+    with nequip_oracle.nequip_state():
         model = NequIPGNNModel(**builder_options(**PLAIN)).eval()
         energy = model.model.func
         energy.append("dispersion", ApplyFactor("atomic_energy", 2.0, irreps_in=energy.irreps_out))
@@ -306,14 +310,78 @@ def test_an_unknown_module_is_refused_by_name(folder):
         nequip_checkpoint.load(folder / "more.nequip.zip")
 
 
-def test_a_model_whose_own_modules_compute_something_else_is_refused(variant):
+def test_a_model_whose_own_modules_compute_something_else_is_refused(variant, monkeypatch):
     """Options and numbers as ever, but another factor in a module that keeps it as an attribute."""
     source, _ = variant("plain")
     checkpoint = nequip_checkpoint.load(source)
     nequip_oracle.float64_calculator(checkpoint)
-    checkpoint.original.model.func.factor.factor *= 1.1
+    original = nequip_oracle.modules_of(checkpoint)
+    original.model.func.factor.factor *= 1.1
+    monkeypatch.setattr(nequip_oracle, "modules_of", lambda checkpoint: original)
     with pytest.raises(EquiError, match="its own modules give other forces"):
         nequip_oracle.float64_calculator(checkpoint)
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_model_is_the_one_that_nequip_builds(name, variant):
+    """Irreps, paths and shapes against nequip's own builder, and the numbers against the modules in the file."""
+    source, types = variant(name)
+    checkpoint = nequip_checkpoint.load(source, types)
+    built, original = nequip_oracle.build(checkpoint.config), nequip_oracle.modules_of(checkpoint)
+    expected = {key: tuple(tensor.shape) for key, tensor in [*built.named_parameters(), *built.named_buffers()]
+                if tensor.numel() and not re.search(nequip_checkpoint.CONSTANT, key)}  # fmt: skip
+    assert {key: array.shape for key, array in checkpoint.state.items()} == expected
+    for key, tensor in [*original.named_parameters(), *original.named_buffers()]:
+        if key in checkpoint.state:
+            found = checkpoint.state[key]
+            assert np.array_equal(found.reshape(-1), tensor.detach().numpy().reshape(-1)), key
+            assert found.dtype == tensor.detach().numpy().dtype, key
+    if checkpoint.kind != "checkpoint":  # which stores no couplings
+        stored = nequip_checkpoint.LOADERS[checkpoint.kind](checkpoint.path)[1]
+        couplings = {key: tensor for key, tensor in original.named_buffers() if "_w3j_" in key}
+        assert couplings.keys() == {key for key in stored if "_w3j_" in key}
+        assert all(np.array_equal(stored[key], tensor.numpy()) for key, tensor in couplings.items())
+    for t, layer in enumerate(nequip_checkpoint.convnets(built)):
+        own = checkpoint.stages[f"layer{t}_convnet"]
+        for part in ("irreps_scalars", "irreps_gates", "irreps_gated", "irreps_in", "irreps_out"):
+            assert str(getattr(layer.equivariant_nonlin, part)) == str(getattr(own.equivariant_nonlin, part)), part
+        theirs, ours = nequip_checkpoint.tensor_product(layer.conv), nequip_checkpoint.tensor_product(own.conv)
+        assert [tuple(path[:5]) for path in theirs.instructions] == ours.instructions
+        for part in ("linear_1", "linear_2"):
+            assert str(getattr(layer.conv, part).irreps_in) == str(getattr(own.conv, part).irreps_in)
+            assert str(getattr(layer.conv, part).irreps_out) == str(getattr(own.conv, part).irreps_out)
+
+
+def test_a_model_is_converted_without_torch(folder, variant):
+    source, _ = variant("zbl_cutoffs")
+    program = (
+        "import sys\n"
+        "for name in ('torch', 'e3nn', 'nequip', 'lightning', 'hydra'): sys.modules[name] = None\n"
+        "from equi_tools.convert import convert\n"
+        f"convert({source!r}, {str(folder / 'alone.equi')!r}, quiet=True)\n"
+    )
+    subprocess.run([sys.executable, "-c", program], check=True, env=dict(os.environ))
+    (document, tensors), (other, same) = equi_file_read(folder / "alone.equi"), equi_file_read(converted("zbl_cutoffs"))
+    assert document["layers"] == other["layers"] and document["self_check"] == []
+    assert all(np.array_equal(tensors[key], same[key]) for key in same)
+
+
+@pytest.mark.parametrize("name, member", [("plain", "eager_model.pkl"), ("checkpoint", "data.pkl"), ("torchscript", "data.pkl")])
+def test_a_malicious_file_is_refused_and_nothing_runs(name, member, folder, variant):
+    source, _ = variant(name)
+    note = folder / "note"
+    call = b"cposix\nsystem\n(X" + struct.pack("<I", len(f"touch {note}")) + f"touch {note}".encode() + b"tR0"
+    with zipfile.ZipFile(source) as whole, zipfile.ZipFile(folder / Path(source).name.replace(name, "bad"), "w") as bad:
+        for entry in whole.namelist():
+            content = whole.read(entry)
+            if entry.endswith(f"/{member}"):
+                content = content[:2] + call + content[2:]  # behind the version of its protocol
+                pickle_with_the_call = content
+            bad.writestr(entry, content)
+    with pytest.raises(EquiError, match="posix.system.*nothing of it was run"):
+        nequip_checkpoint.load(bad.filename)
+    assert not note.exists()
+    assert any(argument == "posix system" for _, argument, _ in pickletools.genops(pickle_with_the_call))
 
 
 def test_allegro_is_refused_by_name(folder, variant):
@@ -351,7 +419,7 @@ def test_damaged_packages_are_one_line(folder, variant):
         for name in whole.namelist():
             if not name.endswith("eager_model.pkl"):
                 cut.writestr(name, whole.read(name))
-    with pytest.raises(EquiError, match="cannot read it") as error:
+    with pytest.raises(EquiError, match="or a damaged one: .*eager_model.pkl") as error:
         nequip_checkpoint.load(folder / "cut.nequip.zip")
     assert "\n" not in str(error.value)
 

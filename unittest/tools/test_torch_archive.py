@@ -180,6 +180,27 @@ def attacks(marker):
     }
 
 
+def test_functions_of_torch_stay_names(tmp_path):
+    """torch.abs is pickled as a getattr of one of its classes: nothing is looked up, and what it is called with is kept."""
+    call = b"cbuiltins\ngetattr\n(ctorch._C\n_VariableFunctionsClass\nV%s\ntR"
+    found = torch_archive.read(archive(tmp_path / "abs.pt", call % b"abs" + b"."))
+    assert found == torch_archive.Name("torch._C._VariableFunctionsClass", "abs")
+    called = torch_archive.read(archive(tmp_path / "called.pt", call % b"__class__" + b"(I1\ntR."))
+    assert called.name == "torch._C._VariableFunctionsClass.__class__" and called.args == (1,)
+
+
+def test_pickles_within_a_file_are_data_too(tmp_path):
+    """e3nn keeps what it has compiled as bytes of a pickle, whose tensors have files of the old form within."""
+    tensors = {"a": torch.arange(6.0).reshape(2, 3), "b": torch.ones(2, dtype=torch.float64)}
+    found = torch_archive.loads(pickle.dumps(tensors))
+    assert all(np.array_equal(found[key], tensor.numpy()) for key, tensor in tensors.items())
+    for name, attack in attacks(tmp_path / "marker").items():
+        if name != "builtins.getattr":
+            with pytest.raises(EquiError, match="nothing of it was run"):
+                torch_archive.loads(pickle.dumps(attack))
+    assert not (tmp_path / "marker").exists()
+
+
 @pytest.mark.parametrize("name", attacks("x"))
 @pytest.mark.parametrize("protocol", [0, 2, 4])
 def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tmp_path):
@@ -187,7 +208,7 @@ def test_a_malicious_pickle_is_refused_and_nothing_of_it_runs(name, protocol, tm
     try:
         data = pickle.dumps({"weight": [attacks(marker)[name]]}, protocol)
     except TypeError:  # a module cannot be pickled: by hand
-        data = b"cbuiltins\ngetattr\n(cbuiltins\n__import__\nVsystem\ntR."
+        data = b"cbuiltins\ngetattr\n(ccollections\nOrderedDict\nV__class__\ntR."
     path = archive(tmp_path / "bad.pt", data)
     with pytest.raises(EquiError, match=f"would have Python use .*{name.split('.')[-1]}.* nothing of it was run") as error:
         torch_archive.read(path)

@@ -2,9 +2,9 @@
 """torch.ops.equi in models of mace-torch: a training step is the one with e3nn's convolution."""
 
 import pytest
-from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
+from equi_tools.frameworks import mace_oracle, mace_testing
 
-mace_checkpoint.import_mace()
+mace_oracle.import_mace()
 from training_step import assert_the_switch_changes_nothing, training_input  # noqa: E402
 
 

@@ -2,7 +2,7 @@
 """torch.ops.equi in models of nequip: a training step is the one with e3nn's convolution."""
 
 import pytest
-from equi_tools.frameworks import nequip_checkpoint, nequip_oracle, nequip_testing
+from equi_tools.frameworks import nequip_oracle, nequip_testing
 from training_step import assert_the_switch_changes_nothing, training_input
 
 
@@ -11,6 +11,6 @@ def test_a_training_step_is_that_of_e3nn(name, tmp_path):
     path, types = nequip_testing.make_variant(name, tmp_path)
     calculator = nequip_oracle.float64_calculator(path, types=types)
     calculator.model = calculator.calculator.model
-    with nequip_checkpoint.nequip_state():
+    with nequip_oracle.nequip_state():
         model, evaluate = training_input(calculator)
         assert_the_switch_changes_nothing(model, evaluate, "total_energy", "forces", "stress")

@@ -17,10 +17,10 @@ from built_models import built, built_copy
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks
 from equi_tools.cli import main
-from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import torchmd_checkpoint, torchmd_oracle
 from equi_tools.frameworks.torchmd_testing import ELEMENTS, VARIANTS, make_checkpoint, make_variant, settings_of
+from equi_tools.variants import convert_with_reference as convert
 
 IN_EVERY_PRECISION = ("exp_normal", "old_gauss", "charged", "references")
 REST = [pytest.param(name, marks=pytest.mark.slow) for name in VARIANTS if name not in IN_EVERY_PRECISION]

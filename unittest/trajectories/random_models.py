@@ -4,7 +4,7 @@
     python random_models.py convert mace FOLDER    # FOLDER/NAME.equi of each model of this framework
     python random_models.py make mace              # writes the models themselves again
 
-Both need an environment that has the framework. The models are stored, in its own format and packed, because random
+The second needs an environment that has the framework. The models are stored, in its own format and packed, because random
 numbers and the rounding of couplings differ between machines. After `make` the trajectories are to be made again, too.
 """
 
@@ -72,7 +72,6 @@ def main():
     parser.add_argument("framework", choices=["mace", "nequip"])
     parser.add_argument("folder", type=Path, nargs="?", default=Path("."), help="of the converted files")
     args = parser.parse_args()
-    make_model = import_module(f"equi_tools.frameworks.{args.framework}_testing").make_model
     args.folder.mkdir(parents=True, exist_ok=True)
     for name, options in MODELS.items():
         if not name.startswith(args.framework):
@@ -83,6 +82,7 @@ def main():
                 convert(source, target, license="MIT", citation="none: random numbers", quiet=True)
             print(target)
         else:
+            make_model = import_module(f"equi_tools.frameworks.{args.framework}_testing").make_model
             with tempfile.TemporaryDirectory() as folder:
                 options = dict(options)
                 scale = options.pop("scale", None)

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: MIT
 """The only code that knows the training frameworks: for each one a reader, a converter and a float64 oracle.
 
-A source is recognized by what is inside the file, without running it; the modules of a framework are imported only when
-one of its sources is at hand.
+A source is recognized by what is inside the file, and read, without running it; a framework is imported only by its oracle.
 """
 
 import importlib.util
@@ -19,8 +18,9 @@ class MissingFramework(EquiError):
 
     def __init__(self, framework, source):
         super().__init__(
-            f"{source} is a {framework.title} model, which needs the package {framework.requirement}: "
-            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}"
+            f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with torch: "
+            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}; a build "
+            f"makes an environment with {framework.option}"
         )
         self.framework = framework
 
@@ -45,7 +45,6 @@ class Framework:
     requirement = ""  # what is installed
     choice = None
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
-    converts_alone = False  # without its package, then without values for a self-check
 
     @property
     def variable(self):
@@ -53,11 +52,17 @@ class Framework:
         return f"EQUI_PYTHON_{self.name.upper()}"
 
     @property
+    def option(self):
+        """What CMake is told to make an environment with the framework."""
+        return f"-DEQUI_FRAMEWORKS={self.name}"
+
+    @property
     def interpreter(self):
         return os.environ.get(self.variable) or None
 
     def installed(self):
-        return importlib.util.find_spec(self.package) is not None
+        """Whether the framework can be run here; packages may be there without what they need, for the files in them."""
+        return all(importlib.util.find_spec(package) is not None for package in (self.package, "torch"))
 
     def installed_version(self):
         from importlib.metadata import version
@@ -96,9 +101,7 @@ class SevenNet(Framework):
     package = "sevenn"
     requirement = "sevenn"
     choice = "modality"
-
-    def installed(self):
-        return True  # its reader says what is missing, and knows names that are not files
+    option = "-DEQUI_TORCH=ON"
 
     def load(self, source, ignore_keys=()):
         from . import sevenn_checkpoint
@@ -249,7 +252,6 @@ class FairChem(Framework):
     requirement = "fairchem-core"
     choice = "task"
     settings = ("charge", "spin", "composition")
-    converts_alone = True
 
     def installed(self):
         return super().installed() and importlib.util.find_spec("fairchem.core") is not None
@@ -380,12 +382,9 @@ def of_document(document):
     return FRAMEWORKS[name]
 
 
-def require(source, to_convert=False):
-    """The framework of a source, installed in this interpreter; else raises MissingFramework. to_convert: one that converts
-    alone need not be installed where no interpreter is known that has it."""
+def require(source):
+    """The framework of a source, installed in this interpreter; else raises MissingFramework."""
     framework = detect(source)
-    if to_convert and framework.converts_alone and framework.interpreter is None:
-        return framework
     if not framework.installed():
         raise MissingFramework(framework, source)
     return framework

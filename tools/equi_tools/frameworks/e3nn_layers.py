@@ -6,6 +6,7 @@ Functions take irreps as lists of (mul, ir) with `ir.l` and `ir.p`, as e3nn's ar
 
 import numpy as np
 
+from .. import torch_archive
 from ..coupling import coupling
 from ..errors import EquiError
 
@@ -30,18 +31,26 @@ class TensorTable:
         return name
 
 
+# e3nn divides an activation by the root mean square that it has for normally distributed arguments, which it estimates from
+# a million random numbers of one seed: these are its factors, as its versions 0.4 to 0.6 compute them on CPUs.
+ACTIVATION_CONSTANTS = {
+    "relu": float.fromhex("0x1.6a95371d3cc5ep+0"), "silu": float.fromhex("0x1.adde87bf8e3e3p+0"),
+    "tanh": float.fromhex("0x1.97feea4a85186p+0"), "abs": float.fromhex("0x1.0048c8ca47b65p+0"),
+    "ssp": float.fromhex("0x1.e0d2056a949acp+0"), "sigmoid": float.fromhex("0x1.d8c1b1a2cc34cp+0"),
+}  # fmt: skip
+
 # What a precision leaves of a coupling; other conventions and damaged buffers differ by tenths.
 ROUNDED = {"float64": 1e-5, "float32": 1e-5, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 def sign_of_coupling(stored, l1, l2, l3, where, precision=None):
-    """+1 or -1: the sign of a framework's coupling buffer against ours; e3nn changed it in 0.5.
+    """+1 or -1: the sign of a framework's coupling buffer, an array, against ours; e3nn changed it in 0.5.
 
     precision: the dtype that its numbers were rounded to, if it is not that of the buffer.
     """
     exact = coupling(l1, l2, l3)
-    tolerance = ROUNDED.get(str(precision or stored.dtype).removeprefix("torch."), 0.0)
-    stored = stored.double().cpu().numpy()
+    tolerance = ROUNDED.get(precision or torch_archive.precision(stored), 0.0)
+    stored = np.asarray(stored, np.float64)
     for sign in (1, -1):
         if stored.shape == exact.shape and np.abs(sign * stored - exact).max() < tolerance:
             return sign

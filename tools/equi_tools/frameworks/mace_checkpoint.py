@@ -1,21 +1,20 @@
 # SPDX-License-Identifier: MIT
 """Reads MACE files: the pickled module (.model) and the TorchScript made for LAMMPS (-lammps.pt).
 
-Both are trees of modules with the same attributes, so that one converter serves them.  `load` refuses what it does not
-know by name and makes the couplings exact: a float32 file holds them rounded.
+Both are trees of modules with the same attributes, so that one converter serves them.  They are read as data; neither mace nor
+torch is needed.  `load` refuses what it does not know by name and makes the couplings exact: a float32 file holds them rounded.
 """
 
 import hashlib
-import os
-import warnings
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from .. import symmetric_basis
+from .. import symmetric_basis, torch_archive, torch_modules
 from ..errors import EquiError
+from ..irreps import Irreps
+from ..torch_modules import Module
 
 MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
 INTERACTIONS = (
@@ -54,8 +53,7 @@ class Checkpoint:
     license: str
     citation: str
     version: str  # of the mace that trained it, which the file does not state
-    model: object  # MACE, a module or its TorchScript
-    scripted: bool
+    model: Module
     elements: list  # chemical symbols by species index
     heads: list
     fixed_head: str  # the head of a -lammps.pt, else None
@@ -78,10 +76,6 @@ class Checkpoint:
             raise EquiError(f"{self.source} has no head '{name}', only {', '.join(map(str, self.heads))}")
         return self.heads.index(name)
 
-    def fresh_model(self):
-        """The model read again from its file; the one in `model` is not changed by whoever evaluates."""
-        return _read(self.source, self.path)[0]
-
 
 @dataclass(frozen=True)
 class Coupling:
@@ -94,41 +88,14 @@ class Coupling:
     rounded: bool  # the file's is not in float64
 
 
-def import_mace():
-    """The package, with its import noise silenced."""
-    import contextlib
-    import io
-    import logging
-
-    # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
-    os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
-    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        try:
-            import mace
-            import mace.modules
-        except ImportError as error:
-            raise EquiError(f"MACE sources need the package mace-torch: pip install mace-torch ({error})") from error
-    return mace
-
-
-@contextmanager
-def default_dtype(dtype):
-    """torch's default dtype for a while; mace's own switch does not return after an exception."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
+ACCELERATOR = (
+    "the model is in the layout of an accelerator: convert it back with mace_convert_cueq_e3nn or mace_convert_oeq_e3nn, or give "
+    "the .model file it was made from"
+)
 
 
 def class_name(module):
-    """The class of a module, or that of the module that was scripted."""
-    return getattr(module, "original_name", None) or type(module).__name__
+    return module.class_name
 
 
 def child_names(module):
@@ -136,54 +103,26 @@ def child_names(module):
 
 
 def child(sequence, n):
-    """Member of a ModuleList; scripted ones cannot be indexed."""
+    """Member of a ModuleList."""
     return getattr(sequence, str(n))
 
 
 def _read(source, path):
     """(model, its TorchScript wrapper or None)."""
-    import_mace()
-    import zipfile
-
-    import torch
-
-    names = zipfile.ZipFile(path).namelist() if zipfile.is_zipfile(path) else []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        if any(name.endswith("/constants.pkl") for name in names):
-            try:
-                wrapper = torch.jit.load(str(path), map_location="cpu")
-            except Exception as error:
-                raise EquiError(f"{source}: torch cannot read it: {str(error).splitlines()[0]}") from error
-            if class_name(wrapper) in MODEL_CLASSES:
-                return wrapper, None
-            if class_name(wrapper) != "LAMMPS_MACE":
-                raise EquiError(
-                    f"{source}: TorchScript of {class_name(wrapper)}, not of LAMMPS_MACE: give the .model file"
-                )
-            return wrapper.model, wrapper
-        try:
-            model = torch.load(path, map_location="cpu", weights_only=False)
-        except ModuleNotFoundError as error:
-            hint = ""
-            if "cuequivariance" in str(error) or "openequivariance" in str(error):
-                hint = (
-                    "; the model is in the layout of an accelerator: convert it back with mace_convert_cueq_e3nn "
-                    "or mace_convert_oeq_e3nn, or give the .model file it was made from"
-                )
-            raise EquiError(f"{source}: cannot be read without the module '{error.name}'{hint}") from error
-        except Exception as error:
-            first = (str(error).splitlines() or [type(error).__name__])[0]
-            raise EquiError(f"{source}: torch cannot read it: {first}") from error
-    if type(model).__name__.startswith("LAMMPS_ML"):
-        raise EquiError(f"{source} is made for pair_style mliap: give the .model file it was made from")
+    model = torch_modules.read(path)
     if isinstance(model, dict):
         raise EquiError(
             f"{source} is a training checkpoint (or only a state_dict) without the architecture: "
             "give the .model file that mace_run_train wrote at the end"
         )
-    if not isinstance(model, torch.nn.Module):
+    if not isinstance(model, Module):
         raise EquiError(f"{source} holds a {type(model).__name__}, not a MACE model")
+    if class_name(model).startswith("LAMMPS_ML"):
+        raise EquiError(f"{source} is made for pair_style mliap: give the .model file it was made from")
+    if model.is_script and class_name(model) not in MODEL_CLASSES:
+        if class_name(model) != "LAMMPS_MACE":
+            raise EquiError(f"{source}: TorchScript of {class_name(model)}, not of LAMMPS_MACE: give the .model file")
+        return model.model, model
     return model, None
 
 
@@ -206,6 +145,8 @@ def audit(model):
                 f"module {name} ({class_name(getattr(model, name))}) is not known, it may change the energy"
             )
     for name, module in model.named_modules():
+        if module.qualified_name.startswith(("cuequivariance", "openequivariance")):
+            raise EquiError(f"{name}: {class_name(module)}: {ACCELERATOR}")
         config = getattr(module, "cueq_config", None)
         if config is not None and getattr(config, "enabled", False):
             raise EquiError(
@@ -233,10 +174,8 @@ def audit(model):
 
 
 def irreps_of(irreps):
-    """e3nn's Irreps, of its own or of the plain tuples that TorchScript keeps."""
-    from e3nn.o3 import Irreps
-
-    return Irreps([(int(mul), (int(ir[0]), int(ir[1]))) for mul, ir in irreps])
+    """Irreps of the nested tuples that files have of e3nn's."""
+    return Irreps(irreps)
 
 
 def _exact_couplings(model):
@@ -255,11 +194,12 @@ def _exact_couplings(model):
                 raise EquiError(f"products.{t}: couplings of the degrees {degrees}")
             for degree in degrees:
                 where = f"products.{t}.{prefix}{degree}"
-                buffer = buffers[f"{prefix}{degree}"].detach()
-                tolerance = ROUNDED.get(str(buffer.dtype).removeprefix("torch."))
+                buffer = buffers[f"{prefix}{degree}"]
+                precision = torch_archive.precision(buffer)
+                tolerance = ROUNDED.get(precision)
                 if tolerance is None:
-                    raise EquiError(f"{where}: dtype {buffer.dtype} is not supported, only {', '.join(ROUNDED)}")
-                tensor = buffer.double().cpu().numpy()
+                    raise EquiError(f"{where}: dtype {precision} is not supported, only {', '.join(ROUNDED)}")
+                tensor = np.array(buffer, np.float64)
                 dim = sum(2 * l + 1 for l, _ in irreps)
                 if tensor.shape[-degree - 1 : -1] != (dim,) * degree:
                     raise EquiError(f"{where}: shape {tensor.shape} does not fit {dim} components")
@@ -282,7 +222,6 @@ def _exact_couplings(model):
 
 def load(source):
     """The model in a file."""
-    import_mace()
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
@@ -307,7 +246,6 @@ def load(source):
         citation="unknown",
         version="unknown",
         model=model,
-        scripted=class_name(model) != type(model).__name__,
         elements=[chemical_symbols[int(z)] for z in model.atomic_numbers],
         heads=heads,
         fixed_head=fixed,

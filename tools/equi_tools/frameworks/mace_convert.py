@@ -10,8 +10,9 @@ from math import sqrt
 
 import numpy as np
 
-from .. import symmetric_basis
+from .. import symmetric_basis, torch_modules
 from ..errors import EquiError
+from ..irreps import SCALAR
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, sign_of_coupling
 from .mace_checkpoint import child, class_name, irreps_of
 
@@ -23,7 +24,7 @@ ZBL_EXPONENTS = [3.2, 0.9423, 0.4028, 0.2016]
 COULOMB = 14.3996  # eV Angstrom, mace's digits
 BOHR = 0.529  # Angstrom, mace's digits
 
-SCALAR = (0, 1)  # equal to e3nn's irrep 0e
+ACTIVATIONS = ("silu", "tanh", "abs", "sigmoid", "relu", "ssp")
 
 # The interaction block whose radial networks read scalars of both atoms.
 ATTENTION = "RealAgnosticAttResidualInteractionBlock"
@@ -43,12 +44,9 @@ class _Converter:
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
         self.state = {}
-        for name, tensor in list(self.model.named_parameters()) + list(self.model.named_buffers()):
-            array = tensor.detach().cpu()
+        for name, array in [*self.model.named_parameters(), *self.model.named_buffers()]:
             # Half precision has no place in the format; float32 holds its numbers.
-            if array.is_floating_point() and array.element_size() < 4:
-                array = array.float()
-            self.state[name] = array.numpy()
+            self.state[name] = array.astype(np.float32) if array.dtype == np.float16 else np.asarray(array)
         self.used = set()
         self.table = TensorTable()
         self.tensor = self.table.add
@@ -179,30 +177,13 @@ class _Converter:
 
     # Networks
 
-    def activation(self, module, where):
-        """(name, constant) of a normalized activation, found by its values: TorchScript does not keep its name."""
-        import torch
-
-        if module is None:
-            return "identity", 1.0
-        known = {
-            "silu": torch.nn.functional.silu,
-            "tanh": torch.tanh,
-            "abs": torch.abs,
-            "sigmoid": torch.sigmoid,
-            "relu": torch.relu,
-            "ssp": lambda x: torch.nn.functional.softplus(x) - np.log(2.0),
-            "identity": lambda x: x,
-        }
-        z = torch.tensor([-2.3, -1.1, -0.4, 0.3, 0.9, 1.7], dtype=torch.float64)
-        with torch.no_grad():
-            values = module(z)
-            for name, function in known.items():
-                exact = function(z)
-                scale = float(values[-1] / exact[-1])
-                if torch.isfinite(values).all() and (values - scale * exact).abs().max() < 1e-13:
-                    return name, scale
-        raise EquiError(f"{where}: activation is not supported, only {', '.join(known)}")
+    @staticmethod
+    def activation(module, where):
+        """(name, constant) of a normalized activation."""
+        found = torch_modules.activation(module)
+        if found is None:
+            raise EquiError(f"{where}: activation is not supported, only {', '.join(ACTIVATIONS)}")
+        return found
 
     def radial_network(self, name, module, tag, extra):
         """e3nn's FullyConnectedNet or mace's RadialMLP; `extra`: further keys, rows of the two species."""
@@ -510,9 +491,7 @@ class _Converter:
             gate_act = self.activation(module._act_gate, name)[0], constant[1]
         irreps_x = scalars + gated
         gates = irreps_of((mul, SCALAR) for mul, _ in gated)
-        if class_name(module) != "Gate" and list((scalars + gates + gated).sort().irreps) != list(
-            scalars + gates + gated
-        ):
+        if class_name(module) != "Gate" and (scalars + gates + gated).sort()[0] != scalars + gates + gated:
             # mace's own gate cuts one range each for scalars and gates.
             raise EquiError(f"{name}: irreps {irreps_text(irreps_x)} are not in sorted order")
         terms = gate_terms(

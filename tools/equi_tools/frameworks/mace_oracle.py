@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 """MACE's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
+import os
 import warnings
+from contextlib import contextmanager
 
 import numpy as np
 from ase.calculators.calculator import Calculator, all_changes
@@ -13,10 +15,59 @@ from . import mace_checkpoint
 from .e3nn_layers import sign_of_coupling
 
 
+def import_mace():
+    """The package, with its import noise silenced."""
+    import contextlib
+    import io
+    import logging
+
+    # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
+    os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
+    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
+        warnings.simplefilter("ignore")
+        try:
+            import mace
+            import mace.modules
+        except ImportError as error:
+            raise EquiError(f"MACE's own results need the package mace-torch: pip install mace-torch ({error})") from error
+    return mace
+
+
+@contextmanager
+def default_dtype(dtype):
+    """torch's default dtype for a while; mace's own switch does not return after an exception."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def modules_of(checkpoint):
+    """mace's own modules, or the TorchScript of them, read by torch: this runs what the file says. They are new in each call."""
+    import_mace()
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            if checkpoint.model.is_script:
+                model = torch.jit.load(str(checkpoint.path), map_location="cpu")
+                return model.model if checkpoint.fixed_head is not None else model
+            return torch.load(checkpoint.path, map_location="cpu", weights_only=False)
+        except Exception as error:
+            first = (str(error).splitlines() or [type(error).__name__])[0]
+            raise EquiError(f"{checkpoint.source}: torch cannot read it: {first}") from error
+
+
 def _make_exact(model, checkpoint, precision):
     """Replaces couplings that the file holds rounded; those of a float64 file stay as they are.
 
-    precision: the file's dtype of each buffer.
+    precision: the name of the file's dtype of each buffer.
     """
     import re
 
@@ -28,7 +79,7 @@ def _make_exact(model, checkpoint, precision):
         exact = None
         if coupled:
             ls = [int(l) for l in coupled.groups()]
-            exact = sign_of_coupling(buffer, *ls, name, precision[name]) * coupling(*ls)
+            exact = sign_of_coupling(buffer.numpy(), *ls, name, precision[name]) * coupling(*ls)
             if np.abs(exact - buffer.numpy()).max() < mace_checkpoint.EXACT:
                 exact = None
         elif contracted:
@@ -71,8 +122,8 @@ class Float64Calculator(Calculator):
         self.cutoff = checkpoint.cutoff
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            model = checkpoint.fresh_model()
-            precision = {name: buffer.dtype for name, buffer in model.named_buffers()}
+            model = modules_of(checkpoint)
+            precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
             model = model.double().eval()
         for parameter in model.parameters():
             parameter.requires_grad = False
@@ -105,7 +156,7 @@ class Float64Calculator(Calculator):
             "ptr": torch.tensor([0, n]),
             "head": torch.tensor([self.head]),
         }
-        with mace_checkpoint.default_dtype(double), warnings.catch_warnings():
+        with default_dtype(double), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             out = self.model(data, compute_force=True, compute_virials=True)
         energy = out["energy"].item()
@@ -131,14 +182,14 @@ def float64_calculator(source, head=None):
 
 def framework_calculator(source, head=None):
     """mace's own calculator in the dtype of the file, exactly as its users run it."""
-    mace_checkpoint.import_mace()
+    import_mace()
     from mace.calculators import MACECalculator
 
     checkpoint = mace_checkpoint.load(source)
-    if checkpoint.scripted:
+    if checkpoint.model.is_script:
         raise EquiError(f"{source}: mace's calculator does not read TorchScript: give the .model file")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return MACECalculator(
-            models=[checkpoint.fresh_model()], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]
+            models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]
         )

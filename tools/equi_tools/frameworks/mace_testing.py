@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import variants
-from .mace_checkpoint import default_dtype, import_mace
+from .mace_oracle import default_dtype, import_mace
 
 RESIDUAL = "RealAgnosticResidualInteractionBlock"
 PLAIN = "RealAgnosticInteractionBlock"

@@ -1,29 +1,30 @@
 # SPDX-License-Identifier: MIT
 """Reads NequIP models (package nequip 0.7 and newer) into one canonical form.
 
-A model comes as a package (.nequip.zip), as a Lightning checkpoint (.ckpt) or as TorchScript (.nequip.pth).  All three
-hold the same tree of modules.  `load` audits this tree (every module is known, or the model is refused by name), reads
-its options, builds the installed nequip's own modules from them and keeps the numbers beside it.  At the end it asks the
-model of the file and the one built anew for the same forces.
+A model comes as a package (.nequip.zip), as TorchScript (.nequip.pth) or as a Lightning checkpoint (.ckpt).  The first two
+hold a tree of modules, which is audited (every module is known, or the model is refused by name) and whose options are
+read; the last holds the options themselves.  nequip_model derives the model from the options, beside the numbers of the
+file.  Files are read as data; neither nequip nor torch is needed.
 """
 
-import contextlib
 import hashlib
 import pickletools
 import re
-import warnings
 import zipfile
 from dataclasses import dataclass
+from math import pi, sqrt
 from pathlib import Path
 
 import numpy as np
 
+from .. import torch_archive, torch_modules
 from ..errors import EquiError
+from ..irreps import Irreps
+from . import nequip_model
 from .e3nn_layers import sign_of_coupling
+from .nequip_model import MLP_ACTIVATIONS
 
 ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
-# Names of activations in MLPs: class of the module -> name in .equi files.
-MLP_ACTIVATIONS = {"SiLU": "silu", "Tanh": "tanh", "Sigmoid": "sigmoid", "ShiftedSoftplus": "ssp"}
 
 # Modules of the energy model by name; layers are layer0_convnet, layer1_convnet, ...
 STAGES = {
@@ -53,10 +54,9 @@ class Checkpoint:
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
     config: dict  # options of nequip's FullNequIPGNNModel
-    state: dict  # name -> tensor in the trainer's dtype
+    state: dict  # name -> array in the trainer's dtype
     path_signs: list  # per layer: list of +1 or -1 per path in nequip's order, stored coupling against ours
-    original: object  # the file's own modules, as its users run them
-    model: object  # nequip's modules in float64 with the numbers of the file and exact couplings of our signs
+    stages: dict  # modules of the energy model by name, as nequip builds them
 
     framework = "nequip"
     modalities = {}
@@ -72,47 +72,6 @@ class Checkpoint:
     def modality_index(self, name):
         if name is not None:
             raise EquiError(f"{self.source} has no modalities: leave out '--modality {name}'")
-
-
-def import_nequip():
-    """The package, with its import noise silenced."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import nequip
-            import nequip.model  # noqa: F401
-        except ImportError as error:
-            raise EquiError(f"NequIP sources need the package nequip: pip install nequip ({error})") from error
-    return nequip
-
-
-@contextlib.contextmanager
-def nequip_state():
-    """nequip asks for global settings of torch and e3nn; they hold inside this context only."""
-    import random
-
-    import e3nn
-    import torch
-
-    import_nequip()
-    from nequip.utils.global_state import set_global_state
-
-    dtype, defaults = torch.get_default_dtype(), e3nn.get_optimization_defaults()
-    seeds = random.getstate(), np.random.get_state(), torch.get_rng_state()
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            set_global_state()
-            # Its second call leaves these as it finds them.
-            torch.set_default_dtype(torch.float64)
-            e3nn.set_optimization_defaults(specialized_code=True, optimize_einsums=True, jit_mode="eager")
-            yield
-    finally:
-        torch.set_default_dtype(dtype)
-        e3nn.set_optimization_defaults(**defaults)
-        random.setstate(seeds[0])
-        np.random.set_state(seeds[1])
-        torch.set_rng_state(seeds[2])
 
 
 def detect(path):
@@ -151,11 +110,11 @@ def digest(path):
 
 
 def class_name(module):
-    return getattr(module, "original_name", type(module).__name__)
+    return module.class_name
 
 
 def energy_model(model):
-    """Children of the energy model (name -> module) of a GraphModel."""
+    """Children of the energy model (name -> module) of a GraphModel, of a file or of nequip."""
     return dict(model.model.func.named_children())
 
 
@@ -165,15 +124,13 @@ def convnets(model):
 
 def norm_constants(conv):
     """1/sqrt(number of neighbors) of a convolution, one or one per type; nequip 0.7 to 0.16 kept a number or None."""
-    import torch
-
     if hasattr(conv, "avg_num_neighbors_norm"):
-        return conv.avg_num_neighbors_norm.norm_const.detach().reshape(-1, 1)
+        return conv.avg_num_neighbors_norm.norm_const.reshape(-1, 1)
     if hasattr(conv, "scatter_norm_factor"):
         factor = conv.scatter_norm_factor
     else:
         factor = None if conv.avg_num_neighbors is None else float(conv.avg_num_neighbors) ** -0.5
-    return torch.tensor([[1.0 if factor is None else float(factor)]], dtype=torch.float64)
+    return np.array([[1.0 if factor is None else float(factor)]])
 
 
 def mlp_layers(mlp):
@@ -190,33 +147,17 @@ def tensor_product(conv):
     return conv.tp_scatter.tp if hasattr(conv, "tp_scatter") else conv.tp
 
 
-def last_matrix(mlp):
-    """Last matrix of a ScalarMLPFunction, also of one without activations."""
-    return [p for _, p in mlp.named_parameters()][-1]
-
-
 def irreps_of(stored):
-    """e3nn's Irreps of this process from those of a package or of TorchScript."""
-    from e3nn.o3 import Irreps
-
-    return Irreps([(int(mul), (int(ir[0]), int(ir[1]))) for mul, ir in stored])
+    """Irreps of the nested tuples that files have of e3nn's."""
+    return Irreps(stored)
 
 
-def activation_of(function):
-    """(name, constant) of an activation, found by its values: TorchScript and packages keep no name."""
-    import torch
-
-    from nequip.nn.nonlinearities import shifted_softplus
-
-    functions = {"silu": torch.nn.functional.silu, "tanh": torch.tanh, "abs": torch.abs, "ssp": shifted_softplus}
-    x = torch.tensor([-2.3, -0.7, 0.4, 1.9], dtype=torch.float64)
-    with torch.no_grad():
-        y = function(x)
-    for name in ACTIVATIONS:
-        ratio = y / functions[name](x)
-        if torch.all(torch.isfinite(ratio)) and ratio.max() - ratio.min() < 1e-5:
-            return name, float(ratio.mean())
-    raise EquiError("an activation of a gate is none of " + ", ".join(ACTIVATIONS))
+def activation_of(module):
+    """(name, constant) of an activation of a gate."""
+    found = torch_modules.activation(module)
+    if found is None or found[0] not in ACTIVATIONS:
+        raise EquiError("an activation of a gate is none of " + ", ".join(ACTIVATIONS))
+    return found
 
 
 class _Audit:
@@ -259,25 +200,25 @@ class _Audit:
             "type_names": type_names,
             "irreps_edge_sh": str(irreps_of(sphere.irreps_out)),
             "type_embed_num_features": int(embed.embed_module.weight.shape[1]),
-            "num_bessels": int(bessel.bessel_weights.numel()),
+            "num_bessels": int(bessel.bessel_weights.size),
             "polynomial_cutoff_p": self.power(bessel.cutoff),
             "per_edge_type_cutoff": self.cutoffs(type_names),
             "feature_irreps_hidden": [],
             "radial_mlp_depth": [],
             "radial_mlp_width": [],
         }
-        if config["irreps_edge_sh"] != str(_spherical(sphere.irreps_out)):
-            raise EquiError(f"irreps_edge_sh: {config['irreps_edge_sh']} is not supported, only 1x0e+1x1o+1x2e+...")
+        if abs(float(self.stages["factor"].factor) / (2 * pi / config["r_max"] ** 2) - 1) > 1e-6:
+            raise EquiError(f"factor: {float(self.stages['factor'].factor)} is not the one that nequip computes")
         self.convnets(config)
         self.readout(config)
         scale_shift = self.stages["per_type_energy_scale_shift"]
         for option, attribute in (("per_type_energy_scales", "scales"), ("per_type_energy_shifts", "shifts")):
-            values = getattr(scale_shift, attribute).detach().reshape(-1).tolist()
+            values = getattr(scale_shift, attribute).reshape(-1).tolist()
             if values:
                 config[option] = dict(zip(type_names, values)) if len(values) > 1 else values[0]
         if "pair_potential" in self.stages:
             config["pair_potential"] = self.zbl()
-        return config
+        return nequip_model.FULL | config
 
     @staticmethod
     def power(cutoff):
@@ -290,7 +231,7 @@ class _Audit:
         if not edge_norm._per_edge_type:
             return None
         n = len(type_names)
-        values = np.minimum(1 / edge_norm._rmax_recip.double().numpy().reshape(n, n), float(edge_norm.r_max))
+        values = np.minimum(1 / edge_norm._rmax_recip.astype(np.float64).reshape(n, n), float(edge_norm.r_max))
         return {a: {b: float(values[i, j]) for j, b in enumerate(type_names)} for i, a in enumerate(type_names)}
 
     def convnets(self, config):
@@ -327,7 +268,7 @@ class _Audit:
         if any(use_sc[t] != use_sc[-1] for t in range(1, len(use_sc))):
             raise EquiError("convnet_sc: layers differ in their self-connection")
         # Any numbers of the right shape: the norms themselves are part of the state.
-        per_type = norm_constants(self.layers[0].conv).numel() > 1
+        per_type = norm_constants(self.layers[0].conv).size > 1
         config["avg_num_neighbors"] = {name: 1.0 for name in config["type_names"]} if per_type else 1.0
         for kind in ("scalars", "gates"):
             config[f"convnet_nonlinearity_{kind}"] = {
@@ -379,74 +320,46 @@ class _Audit:
         }
 
 
-def _spherical(irreps):
-    from e3nn.o3 import Irreps
-
-    return Irreps.spherical_harmonics(irreps_of(irreps).lmax)
+# Names of tensors of files before today's.
+RENAMED = re.compile(r"\.conv\.tp\.")
 
 
-def _build(config):
-    """nequip's modules in float64 for these options, with numbers still to be filled in."""
-    with nequip_state():
-        from nequip.model.nequip_models import FullNequIPGNNModel
-
-        return FullNequIPGNNModel(seed=0, model_dtype="float64", **config)
-
-
-def _named(model):
-    return {**dict(model.named_parameters()), **dict(model.named_buffers())}
-
-
-def _numbers(original):
-    """Parameters and buffers of the file under today's names."""
+def _tensors_of(model):
+    """Parameters and buffers of a tree under today's names."""
     found = {}
-    for name, tensor in _named(original).items():
-        if tensor.numel():
-            found[re.sub(r"\.conv\.tp\.", ".conv.tp_scatter.tp.", name)] = tensor.detach().cpu()
-    for t, layer in enumerate(convnets(original)):
+    for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+        if tensor.size:
+            found[RENAMED.sub(".conv.tp_scatter.tp.", name)] = tensor
+    for t, layer in enumerate(convnets(model)):
         found[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norm_constants(layer.conv)
-    for name in ("scales", "shifts"):
-        name = f"model.func.per_type_energy_scale_shift.{name}"
-        if name in found:
-            found[name] = found[name].reshape(-1, 1)
     return found
 
 
-def _state(model, raw):
+def _state(network, raw):
     """Numbers of the file for every parameter and buffer of the model; all of them find their place."""
+    for name in ("scales", "shifts"):
+        name = f"model.func.per_type_energy_scale_shift.{name}"
+        if name in raw:
+            raw[name] = raw[name].reshape(-1, 1)
     state = {}
-    for name, tensor in _named(model).items():
-        if re.search(CONSTANT, name) or tensor.numel() == 0:
+    for name, tensor in [*network.named_parameters(), *network.named_buffers()]:
+        name = f"model.func.{name}"
+        if re.search(CONSTANT, name):
             continue
         if name not in raw:
             raise EquiError(f"tensor {name} is missing")
         if raw[name].shape != tensor.shape:
-            raise EquiError(f"tensor {name} has shape {tuple(raw[name].shape)}, expected {tuple(tensor.shape)}")
-        state[name] = raw[name].clone()
+            raise EquiError(f"tensor {name} has shape {raw[name].shape}, expected {tensor.shape}")
+        state[name] = raw[name]
     unknown = [name for name in raw if name not in state and not re.search(CONSTANT, name)]
     if unknown:
         raise EquiError(f"tensor {unknown[0]} is not a part of the model that its modules describe")
     return state
 
 
-def _fill(model, state, path_signs):
-    """Puts the numbers of the file into the modules; a path trained with the other coupling has its sign on its weights."""
-    import torch
-
-    with torch.no_grad():
-        for name, tensor in _named(model).items():
-            if name in state:
-                tensor.copy_(state[name])
-        for layer, signs in zip(convnets(model), path_signs):
-            product = tensor_product(layer.conv)
-            mul = [product.irreps_in1[path[0]].mul for path in product.instructions]
-            columns = np.repeat(np.array(signs, float), mul)
-            last_matrix(layer.conv.edge_mlp).mul_(torch.from_numpy(columns))
-    return model.eval()
-
-
-def path_signs_of(layers, raw, prefix):
-    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths."""
+def path_signs_of(layers, raw, prefix, stored_there=True):
+    """Per layer the signs of the couplings stored in `raw` against ours, in the order of the framework's paths. Where a kind of
+    file stores none (stored_there), they are those of nequip 0.7 and newer, which are ours."""
     signs = []
     for t, layer in enumerate(layers):
         product, own = tensor_product(layer.conv), []
@@ -456,7 +369,9 @@ def path_signs_of(layers, raw, prefix):
             begin, end = f"{prefix}layer{t}_convnet.conv.", "_w3j_{}_{}_{}".format(*ls)
             stored = [b for n, b in raw.items() if n.startswith(begin) and n.endswith(end)]
             # Couplings with l = 0 are written out by e3nn and have one sign.
-            special = 0 in ls or not stored
+            special = 0 in ls or not stored_there
+            if not special and not stored:
+                raise EquiError(f"layer{t}_convnet: the coupling of {ls} is missing in the file")
             own.append(1 if special else sign_of_coupling(stored[0], *ls, f"layer{t}_convnet"))
         signs.append(own)
     return signs
@@ -488,41 +403,93 @@ def elements_of(type_names, types, zbl):
 
 
 def _load_package(path):
-    import torch
-    import yaml
-
-    with nequip_state():
-        from nequip.model.saved_models.package import ModelFromPackage
-
-        metadata = yaml.safe_load(torch.package.PackageImporter(str(path)).load_text("model", "package_metadata.txt"))
-        version = str(metadata.get("versions", {}).get("nequip", "unknown"))
-        return _sole(ModelFromPackage(str(path))), version
-
-
-def _load_lightning(path):
-    import torch
-
-    with nequip_state():
-        from nequip.model.modify_utils import only_apply_persistent_modifiers
-        from nequip.model.saved_models.checkpoint import ModelFromCheckpoint
-
-        raw = torch.load(path, map_location="cpu", weights_only=False)
-        info = raw["hyper_parameters"]["info_dict"]
-        target = info["training_module"]["model"].get("_target_", "")
-        if not target.startswith("nequip."):
-            kind = "Allegro models are not supported" if "allegro" in target else "only models of nequip are supported"
-            raise EquiError(f"model {target}: {kind}")
-        with only_apply_persistent_modifiers(persistent_only=True):
-            model = ModelFromCheckpoint(str(path))
-        return _sole(model), str(info["versions"].get("nequip", "unknown"))
+    """(options, tensors, version) of a package."""
+    with zipfile.ZipFile(path) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith("/model/package_metadata.txt")]
+        version = re.search(r"^ +nequip: *['\"]?([^'\"\s]+)", archive.read(name).decode(), re.M)
+    models = torch_modules.read_package(path, "model", "eager_model")
+    model = _sole(dict(models.named_children()))
+    return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown"
 
 
 def _load_torchscript(path):
-    import torch
+    """The same of TorchScript."""
+    model = torch_modules.read(path)
+    return _Audit(model).options(), _tensors_of(model), extra_file(path, "nequip_version") or "unknown"
 
-    extra = {"nequip_version": "", "config": ""}
-    model = torch.jit.load(str(path), _extra_files=extra, map_location="cpu")
-    return model, extra["nequip_version"].decode() if extra["nequip_version"] else "unknown"
+
+def extra_file(path, name):
+    """The text that was stored beside TorchScript under a name, or nothing."""
+    with zipfile.ZipFile(path) as archive:
+        names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
+        return archive.read(names[0]).decode() if names else ""
+
+
+BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")
+# Modifiers that change how a model is evaluated, not what it computes.
+ACCELERATIONS = ("enable_OpenEquivariance", "enable_CuEquivariance", "enable_LAMMPSMLIAPGhostExchange")
+PACKAGE_IT = "run nequip-package on the checkpoint and give the package (.nequip.zip)"
+
+
+def _model_options(target, options):
+    """(builder, its options) of what a checkpoint says of its model."""
+    if target == "nequip.model.modify":
+        for modifier in options.get("modifiers", []):
+            name = modifier.get("modifier") if isinstance(modifier, dict) else modifier
+            if name not in ACCELERATIONS:
+                raise EquiError(f"modifier {name}: {PACKAGE_IT}")
+        options = options["model"]
+        target = options.get("_target_", "")
+    builder = target.rsplit(".", 1)[-1]
+    if not target.startswith("nequip."):
+        kind = "Allegro models are not supported" if "allegro" in target else "only models of nequip are supported"
+        raise EquiError(f"model {target}: {kind}")
+    if builder not in BUILDERS:
+        raise EquiError(f"model {target}: {PACKAGE_IT}")
+    return builder, options
+
+
+def _averaged(state, network):
+    """The moving averages of the weights in the place of the weights: they are numbered as the model has its parameters."""
+    extra = state.get("ema._extra_state")
+    if isinstance(extra, dict) and not extra.get("is_holding_ema_weights", True):
+        raise EquiError("the checkpoint was written while its weights and their averages were exchanged")
+    names = {f"model.sole_model.model.func.{name}" for name, _ in network.named_parameters()}
+    for n, name in enumerate(name for name in state if name in names):
+        state[name] = state[f"ema.ema_weight_{n}"]
+
+
+def _load_lightning(path):
+    """The same of a checkpoint, whose options are those that its modules were built from."""
+    raw = torch_archive.read(path)
+    info = raw["hyper_parameters"]["info_dict"]
+    training = info["training_module"]
+    builder, given = _model_options(training["model"].get("_target_", ""), training["model"])
+    options = nequip_model.full_options(given, builder)
+    options["r_max"] = float(options["r_max"])
+    options["type_names"] = list(options["type_names"])
+    options["per_edge_type_cutoff"] = nequip_model.full_cutoffs(
+        options["per_edge_type_cutoff"], options["type_names"], options["r_max"]
+    )
+    network, state = nequip_model.build(options), dict(raw["state_dict"])
+    if training["_target_"].endswith(".EMALightningModule"):
+        _averaged(state, network)
+    elif not training["_target_"].endswith(".NequIPLightningModule"):
+        raise EquiError(f"training module {training['_target_']}: {PACKAGE_IT}")
+    prefix = "model.sole_model."
+    tensors = {
+        RENAMED.sub(".conv.tp_scatter.tp.", name.removeprefix(prefix)): tensor
+        for name, tensor in state.items() if name.startswith(prefix) and tensor.size
+    }  # fmt: skip
+    # Numbers of neighbors are options alone; their roots have the dtype of the model.
+    neighbors = options["avg_num_neighbors"]
+    if neighbors is None:
+        raise EquiError("avg_num_neighbors: the checkpoint does not say it")
+    neighbors = [neighbors[name] for name in options["type_names"]] if isinstance(neighbors, dict) else [neighbors]
+    norms = np.array([[1 / sqrt(n)] for n in neighbors], given.get("model_dtype", "float32"))
+    for t in range(len(options["feature_irreps_hidden"])):
+        tensors[f"model.func.layer{t}_convnet.conv.avg_num_neighbors_norm.norm_const"] = norms
+    return options, tensors, str(info["versions"].get("nequip", "unknown"))
 
 
 LOADERS = {"package": _load_package, "checkpoint": _load_lightning, "torchscript": _load_torchscript}
@@ -537,7 +504,6 @@ def _sole(models):
 
 def load(source, types=None):
     """The model behind a file; types: dict from its type names to chemical symbols, where these are none."""
-    nequip = import_nequip()
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"{source} is not a file")
@@ -555,33 +521,28 @@ def load(source, types=None):
     if kind is None:
         raise EquiError(f"{source} is neither a NequIP package, a NequIP checkpoint nor a deployed NequIP model")
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            original, version = LOADERS[kind](path)
-        original.eval()
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
-    except Exception as error:
-        raise EquiError(
-            f"{source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {str(error).splitlines()[0]}"
-        ) from error
-    try:
         if kind == "torchscript":
             from . import nequip_legacy
 
-            if nequip_legacy.is_legacy(original):
-                return nequip_legacy.checkpoint_of(source, path, version, original, types)
-        return _audited(source, path, kind, version, original, types)
+            model = torch_modules.read(path)
+            if nequip_legacy.is_legacy(model):
+                return nequip_legacy.checkpoint_of(source, path, model, types)
+        return _checkpoint(source, path, kind, types)
     except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
+        raise EquiError(str(error) if str(error).startswith(f"{source}: ") else f"{source}: {error}") from error
+    except (OSError, MemoryError):
+        raise
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise EquiError(f"{source}: cannot read it: {type(error).__name__}: {first}") from error
 
 
-def _audited(source, path, kind, version, original, types):
-    with nequip_state():
-        config = _Audit(original).options()
-    model = _build(config)
-    raw = _numbers(original)
-    state, path_signs = _state(model, raw), path_signs_of(convnets(model), raw, "model.func.")
+def _checkpoint(source, path, kind, types):
+    config, raw, version = LOADERS[kind](path)
+    network = nequip_model.build(config)
+    stages = dict(network.named_children())
+    layers = [module for name, module in stages.items() if name.endswith("_convnet")]
+    path_signs = path_signs_of(layers, raw, "model.func.", stored_there=kind != "checkpoint")
     return Checkpoint(
         source=str(source),
         path=path,
@@ -591,10 +552,9 @@ def _audited(source, path, kind, version, original, types):
         version=version,
         kind=kind,
         type_names=config["type_names"],
-        elements=elements_of(config["type_names"], types, config.get("pair_potential")),
+        elements=elements_of(config["type_names"], types, config["pair_potential"]),
         config=config,
-        state=state,
+        state=_state(network, raw),
         path_signs=path_signs,
-        original=original,
-        model=_fill(model, state, path_signs),
+        stages=stages,
     )

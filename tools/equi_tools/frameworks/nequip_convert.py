@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: MIT
 """NequIP models -> document and tensors of an .equi file (doc/model_file.rst).
 
-Irreps, paths and constants are read from the modules that nequip builds from the options found in the file, the numbers
-from the file.  Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors
-is multiplied into them, the products are stored in float64.
+Irreps, paths and constants are those of nequip_model for the options found in the file, the numbers those of the file.
+Matrices are sliced and permuted; where the embedding of a type or the root of its number of neighbors is multiplied into them,
+the products are stored in float64.
 """
 
 from math import pi, sqrt
 
 import numpy as np
-from e3nn.o3 import Irrep
 
 from ..errors import EquiError
+from ..irreps import SCALAR
 from . import nequip_checkpoint
 from .nequip_checkpoint import irreps_of
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
@@ -24,8 +24,8 @@ class Converter:
     def __init__(self, checkpoint, modality, elements):
         checkpoint.modality_index(modality)
         self.checkpoint = checkpoint
-        self.stages = self.modules()
-        self.state = {name.removeprefix("model.func."): t.numpy() for name, t in checkpoint.state.items()}
+        self.stages = checkpoint.stages
+        self.state = {name.removeprefix("model.func."): array for name, array in checkpoint.state.items()}
         self.elements = elements or list(checkpoint.elements)
         unknown = [e for e in self.elements if e not in checkpoint.elements]
         if unknown:
@@ -35,9 +35,6 @@ class Converter:
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.table = TensorTable()
         self.layers = []
-
-    def modules(self):
-        return nequip_checkpoint.energy_model(self.checkpoint.model)
 
     def conv(self, t):
         return self.stages[f"layer{t}_convnet"].conv
@@ -176,7 +173,7 @@ class Converter:
         acts = []
         for part in (module.act_scalars, module.act_gates):
             acts.append([nequip_checkpoint.activation_of(f) for _, f in part.acts.named_children()])
-        gate_ir = gates[0].ir if len(gates) else Irrep("0e")
+        gate_ir = gates[0].ir if len(gates) else SCALAR
         terms = gate_terms(f"layer{t}_convnet.equivariant_nonlin", irreps_z, scalars + gated, gate_ir, *acts)
         self.layers.append(
             {
@@ -313,7 +310,6 @@ def convert(checkpoint, modality=None, elements=None):
     kind = Converter
     if checkpoint.kind == "legacy":
         from .nequip_legacy import LegacyConverter as kind
-    with nequip_checkpoint.nequip_state():
-        converter = kind(checkpoint, modality, elements)
-        document = converter.document()
+    converter = kind(checkpoint, modality, elements)
+    document = converter.document()
     return document, converter.table.tensors

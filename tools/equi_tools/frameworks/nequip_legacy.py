@@ -2,20 +2,15 @@
 """NequIP models that were deployed by nequip 0.6 and older (TorchScript, `nequip-deploy build`).
 
 They differ from later ones in a one-hot encoding of the types, e3nn's radial networks, two matrices as readout and
-factors for the whole model.  The packages are too old to be installed beside today's; the file itself is complete and runs.
+factors for the whole model.
 """
 
-import copy
 import re
 from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
-import torch
-from ase.calculators.calculator import Calculator, all_changes
-from ase.neighborlist import neighbor_list
 
-from ..coupling import coupling
 from ..errors import EquiError
 from . import nequip_checkpoint
 from .nequip_checkpoint import class_name, irreps_of
@@ -38,9 +33,8 @@ OUTPUTS = ("StressOutput", "ForceOutput", "GradientOutput", "StressForceOutput")
 
 @dataclass
 class LegacyCheckpoint(nequip_checkpoint.Checkpoint):
-    """As its base, where `config` holds r_max and per_edge_type_cutoff only, and `model` is the file in float64."""
+    """As its base, where `config` holds r_max and per_edge_type_cutoff only, and `stages` are modules of the file."""
 
-    stages: dict = None
     scale_by: float = 1.0
 
     @property
@@ -99,16 +93,14 @@ def _audit(stages):
         raise EquiError("spharm_edges: only normalized harmonics with component normalization are supported")
 
 
-def checkpoint_of(source, path, version, original, types):
-    network, prefix, factor = _unwrapped(original)
+def checkpoint_of(source, path, model, types):
+    network, prefix, factor = _unwrapped(model)
     stages = dict(network.named_children())
     _audit(stages)
     layers = [m for n, m in stages.items() if n.endswith("_convnet")]
-    raw = {name: t.detach().cpu() for name, t in [*original.named_parameters(), *original.named_buffers()]}
+    raw = dict([*model.named_parameters(), *model.named_buffers()])
     path_signs = nequip_checkpoint.path_signs_of(layers, raw, prefix)
-    extra = {"type_names": ""}
-    torch.jit.load(str(path), _extra_files=extra, map_location="cpu")
-    type_names = extra["type_names"].decode().split()
+    type_names = nequip_checkpoint.extra_file(path, "type_names").split()
     numbers = None
     if "pair_potential" in stages:
         from ase.data import chemical_symbols
@@ -120,44 +112,24 @@ def checkpoint_of(source, path, version, original, types):
         sha256=nequip_checkpoint.digest(path),
         license="unknown",
         citation="unknown",
-        version=version,
+        version=nequip_checkpoint.extra_file(path, "nequip_version") or "unknown",
         kind="legacy",
         type_names=type_names,
         elements=nequip_checkpoint.elements_of(type_names, types, numbers),
         config={"r_max": float(stages["radial_basis"].basis.r_max), "per_edge_type_cutoff": None},
         state={name.removeprefix(prefix): t for name, t in raw.items() if name.startswith(prefix)},
         path_signs=path_signs,
-        original=original,
-        model=_in_float64(original),
         stages=stages,
         scale_by=factor,
     )
 
 
-def _in_float64(original):
-    """The file's own modules in float64 with exact couplings, of the sign they have in the file."""
-    model = copy.deepcopy(original).double()
-    if hasattr(model, "model_dtype"):
-        model.model_dtype = torch.float64
-    with torch.no_grad():
-        for name, buffer in model.named_buffers():
-            coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
-            if coupled:
-                exact = torch.tensor(np.array(coupling(*map(int, coupled.groups()))))
-                sign = nequip_checkpoint.sign_of_coupling(buffer, *map(int, coupled.groups()), name)
-                buffer.copy_(sign * exact)
-    return model
-
-
 class LegacyConverter(Converter):
-    def modules(self):
-        return self.checkpoint.stages
-
     def per_species(self, cube):
         return cube.transpose(1, 0, 2)[self.species]
 
     def neighbor_norms(self, t):
-        return nequip_checkpoint.norm_constants(self.conv(t)).numpy().reshape(-1)
+        return nequip_checkpoint.norm_constants(self.conv(t)).reshape(-1)
 
     def species_embedding(self, target):
         name = "chemical_embedding.linear"
@@ -252,43 +224,3 @@ class LegacyConverter(Converter):
         if abs(half_qqr / (0.5 * 14.399645) - 1) > 1e-5:
             raise EquiError("pair_potential: ZBL in other units than 'metal' is not supported")
         return half_qqr
-
-
-class LegacyModules(Calculator):
-    """A deployed model as ASE calculator."""
-
-    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
-
-    def __init__(self, model, checkpoint):
-        super().__init__()
-        self.model, self.elements, self.cutoff = model, checkpoint.elements, checkpoint.cutoff
-        self.dtype = next(model.parameters()).dtype
-
-    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
-        super().calculate(atoms, properties, system_changes)
-        atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
-        i, j, shift = neighbor_list("ijS", atoms, self.cutoff, self_interaction=False)
-        cell = atoms.cell.array if atoms.cell.rank == 3 else np.eye(3)
-        data = {
-            "pos": torch.tensor(atoms.positions, dtype=self.dtype),
-            "edge_index": torch.tensor(np.stack([i, j]), dtype=torch.long),
-            "edge_cell_shift": torch.tensor(shift, dtype=self.dtype),
-            "cell": torch.tensor(cell, dtype=self.dtype),
-            "atom_types": torch.tensor([[self.elements.index(s)] for s in atoms.get_chemical_symbols()]),
-        }
-        # A handful of evaluations is not worth TorchScript's profiling.
-        with torch.jit.optimized_execution(False):
-            out = self.model(data)
-        found = {key: value.detach().double().numpy() for key, value in out.items() if key not in data}
-        energy = float(found["total_energy"].reshape(()))
-        self.results = {
-            "energy": energy,
-            "free_energy": energy,
-            "energies": found["atomic_energy"].reshape(-1),
-            "forces": found["forces"].reshape(-1, 3),
-        }
-        if "stress" in found and atoms.cell.rank == 3:
-            self.results["stress"] = found["stress"].reshape(3, 3)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]

@@ -1,18 +1,148 @@
 # SPDX-License-Identifier: MIT
 """NequIP's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
+import contextlib
+import copy
+import re
 import warnings
 
 import numpy as np
 from ase.calculators.calculator import Calculator, all_changes
 
 from .. import self_check
+from ..coupling import coupling
 from ..errors import EquiError
 from . import nequip_checkpoint
+from .e3nn_layers import sign_of_coupling
 
 # A model evaluated in float32 by its own modules against float64, relative to the largest force; generous, because
 # a misread option is of order one.
 FLOAT32_ERROR = 1e-3
+
+
+def import_nequip():
+    """The package, with its import noise silenced."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import nequip
+            import nequip.model  # noqa: F401
+        except ImportError as error:
+            raise EquiError(f"NequIP's own results need the package nequip: pip install nequip ({error})") from error
+    return nequip
+
+
+@contextlib.contextmanager
+def nequip_state():
+    """nequip asks for global settings of torch and e3nn; they hold inside this context only."""
+    import random
+
+    import e3nn
+    import torch
+
+    import_nequip()
+    from nequip.utils.global_state import set_global_state
+
+    dtype, defaults = torch.get_default_dtype(), e3nn.get_optimization_defaults()
+    seeds = random.getstate(), np.random.get_state(), torch.get_rng_state()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            set_global_state()
+            # Its second call leaves these as it finds them.
+            torch.set_default_dtype(torch.float64)
+            e3nn.set_optimization_defaults(specialized_code=True, optimize_einsums=True, jit_mode="eager")
+            yield
+    finally:
+        torch.set_default_dtype(dtype)
+        e3nn.set_optimization_defaults(**defaults)
+        random.setstate(seeds[0])
+        np.random.set_state(seeds[1])
+        torch.set_rng_state(seeds[2])
+
+
+def _load_package(path):
+    with nequip_state():
+        from nequip.model.saved_models.package import ModelFromPackage
+
+        return next(iter(ModelFromPackage(path).values()))
+
+
+def _load_lightning(path):
+    with nequip_state():
+        from nequip.model.modify_utils import only_apply_persistent_modifiers
+        from nequip.model.saved_models.checkpoint import ModelFromCheckpoint
+
+        with only_apply_persistent_modifiers(persistent_only=True):
+            return next(iter(ModelFromCheckpoint(path).values()))
+
+
+def _load_torchscript(path):
+    import torch
+
+    return torch.jit.load(path, map_location="cpu")
+
+
+LOADERS = {
+    "package": _load_package, "checkpoint": _load_lightning, "torchscript": _load_torchscript, "legacy": _load_torchscript,
+}  # fmt: skip
+
+
+def modules_of(checkpoint):
+    """The file's own modules, as its users run them: this runs what the file says."""
+    nequip = import_nequip()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
+    except Exception as error:
+        first = (str(error).splitlines() or [""])[0]
+        raise EquiError(
+            f"{checkpoint.source}: nequip {nequip.__version__} cannot read it: {type(error).__name__}: {first}"
+        ) from error
+
+
+def build(config):
+    """nequip's modules in float64 for these options, with numbers still to be filled in."""
+    with nequip_state():
+        from nequip.model.nequip_models import FullNequIPGNNModel
+
+        return FullNequIPGNNModel(seed=0, model_dtype="float64", **config)
+
+
+def _in_float64(checkpoint):
+    """nequip's modules with the numbers of the file and exact couplings of our signs."""
+    import torch
+
+    model = build(checkpoint.config)
+    with torch.no_grad():
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]:
+            if name in checkpoint.state:
+                tensor.copy_(torch.tensor(np.array(checkpoint.state[name])))
+        for layer, signs in zip(nequip_checkpoint.convnets(model), checkpoint.path_signs):
+            product = nequip_checkpoint.tensor_product(layer.conv)
+            mul = [product.irreps_in1[path[0]].mul for path in product.instructions]
+            # A path trained with the other coupling has its sign on its weights.
+            columns = np.repeat(np.array(signs, float), mul)
+            [weight for _, weight in layer.conv.edge_mlp.named_parameters()][-1].mul_(torch.from_numpy(columns))
+    return model.eval()
+
+
+def _legacy_in_float64(original):
+    """The modules of an old file in float64 with exact couplings, of the sign they have in the file."""
+    import torch
+
+    model = copy.deepcopy(original).double()
+    if hasattr(model, "model_dtype"):
+        model.model_dtype = torch.float64
+    with torch.no_grad():
+        for name, buffer in model.named_buffers():
+            coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
+            if coupled:
+                ls = tuple(map(int, coupled.groups()))
+                sign = sign_of_coupling(buffer.numpy(), *ls, name, "float32")
+                buffer.copy_(sign * torch.tensor(np.array(coupling(*ls))))
+    return model
 
 
 class NequIPModules(Calculator):
@@ -24,7 +154,7 @@ class NequIPModules(Calculator):
         super().__init__()
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
-        with nequip_checkpoint.nequip_state():
+        with nequip_state():
             from nequip.integrations.ase import NequIPCalculator
             from nequip.integrations.utils import basic_transforms
 
@@ -46,7 +176,7 @@ class NequIPModules(Calculator):
         import torch
 
         # A handful of evaluations is not worth TorchScript's profiling.
-        with nequip_checkpoint.nequip_state(), torch.jit.optimized_execution(False):
+        with nequip_state(), torch.jit.optimized_execution(False):
             self.calculator.calculate(atoms)
         found = self.calculator.results
         energy = float(found["energy"])
@@ -60,12 +190,51 @@ class NequIPModules(Calculator):
             self.results["stress"] = np.asarray(found["stress"])
 
 
-def _calculator(model, checkpoint):
-    if checkpoint.kind == "legacy":
-        from .nequip_legacy import LegacyModules
+class LegacyModules(Calculator):
+    """A deployed model as ASE calculator."""
 
-        return LegacyModules(model, checkpoint)
-    return NequIPModules(model, checkpoint)
+    implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
+
+    def __init__(self, model, checkpoint):
+        super().__init__()
+        self.model, self.elements, self.cutoff = model, checkpoint.elements, checkpoint.cutoff
+        self.dtype = next(model.parameters()).dtype
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        import torch
+        from ase.neighborlist import neighbor_list
+
+        atoms = self.atoms
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
+        if unknown:
+            raise EquiError(f"the model does not know {', '.join(unknown)}")
+        i, j, shift = neighbor_list("ijS", atoms, self.cutoff, self_interaction=False)
+        cell = atoms.cell.array if atoms.cell.rank == 3 else np.eye(3)
+        data = {
+            "pos": torch.tensor(atoms.positions, dtype=self.dtype),
+            "edge_index": torch.tensor(np.stack([i, j]), dtype=torch.long),
+            "edge_cell_shift": torch.tensor(shift, dtype=self.dtype),
+            "cell": torch.tensor(cell, dtype=self.dtype),
+            "atom_types": torch.tensor([[self.elements.index(s)] for s in atoms.get_chemical_symbols()]),
+        }
+        # A handful of evaluations is not worth TorchScript's profiling.
+        with torch.jit.optimized_execution(False):
+            out = self.model(data)
+        found = {key: value.detach().double().numpy() for key, value in out.items() if key not in data}
+        energy = float(found["total_energy"].reshape(()))
+        self.results = {
+            "energy": energy,
+            "free_energy": energy,
+            "energies": found["atomic_energy"].reshape(-1),
+            "forces": found["forces"].reshape(-1, 3),
+        }
+        if "stress" in found and atoms.cell.rank == 3:
+            self.results["stress"] = found["stress"].reshape(3, 3)[[0, 1, 2, 1, 0, 0], [0, 1, 2, 2, 2, 1]]
+
+
+def _calculator(model, checkpoint):
+    return (LegacyModules if checkpoint.kind == "legacy" else NequIPModules)(model, checkpoint)
 
 
 def float64_calculator(source, modality=None, types=None):
@@ -73,8 +242,10 @@ def float64_calculator(source, modality=None, types=None):
     if not isinstance(source, nequip_checkpoint.Checkpoint):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
-    calculator = _calculator(source.model, source)
-    _agree(calculator, _calculator(source.original, source), source.source)
+    original = modules_of(source)
+    model = _legacy_in_float64(original) if source.kind == "legacy" else _in_float64(source)
+    calculator = _calculator(model, source)
+    _agree(calculator, _calculator(original, source), source.source)
     return calculator
 
 
@@ -83,7 +254,7 @@ def framework_calculator(source, modality=None, types=None):
     if not isinstance(source, nequip_checkpoint.Checkpoint):
         source = nequip_checkpoint.load(source, types)
     source.modality_index(modality)
-    return _calculator(source.original, source)
+    return _calculator(modules_of(source), source)
 
 
 def _agree(built, original, source):

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from .. import variants
-from . import nequip_checkpoint
+from . import nequip_oracle
 
 SUFFIXES = {"package": ".nequip.zip", "checkpoint": ".ckpt", "torchscript": ".nequip.pth"}
 
@@ -156,7 +156,7 @@ def make_model(path, seed=1, kind="package", types=None, **options):
     import torch
 
     config = builder_options(seed=seed, **options)
-    with warnings.catch_warnings(), nequip_checkpoint.nequip_state():
+    with warnings.catch_warnings(), nequip_oracle.nequip_state():
         warnings.simplefilter("ignore")
         if kind == "checkpoint":
             _write_checkpoint(path, config)

@@ -3,26 +3,27 @@
 
 Checkpoints of three years differ in the names of their tensors, in the order of the radial network's columns and in the
 sign of their coupling coefficients.  `load` audits the configuration (every key is known to be irrelevant or handled, or
-the checkpoint is refused), builds the framework's own modules and returns them beside a canonical state: today's names,
-columns in the sorted order of paths, couplings of e3nn >= 0.5.
+the checkpoint is refused), derives the model from it and returns it beside a canonical state: today's names, columns in the
+sorted order of paths.  The file is read as data; neither sevenn nor torch is needed.
 """
 
-import copy
 import hashlib
-import logging
+import importlib.util
 import os
 import re
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
-from ..coupling import coupling
+from .. import torch_archive
 from ..errors import EquiError
+from . import sevenn_model
 from .e3nn_layers import sign_of_coupling
 
-ACTIVATIONS = {"silu", "tanh", "sigmoid", "relu", "abs", "ssp"}
+ACTIVATIONS = ("silu", "tanh", "sigmoid", "relu", "abs", "ssp")
+# Models are built as this version of sevenn builds them.
+NEWEST_VERSION = (0, 13, 0)
 
 # Configuration keys that describe the model; their values are checked in audit_config or act through the modules that
 # sevenn builds from them.
@@ -37,21 +38,27 @@ MODEL_KEYS = set("""
     use_flash_tp cuequivariance_config use_oeq _flash_lammps
     """.split())
 
-# Keys about data, training and the machine, beyond those in sevenn's own lists of defaults.
+# Keys about data, training and the machine.
 OTHER_KEYS = set("""
+    batch_size best_metric compute_statistics continue csv_log data_divide_ratio data_format data_format_args dataset_type
+    dtype epoch error_record force_loss_weight is_train_stress loss loss_param optim_param optimizer per_epoch
+    preprocess_num_cores random_seed save_by_label save_by_train_valid scheduler scheduler_param stress_loss_weight
+    train_shuffle
     device is_ddp local_rank rank world_size ddp_backend when _num_workers num_workers _is_trace_stress
     use_testset use_weight data_weight data_modality data_shuffle format_outputs_for_ase structure_list
     opt_params fisher_information ewc_lambda
     rehearsal mem_batch_size mem_ratio info
     """.split())
 
+# Checkpoints in the package sevenn, below pretrained_potentials.
+SEVENNET_0 = ("SevenNet_0__11Jul2024/checkpoint_sevennet_0.pth", "jctc")
 SHIPPED = {
-    "7net-0": ("SEVENNET_0_11Jul2024", "jctc"),
-    "7net-0_11jul2024": ("SEVENNET_0_11Jul2024", "jctc"),
-    "7net-0_11july2024": ("SEVENNET_0_11Jul2024", "jctc"),
-    "7net-0_22may2024": ("SEVENNET_0_22May2024", "jctc"),
-    "7net-l3i5": ("SEVENNET_l3i5", "jctc"),
-    "7net-mf-0": ("SEVENNET_MF_0", "jacs"),
+    "7net-0": SEVENNET_0,
+    "7net-0_11jul2024": SEVENNET_0,
+    "7net-0_11july2024": SEVENNET_0,
+    "7net-0_22may2024": ("SevenNet_0__22May2024/checkpoint_sevennet_0.pth", "jctc"),
+    "7net-l3i5": ("SevenNet_l3i5/checkpoint_l3i5.pth", "jctc"),
+    "7net-mf-0": ("SevenNet_MF_0/checkpoint_sevennet_mf_0.pth", "jacs"),
 }
 # Known to sevenn, but not inside its package: too large to ship.
 DOWNLOADS = ("7net-mf-ompa", "7net-omat", "7net-omni", "7net-omni-i8", "7net-omni-i12")
@@ -69,15 +76,12 @@ class Checkpoint:
     license: str
     citation: str
     version: str  # of the sevenn that wrote it
+    stored_config: dict  # as the file has it
     config: dict  # completed by sevenn's own defaults
-    model: object  # sevenn's modules, read for their irreps and constants; the numbers are in state
-    state: dict  # name -> tensor in the trainer's dtype, columns sorted; couplings exact in float64
+    model: object  # a sevenn_model.Model: irreps and paths; the numbers are in state
+    state: dict  # name -> array in the trainer's dtype, columns sorted; without couplings
     path_signs: list  # per convolution: list of +1 or -1 per path, sign of the stored coupling against ours
     elements: list  # chemical symbols by species index
-
-    def build(self):
-        """sevenn's modules, not yet filled with the checkpoint's numbers."""
-        return _build(self.config)
 
     @property
     def modalities(self):
@@ -99,33 +103,30 @@ class Checkpoint:
         return known[name]
 
 
-def import_sevenn():
-    """The package, with its import noise silenced."""
-    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import sevenn
-            import sevenn.checkpoint
-            import sevenn.model_build
-        except (ImportError, ValueError) as error:  # sevenn raises the latter where e3nn is too old
-            raise EquiError(f"SevenNet sources need the package sevenn: pip install sevenn ({error})") from error
-    return sevenn
+def shipped_folder():
+    """The folder of the checkpoints in the installed package sevenn, which is not imported for that; None without it."""
+    package = importlib.util.find_spec("sevenn")
+    folders = (package.submodule_search_locations if package is not None else None) or []
+    return next((Path(folder, "pretrained_potentials") for folder in folders), None)
 
 
 def resolve(source):
     """(path, license, citation) of a file or of the name of a checkpoint that comes with sevenn."""
+    folder = shipped_folder()
     if os.path.isfile(source):
-        shipped = Path(source).resolve()
-        sevenn = import_sevenn()
-        for constant, citation in SHIPPED.values():
-            if Path(getattr(sevenn._const, constant)).resolve() == shipped:
-                return shipped, "MIT", CITATIONS[citation]
-        return shipped, "unknown", "unknown"
+        path = Path(source).resolve()
+        for place, citation in SHIPPED.values():
+            if folder is not None and (folder / place).resolve() == path:
+                return path, "MIT", CITATIONS[citation]
+        return path, "unknown", "unknown"
     name = re.sub("^sevennet-", "7net-", source.lower())
     if name in SHIPPED:
-        constant, citation = SHIPPED[name]
-        path = Path(getattr(import_sevenn()._const, constant))
+        if folder is None:
+            raise EquiError(
+                f"{source} comes with the package sevenn, which is not installed: pip install --no-deps sevenn"
+            )
+        place, citation = SHIPPED[name]
+        path = folder / place
         if not path.is_file():
             raise EquiError(f"{source}: the installed sevenn does not contain {path.name}; reinstall it")
         return path, "MIT", CITATIONS[citation]
@@ -142,8 +143,6 @@ def resolve(source):
 
 def audit_config(config, ignore_keys=()):
     """Refuses, by name, whatever this converter does not represent exactly."""
-    from sevenn import _const
-
     def refuse(key, what):
         raise EquiError(f"{key}: {what}")
 
@@ -151,11 +150,11 @@ def audit_config(config, ignore_keys=()):
         if value not in allowed:
             refuse(key, f"'{value}' is not supported, only {', '.join(sorted(map(str, allowed)))}")
 
-    training = set(_const.DEFAULT_DATA_CONFIG) | set(_const.DEFAULT_TRAINING_CONFIG) | OTHER_KEYS | set(ignore_keys)
+    known = MODEL_KEYS | OTHER_KEYS | set(ignore_keys)
     for key in config:
         # "_cp": values of the checkpoint from which a training was continued.
         plain = re.sub("_cp$", "", str(key))
-        if plain in MODEL_KEYS or plain in training or re.fullmatch(r"(load|save)_\w+_path", plain):
+        if plain in known or re.fullmatch(r"(load|save)_\w+_path", plain):
             continue
         refuse(
             key,
@@ -209,49 +208,53 @@ def _columns_in_creation_order(version):
 
     Nothing in the tensors tells the two apart, so here the version decides, as in sevenn itself.
     """
-    numbers = tuple(int(re.match(r"\d+", part).group()) for part in version.split(".")[:3])
-    return numbers < (0, 11, 0) or version.startswith("0.11.0.dev0")
+    return sevenn_model.version_numbers(version) < (0, 11, 0) or version.startswith("0.11.0.dev0")
+
+
+# Constants of e3nn and of the accelerated back ends.
+CONSTANT = re.compile(r"output_mask$|_w3j_\d+_\d+_\d+$|\.f\.tp\.(f_fx\.module\.c|module\.module\.f\.)")
+
+
+def _numbers(model, raw):
+    """Arrays by name, in the shapes of the model: each tensor of the checkpoint is used or known to be a constant."""
+    shapes = model.shapes()
+    for key in ("scale", "shift"):
+        name = f"rescale_atomic_energy.{key}"
+        shapes[name] = model.shape_of_scale(key, raw[name].size if name in raw else 1)
+    state = {}
+    for name, shape in shapes.items():
+        if 0 in shape:
+            state[name] = np.zeros(shape, np.float32)
+        elif name not in raw:
+            raise EquiError(f"tensor {name} is missing in the checkpoint")
+        elif raw[name].size != np.prod(shape):
+            raise EquiError(f"tensor {name} has shape {raw[name].shape}, expected {shape}")
+        else:
+            state[name] = raw[name].reshape(shape)
+    for name, tensor in raw.items():
+        if name not in state and tensor.size > 0 and not CONSTANT.search(name):
+            raise EquiError(f"tensor {name} is not part of the model that the configuration describes")
+    return state
 
 
 def _canonical_state(model, raw_state, version):
-    """(state, path signs): see Checkpoint. Every tensor of the checkpoint is used or known to be a constant."""
-    import torch
-
-    raw = {_new_name(name): tensor for name, tensor in raw_state.items()}
-    wanted = model.state_dict()
-    state, signs = {}, []
-    convolutions = [(name, module) for name, module in model._modules.items() if name.endswith("_convolution")]
-    for name, tensor in wanted.items():
-        coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
-        if coupled:
-            state[name] = torch.tensor(np.array(coupling(*map(int, coupled.groups()))))
-        elif name.endswith("output_mask") or tensor.numel() == 0:
-            state[name] = tensor
-        elif name not in raw:
-            raise EquiError(f"tensor {name} is missing in the checkpoint")
-        elif raw[name].numel() != tensor.numel():
-            raise EquiError(f"tensor {name} has shape {tuple(raw[name].shape)}, expected {tuple(tensor.shape)}")
-        else:
-            state[name] = raw[name].detach().cpu().clone().reshape(tensor.shape)
-    for name, tensor in raw.items():
-        # Constants of e3nn and of the accelerated back ends; everything else must have found its place.
-        constant = r"output_mask$|_w3j_\d+_\d+_\d+$|\.f\.tp\.(f_fx\.module\.c|module\.module\.f\.)"
-        if name not in state and tensor.numel() > 0 and not re.search(constant, name):
-            raise EquiError(f"tensor {name} is not part of the model that the configuration describes")
-
-    for name, module in convolutions:
-        irreps_in, irreps_edge = (module.convolution_kwargs[k] for k in ("irreps_in1", "irreps_in2"))
-        irreps_mid = module.convolution_kwargs["irreps_out"]
-        paths = [tuple(p[:3]) for p in module.convolution_kwargs["instructions"]]
-        last = len(module.weight_nn.hs) - 2
-        key = f"{name}.weight_nn.layer{last}.weight"
+    """(state, path signs): see Checkpoint."""
+    raw = {}
+    for name, tensor in raw_state.items():
+        if not isinstance(tensor, np.ndarray):
+            raise EquiError(f"tensor {name} is not a tensor")
+        raw[_new_name(name)] = tensor
+    state, signs = _numbers(model, raw), []
+    for t, convolution in enumerate(model.convolutions):
+        name = f"{t}_convolution"
+        irreps_in, irreps_edge, irreps_mid = convolution.irreps_in, convolution.irreps_edge, convolution.irreps_mid
+        key = f"{name}.{convolution.last_weight}"
         if _columns_in_creation_order(version):
-            created = [tuple(p[:3]) for p in module._instructions_before_sort]
-            begin = np.cumsum([0] + [irreps_in[i].mul for i, _, _ in created])
-            columns = {p: range(begin[n], begin[n + 1]) for n, p in enumerate(created)}
-            state[key] = state[key][:, [c for p in paths for c in columns[p]]].contiguous()
+            begin = np.cumsum([0] + [irreps_in[i].mul for i, _, _ in convolution.created])
+            columns = {path: range(begin[n], begin[n + 1]) for n, path in enumerate(convolution.created)}
+            state[key] = state[key][:, [c for path in convolution.paths for c in columns[path]]]
         path_signs = []
-        for i, j, k in paths:
+        for i, j, k in convolution.paths:
             ls = irreps_in[i].ir.l, irreps_edge[j].ir.l, irreps_mid[k].ir.l
             stored = raw.get(f"{name}.convolution._compiled_main_left_right._w3j_{ls[0]}_{ls[1]}_{ls[2]}")
             # Couplings with l = 0 are written out by e3nn and have one sign; checkpoints of accelerated back ends
@@ -262,70 +265,46 @@ def _canonical_state(model, raw_state, version):
     return state, signs
 
 
-def _build(config):
-    from sevenn.model_build import build_E3_equivariant_model
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        return build_E3_equivariant_model(copy.deepcopy(config)).eval()
-
-
 def load(source, ignore_keys=()):
     """The checkpoint behind a name or a file."""
-    sevenn = import_sevenn()
-    import torch
-
     path, license, citation = resolve(source)
-    data = path.read_bytes()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            raw = torch.load(path, weights_only=False, map_location="cpu")
-    except Exception as error:
-        raise EquiError(f"{source}: torch cannot read it: {str(error).splitlines()[0]}") from error
-    if isinstance(raw, torch.nn.Module):
-        raise EquiError(f"{source} is a deployed or pickled model: give the checkpoint (.pth) it was made from")
+        return _checkpoint(source, path, torch_archive.read(path), ignore_keys, license, citation)
+    except EquiError as error:
+        raise EquiError(str(error) if str(error).startswith(str(source)) else f"{source}: {error}") from error
+
+
+def _checkpoint(source, path, raw, ignore_keys, license, citation):
+    if isinstance(raw, torch_archive.Unknown):
+        raise EquiError("it is a deployed or pickled model: give the checkpoint (.pth) it was made from")
     if not isinstance(raw, dict) or not raw.get("config") or not raw.get("model_state_dict"):
         raise EquiError(f"{source} is not a SevenNet checkpoint: no 'config' and 'model_state_dict' in it")
-    try:
-        audit_config(raw["config"], ignore_keys)
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
+    audit_config(raw["config"], ignore_keys)
     version = str(raw["config"]["version"])
-    if sevenn.checkpoint.Version(version) > sevenn.checkpoint.Version(sevenn.__version__):
-        raise EquiError(
-            f"{source} was written by sevenn {version}, newer than the one installed ({sevenn.__version__})"
-        )
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            config = sevenn.checkpoint._config_cp_routine(copy.deepcopy(raw["config"]))
-        # The accelerated back ends compute the same function from the same numbers.
-        config.update(cuequivariance_config={}, use_flash_tp=False, use_oeq=False)
-        model = _build(config)
-    except Exception as error:
-        raise EquiError(f"{source}: sevenn cannot build its model: {type(error).__name__}: {error}") from error
-    try:
-        state, signs = _canonical_state(model, raw["model_state_dict"], version)
-    except EquiError as error:
-        raise EquiError(f"{source}: {error}") from error
+    numbers = sevenn_model.version_numbers(version)
+    if numbers > NEWEST_VERSION:
+        newest = ".".join(map(str, NEWEST_VERSION))
+        raise EquiError(f"it was written by sevenn {version}, newer than the newest known ({newest})")
+    config = sevenn_model.complete(raw["config"], numbers)
+    model = sevenn_model.build(config)
+    state, signs = _canonical_state(model, raw["model_state_dict"], version)
 
     from ase.data import chemical_symbols
 
     type_map = {int(z): int(n) for z, n in config["_type_map"].items()}
     if sorted(type_map.values()) != list(range(len(type_map))):
-        raise EquiError(f"{source}: _type_map: species indices are not 0..{len(type_map) - 1}")
-    elements = [chemical_symbols[z] for z in sorted(type_map, key=type_map.get)]
+        raise EquiError(f"_type_map: species indices are not 0..{len(type_map) - 1}")
     return Checkpoint(
         source=str(source),
         path=path,
-        sha256=hashlib.sha256(data).hexdigest(),
+        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
         license=license,
         citation=citation,
         version=version,
+        stored_config=raw["config"],
         config=config,
         model=model,
         state=state,
         path_signs=signs,
-        elements=elements,
+        elements=[chemical_symbols[z] for z in sorted(type_map, key=type_map.get)],
     )

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: MIT
 """SevenNet checkpoint -> document and tensors of an .equi file (doc/model_file.rst).
 
-The irreps, paths and constants are read from the modules that sevenn builds, the numbers from the canonical state of
-sevenn_checkpoint.  Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other
-numbers, the sum is stored in float64.
+The irreps, paths and constants are those of sevenn_model, the numbers those of the canonical state of sevenn_checkpoint.
+Tensors are sliced and permuted; where a bias or the row of a modality has to be added to other numbers, the sum is stored in
+float64.
 """
 
 from math import sqrt
 
 import numpy as np
-from e3nn.o3 import Irrep, Irreps
 
 from ..errors import EquiError
-from . import sevenn_checkpoint
-from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
+from . import sevenn_model
+from .e3nn_layers import ACTIVATION_CONSTANTS, TensorTable, gate_terms, irreps_text, split_rows
 
 # The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -27,7 +26,8 @@ class _Converter:
     def __init__(self, checkpoint, modality, elements):
         self.checkpoint = checkpoint
         self.model = checkpoint.model
-        self.state = {name: np.asarray(t.detach().cpu().numpy()) for name, t in checkpoint.state.items()}
+        self.state = checkpoint.state
+        self.linears = checkpoint.model.linears()
         self.modality = checkpoint.modality_index(modality)
         self.config = checkpoint.config
         # Universal models reserve index 0 for "X", which is not an element.
@@ -42,9 +42,9 @@ class _Converter:
         self.layers = []
         self.num_convolutions = self.config["num_convolution_layer"]
 
-    def irreps(self, text, where):
+    @staticmethod
+    def irreps(irreps, where):
         """Irreps with a check for empty blocks, which the format does not have."""
-        irreps = Irreps(text)
         if any(mul == 0 for mul, _ in irreps):
             raise EquiError(f"{where}: block without channels in {irreps}")
         return irreps
@@ -54,12 +54,9 @@ class _Converter:
 
         The one-hot of the modality is an extra last input block: its row becomes a bias, but it counts in the scale.
         """
-        module = self.model._modules[name]
-        irreps_in = self.irreps(module._irreps_in_wo_modal, name)
-        irreps_out = self.irreps(module.irreps_out, name)
-        num_modal = module.num_modalities if module.num_modalities > 1 else 0
-        flat = self.state[f"{name}.linear.weight"]
-        blocks = list(irreps_in) + ([(num_modal, Irreps("0e")[0].ir)] if num_modal else [])
+        linear = self.linears[name]
+        irreps_in, irreps_out = self.irreps(linear.irreps_in, name), self.irreps(linear.irreps_out, name)
+        flat, blocks = self.state[f"{name}.linear.weight"], linear.blocks_in
         matrices, modal_rows, offset = {}, {}, 0
         for i, (mul_in, ir_in) in enumerate(blocks):
             for j, (mul_out, ir_out) in enumerate(irreps_out):
@@ -74,7 +71,7 @@ class _Converter:
         self.expect_used(f"{name}.linear.weight", flat, offset)
         fan_in = [sum(mul for mul, ir in blocks if ir == ir_out) for _, ir_out in irreps_out]
         scales = {j: 1.0 / sqrt(fan_in[j]) for j in range(len(irreps_out)) if fan_in[j] > 0}
-        bias = self.state.get(f"{name}.linear.bias", np.zeros(0, np.float32))
+        bias = self.state[f"{name}.linear.bias"]
         biases, offset = {j: (row, scales[j]) for j, row in modal_rows.items()}, 0
         if bias.size:
             for j, (mul, ir) in enumerate(irreps_out):
@@ -193,16 +190,11 @@ class _Converter:
 
     def self_connection(self, t, source, irreps_x, target):
         name = f"{t}_self_connection_intro"
-        module = self.model._modules[name]
-        per_species = hasattr(module, "fc_tensor_product")
-        irreps_out = self.irreps(module.irreps_out, name)
-        if per_species:
-            flat = self.state[f"{name}.fc_tensor_product.weight"]
-            width = module.irreps_in2.dim
-        else:
-            flat = self.state[f"{name}.linear.weight"]
-            width = 1
-            self.expect_used(f"{name}.linear.bias", self.state[f"{name}.linear.bias"], 0)
+        connection = self.model.self_connections[t]
+        per_species = connection.num_species > 0
+        irreps_out = self.irreps(connection.irreps_out, name)
+        flat = self.state[f"{name}.{'fc_tensor_product' if per_species else 'linear'}.weight"]
+        width = max(1, connection.num_species)
         blocks, offset = [], 0
         for i, (mul_in, ir_in) in enumerate(irreps_x):
             for j, (mul_out, ir_out) in enumerate(irreps_out):
@@ -231,43 +223,27 @@ class _Converter:
             }
         )
 
-    def network(self, prefix, module):
+    def network(self, prefix, network):
         """A bias-free FullyConnectedNet."""
-        count = len(module.hs) - 1
-        activation, constant = "identity", 1.0
-        if count > 1:
-            normalized = module.layer0.act
-            activation = self.activation_name(normalized.f)
-            constant = 1.0 if normalized._is_id else float(normalized.cst)
-        weights = [self.state[f"{prefix}.layer{n}.weight"] for n in range(count)]
+        weights = [self.state[name] for name in network.shapes(prefix)]
+        hidden = len(weights) > 1
         return {
             "weights": [self.table.add(f"{prefix}.layer{n}", w) for n, w in enumerate(weights)],
             "scales": [1.0 / sqrt(w.shape[0]) for w in weights],
-            "activation": activation,
-            "activation_scale": constant,
+            "activation": network.activation if hidden else "identity",
+            "activation_scale": ACTIVATION_CONSTANTS[network.activation] if hidden else 1.0,
         }
-
-    def activation_name(self, function):
-        from sevenn._const import ACTIVATION
-
-        for name in sevenn_checkpoint.ACTIVATIONS:
-            if ACTIVATION[name] is function:
-                return name
-        raise EquiError(f"activation {getattr(function, '__name__', function)} is not supported")
 
     def convolution(self, t, source, target):
         name = f"{t}_convolution"
-        module = self.model._modules[name]
-        irreps_in, irreps_edge, irreps_mid = (
-            module.convolution_kwargs[k] for k in ("irreps_in1", "irreps_in2", "irreps_out")
-        )
+        convolution = self.model.convolutions[t]
+        irreps_in, irreps_edge, irreps_mid = convolution.irreps_in, convolution.irreps_edge, convolution.irreps_mid
         denominator = float(self.state[f"{name}.denominator"][0])
         if denominator == 0.0:
             raise EquiError(f"{name}.denominator is zero")
         normalized = self.config["_normalize_sph"]
         paths = []
-        for q, path in enumerate(module.convolution_kwargs["instructions"]):
-            i, j, k = path[:3]
+        for q, (i, j, k) in enumerate(convolution.paths):
             if k != q or irreps_mid[k].mul != irreps_in[i].mul or irreps_edge[j].mul != 1:
                 raise EquiError(f"internal: {name}: path {q} is not in sorted order")
             l2 = irreps_edge[j].ir.l
@@ -283,23 +259,20 @@ class _Converter:
                 "output": target,
                 "irreps_out": irreps_text(irreps_mid),
                 "paths": paths,
-                "radial": self.network(f"{name}.weight_nn", module.weight_nn),
+                "radial": self.network(f"{name}.weight_nn", convolution.network),
             }
         )
         return irreps_mid
 
     def gate(self, t, irreps_z, irreps_x, source, target):
         """e3nn's Gate: the input is the stable sort of (scalars, gates, gated), the output is scalars, then gated."""
-        module = self.model._modules[f"{t}_equivariant_gate"].gate
+        gate = self.model.gates[t]
         scalars = [b for b in irreps_x if b.ir.l == 0]
         if [b.ir.l for b in irreps_x[: len(scalars)]] != [0] * len(scalars):
             raise EquiError(
                 f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
             )
-        gate_ir = Irrep("0e" if any(b.ir.p == 1 for b in scalars) else "0o")
-        scalar_acts = [self.act(a) for a in module.act_scalars.acts]
-        gate_acts = [self.act(a) for a in module.act_gates.acts]
-        terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts)
+        terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate.gates, gate.scalar_acts, gate.gate_acts)
         self.layers.append(
             {
                 "type": "gate",
@@ -310,10 +283,6 @@ class _Converter:
                 "terms": terms,
             }
         )
-
-    def act(self, normalized):
-        # e3nn compiles activations by tracing; the original object keeps the function and its constant.
-        return self.activation_name(normalized.f), 1.0 if normalized._is_id else float(normalized.cst)
 
     def readout(self, source, irreps_x):
         block = 0
@@ -326,8 +295,8 @@ class _Converter:
         else:
             text = f"{self.collect(source, irreps_x, 'readout_scalars')}x0e"
             source = "readout_scalars"
-        if "readout_FCN" in self.model._modules:
-            network = self.network("readout_FCN.fcn", self.model._modules["readout_FCN"].fcn)
+        if len(self.model.readout) == 1:
+            network = self.network("readout_FCN.fcn", self.model.readout[0])
         else:
             network = {"weights": [], "scales": [], "biases": [], "activation": "identity", "activation_scale": 1.0}
             for name in ("reduce_input_to_hidden", "reduce_hidden_to_energy"):
@@ -344,11 +313,10 @@ class _Converter:
         self.layers.append({"type": "readout", "input": source, "irreps_in": text, "block": block, "network": network})
 
     def scale_shift(self):
-        module = self.model._modules["rescale_atomic_energy"]
         layer = {"type": "scale_shift"}
         for key in ("scale", "shift"):
             values = self.state[f"rescale_atomic_energy.{key}"]
-            if getattr(module, f"use_modal_wise_{key}", False):
+            if values.ndim == 2:
                 values = values[self.modality]
             if values.size == 1:
                 values = np.repeat(values.reshape(1), len(self.species))
@@ -358,31 +326,31 @@ class _Converter:
         self.layers.append(layer)
 
     def radial_basis(self):
-        edge = self.model._modules["edge_embedding"]
-        basis, envelope = edge.basis_function, edge.cutoff_function
-        # The wave numbers are a parameter, or a plain attribute where they are not trained.
+        # The wave numbers are a parameter where they are trained.
         numbers = self.state.get("edge_embedding.basis_function.coeffs")
         if numbers is None:
-            numbers = basis.coeffs.detach().cpu().numpy()
-        if hasattr(envelope, "r_on"):
-            cutoff_function = {"kind": "xplor", "r_on": float(envelope.r_on)}
+            numbers = sevenn_model.wave_numbers(self.model)
+        options, cutoff = self.config["cutoff_function"], self.config["cutoff"]
+        if options["cutoff_function_name"] == "XPLOR":
+            if not options.get("cutoff_on", cutoff) < cutoff:
+                raise EquiError(f"cutoff_on: {options.get('cutoff_on')} is not below the cutoff {cutoff}")
+            cutoff_function = {"kind": "xplor", "r_on": float(options["cutoff_on"])}
         else:
-            if not envelope.p >= 2:
-                raise EquiError(
-                    f"poly_cut_p_value: {envelope.p} gives a cutoff function without a second derivative at 0"
-                )
-            cutoff_function = {"kind": "polynomial", "p": envelope.p}
+            p = options.get("poly_cut_p_value", 6)
+            if not p >= 2:
+                raise EquiError(f"poly_cut_p_value: {p} gives a cutoff function without a second derivative at 0")
+            cutoff_function = {"kind": "polynomial", "p": p}
         return {
             "kind": "bessel",
             "wave_numbers": self.table.add("edge_embedding.wave_numbers", numbers),
-            "prefactor": float(basis.prefactor),
+            "prefactor": 2.0 / cutoff,
             "cutoff_function": cutoff_function,
         }
 
     def document(self):
-        edge = self.model._modules["edge_embedding"]
-        if edge.spherical.irreps_out.lmax > LMAX_SUPPORTED:
-            raise EquiError(f"lmax: {edge.spherical.irreps_out.lmax} is not supported, at most {LMAX_SUPPORTED}")
+        lmax_edge = self.model.irreps_edge.lmax
+        if lmax_edge > LMAX_SUPPORTED:
+            raise EquiError(f"lmax: {lmax_edge} is not supported, at most {LMAX_SUPPORTED}")
         radial_basis = self.radial_basis()
         irreps_x, x = self.embedding("x0"), "x0"
         for t in range(self.num_convolutions):
@@ -392,11 +360,7 @@ class _Converter:
             irreps_mid = self.convolution(t, y, m)
             irreps_z = self.linear(f"{t}_self_interaction_2", m, z, accumulate=True, split=irreps_mid)
             # What the next layer takes its input for, which is what sevenn computes with.
-            if t + 1 < self.num_convolutions:
-                irreps_x = self.irreps(self.model._modules[f"{t + 1}_self_interaction_1"]._irreps_in_wo_modal, x_next)
-            else:
-                readout = self.model._modules.get("readout_FCN") or self.model._modules["reduce_input_to_hidden"]
-                irreps_x = self.irreps(getattr(readout, "_irreps_in_wo_modal", readout.irreps_in), x_next)
+            irreps_x = self.irreps(self.model.outputs[t], x_next)
             self.gate(t, irreps_z, irreps_x, z, x_next)
             x = x_next
         self.readout(x, irreps_x)
@@ -405,7 +369,7 @@ class _Converter:
             "architecture": "SevenNet",
             "elements": self.elements,
             "cutoff": float(self.config["cutoff"]),
-            "lmax_edge": int(edge.spherical.irreps_out.lmax),
+            "lmax_edge": lmax_edge,
             "edge_parity": bool(self.config["is_parity"]),
             "radial_basis": radial_basis,
             "layers": self.layers,

@@ -1,13 +1,55 @@
 # SPDX-License-Identifier: MIT
 """SevenNet's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
+import copy
+import logging
+import re
 import warnings
 
 import numpy as np
 from ase.calculators.calculator import Calculator, all_changes
 
+from ..coupling import coupling
 from ..errors import EquiError
 from . import sevenn_checkpoint
+
+
+def import_sevenn():
+    """The package, with its import noise silenced."""
+    logging.getLogger("torch.distributed").setLevel(logging.ERROR)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            import sevenn
+            import sevenn.checkpoint
+            import sevenn.model_build
+        except (ImportError, ValueError) as error:  # sevenn raises the latter where e3nn is too old
+            raise EquiError(f"SevenNet's own results need the package sevenn: pip install sevenn ({error})") from error
+    return sevenn
+
+
+def build(config):
+    """sevenn's modules of a complete configuration, with random numbers."""
+    import_sevenn()
+    from sevenn.model_build import build_E3_equivariant_model
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return build_E3_equivariant_model(copy.deepcopy(config)).eval()
+
+
+def modules_of(checkpoint):
+    """sevenn's modules, not yet filled with the checkpoint's numbers."""
+    sevenn = import_sevenn()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            config = sevenn.checkpoint._config_cp_routine(copy.deepcopy(checkpoint.stored_config))
+            # The accelerated back ends compute the same function from the same numbers.
+            config.update(cuequivariance_config={}, use_flash_tp=False, use_oeq=False)
+            return build(config)
+        except Exception as error:
+            raise EquiError(f"{checkpoint.source}: sevenn cannot build its model: {type(error).__name__}: {error}") from error
 
 
 class Float64Calculator(Calculator):
@@ -28,11 +70,14 @@ class Float64Calculator(Calculator):
         self.modality = modality
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.config["cutoff"]
-        # Built again: a deep copy of e3nn's compiled modules freezes their couplings in float32.
-        model = checkpoint.build().double()
-        state = {
-            name: tensor.double() if tensor.is_floating_point() else tensor for name, tensor in checkpoint.state.items()
-        }
+        model = modules_of(checkpoint).double()
+        state = model.state_dict()
+        for name in state:
+            coupled = re.search(r"_w3j_(\d+)_(\d+)_(\d+)$", name)
+            if coupled:
+                state[name] = torch.tensor(np.array(coupling(*map(int, coupled.groups()))))
+        for name, numbers in checkpoint.state.items():
+            state[name] = torch.tensor(np.asarray(numbers, np.float64)).reshape(state[name].shape)
         for t, signs in enumerate(checkpoint.path_signs):
             module = model._modules[f"{t}_convolution"]
             irreps_in = module.convolution_kwargs["irreps_in1"]
@@ -98,7 +143,7 @@ def float64_calculator(source, modality=None):
 
 def framework_calculator(source, modality=None):
     """sevenn's own float32 calculator, exactly as its users run it."""
-    sevenn_checkpoint.import_sevenn()
+    import_sevenn()
     from sevenn.calculator import SevenNetCalculator
 
     path, _, _ = sevenn_checkpoint.resolve(source)

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT
+"""A framework's own energies, forces and stresses beside a converted model, by which it is checked.
+
+A model is converted without its framework.  The values of files that are known by their hash are part of this package
+(reference_values.json, made by `python -m equi_tools.reference_values` with the framework at hand); those of others are
+computed by the framework when a user asks for it: `equi compare FILE SOURCE --store`.
+"""
+
+import json
+import sys
+from pathlib import Path
+
+from . import equi_file, self_check
+from .errors import EquiError
+
+KNOWN = Path(__file__).with_name("reference_values.json")
+# What `framework.version` of a document says where no values are stored.
+NO_VERSION = "none"
+# Sources whose values are known: name or file, and the choice among what it offers.
+SOURCES = (("7net-0", None), ("7net-0_22May2024", None), ("7net-l3i5", None), ("7net-mf-0", "PBE"), ("7net-mf-0", "R2SCAN"))
+
+
+def known(framework, sha256, choice, elements):
+    """(version of the framework, entries of self_check) of a file, or (NO_VERSION, []) where none are known. choice: the
+    modality or head, or None; elements: in the order of the model."""
+    for values in json.loads(KNOWN.read_text()):
+        symbols = {symbol for entry in values["self_check"] for symbol in entry["symbols"]}
+        if (values["framework"], values["sha256"], values["choice"]) == (framework.name, sha256, choice) and symbols <= set(elements):
+            return values["version"], values["self_check"]
+    return NO_VERSION, []
+
+
+def compute(framework, checkpoint, choice, document):
+    """(version, entries) as the installed framework computes them in float64. checkpoint: a loaded one, or its source."""
+    calculator = framework.float64_calculator(checkpoint, choice)
+    return framework.installed_version(), self_check.entries(document, calculator)
+
+
+def add(document, version, entries):
+    """The document with these values."""
+    document = document | {"framework": {"name": document["framework"]["name"], "version": version}}
+    return document | {"self_check": entries}
+
+
+def missing(document):
+    """What is said of a file without values, or nothing."""
+    if document.get("self_check"):
+        return ""
+    name = document["framework"]["name"]
+    return (
+        f"the file stores no values of {name} to check it by, for it was converted without {name}: "
+        "'equi compare FILE.equi SOURCE --store' adds them where the framework is installed"
+    )
+
+
+def store(path, version, entries):
+    """Adds values to an .equi file."""
+    document, tensors = equi_file.read(path)
+    if document["format_version"] != equi_file.FORMAT_VERSION:
+        raise EquiError(f"{path}: format_version {document['format_version']}: convert the file to the present format first")
+    document.pop("data_hash")
+    equi_file.write(path, add(document, version, entries), tensors)
+
+
+def main():
+    """Writes reference_values.json anew, with the installed frameworks."""
+    from . import frameworks
+
+    found = []
+    for source, choice in SOURCES:
+        framework = frameworks.require(source)
+        checkpoint = framework.load(source)
+        body, _ = framework.convert(checkpoint, choice)
+        version, entries = compute(framework, checkpoint, choice, body)
+        found.append(
+            {
+                "name": source, "framework": framework.name, "version": version, "sha256": checkpoint.sha256,
+                "choice": framework.chosen(checkpoint, choice), "self_check": entries,
+            }
+        )  # fmt: skip
+        print(source, choice or "")
+    KNOWN.write_text("[\n" + ",\n".join(json.dumps(values) for values in found) + "\n]\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
