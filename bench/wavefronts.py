@@ -15,6 +15,7 @@ block of 32 is a warp's; so a warp's loads in the loop over edges, times the cha
 
 import argparse
 import collections
+import itertools
 import re
 import shutil
 import subprocess
@@ -79,21 +80,52 @@ def piece_widths(rows, number_bytes):
     return [min(most, rows - k) * number_bytes for k in range(0, rows, most)]
 
 
-def wavefronts(loops, kernel, num_paths, widths):
-    """Of a warp at an edge. Raises ValueError for loops that do not read each path's weight once."""
-    weights, total = 0, 0
-    for counts in loops:
-        # Beside weights the backward pass has one load of 16 bytes, the record of the edge.
-        of_loop = counts["LDG", LOAD_BYTES] - 1 if kernel == "backward" else num_paths
-        of_loop //= sum(w == LOAD_BYTES for w in widths) if kernel == "backward" else 1
-        weights += of_loop
-        table = sum(w * LANES // LINE for w in widths)
-        total += sum(counts.values()) + of_loop * (table - len(widths))
+def loads_of_numbers(kernel, l1, paths):
+    """Numbers that a loop over edges loads for these paths one by one: the sender's, harmonics, or the receiver's."""
+    if kernel == "gather":
+        return sum(2 * l3 + 1 for _, l3 in paths)
+    return 2 * l1 + 1 + (sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2}) if kernel == "backward" else 0)
+
+
+def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
+    """The loops of each path group with the weights that they read: {key: [(counts, weights)]}. They are told apart by the
+    numbers that they load one by one; of the coupled harmonics' last load some may be left over, as few as possible."""
+    best = None
+    for order in itertools.permutations(loops):
+        rest, found, spare = list(order), {}, 0
+        for key in keys:
+            (l1,), *paths = ([int(digit) for digit in word] for word in key.split("_"))
+            found[key] = []
+            while paths and rest:
+                counts = rest.pop(0)
+                # Beside weights the backward pass has one load of 16 bytes, the record of the edge.
+                weights = len(paths)
+                if kernel == "backward":
+                    weights = (counts["LDG", LOAD_BYTES] - 1) // sum(w == LOAD_BYTES for w in widths)
+                over = counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:weights])
+                if not 0 < weights <= len(paths) or not 0 <= over <= (0 if kernel == "backward" else 2):
+                    break
+                spare += over
+                found[key].append((counts, weights))
+                paths = paths[weights:]
+            if paths:
+                break
+        else:
+            if not rest and (best is None or spare < best[0]):
+                best = spare, found
+    if best is None:
+        raise ValueError(f"the {len(loops)} loops over edges are not those of {', '.join(keys)} (unrolled?)")
+    return best[1]
+
+
+def wavefronts(loops, widths):
+    """Of a warp at an edge; loops: (counts, weights)."""
+    total = 0
+    for counts, weights in loops:
+        total += sum(counts.values()) + weights * (sum(w * LANES // LINE for w in widths) - len(widths))
         for width in set(widths):
-            if counts["LDG", width] < of_loop * widths.count(width):
+            if counts["LDG", width] < weights * widths.count(width):
                 raise ValueError("a loop with fewer loads than its weights need")
-    if weights != num_paths:
-        raise ValueError(f"{weights} weights in the loops over edges of {num_paths} paths (unrolled?)")
     return total
 
 
@@ -118,19 +150,20 @@ def main():
         names = subprocess.run(["c++filt"], input="\n".join(k[0] for k in kernels), capture_output=True, text=True, check=True)
         for name, (_, instructions, labels) in zip(names.stdout.splitlines(), kernels):
             match = KERNEL.search(name)
-            if not match or match[2] not in channels or match[3] != args.precision or match[4] != args.rows_per_bin:
+            if not match or match[2] != args.precision or match[3] != args.rows_per_bin:
                 continue
-            kernel, key = PASSES[int(match[1])], match[2]
-            if (kernel, key) in found:
+            kernel, keys = PASSES[int(match[1])], match[4].split("__")
+            if set(keys) != set(channels) or kernel in found:
                 continue
-            found.add((kernel, key))
-            blocks = -(-channels[key] // LANES)
-            number = wavefronts(list(edge_loops(instructions, labels)), kernel, key.count("_"), widths)
-            totals[kernel] += blocks * number
-            print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts")
-    missing = {(kernel, key) for kernel in PASSES for key in channels} - found
-    if missing:
-        print("not in these files:", *sorted(missing), file=sys.stderr)
+            found.add(kernel)
+            loops = list(edge_loops(instructions, labels))
+            number_bytes = NUMBER_BYTES[args.precision]
+            for key, of_key in loops_by_path_group(loops, kernel, keys, widths, number_bytes).items():
+                blocks, number = -(-channels[key] // LANES), wavefronts(of_key, widths)
+                totals[kernel] += blocks * number
+                print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts")
+    if found != set(PASSES):
+        print(f"no kernel of {', '.join(channels)} in these files", file=sys.stderr)
         return 2
     for kernel in PASSES:
         print(f"{kernel:8}  {totals[kernel]} wavefronts per edge")

@@ -175,7 +175,7 @@ struct DeviceEdgePathGroups {
         out(p.product.irreps_out),
         tables(p.product, in, out),
         path_groups(exec, tables, 1,
-                    [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
+                    is_generated ? device_edge_kernels<T>() : typename PathGroups::Kernels()),
         pack_in(exec, p.product.irreps_in, in),
         pack_out(exec, p.product.irreps_out, out) {
     assign(exec, harmonic_column, product.harmonic_column);

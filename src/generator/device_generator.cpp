@@ -374,9 +374,12 @@ void dispatch(Text &text, const char *name, int num_runs, const char *sizes, con
   text.line("  }");
 }
 
-void generate_body(Text &text, const PathGroupSchedule &u, bool of_edges) {
+std::string body_of(const std::string &key, bool of_duals) {
+  return (of_duals ? "DualBody_" : "Body_") + key;
+}
+
+void generate_body(Text &text, const PathGroupSchedule &u, bool of_duals) {
   const std::string key = u.shape.key();
-  const char *kind = of_edges ? "edge_path_group" : "path_group";
   const bool is_uvw = u.shape.is_uvw();
   const int num_forward = static_cast<int>(u.forward_runs.size()),
             num_backward = static_cast<int>(u.backward_runs.size());
@@ -392,11 +395,9 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool of_edges) {
     counts += text_of(counts.empty() ? "%d" : ", %d", num_sums.back());
   }
 
-  text.line("namespace device_%s_%s {", kind, key.c_str());
-  text.line("namespace {");
-  text.line("constexpr int ROW = %d * ITEM_CHANNELS;    // numbers of a table row per channel block",
+  text.line("struct %s {", body_of(key, of_duals).c_str());
+  text.line("  static constexpr int ROW = %d * ITEM_CHANNELS;    // numbers of a table row per channel block",
             static_cast<int>(is_uvw ? UVW_BLOCK : u.paths.size()));
-  text.line("struct Body {");
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   text.line("  static constexpr int NUM_BACKWARD_RUNS = %d;", num_backward);
   text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
@@ -420,15 +421,57 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool of_edges) {
     generate_gather(text, u);
   }
   text.line("};");
+}
+
+// The path groups of a launch, as its namespace and the lists have it.
+std::string joined(const std::vector<std::string> &keys, const char *between) {
+  std::string all;
+  for (const std::string &key : keys) all += (all.empty() ? "" : between) + key;
+  return all;
+}
+
+bool same_runs(const PathGroupSchedule &a, const PathGroupSchedule &b) {
+  const auto same = [](const auto &x, const auto &y) {
+    return std::equal(x.begin(), x.end(), y.begin(), y.end(),
+                      [](const auto &r, const auto &s) { return r.first == s.first && r.last == s.last; });
+  };
+  return same(a.forward_runs, b.forward_runs) && same(a.backward_runs, b.backward_runs) &&
+         a.forward_outputs == b.forward_outputs;
+}
+
+// The kernels that take these path groups in one launch.
+void generate_launch(Text &text, const std::vector<PathGroupShape> &path_groups, const KernelTarget &target,
+                     bool of_edges) {
+  const char *kind = of_edges ? "edge_path_groups" : "path_groups";
+  const int num_types = of_edges ? NUM_PLAIN_TYPES : NUM_TYPES;
+  std::vector<std::string> keys, bodies, dual_bodies;
+  Text structs;
+  for (const PathGroupShape &shape : path_groups) {
+    const std::string key = shape.key();
+    const PathGroupSchedule plain = make_path_group_schedule(shape, target),
+                            dual = make_path_group_schedule(shape, target, true);
+    const bool has_own = !of_edges && !same_runs(plain, dual);
+    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a path group with too many paths\");",
+              static_cast<int>(plain.paths.size()));
+    keys.push_back(key);
+    bodies.push_back(body_of(key, false));
+    dual_bodies.push_back(body_of(key, has_own));
+    generate_body(structs, plain, false);
+    if (has_own) generate_body(structs, dual, true);
+  }
+  const std::string name = joined(keys, "__");
+  text.line("namespace device_%s_%s {", kind, name.c_str());
+  text.line("namespace {");
+  text.add(structs.str());
   text.line("}    // namespace");
   const char *kernel = of_edges ? "DeviceEdgeKernel" : "DevicePathGroupKernel";
-  for (int k = 0; k < (of_edges ? NUM_PLAIN_TYPES : NUM_TYPES); ++k) {
-    const auto &[type, name] = NUMBER_TYPES[k];
-    text.line("extern const %s<%s> %s_KERNEL;", kernel, type, name);
-    text.line("const %s<%s> %s_KERNEL = DeviceKernelOf<Body, %s>::%s();", kernel, type, name, type,
-              of_edges ? "edge_kernel" : "kernel");
+  for (int k = 0; k < num_types; ++k) {
+    const auto &[type, type_name] = NUMBER_TYPES[k];
+    text.line("extern const %s<%s> %s_KERNEL;", kernel, type, type_name);
+    text.line("const %s<%s> %s_KERNEL = DeviceKernelOf<%s, %s>::%s();", kernel, type, type_name, type,
+              joined(k < NUM_PLAIN_TYPES ? bodies : dual_bodies, ", ").c_str(), of_edges ? "edge_kernel" : "kernel");
   }
-  text.line("}    // namespace device_%s_%s", kind, key.c_str());
+  text.line("}    // namespace device_%s_%s", kind, name.c_str());
 }
 
 void begin_file(Text &text, const KernelTarget &target, const std::vector<const char *> &headers) {
@@ -436,6 +479,25 @@ void begin_file(Text &text, const KernelTarget &target, const std::vector<const 
             target.name);
   for (const char *header : headers) text.line("#include \"%s\"", header);
   text.line("namespace equi {");
+}
+
+// All kernels of other sources, which there are of the first types.
+void list_launches(Text &text, const char *kind, const char *kernel, const char *list,
+                   const std::vector<std::vector<std::string>> &launches, int num_types) {
+  for (int k = 0; k < NUM_TYPES; ++k) {
+    const auto &[type, name] = NUMBER_TYPES[k];
+    std::vector<std::string> spaces;
+    for (const auto &keys : launches)
+      if (k < num_types) spaces.push_back(text_from("device_%s_", kind) + joined(keys, "__"));
+    for (const std::string &space : spaces)
+      text.line("namespace %s { extern const %s<%s> %s_KERNEL; }", space.c_str(), kernel, type, name);
+    text.line("template <>");
+    text.line("std::vector<const %s<%s> *> %s<%s>() {", kernel, type, list, type);
+    text.line("  return {");
+    for (const std::string &space : spaces) text.line("      &%s::%s_KERNEL,", space.c_str(), name);
+    text.line("  };");
+    text.line("}");
+  }
 }
 
 // find(key) for the kernels of other sources, which there are of the first types.
@@ -457,15 +519,11 @@ void list_kernels(Text &text, const char *kind, const char *kernel, const char *
 
 }    // namespace
 
-std::string generate_device_path_groups(const std::vector<PathGroupSchedule> &path_groups, const KernelTarget &target,
-                                        bool of_edges) {
+std::string generate_device_path_groups(const std::vector<std::vector<PathGroupShape>> &launches,
+                                        const KernelTarget &target, bool of_edges) {
   Text text;
   begin_file(text, target, {"kokkos/device_kernels/device_path_group_impl.h"});
-  for (const PathGroupSchedule &u : path_groups) {
-    text.line("static_assert(%d <= MAX_CALL_PATHS, \"a path group with too many paths\");",
-              static_cast<int>(u.paths.size()));
-    generate_body(text, u, of_edges);
-  }
+  for (const auto &path_groups : launches) generate_launch(text, path_groups, target, of_edges);
   text.line("}    // namespace equi");
   return text.str();
 }
@@ -487,9 +545,9 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
   Text text;
   begin_file(text, target,
              {"kokkos/kernel_interface/device_contraction_kernel.h", "kokkos/kernel_interface/device_path_group.h"});
-  std::vector<std::string> path_groups = names.path_groups;
-  path_groups.insert(path_groups.end(), names.uvw.begin(), names.uvw.end());
-  list_kernels(text, "path_group", "DevicePathGroupKernel", "find_device_kernel", path_groups, NUM_TYPES);
+  std::vector<std::vector<std::string>> launches = names.device_launches;
+  for (const std::string &key : names.uvw) launches.push_back({key});
+  list_launches(text, "path_groups", "DevicePathGroupKernel", "device_kernels", launches, NUM_TYPES);
   list_kernels(text, "contraction", "DeviceContractionKernel", "find_device_contraction", names.contractions,
                NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
@@ -499,8 +557,8 @@ std::string generate_device_list(const KernelNames &names, const KernelTarget &t
 std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target) {
   Text text;
   begin_file(text, target, {"kokkos/kernel_interface/device_path_group.h"});
-  list_kernels(text, "edge_path_group", "DeviceEdgeKernel", "find_device_edge_kernel", names.path_groups,
-               NUM_PLAIN_TYPES);
+  list_launches(text, "edge_path_groups", "DeviceEdgeKernel", "device_edge_kernels", names.device_launches,
+                NUM_PLAIN_TYPES);
   text.line("}    // namespace equi");
   return text.str();
 }

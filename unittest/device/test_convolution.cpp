@@ -30,7 +30,7 @@ class DeviceCase {
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         convolution(exec, p.convolution, in, out, 1, kernel_options(rows_per_bin),
-                    [&](const std::string &key) { return is_generated ? find_device_kernel<T>(key) : nullptr; }) {
+                    is_generated ? device_kernels<T>() : typename DeviceConvolution<T>::Kernels()) {
     EXPECT_EQ(convolution.host().rows_per_bin(), rows_per_bin) << p.name;
     assign(exec, x, pack<T>(p.product().irreps_in, p.x));
     assign(exec, g, pack<T>(p.product().irreps_out, p.g));
@@ -256,6 +256,15 @@ TEST_P(DeviceKernels, repeats_and_batches_give_the_same_bits) {
 INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
 
+// Whether one of these kernels takes a path group.
+template <class Kernel>
+bool is_taken(const std::vector<const Kernel *> &kernels, const PathGroupShape &path_group) {
+  for (const Kernel *kernel : kernels)
+    for (int k = 0; k < kernel->num_path_groups; k++)
+      if (kernel->path_groups[k].key == path_group.key()) return true;
+  return false;
+}
+
 // With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
 // with a path group of more paths than one call takes.
 TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
@@ -270,12 +279,34 @@ TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
   for (const auto &path_groups : {common_path_groups(), common_uvw_paths()})
     for (const PathGroupShape &path_group : path_groups) {
       EXPECT_EQ(met.count(path_group.key()), 1u) << path_group.key();
-      ASSERT_NE(find_device_kernel<float>(path_group.key()), nullptr) << path_group.key();
-      ASSERT_NE(find_device_kernel<double>(path_group.key()), nullptr) << path_group.key();
-      EXPECT_EQ(find_device_kernel<float>(path_group.key())->key, path_group.key());
+      EXPECT_TRUE(is_taken(device_kernels<float>(), path_group)) << path_group.key();
+      EXPECT_TRUE(is_taken(device_kernels<double>(), path_group)) << path_group.key();
+      EXPECT_TRUE(is_taken(device_kernels<Dual<double>>(), path_group)) << path_group.key();
     }
-  EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
-  EXPECT_EQ(find_device_kernel<double>("uvw_9_99"), nullptr);
+  EXPECT_FALSE(is_taken(device_kernels<double>(), PathGroupShape::of_key("9_99")));
+}
+
+// A pass over the blocks of a layer is one launch; with two blocks of one order (of both parities) it is two.
+TEST(DevicePathGroups, a_pass_is_few_launches) {
+  const DeviceExec exec;
+  const auto num_launches = [&](const KernelProblem &p) {
+    const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
+    return DeviceConvolution<float>(exec, p.convolution, in, out, 1, kernel_options(6)).num_launches();
+  };
+  for (const KernelProblem &p : kernel_problems()) {
+    std::map<std::string, int> times;
+    bool is_uvu = true;
+    for (const ProductPathGroup &path_group : path_groups_of(p.product())) {
+      times[path_group.shape.key()]++;
+      is_uvu = is_uvu && !path_group.shape.is_uvw();
+    }
+    if (times.count("2_02_11_12_20_21_22") && times.size() == 3) {
+      EXPECT_EQ(num_launches(p), times["2_02_11_12_20_21_22"]) << p.name;
+    }
+    if (is_uvu) {
+      EXPECT_LE(num_launches(p), static_cast<int>(path_groups_of(p.product()).size())) << p.name;
+    }
+  }
 }
 
 TEST(DevicePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
@@ -284,8 +315,9 @@ TEST(DevicePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
   using Convolution = DeviceConvolution<float>;
   const DeviceExec exec;
   EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_path_groups(), 0);
-  const auto none = [](const std::string &) -> const DevicePathGroupKernel<float> * { return nullptr; };
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_path_groups(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_launches(), 1);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), {}).num_generic_path_groups(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), {}).num_launches(), 3);
 }
 
 }    // namespace

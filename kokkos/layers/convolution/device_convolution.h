@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// One convolution of a model on a device. It does what convolution_op.h and the host kernels do on a host. Its path
-// groups are launched one by one (device_path_group.h), each with a generated kernel or with the generic one; weights
-// of a network on features always take the latter (device_edge_network.h). DevicePathGroups has the code that does not
-// depend on where the weights come from.
+// One convolution of a model on a device. It does what convolution_op.h and the host kernels do on a host. A generated
+// kernel takes several of its path groups in one launch (device_path_group.h); what no such kernel knows is launched
+// path group by path group with the generic one, as are weights of a network on features (device_edge_network.h).
+// DevicePathGroups has the code that does not depend on where the weights come from.
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
@@ -14,9 +14,10 @@
 #include "kokkos/layers/device_batch.h"
 #include "kokkos/runtime/device_exec.h"
 
-#include <functional>
+#include <array>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace equi {
@@ -26,10 +27,12 @@ namespace equi {
 template <class T, class Kernel>
 class DevicePathGroups {
  public:
-  // find(key): the kernel of a path group, or null for the generic one.
-  using Finder = std::function<const Kernel *(const std::string &key)>;
-  DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin, const Finder &find);
+  // kernels: those to choose from, beside the generic one.
+  using Kernels = std::vector<const Kernel *>;
+  DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin,
+                   const Kernels &kernels);
   int num_generic() const;
+  int num_launches() const { return static_cast<int>(launches_.size()); }    // of a pass
 
   // Numbers of an edge: coupled harmonics, and what a backward pass leaves of its derivatives
   // (DevicePathGroupCall::parts).
@@ -71,15 +74,29 @@ class DevicePathGroups {
  private:
   // A path group, or some paths of one without a generated kernel.
   struct Part {
-    const Kernel *kernel;                     // null: the generic one
+    bool is_generic;
     int path_group, first_path, num_paths;    // first_path: of the tables
     int generic_path;                         // first in generic_paths_
     int part;                                 // numbers per edge before its derivatives
   };
+  // Parts that go into one launch, by their place in the kernel; -1: none.
+  struct Launch {
+    const Kernel *kernel;    // null: the generic one, of one part
+    std::array<int, MAX_LAUNCH_PATH_GROUPS> parts;
+  };
+  // The launches of path groups with these keys, each in at most one of them.
+  static std::vector<Launch> choose_launches(std::vector<std::string> keys, const Kernels &kernels);
+  void number_parts();
+  template <class F>
+  DevicePathGroupCall<T> call_of(const Part &part, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
+                                 int64_t out_row, const F &prepare) const;
+  template <PathGroupPass PASS>
+  void launch_generic(const DeviceExec &exec, const Part &part, const DevicePathGroupCall<T> &call) const;
 
   const ConvolutionTables<T> &product_;
   int rows_per_bin_, num_y_ = 1, coupled_width_ = 0, part_size_ = 0;
   std::vector<Part> parts_;
+  std::vector<Launch> launches_;
   std::vector<int> first_coupled_;    // per path group, in the record of an edge
   // Coupled harmonic k = sum over coupled_begin[k]..coupled_begin[k+1] of coupled_value y[coupled_y].
   DeviceBuffer<int> coupled_begin_, coupled_y_;
@@ -99,13 +116,14 @@ class DeviceConvolution {
  public:
   using Scratch = DeviceConvScratch<T>;
   using PathGroups = DevicePathGroups<T, DevicePathGroupKernel<T>>;
-  using Finder = typename PathGroups::Finder;
+  using Kernels = typename PathGroups::Kernels;
   DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                     const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
-                    const Finder &find = find_device_kernel<T>);
+                    const Kernels &kernels = device_kernels<T>());
 
   const ConvolutionOp<T> &host() const { return op_; }
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
+  int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
   // Each of the following three needs the batch prepared: bins of the radial table, or the weights that a network
   // makes of `input`, and coupled harmonics unless for backward. distance, pair and y [E][num_y] are indexed by edge,

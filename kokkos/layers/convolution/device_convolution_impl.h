@@ -6,6 +6,8 @@
 #include "kokkos/runtime/host_exec.h"
 
 #include <algorithm>
+#include <climits>
+#include <functional>
 #include <stdexcept>
 
 namespace equi {
@@ -71,7 +73,7 @@ void with_rows(int rows, const F &f) {
 
 template <class T, class Kernel>
 DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product,
-                                              int rows_per_bin, const Finder &find)
+                                              int rows_per_bin, const Kernels &kernels)
     : product_(product), rows_per_bin_(rows_per_bin) {
   using R = Real<T>;
   using Body = GenericBody<T>;
@@ -83,6 +85,16 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   std::vector<typename Body::Entry> entries;
   std::vector<typename Body::Coupling> couplings;
   std::vector<std::vector<PartOfSum>> sums(num_y_);
+  std::vector<std::string> keys;
+  for (const PathGroupSchedule &schedule : product.schedules()) keys.push_back(schedule.shape.key());
+  Kernels usable;
+  for (const Kernel *kernel : kernels)
+    if (kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) usable.push_back(kernel);
+  launches_ = choose_launches(keys, usable);
+  std::vector<const DevicePathGroupRuns *> runs(keys.size());    // of path groups with a generated kernel
+  for (const Launch &launch : launches_)
+    for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
+      if (launch.parts[k] >= 0) runs[launch.parts[k]] = &launch.kernel->path_groups[k];
   int lmax = 0;
   for (int n = 0; n < tables.num_path_groups; n++) {
     const ConvPathGroup<T> &path_group = tables.path_groups[n];
@@ -98,10 +110,7 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
     coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // loads of four numbers
     coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
 
-    const std::string key = schedule.shape.key();
-    const Kernel *kernel = key.empty() ? nullptr : find(key);
-    if (kernel && !kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) kernel = nullptr;
-    const int most = kernel ? path_group.num_paths : MAX_CALL_PATHS;
+    const int most = runs[n] ? path_group.num_paths : MAX_CALL_PATHS;
     const int channel_blocks = (path_group.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
     // What one run leaves: the derivatives by these harmonics, channel block after channel block.
     const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
@@ -111,11 +120,11 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
     for (int first = 0; first < path_group.num_paths; first += most) {
       const int num_paths = std::min(most, path_group.num_paths - first);
       parts_.push_back(
-          {kernel, n, path_group.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
-      if (kernel) {
-        const int *harmonic = kernel->sums;
-        for (int g = 0; g < kernel->num_runs; harmonic += kernel->num_sums[g++])
-          add_run(kernel->num_sums[g], [&](int k) { return harmonic[k]; });
+          {!runs[n], n, path_group.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
+      if (runs[n]) {
+        const int *harmonic = runs[n]->sums;
+        for (int g = 0; g < runs[n]->num_runs; harmonic += runs[n]->num_sums[g++])
+          add_run(runs[n]->num_sums[g], [&](int k) { return harmonic[k]; });
         continue;
       }
       int first_sum = 0;
@@ -145,6 +154,7 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   if (lmax > LMAX_ANY)
     throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax) +
                                 "; the device evaluation has orders up to " + std::to_string(LMAX_ANY));
+  number_parts();
   std::vector<int> sum_begin{0};
   std::vector<PartOfSum> sum_parts;
   for (const auto &s : sums) {
@@ -161,13 +171,72 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   assign(exec, sum_parts_, sum_parts);
 }
 
+// Few launches: again and again the kernel that takes most of the path groups that are left, of several the one with the
+// fewest of its own. The parts are numbers of path groups.
+template <class T, class Kernel>
+std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Kernel>::choose_launches(
+    std::vector<std::string> keys, const Kernels &kernels) {
+  std::vector<Launch> launches;
+  for (;;) {
+    Launch best{nullptr, {}};
+    int most = 0;
+    for (const Kernel *kernel : kernels) {
+      Launch launch{kernel, {}};
+      launch.parts.fill(-1);
+      int num = 0;
+      for (int k = 0; k < kernel->num_path_groups; k++) {
+        const auto found = std::find(keys.begin(), keys.end(), kernel->path_groups[k].key);
+        if (found == keys.end()) continue;
+        launch.parts[k] = static_cast<int>(found - keys.begin());
+        num++;
+      }
+      if (num > most || (num > 0 && num == most && kernel->num_path_groups < best.kernel->num_path_groups)) {
+        most = num;
+        best = launch;
+      }
+    }
+    if (!best.kernel) return launches;
+    for (int n : best.parts)
+      if (n >= 0) keys[n] = "";
+    launches.push_back(best);
+  }
+}
+
+// Replaces path groups by parts in the launches, adds launches of the generic kernel, and puts all in the order of
+// parts: uvw paths add to what those before have written.
+template <class T, class Kernel>
+void DevicePathGroups<T, Kernel>::number_parts() {
+  std::vector<int> part_of(product_.view().num_path_groups);
+  std::vector<Launch> of_generic;
+  for (int k = 0; k < static_cast<int>(parts_.size()); k++) {
+    part_of[parts_[k].path_group] = k;    // the only one, if it is not generic
+    if (!parts_[k].is_generic) continue;
+    Launch launch{nullptr, {}};
+    launch.parts.fill(-1);
+    launch.parts[0] = k;
+    of_generic.push_back(launch);
+  }
+  for (Launch &launch : launches_)
+    for (int &n : launch.parts)
+      if (n >= 0) n = part_of[n];
+  launches_.insert(launches_.end(), of_generic.begin(), of_generic.end());
+  const auto first_part = [](const Launch &launch) {
+    int first = INT_MAX;
+    for (int n : launch.parts)
+      if (n >= 0) first = std::min(first, n);
+    return first;
+  };
+  std::sort(launches_.begin(), launches_.end(),
+            [&](const Launch &a, const Launch &b) { return first_part(a) < first_part(b); });
+}
+
 template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
-                                        const Finder &find)
+                                        const Kernels &kernels)
     : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE}),
       path_groups_(exec, op_.product(), op_.rows_per_bin(),
-                   op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
+                   op_.network() ? Kernels() : kernels) {
   if (op_.network()) {
     network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
@@ -181,7 +250,7 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
 template <class T, class Kernel>
 int DevicePathGroups<T, Kernel>::num_generic() const {
   std::vector<bool> is_generic(product_.view().num_path_groups, false);
-  for (const Part &p : parts_) is_generic[p.path_group] = !p.kernel;
+  for (const Part &p : parts_) is_generic[p.path_group] = p.is_generic;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
 }
 
@@ -277,42 +346,60 @@ Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceBatchEdges &batch, Scra
 }
 
 template <class T, class Kernel>
+template <class F>
+DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, const DevicePathGroupCall<T> &call,
+                                                            int64_t x_rows, int64_t out_rows, int64_t out_row,
+                                                            const F &prepare) const {
+  const ConvolutionView<T> &tables = product_.view();
+  const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
+  DevicePathGroupCall<T> u = call;
+  u.channels = path_group.channels;
+  u.coupled = call.coupled + first_coupled_[part.path_group];
+  u.coupled_width = coupled_width_;
+  u.num_y = num_y_;
+  u.x_width = path_group.in_width;
+  u.x_stride = PLANES<T> * path_group.in_channels;
+  for (int q = 0; q < part.num_paths; q++) {
+    const ConvPath<T> &p = tables.paths[part.first_path + q];
+    u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
+                 PLANES<T> * p.out_channels};
+  }
+  u.outputs = path_group.outputs;
+  u.add = !tables.paths[part.first_path].begins_output;
+  u.parts = call.parts + call.num_edges * part.part;
+  prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
+          x_rows * path_group.in_group + path_group.in_channel);
+  return u;
+}
+
+template <class T, class Kernel>
+template <PathGroupPass PASS>
+void DevicePathGroups<T, Kernel>::launch_generic(const DeviceExec &exec, const Part &part,
+                                                 const DevicePathGroupCall<T> &call) const {
+  const ConvPathGroup<T> &path_group = product_.view().path_groups[part.path_group];
+  const GenericBody<T> body{path_group.l1,   path_group.row,
+                            part.num_paths,  generic_paths_.data() + part.generic_path,
+                            entries_.data(), couplings_.data()};
+  with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
+    constexpr int ROWS = decltype(rows)::value;
+    if constexpr (ROWS > 1)
+      if (path_group.is_uvw()) return launch_path_groups<PASS, ROWS>(exec, &call, GenericUvwBody<T>{body});
+    launch_path_groups<PASS, ROWS>(exec, &call, body);
+  });
+}
+
+template <class T, class Kernel>
 template <PathGroupPass PASS, class F>
 void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows,
                                          int64_t out_rows, int64_t out_row, const F &prepare) const {
-  const ConvolutionView<T> &tables = product_.view();
-  for (const Part &part : parts_) {
-    const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
-    DevicePathGroupCall<T> u = call;
-    u.channels = path_group.channels;
-    u.coupled = call.coupled + first_coupled_[part.path_group];
-    u.coupled_width = coupled_width_;
-    u.num_y = num_y_;
-    u.x_width = path_group.in_width;
-    u.x_stride = PLANES<T> * path_group.in_channels;
-    for (int q = 0; q < part.num_paths; q++) {
-      const ConvPath<T> &p = tables.paths[part.first_path + q];
-      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
-                   PLANES<T> * p.out_channels};
-    }
-    u.outputs = path_group.outputs;
-    u.add = !tables.paths[part.first_path].begins_output;
-    u.parts = call.parts + call.num_edges * part.part;
-    prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
-            x_rows * path_group.in_group + path_group.in_channel);
-    if (part.kernel) {
-      part.kernel->launcher(PASS, rows_per_bin_)(exec, u);
-      continue;
-    }
-    const GenericBody<T> body{path_group.l1,   path_group.row,
-                              part.num_paths,  generic_paths_.data() + part.generic_path,
-                              entries_.data(), couplings_.data()};
-    with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
-      constexpr int ROWS = decltype(rows)::value;
-      if constexpr (ROWS > 1)
-        if (path_group.is_uvw()) return launch_path_group<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
-      launch_path_group<PASS, ROWS>(exec, body, u);
-    });
+  for (const Launch &launch : launches_) {
+    DevicePathGroupCall<T> calls[MAX_LAUNCH_PATH_GROUPS] = {};
+    for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
+      if (launch.parts[k] >= 0) calls[k] = call_of(parts_[launch.parts[k]], call, x_rows, out_rows, out_row, prepare);
+    if (launch.kernel)
+      launch.kernel->launcher(PASS, rows_per_bin_)(exec, calls);
+    else
+      launch_generic<PASS>(exec, parts_[launch.parts[0]], calls[0]);
   }
 }
 
