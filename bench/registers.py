@@ -21,7 +21,7 @@ ENTRY = re.compile(
 )
 # Pass, type, rows per bin, and the path groups of the launch, with __ in between.
 KERNEL = re.compile(r"PathGroupsWork<\(equi::PathGroupPass\)(\d), (?:equi::)?(float|double|Dual<\w+>), (\d), equi::device_(?:edge_)?path_groups_(\w+)::")
-PASSES = ("forward", "backward", "gather")    # of PathGroupPass
+PASSES = ("forward", "backward", "gather", "fused")    # of PathGroupPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
 COLUMNS = ("architecture", "path_groups", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
 

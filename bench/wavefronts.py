@@ -55,7 +55,7 @@ def functions(text):
 
 
 def edge_loops(instructions, labels):
-    """Counts of the instructions in each innermost loop that loads: {name and width: number}."""
+    """Counts of the instructions in each innermost loop that loads records of edges: {name and width: number}."""
     loops = []
     for k, instruction in enumerate(instructions):
         target = re.search(r"BRA.*?`\((\.L_x_\d+)\)", instruction)
@@ -70,7 +70,7 @@ def edge_loops(instructions, labels):
             if name in ("LDG", "STG", "SHFL"):
                 width = next((m for m in modifiers if m in ("64", "128")), "32")
                 counts[name, int(width) // 8] += 1
-        if any(name == "LDG" for name, _ in counts):
+        if counts["LDG", LOAD_BYTES]:    # at least the record of the edge
             yield counts
 
 
@@ -82,14 +82,21 @@ def piece_widths(rows, number_bytes):
 
 def loads_of_numbers(kernel, l1, paths):
     """Numbers that a loop over edges loads for these paths one by one: the sender's, harmonics, or the receiver's."""
+    cotangents = sum(2 * l3 + 1 for _, l3 in paths)
     if kernel == "gather":
-        return sum(2 * l3 + 1 for _, l3 in paths)
-    return 2 * l1 + 1 + (sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2}) if kernel == "backward" else 0)
+        return cotangents
+    sender = 2 * l1 + 1
+    if kernel == "forward":
+        return sender
+    harmonics = sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2})
+    return sender + harmonics + (cotangents if kernel == "fused" else 0)
 
 
 def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
     """The loops of each path group with the weights that they read: {key: [(counts, weights)]}. They are told apart by the
     numbers that they load one by one; of the coupled harmonics' last load some may be left over, as few as possible."""
+    has_runs = kernel in ("backward", "fused")
+    most_over = 0 if kernel == "backward" else 2
     best = None
     for order in itertools.permutations(loops):
         rest, found, spare = list(order), {}, 0
@@ -98,13 +105,15 @@ def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
             found[key] = []
             while paths and rest:
                 counts = rest.pop(0)
-                # Beside weights the backward pass has one load of 16 bytes, the record of the edge.
-                weights = len(paths)
-                if kernel == "backward":
-                    weights = (counts["LDG", LOAD_BYTES] - 1) // sum(w == LOAD_BYTES for w in widths)
-                over = counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:weights])
-                if not 0 < weights <= len(paths) or not 0 <= over <= (0 if kernel == "backward" else 2):
+                fits = [
+                    (counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:n]), n)
+                    for n in range(1 if has_runs else len(paths), len(paths) + 1)
+                    if all(counts["LDG", width] >= n * widths.count(width) for width in set(widths))
+                ]
+                fits = [fit for fit in fits if 0 <= fit[0] <= most_over]
+                if not fits:
                     break
+                over, weights = min(fits)
                 spare += over
                 found[key].append((counts, weights))
                 paths = paths[weights:]
@@ -120,13 +129,8 @@ def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
 
 def wavefronts(loops, widths):
     """Of a warp at an edge; loops: (counts, weights)."""
-    total = 0
-    for counts, weights in loops:
-        total += sum(counts.values()) + weights * (sum(w * LANES // LINE for w in widths) - len(widths))
-        for width in set(widths):
-            if counts["LDG", width] < weights * widths.count(width):
-                raise ValueError("a loop with fewer loads than its weights need")
-    return total
+    table = sum(w * LANES // LINE for w in widths) - len(widths)
+    return sum(sum(counts.values()) + weights * table for counts, weights in loops)
 
 
 def main():

@@ -162,6 +162,12 @@ KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DevicePathGroupCall<T> &u) {
   return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
 }
 
+// Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and channel block.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int first, int num) {
+  return u.parts + u.num_edges * (num_channel_blocks(u) * first + a.channel / ITEM_CHANNELS * num);
+}
+
 using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
 
 // What a lane of team `rank` does for its atom and item. A host's only lane takes the channels of an item one by one.
@@ -187,13 +193,16 @@ struct PathGroupWork : Body {    // which takes no space if it has no data
       for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
         a.channel = channel_block * ITEM_CHANNELS + k + lane;
         const bool active = a.channel < u.channels;
-        if constexpr (PASS == PATH_GROUP_BACKWARD) {
+        if constexpr (PASS == PATH_GROUP_BACKWARD || PASS == PATH_GROUP_FUSED) {
           if (!active) {    // all lanes take part in the sums
             if (LANES == 1) break;
             a.channel = channel_block * ITEM_CHANNELS;
           }
-          T *to = u.parts + u.num_edges * (channel_blocks * this->first_sum(run) + channel_block * this->num_sums(run));
-          this->template backward<ROWS, LANES>(run, u, a, lane, active, to, k > 0);
+          if constexpr (PASS == PATH_GROUP_FUSED)
+            this->template fused<ROWS, LANES>(u, a, lane, active, k > 0);
+          else
+            this->template backward<ROWS, LANES>(run, u, a, lane, active,
+                                                 parts_of(u, a, this->first_sum(run), this->num_sums(run)), k > 0);
         } else if (active) {
           if constexpr (PASS == PATH_GROUP_FORWARD)
             this->template forward<ROWS>(run, u, a);
@@ -256,7 +265,8 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   // is not measured.
   constexpr int BLOCKS = 2;
   using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
-  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
+  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders",
+                                    "equi:conv_fused"};
   Kokkos::parallel_for(LABELS[PASS], Policy(exec, static_cast<int>(num_teams), Traits::TEAM, 1), work);
 }
 
@@ -283,6 +293,7 @@ struct DeviceKernelOf {
     k.launch[PATH_GROUP_FORWARD][ROWS / 2 - 1] = launch<PATH_GROUP_FORWARD, ROWS>;
     k.launch[PATH_GROUP_BACKWARD][ROWS / 2 - 1] = launch<PATH_GROUP_BACKWARD, ROWS>;
     k.launch[PATH_GROUP_GATHER][ROWS / 2 - 1] = launch<PATH_GROUP_GATHER, ROWS>;
+    if constexpr (!(... || Bodies::IS_UVW)) k.launch[PATH_GROUP_FUSED][ROWS / 2 - 1] = launch<PATH_GROUP_FUSED, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {sizeof...(Bodies),

@@ -88,6 +88,9 @@ struct DevicePathGroupCall {
                            path[q].stride / PLANES<T>);
   }
 
+  // Fused: the batch's first row; edges from the rows of receivers have a reverse edge.
+  int first_row, num_receivers;
+
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
   // order of items, so that results repeat bit by bit: run by run, channel block by channel block, [p][sums of the
   // run].
@@ -105,7 +108,8 @@ struct DevicePathGroupCall {
   bool add_weights_adj;
 };
 
-enum PathGroupPass { PATH_GROUP_FORWARD, PATH_GROUP_BACKWARD, PATH_GROUP_GATHER };
+// Fused: backward, and the gather of the receivers' own rows over the reverse edges, which have the same weights.
+enum PathGroupPass { PATH_GROUP_FORWARD, PATH_GROUP_BACKWARD, PATH_GROUP_GATHER, PATH_GROUP_FUSED };
 
 // What a kernel tells of a path group: the runs of its backward pass, numbers per edge, and what each is the derivative
 // by, run by run: a harmonic, or 0 for the fraction of the bin.
@@ -125,7 +129,8 @@ struct DevicePathGroupKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
   // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
-  void (*launch[3][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
+  // Fused null where a path is uvw.
+  void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = false;
   auto launcher(PathGroupPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }

@@ -160,18 +160,9 @@ void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) 
   }
 }
 
-void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
-  const auto run = u.backward_runs[number];
-  const std::vector<int> harmonics = u.harmonics(run);
-  const int d1 = 2 * u.shape.l1 + 1;
-  text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
-  text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(run).c_str());
-  text.line("  template <int ROWS, int LANES, class T>");
-  text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
-      number);
-  text.line("                                                      int lane, bool active, T *to, bool add) {");
-  define_weights(text);
+// The distinct D of a run's paths, of the cotangent in row `row`, a channel's own.
+void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run,
+                               const char *row) {
   int base = 0;
   for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
@@ -179,18 +170,68 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
     for (size_t k = 0; k < p.d.size(); ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
     text.line("    T %s;", names.c_str());
     text.line("    {");
-    define_output(text, "cotangent", "a.atom", q);
+    define_output(text, "cotangent", row, q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c)
       text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
     for (const LinearForm &form : p.d) text.line("        d%d = %s;", base++, text_of_form(form, "g").c_str());
     text.line("    }");
   }
+}
+
+// What one edge adds to the gather of its receiver: the reverse edge has the same weight and, for each l2, the same
+// harmonics but for their sign (-1)^l2.
+void add_reverse_path(Text &text, const PathSchedule &p, int q, int d1) {
+  text.line("        {");
+  text.line("        const T v = has_reverse ? %s : T(0);", p.l2 % 2 ? "-w" : "w");
+  text.line("        {");
+  text.line("        const T w = v;");
+  load_coupled(text, p);
+  define_output(text, "cotangent", "row", q);
+  for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
+  add_gathered(text, {"T", device_coupled, {}}, p, d1);
+  text.line("        }");
+  text.line("        }");
+}
+
+// The derivatives by an edge; is_fused: also the gather of the receiver's own row over the reverse edges.
+void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool is_fused) {
+  const auto run = u.backward_runs[number];
+  const std::vector<int> harmonics = u.harmonics(run);
+  const int d1 = 2 * u.shape.l1 + 1;
+  if (is_fused) {
+    text.line("  // The same, and x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3] over the reverse edges, %s",
+              paths_of(run).c_str());
+    text.line("  template <int ROWS, int LANES, class T>");
+    text.line(
+        "  KOKKOS_FORCEINLINE_FUNCTION static void fused_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
+        number);
+    text.line(
+        "                                                   int lane, bool active, T *to, bool add, T (&x_sum)[%d]) {",
+        d1);
+  } else {
+    text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
+    text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(run).c_str());
+    text.line("  template <int ROWS, int LANES, class T>");
+    text.line(
+        "  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
+        number);
+    text.line("                                                      int lane, bool active, T *to, bool add) {");
+  }
+  define_weights(text);
+  define_coupled_cotangents(text, u, run, is_fused ? "u.first_row + a.atom" : "a.atom");
+  if (is_fused)
+    for (int a = 0; a < d1; ++a) text.line("    T a%d = x_sum[%d];", a, a);
   begin_edges(text);
+  if (is_fused) {
+    const auto has_forms = [](const PathSchedule &p) { return !p.is_diagonal(); };
+    if (std::any_of(u.paths.begin() + run.first, u.paths.begin() + run.last, has_forms)) define_forms(text, u);
+    text.line("        const bool has_reverse = edge.other_row < u.num_receivers;");
+    text.line("        const int row = has_reverse ? edge.other_row : u.first_row + a.atom;");
+  }
   load_sender(text, d1);
   if (!harmonics.empty()) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
   text.line("        T r = 0;");
-  int l2 = 0;
-  base = 0;
+  int l2 = 0, base = 0;
   for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
     if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
@@ -206,14 +247,41 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number) {
     text.line("        weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f, w, dw);", q, q);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
     add_path_backward(text, u, q, base);
-    if (p.is_diagonal()) text.line("        (void)w;");
+    if (is_fused)
+      add_reverse_path(text, p, q, d1);
+    else if (p.is_diagonal())
+      text.line("        (void)w;");
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
   text.line("        T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.close(4, 2);
+  text.line("    }");
+  if (is_fused)
+    for (int a = 0; a < d1; ++a) text.line("    x_sum[%d] = a%d;", a, a);
+  text.line("  }");
+}
+
+// One run after the other in the same lane, so that one sum of each component is left.
+void generate_fused(Text &text, const PathGroupSchedule &u) {
+  const int d1 = 2 * u.shape.l1 + 1;
+  text.line("  template <int ROWS, int LANES, class T>");
+  text.line(
+      "  KOKKOS_FORCEINLINE_FUNCTION static void fused(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int "
+      "lane,");
+  text.line("                                                bool active, bool add) {");
+  text.line("    T sum[%d] = {};", d1);
+  int first = 0;
+  for (int g = 0; g < static_cast<int>(u.backward_runs.size()); ++g) {
+    const int num = static_cast<int>(1 + u.harmonics(u.backward_runs[g]).size());
+    text.line("    fused_%d<ROWS, LANES>(u, a, lane, active, parts_of(u, a, %d, %d), add, sum);", g, first, num);
+    first += num;
+  }
+  text.line("    if (!active) return;");
+  text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
+  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + sum[%d]);", a, a, a);
+  text.line("  }");
 }
 
 // ---- uvw paths ----
@@ -378,7 +446,7 @@ std::string body_of(const std::string &key, bool of_duals) {
   return (of_duals ? "DualBody_" : "Body_") + key;
 }
 
-void generate_body(Text &text, const PathGroupSchedule &u, bool of_duals) {
+void generate_body(Text &text, const PathGroupSchedule &u, bool of_duals, bool of_edges) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();
   const int num_forward = static_cast<int>(u.forward_runs.size()),
@@ -415,10 +483,14 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool of_duals) {
   } else {
     for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
     dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
-    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g);
+    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, false);
     dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
              ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
     generate_gather(text, u);
+    if (!of_edges) {
+      for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, true);
+      generate_fused(text, u);
+    }
   }
   text.line("};");
 }
@@ -456,8 +528,8 @@ void generate_launch(Text &text, const std::vector<PathGroupShape> &path_groups,
     keys.push_back(key);
     bodies.push_back(body_of(key, false));
     dual_bodies.push_back(body_of(key, has_own));
-    generate_body(structs, plain, false);
-    if (has_own) generate_body(structs, dual, true);
+    generate_body(structs, plain, false, of_edges);
+    if (has_own) generate_body(structs, dual, true, of_edges);
   }
   const std::string name = joined(keys, "__");
   text.line("namespace device_%s_%s {", kind, name.c_str());

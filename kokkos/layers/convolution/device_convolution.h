@@ -33,6 +33,7 @@ class DevicePathGroups {
                    const Kernels &kernels);
   int num_generic() const;
   int num_launches() const { return static_cast<int>(launches_.size()); }    // of a pass
+  bool has_fused() const;                                                    // whether there are kernels for that pass
 
   // Numbers of an edge: coupled harmonics, and what a backward pass leaves of its derivatives
   // (DevicePathGroupCall::parts).
@@ -152,6 +153,15 @@ class DeviceConvolution {
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
+  // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
+  // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
+  // harmonics.
+  bool can_fuse() const;
+  template <class G>
+  void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+             FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj, FeatureRows<R> x_adj,
+             Scratch &scratch) const;
+
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.
   std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
@@ -163,6 +173,10 @@ class DeviceConvolution {
   }
   // Where kernels put the adjoints of the weights that a network has made.
   Pointer<T> weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const;
+  // Adds up what a backward pass has left of the batch's edges.
+  template <class G>
+  void add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+                 const Scratch &scratch) const;
   // The kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,

@@ -171,8 +171,8 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
   assign(exec, sum_parts_, sum_parts);
 }
 
-// Few launches: again and again the kernel that takes most of the path groups that are left, of several the one with the
-// fewest of its own. The parts are numbers of path groups.
+// Few launches: again and again the kernel that takes most of the path groups that are left, of several the one with
+// the fewest of its own. The parts are numbers of path groups.
 template <class T, class Kernel>
 std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Kernel>::choose_launches(
     std::vector<std::string> keys, const Kernels &kernels) {
@@ -235,8 +235,7 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
                                         const Kernels &kernels)
     : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE}),
-      path_groups_(exec, op_.product(), op_.rows_per_bin(),
-                   op_.network() ? Kernels() : kernels) {
+      path_groups_(exec, op_.product(), op_.rows_per_bin(), op_.network() ? Kernels() : kernels) {
   if (op_.network()) {
     network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
@@ -252,6 +251,13 @@ int DevicePathGroups<T, Kernel>::num_generic() const {
   std::vector<bool> is_generic(product_.view().num_path_groups, false);
   for (const Part &p : parts_) is_generic[p.path_group] = p.is_generic;
   return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
+}
+
+template <class T, class Kernel>
+bool DevicePathGroups<T, Kernel>::has_fused() const {
+  return std::all_of(launches_.begin(), launches_.end(), [&](const Launch &launch) {
+    return launch.kernel && launch.kernel->launcher(PATH_GROUP_FUSED, rows_per_bin_);
+  });
 }
 
 // ---- one batch
@@ -398,7 +404,7 @@ void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePat
       if (launch.parts[k] >= 0) calls[k] = call_of(parts_[launch.parts[k]], call, x_rows, out_rows, out_row, prepare);
     if (launch.kernel)
       launch.kernel->launcher(PASS, rows_per_bin_)(exec, calls);
-    else
+    else if constexpr (PASS != PATH_GROUP_FUSED)
       launch_generic<PASS>(exec, parts_[launch.parts[0]], calls[0]);
   }
 }
@@ -462,15 +468,47 @@ void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdg
                                 u.y = y + batch.first * num_y;
                                 u.weights_adj = of_weights;
                               });
-  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
-                       AddPartsKernel<T, G, typename PathGroups::Sums>{
-                           batch, num_y, path_groups_.sums(parts, batch.count),
-                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
+  add_parts(exec, batch, parts, y_adj, scratch);
   if (!network_) return;
   R *of_network = scratch.network.data();
   network_->backward(exec, batch.count, of_network, scratch.weights_adj.data());
   network_->add_distance_adjoints(exec, batch, of_network, y_adj, num_y);
   if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
+}
+
+template <class T>
+template <class G>
+void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+                                     const Scratch &scratch) const {
+  const int num_y = op_.view().num_y;
+  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
+                       AddPartsKernel<T, G, typename PathGroups::Sums>{
+                           batch, num_y, path_groups_.sums(parts, batch.count),
+                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
+}
+
+template <class T>
+bool DeviceConvolution<T>::can_fuse() const {
+  return !network_ && !op_.exact() && op_.radial_set().is_of_undirected_pairs() && path_groups_.has_fused();
+}
+
+template <class T>
+template <class G>
+void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+                                 FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj,
+                                 FeatureRows<R> x_adj, Scratch &scratch) const {
+  if (batch.count == 0) return;
+  T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
+  launch<PATH_GROUP_FUSED>(exec, batch, scratch, x.rows, out_adj.rows, 0,
+                           [&](DevicePathGroupCall<T> &u, int64_t block) {
+                             u.x = x.data + block;
+                             u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+                             u.out_adj = out_adj.data;
+                             u.first_row = static_cast<int>(x_adj.first);
+                             u.num_receivers = num_receivers;
+                             u.y = y + batch.first * op_.view().num_y;
+                           });
+  add_parts(exec, batch, parts, y_adj, scratch);
 }
 
 template <class T>
@@ -525,6 +563,9 @@ std::size_t DeviceConvolution<T>::bytes() const {
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
   template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
                                                FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, const T *, G *, \
-                                               FeatureRows<Real<T>>, Scratch &) const;
+                                               FeatureRows<Real<T>>, Scratch &) const;                                 \
+  template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>,  \
+                                            FeatureRows<const Real<T>>, int, const T *, G *, FeatureRows<Real<T>>,     \
+                                            Scratch &) const;
 
 }    // namespace equi
