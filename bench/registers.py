@@ -20,7 +20,7 @@ ENTRY = re.compile(
     re.S,
 )
 # Pass, type, rows per bin, and the path groups of the launch, with __ in between.
-KERNEL = re.compile(r"PathGroupsWork<\(equi::PathGroupPass\)(\d), (?:equi::)?(float|double|Dual<\w+>), (\d), equi::device_(?:edge_)?path_groups_(\w+)::")
+KERNEL = re.compile(r"PathGroupsWork<\(equi::PathGroupPass\)(\d), (?:equi::)?(float|double|Dual<\w+>), (\d), equi::device_(?:edge_|dual_)?path_groups_(\w+)::")
 PASSES = ("forward", "backward", "gather", "fused")    # of PathGroupPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
 COLUMNS = ("architecture", "path_groups", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")

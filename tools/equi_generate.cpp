@@ -4,7 +4,7 @@
 //
 //   equi_generate list                          keys of the path groups that every build has
 //   equi_generate path_group TARGET KEY FILE    kernels of one path group; for a GPU also of several in one launch,
-//                                               KEY+KEY, and several kernels, KEY+KEY,KEY...
+//                                               KEY+KEY, of duals, dual:KEY, and several kernels, KEY+KEY,dual:KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
 //   equi_generate edge_path_group TARGET KEY+KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
@@ -49,10 +49,14 @@ std::vector<std::string> parts_of(const std::string &list, char between) {
 }
 
 std::string device_path_groups_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
-  std::vector<std::vector<PathGroupShape>> launches;
-  for (const std::string &launch : parts_of(keys, ',')) {
+  const std::string dual = "dual:";
+  std::vector<DeviceLaunch> launches;
+  for (std::string launch : parts_of(keys, ',')) {
     launches.emplace_back();
-    for (const std::string &key : parts_of(launch, '+')) launches.back().push_back(PathGroupShape::of_key(key));
+    launches.back().of_duals = launch.compare(0, dual.size(), dual) == 0;
+    if (launches.back().of_duals) launch = launch.substr(dual.size());
+    for (const std::string &key : parts_of(launch, '+'))
+      launches.back().path_groups.push_back(PathGroupShape::of_key(key));
   }
   return generate_device_path_groups(launches, target, of_edges);
 }

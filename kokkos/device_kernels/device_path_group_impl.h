@@ -293,7 +293,8 @@ struct DeviceKernelOf {
     k.launch[PATH_GROUP_FORWARD][ROWS / 2 - 1] = launch<PATH_GROUP_FORWARD, ROWS>;
     k.launch[PATH_GROUP_BACKWARD][ROWS / 2 - 1] = launch<PATH_GROUP_BACKWARD, ROWS>;
     k.launch[PATH_GROUP_GATHER][ROWS / 2 - 1] = launch<PATH_GROUP_GATHER, ROWS>;
-    if constexpr (!(... || Bodies::IS_UVW)) k.launch[PATH_GROUP_FUSED][ROWS / 2 - 1] = launch<PATH_GROUP_FUSED, ROWS>;
+    if constexpr (!IS_DUAL<T> && !(... || Bodies::IS_UVW))
+      k.launch[PATH_GROUP_FUSED][ROWS / 2 - 1] = launch<PATH_GROUP_FUSED, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {sizeof...(Bodies),

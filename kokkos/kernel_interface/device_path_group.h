@@ -129,7 +129,7 @@ struct DevicePathGroupKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
   // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
-  // Fused null where a path is uvw.
+  // Fused null for duals and where a path is uvw.
   void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = false;

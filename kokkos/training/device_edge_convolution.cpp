@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/training/device_edge_convolution.h"
 
-#include "kokkos/layers/convolution/device_convolution_impl.h"
+#include "kokkos/layers/convolution/device_path_groups_impl.h"
 
 #if defined(KOKKOS_ENABLE_CUDA)
 #include "kokkos/runtime/device_stream_cuda.h"

@@ -30,7 +30,11 @@ KernelNames lines() {
 #define PATH_GROUP(key)   names.path_groups.push_back(#key);
 #define UVW(key)          names.uvw.push_back(#key);
 #define CONTRACTION(name) names.contractions.push_back(#name);
-#define LAUNCH(...)       names.device_launches.push_back(keys_of(#__VA_ARGS__));
+#define TABLE_LAUNCH(...) names.device_launches.push_back(keys_of(#__VA_ARGS__));
+#define EDGE_LAUNCH(...)  names.device_edge_launches.push_back(keys_of(#__VA_ARGS__));
+#define LAUNCH(...)         \
+  TABLE_LAUNCH(__VA_ARGS__) \
+  EDGE_LAUNCH(__VA_ARGS__)
 #include "src/generator/common_kernels.def"
   return names;
 }
