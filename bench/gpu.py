@@ -16,7 +16,7 @@ Each part ends within some minutes and writes its tables and all that its progra
     lammps     of the second archive: equi/kk against plain equi on the host, and steps of molecular dynamics
 
 An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal. There plain equi with
-`kernels device` takes the place of equi/kk, unless LAMMPS has its package KOKKOS.
+`kernels device`, or plain equi itself if the plugin has none, takes the place of equi/kk, unless LAMMPS has its package KOKKOS.
 """
 
 import argparse
@@ -126,6 +126,7 @@ class Machine:
         self.logs = Path(out) / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.part = ""
+        self.has_device = True  # of a plugin without the package KOKKOS, until it says that it has none
         with tarfile.open(archive) as content:
             content.extractall(folder)
         self.folder = Path(folder) / "equi-gpu"
@@ -155,7 +156,12 @@ class Machine:
         return "KOKKOS" in packages.split()
 
     def device_side(self):
-        return "equi/kk" if self.has_kokkos() else "equi, kernels device"
+        """What is measured, words for LAMMPS and keywords of the pair style: equi/kk; on a CPU, for a rehearsal without the
+        package KOKKOS, the kernels for devices, or if the plugin has none of them, plain equi."""
+        if not self.has_kokkos():
+            return ("equi, kernels device", [], "kernels device") if self.has_device else ("equi", [], "")
+        where = ["g", "1"] if gpu_name() != "none" else ["t", str(len(os.sched_getaffinity(0)))]
+        return "equi/kk", ["-k", "on", *where, "-sf", "kk", "-pk", "kokkos", "newton", "on", "neigh", "half"], ""
 
     def start(self, *command):
         """(status, output) of a program; 124 for one that did not end in time."""
@@ -281,10 +287,7 @@ thermo_modify norm no format float %.17g
 
 def run_lammps(machine, side, precision, cells, lines):
     """(time in s or None, output) of LAMMPS; side: "host", or "device" for what is to be measured."""
-    has_kokkos = machine.has_kokkos()
-    keywords = "kernels device" if side == "device" and not has_kokkos else ""
-    words = ["-k", "on", "g", "1"] if gpu_name() != "none" else ["-k", "on", "t", str(len(os.sched_getaffinity(0)))]
-    words = [*words, "-sf", "kk", "-pk", "kokkos", "newton", "on", "neigh", "half"] if side == "device" and has_kokkos else []
+    name, words, keywords = machine.device_side() if side == "device" else ("equi", [], "")
     script = machine.folder / f"in.{side}"
     script.write_text(
         LAMMPS_INPUT.format(spacing=5.64, cells=cells, precision=precision, keywords=keywords, model=machine.model())
@@ -293,10 +296,13 @@ def run_lammps(machine, side, precision, cells, lines):
     )
     begin = time.monotonic()
     status, text = machine.start(machine.folder / "lmp", *words, "-log", "none", "-in", script)
-    if status != 0:
-        print(text[-2000:], f"status {status}")
-        return None, text
-    return time.monotonic() - begin, text
+    if status == 0:
+        return time.monotonic() - begin, text
+    if side == "device" and "needs a build with EQUI_DEVICE=ON" in text:
+        machine.has_device = False
+        return run_lammps(machine, side, precision, cells, lines)
+    print(text[-2000:], f"{name}: status {status}")
+    return None, text
 
 
 def forces_of(path):
@@ -349,7 +355,7 @@ def lammps(machine, out):
         loop = float(re.findall(r"^Loop time of (\S+)", text, re.M)[-1])
         steps.append({"atoms": atoms, "ms_per_step": f"{1e3 * loop / LAMMPS_STEPS:.3f}", "us_per_atom_step": f"{1e6 * loop / LAMMPS_STEPS / atoms:.4f}"})  # fmt: skip
         print(steps[-1], flush=True)
-    write(out, "gpu_lammps.csv", [{"side": machine.device_side(), **row} for row in steps])
+    write(out, "gpu_lammps.csv", [{"side": machine.device_side()[0], **row} for row in steps])
     return good and bool(steps)
 
 

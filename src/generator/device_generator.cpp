@@ -67,7 +67,7 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
   define_weights(text);
   for (int k = 0; k < num_components(u, run); ++k) text.line("    T a%d = 0;", k);
   begin_edges(text);
-  define_forms(text, u);
+  if (has_forms(u, run)) define_forms(text, u);
   load_sender(text, d1);
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
   generate_products(text, {"T", device_coupled, load}, u, run, false);
@@ -90,8 +90,9 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
   define_weights(text);
   for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
-  // The loads of fewer paths fill fewer registers ahead of their use.
-  for (const auto &run : u.forward_runs) {
+  // One run as long as forward takes one. Else short ones: the loads of all paths would fill more registers ahead of
+  // their use than there are.
+  for (const auto &run : u.forward_runs.size() > 1 ? u.backward_runs : u.forward_runs) {
     begin_edges(text);
     if (has_forms(u, run)) define_forms(text, u);
     text.line("        const int row = edge.other_row;");
