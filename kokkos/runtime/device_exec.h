@@ -211,17 +211,17 @@ KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
 }
 
 // The exchanges for `num` sums over 32 lanes by halves of `carried` numbers, a power of two that is not less.
-constexpr int power_of_two(int num) {
+KOKKOS_INLINE_FUNCTION constexpr int power_of_two(int num) {
   return num <= 1 ? 1 : 2 * power_of_two((num + 1) / 2);
 }
-constexpr int num_exchanges(int carried) {
+KOKKOS_INLINE_FUNCTION constexpr int num_exchanges(int carried) {
   int exchanges = carried - 1;
   for (int lanes = 32 / carried; lanes > 1; lanes /= 2) exchanges++;
   return exchanges;
 }
 // How many of `num` sums to take at first: all, or half of the power of two, where the rest takes few exchanges: 9 sums
 // are 8 and 1 with 14 exchanges, together they take 16; 17 are 16 and 1, with 21 instead of 31.
-constexpr int num_sums_at_first(int num) {
+KOKKOS_INLINE_FUNCTION constexpr int num_sums_at_first(int num) {
   const int all = power_of_two(num), half = all / 2;
   if (half == 0 || num_exchanges(half) + num_exchanges(power_of_two(num - half)) >= num_exchanges(all)) return num;
   return half;
