@@ -3,6 +3,7 @@
 """Correctness and speed of the evaluation on an NVIDIA GPU, on a machine that may have no network and no compiler.
 
     gpu.py pack FILE.tar.xz          what the presets cuda-sm90 or cuda-sm80 have built, with the libraries it needs and models
+    gpu.py pack FILE.tar.xz --lammps     the LAMMPS of the preset lammps-kokkos-sm90 with its plugin and SevenNet-0
     gpu.py run FILE.tar.xz [PART...] [--out DIR]
 
 Each part ends within some minutes and writes its tables and all that its programs print into DIR; without a name all run:
@@ -12,24 +13,28 @@ Each part ends within some minutes and writes its tables and all that its progra
     steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
     tests      the tests of the device evaluation
     sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
+    lammps     of the second archive: equi/kk against plain equi on the host, and steps of molecular dynamics
 
-An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal.
+An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal. There plain equi with
+`kernels device`, or plain equi itself if the plugin has none, takes the place of equi/kk, unless LAMMPS has its package KOKKOS.
 """
 
 import argparse
 import csv
 import functools
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from pathlib import Path
 
 import common
 
-MOST_MEGABYTES = 64
+MOST_MEGABYTES = 55
 PROGRAMS = ("bench_device", "unittest/test_device")
 # Libraries of the system, and those that come with the driver or the toolkit.
 ELSEWHERE = ("libc.", "libm.", "libmvec.", "libdl.", "librt.", "libpthread.", "ld-linux", "linux-vdso")
@@ -45,30 +50,61 @@ MODELS = {
     "mace/plain": ("Na", "Cl"),
     "mace/density": ("K", "Rb"),
 }
+# A part that ends in LAMMPS: energies per atom and forces of two evaluations, eV/atom and eV/Angstrom.
+LAMMPS_BARS = {"mixed": (1e-6, 1e-5), "double": (1e-9, 1e-9)}
+LAMMPS_CELLS = (2, 5, 10, 20, 40, 50)  # of 8 atoms, per direction
+LAMMPS_STEPS = 50
+SECONDS_OF_LAMMPS = 240
 # Receivers of a launch; 0: the default.
 BATCHES = {"mixed": (0, 4096, 32768), "double": (0,)}
 SECONDS_OF_STEPS = 60
 TIMEOUT = 290  # of a program
 
 
+def add_program(source, folder, search=""):
+    """A program or library in the folder, and the libraries it needs in lib/. search: where those are looked for first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    target = folder / source.name
+    shutil.copy(source, target)
+    subprocess.run(["strip", target], check=True)
+    found = subprocess.run(
+        ["ldd", source], capture_output=True, text=True, check=True, env=dict(os.environ, LD_LIBRARY_PATH=search)
+    )
+    for line in found.stdout.splitlines():
+        name, _, path = (part.strip() for part in line.partition("=>"))
+        path = path.split(" (")[0]
+        if Path(path).is_file() and not name.startswith(ELSEWHERE):
+            (folder / "lib").mkdir(exist_ok=True)
+            shutil.copy(path, folder / "lib" / name)
+
+
+def add_programs(build, folder):
+    for program in PROGRAMS:
+        source = build / program if "/" in program else build / "bin" / program
+        if not source.is_file():
+            sys.exit(f"{source} is missing: build it with 'cmake --workflow --preset cuda-sm90'")
+        add_program(source, folder)
+
+
+def add_lammps(build, folder):
+    """The program that the build's lmp starts, and the plugin."""
+    wrapper = build / "bin" / "lmp"
+    if not wrapper.is_file():
+        sys.exit(f"{wrapper} is missing: build it with 'cmake --workflow --preset lammps-kokkos-sm90'")
+    text = wrapper.read_text()
+    program = Path(re.search(r"^exec '([^']+)'", text, re.M)[1])
+    runtime = re.search(r"^runtime='([^']*)'", text, re.M)[1]
+    search = f"{runtime}:{build / 'lib'}"
+    add_program(program, folder, search)
+    add_program(build / "lib" / "equiplugin.so", folder, search)
+
+
 def pack(args):
-    build = Path(args.build_dir)
+    build = Path(args.build_dir or ("build-lammps-kokkos-sm90" if args.lammps else "build-cuda-sm90")).resolve()
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
         folder = Path(folder)
-        for program in PROGRAMS:
-            source = build / program if "/" in program else build / "bin" / program
-            if not source.is_file():
-                sys.exit(f"{source} is missing: build it with 'cmake --workflow --preset cuda-sm90'")
-            target = folder / source.name
-            shutil.copy(source, target)
-            subprocess.run(["strip", target], check=True)
-            for line in subprocess.run(["ldd", source], capture_output=True, text=True, check=True).stdout.splitlines():
-                name, _, path = (part.strip() for part in line.partition("=>"))
-                path = path.split(" (")[0]
-                if Path(path).is_file() and not name.startswith(ELSEWHERE):
-                    (folder / "lib").mkdir(exist_ok=True)
-                    shutil.copy(path, folder / "lib" / name)
-        for name in MODELS:
+        (add_lammps if args.lammps else add_programs)(build, folder)
+        for name in ["sevennet-0"] if args.lammps else MODELS:
             source = Path(args.models) / f"{name}.equi"
             if not source.is_file():
                 sys.exit(f"{source} is missing: 'cmake --workflow --preset test' makes the models of the tests")
@@ -90,6 +126,7 @@ class Machine:
         self.logs = Path(out) / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.part = ""
+        self.has_device = True  # of a plugin without the package KOKKOS, until it says that it has none
         with tarfile.open(archive) as content:
             content.extractall(folder)
         self.folder = Path(folder) / "equi-gpu"
@@ -101,8 +138,30 @@ class Machine:
             os.environ,
             LD_LIBRARY_PATH=":".join([*map(str, libraries), os.environ.get("LD_LIBRARY_PATH", "")]),
             EQUI_MODELS_DIR=str(self.folder / "models"),
+            LAMMPS_PLUGIN_PATH=str(self.folder),
             OMP_WAIT_POLICY="passive",
         )
+
+    def parts(self):
+        """Those that the archive has programs for."""
+        has_lammps = (self.folder / "lmp").is_file()
+        return [part for part in PARTS if (part == "lammps") == has_lammps]
+
+    def model(self):
+        return self.folder / "models/sevennet-0.equi"
+
+    @functools.cache
+    def has_kokkos(self):
+        _, _, packages = self.start(self.folder / "lmp", "-h")[1].partition("Installed packages:")
+        return "KOKKOS" in packages.split()
+
+    def device_side(self):
+        """What is measured, words for LAMMPS and keywords of the pair style: equi/kk; on a CPU, for a rehearsal without the
+        package KOKKOS, the kernels for devices, or if the plugin has none of them, plain equi."""
+        if not self.has_kokkos():
+            return ("equi, kernels device", [], "kernels device") if self.has_device else ("equi", [], "")
+        where = ["g", "1"] if gpu_name() != "none" else ["t", str(len(os.sched_getaffinity(0)))]
+        return "equi/kk", ["-k", "on", *where, "-sf", "kk", "-pk", "kokkos", "newton", "on", "neigh", "half"], ""
 
     def start(self, *command):
         """(status, output) of a program; 124 for one that did not end in time."""
@@ -206,7 +265,101 @@ def steps(machine, out):
     return good
 
 
-PARTS = {"check": check, "layers": layers, "steps": steps, "tests": tests, "sanitizer": sanitizer}
+LAMMPS_INPUT = """\
+units metal
+atom_style atomic
+atom_modify map array sort 0 0.0
+lattice custom {spacing} a1 1 0 0 a2 0 1 0 a3 0 0 1 &
+  basis 0 0 0 basis 0 0.5 0.5 basis 0.5 0 0.5 basis 0.5 0.5 0 &
+  basis 0.5 0 0 basis 0 0.5 0 basis 0 0 0.5 basis 0.5 0.5 0.5
+region box block 0 {cells} 0 {cells} 0 {cells}
+create_box 2 box
+create_atoms 1 box basis 5 2 basis 6 2 basis 7 2 basis 8 2
+mass 1 22.99
+mass 2 35.45
+displace_atoms all random 0.1 0.1 0.1 5
+pair_style equi precision {precision} {keywords}
+pair_coeff * * {model} Na Cl
+timestep 0.001
+thermo_modify norm no format float %.17g
+"""
+
+
+def run_lammps(machine, side, precision, cells, lines):
+    """(time in s or None, output) of LAMMPS; side: "host", or "device" for what is to be measured."""
+    name, words, keywords = machine.device_side() if side == "device" else ("equi", [], "")
+    script = machine.folder / f"in.{side}"
+    script.write_text(
+        LAMMPS_INPUT.format(spacing=5.64, cells=cells, precision=precision, keywords=keywords, model=machine.model())
+        + "\n".join(lines)
+        + "\n"
+    )
+    begin = time.monotonic()
+    status, text = machine.start(machine.folder / "lmp", *words, "-log", "none", "-in", script)
+    if status == 0:
+        return time.monotonic() - begin, text
+    if side == "device" and "needs a build with EQUI_DEVICE=ON" in text:
+        machine.has_device = False
+        return run_lammps(machine, side, precision, cells, lines)
+    print(text[-2000:], f"{name}: status {status}")
+    return None, text
+
+
+def forces_of(path):
+    with open(path) as file:
+        lines = file.read().splitlines()
+    begin = max(k for k, line in enumerate(lines) if line.startswith("ITEM: ATOMS")) + 1
+    return [[float(word) for word in line.split()] for line in lines[begin:]]
+
+
+def compare_lammps(machine):
+    rows, good = [], True
+    for precision, bars in LAMMPS_BARS.items():
+        energy, forces = {}, {}
+        for side in ("host", "device"):
+            dump = machine.folder / f"forces.{side}"
+            dumping = [f"dump 1 all custom 1 {dump} fx fy fz", "dump_modify 1 sort id format float %.17g"]
+            seconds, text = run_lammps(machine, side, precision, 3, [*dumping, "run 0", 'print "ENERGY $(pe:%.17g)"'])
+            if seconds is None:
+                return rows, False
+            energy[side] = float(re.search(r"^ENERGY (\S+)", text, re.M)[1])
+            forces[side] = forces_of(dump)
+        by_energy = abs(energy["device"] - energy["host"]) / len(forces["host"])
+        pairs = zip(forces["device"], forces["host"])
+        by_force = max(abs(x - y) for a, b in pairs for x, y in zip(a, b))
+        agrees = by_energy <= bars[0] and by_force <= bars[1]
+        rows.append(
+            {"precision": precision, "energy": f"{by_energy:.2e}", "force": f"{by_force:.2e}", "agrees": "yes" if agrees else "NO"}
+        )
+        print(rows[-1], flush=True)
+        good = good and agrees
+    return rows, good
+
+
+def lammps(machine, out):
+    rows, good = compare_lammps(machine)
+    write(out, "gpu_lammps_check.csv", rows)
+    steps, spent, last = [], 0.0, None
+    for cells in LAMMPS_CELLS if good else ():
+        atoms = 8 * cells**3
+        # A larger system takes longer in proportion; the time of the start is the same.
+        if last and spent + last * atoms / steps[-1]["atoms"] > SECONDS_OF_LAMMPS:
+            break
+        seconds, text = run_lammps(
+            machine, "device", "mixed", cells, ["velocity all create 600.0 1", "fix 1 all nve", "run 10", f"run {LAMMPS_STEPS}"]
+        )
+        if seconds is None:
+            good = False
+            break
+        spent, last = spent + seconds, seconds
+        loop = float(re.findall(r"^Loop time of (\S+)", text, re.M)[-1])
+        steps.append({"atoms": atoms, "ms_per_step": f"{1e3 * loop / LAMMPS_STEPS:.3f}", "us_per_atom_step": f"{1e6 * loop / LAMMPS_STEPS / atoms:.4f}"})  # fmt: skip
+        print(steps[-1], flush=True)
+    write(out, "gpu_lammps.csv", [{"side": machine.device_side()[0], **row} for row in steps])
+    return good and bool(steps)
+
+
+PARTS = {"check": check, "layers": layers, "steps": steps, "tests": tests, "sanitizer": sanitizer, "lammps": lammps}
 
 
 def read_table(folder, name):
@@ -253,7 +406,8 @@ def main():
     commands = parser.add_subparsers(dest="command", required=True)
     packing = commands.add_parser("pack", help="make the archive")
     packing.add_argument("archive", metavar="FILE.tar.xz")
-    packing.add_argument("--build-dir", default="build-cuda-sm90", metavar="DIR", help="default: %(default)s")
+    packing.add_argument("--build-dir", metavar="DIR", help="default: that of the preset")
+    packing.add_argument("--lammps", action="store_true", help="LAMMPS and its plugin, for the part lammps")
     packing.add_argument("--models", default="build/models", metavar="DIR", help="default: %(default)s")
     running = commands.add_parser("run", help="run parts of it")
     running.add_argument("archive", metavar="FILE.tar.xz")
@@ -270,7 +424,9 @@ def main():
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
         machine = Machine(args.archive, folder, args.out)
         print(f"GPU: {gpu_name()}", flush=True)
-        for part in args.parts or PARTS:
+        for part in args.parts or machine.parts():
+            if part not in machine.parts():
+                sys.exit(f"{args.archive} has no programs for the part {part}")
             machine.part = part
             if not PARTS[part](machine, args.out):
                 failed.append(part)

@@ -19,10 +19,11 @@ ENTRY = re.compile(
     r"(\d+) bytes spill loads.*?Used (\d+) registers",
     re.S,
 )
-KERNEL = re.compile(r"PathGroupWork<\(equi::PathGroupPass\)(\d), equi::device_(?:edge_)?path_group_(\w+)::.*?Body, (?:equi::)?(float|double|Dual<\w+>), (\d)>")
-PASSES = ("forward", "backward", "gather")    # of PathGroupPass
+# Pass, type, rows per bin, and the path groups of the launch, with __ in between.
+KERNEL = re.compile(r"PathGroupsWork<\(equi::PathGroupPass\)(\d), (?:equi::)?(float|double|Dual<\w+>), (\d), equi::device_(?:edge_|dual_)?path_groups_(\w+)::")
+PASSES = ("forward", "backward", "gather", "fused")    # of PathGroupPass
 CONTRACTION = re.compile(r"ContractionLane<equi::device_(contraction_\w+)::.*?Body, (float|double), (true|false)>")
-COLUMNS = ("architecture", "path_group", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
+COLUMNS = ("architecture", "path_groups", "kernel", "type", "rows_per_bin", "registers", "stack_bytes", "spill_stores", "spill_loads")
 
 
 def kernels(text):
@@ -35,14 +36,15 @@ def kernels(text):
     for name, (_, architecture, stack, stores, loads, registers) in zip(names, found):
         path_group_match, contraction_match = KERNEL.search(name), CONTRACTION.search(name)
         if path_group_match:
-            number_of_pass, path_group, number, rows_per_bin = path_group_match.groups()
+            number_of_pass, number, rows_per_bin, path_groups = path_group_match.groups()
+            path_groups = path_groups.replace("__", "+")
             kernel = PASSES[int(number_of_pass)]
         elif contraction_match:
-            path_group, number, is_backward = contraction_match.groups()
+            path_groups, number, is_backward = contraction_match.groups()
             kernel, rows_per_bin = "backward" if is_backward == "true" else "forward", ""
         else:
             continue
-        rows.add((architecture, path_group, kernel, number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
+        rows.add((architecture, path_groups, kernel, number, rows_per_bin, int(registers), int(stack), int(stores), int(loads)))  # fmt: skip
     return sorted(rows)
 
 

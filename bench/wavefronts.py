@@ -10,11 +10,13 @@ toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
 
 The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together takes
 one, the coefficients of 32 channels as many as they have lines, a shuffle and a store one each. Of an edge each channel
-block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an edge.
+block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an edge. So are
+its instructions, of which a multiprocessor issues four in a cycle.
 """
 
 import argparse
 import collections
+import itertools
 import re
 import shutil
 import subprocess
@@ -54,7 +56,8 @@ def functions(text):
 
 
 def edge_loops(instructions, labels):
-    """Counts of the instructions in each innermost loop that loads: {name and width: number}."""
+    """Each innermost loop that loads records of edges: its number of instructions, and {name and width: number} of those
+    that the first-level cache serves."""
     loops = []
     for k, instruction in enumerate(instructions):
         target = re.search(r"BRA.*?`\((\.L_x_\d+)\)", instruction)
@@ -69,8 +72,8 @@ def edge_loops(instructions, labels):
             if name in ("LDG", "STG", "SHFL"):
                 width = next((m for m in modifiers if m in ("64", "128")), "32")
                 counts[name, int(width) // 8] += 1
-        if any(name == "LDG" for name, _ in counts):
-            yield counts
+        if counts["LDG", LOAD_BYTES]:    # at least the record of the edge
+            yield last - first + 1, counts
 
 
 def piece_widths(rows, number_bytes):
@@ -79,22 +82,80 @@ def piece_widths(rows, number_bytes):
     return [min(most, rows - k) * number_bytes for k in range(0, rows, most)]
 
 
-def wavefronts(loops, kernel, num_paths, widths):
-    """Of a warp at an edge. Raises ValueError for loops that do not read each path's weight once."""
-    weights, total = 0, 0
-    for counts in loops:
-        # Beside weights the backward pass has one load of 16 bytes, the record of the edge.
-        of_loop = counts["LDG", LOAD_BYTES] - 1 if kernel == "backward" else num_paths
-        of_loop //= sum(w == LOAD_BYTES for w in widths) if kernel == "backward" else 1
-        weights += of_loop
-        table = sum(w * LANES // LINE for w in widths)
-        total += sum(counts.values()) + of_loop * (table - len(widths))
-        for width in set(widths):
-            if counts["LDG", width] < of_loop * widths.count(width):
-                raise ValueError("a loop with fewer loads than its weights need")
-    if weights != num_paths:
-        raise ValueError(f"{weights} weights in the loops over edges of {num_paths} paths (unrolled?)")
-    return total
+def num_exchanges(num):
+    """Of a warp that adds up so many numbers over its lanes (store_lane_sums)."""
+
+    def by_halves(carried):
+        return carried - 1 + (LANES // carried).bit_length() - 1
+
+    def power_of_two(n):
+        return 1 << (n - 1).bit_length()
+
+    every, half = power_of_two(num), power_of_two(num) // 2
+    if half == 0 or by_halves(half) + by_halves(power_of_two(num - half)) >= by_halves(every):
+        return by_halves(every)
+    return by_halves(half) + num_exchanges(num - half)
+
+
+def num_harmonics(paths):
+    return sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2})
+
+
+def loads_of_numbers(kernel, l1, paths):
+    """Numbers that a loop over edges loads for these paths one by one: the sender's, harmonics, or the receiver's."""
+    cotangents = sum(2 * l3 + 1 for _, l3 in paths)
+    if kernel == "gather":
+        return cotangents
+    sender = 2 * l1 + 1
+    if kernel == "forward":
+        return sender
+    return sender + num_harmonics(paths) + (cotangents if kernel == "fused" else 0)
+
+
+def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
+    """The loops of each path group with the weights that they read: {key: [(instructions, counts, weights)]}. They are told
+    apart by the numbers that they load one by one; of the coupled harmonics' last load some may be left over, as few as
+    possible."""
+    has_runs = kernel in ("backward", "fused")
+    most_over = 0 if kernel == "backward" else 4
+    best = None
+    for order in itertools.permutations(loops):
+        rest, found, spare = list(order), {}, 0
+        for key in keys:
+            (l1,), *paths = ([int(digit) for digit in word] for word in key.split("_"))
+            found[key] = []
+            while paths and rest:
+                length, counts = rest.pop(0)
+                fits = [
+                    (counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:n]), n)
+                    for n in range(1 if has_runs else len(paths), len(paths) + 1)
+                    if all(counts["LDG", width] >= n * widths.count(width) for width in set(widths))
+                ]
+                fits = [fit for fit in fits if 0 <= fit[0] <= most_over]
+                if has_runs:    # one sum for each harmonic of the run and one for the fraction of the bin
+                    words = number_bytes // 4
+                    sums = {n: words * num_exchanges(1 + num_harmonics(paths[:n])) for _, n in fits}
+                    fits = [fit for fit in fits if sums[fit[1]] == counts["SHFL", 4]]
+                if not fits:
+                    break
+                over, weights = min(fits, key=lambda fit: (fit[0], -fit[1]))
+                spare += over
+                found[key].append((length, counts, weights))
+                paths = paths[weights:]
+            if paths:
+                break
+        else:
+            if not rest and (best is None or spare < best[0]):
+                best = spare, found
+    if best is None:
+        raise ValueError(f"the {len(loops)} loops over edges are not those of {', '.join(keys)} (unrolled?)")
+    return best[1]
+
+
+def wavefronts(loops, widths):
+    """Of a warp at an edge; loops: of a path group, as above."""
+    table = sum(w * LANES // LINE for w in widths) - len(widths)
+    return sum(sum(counts.values()) + weights * table for _, counts, weights in loops)
 
 
 def main():
@@ -110,7 +171,7 @@ def main():
             return 2
     channels = {key: int(c) for key, c in (group.split(":") for group in args.layer.split(","))}
     widths = piece_widths(int(args.rows_per_bin), NUMBER_BYTES[args.precision])
-    totals = collections.Counter()
+    totals, instructions_of = collections.Counter(), collections.Counter()
     found = set()
     for path in args.files:
         with tempfile.TemporaryDirectory() as folder:
@@ -118,22 +179,25 @@ def main():
         names = subprocess.run(["c++filt"], input="\n".join(k[0] for k in kernels), capture_output=True, text=True, check=True)
         for name, (_, instructions, labels) in zip(names.stdout.splitlines(), kernels):
             match = KERNEL.search(name)
-            if not match or match[2] not in channels or match[3] != args.precision or match[4] != args.rows_per_bin:
+            if not match or match[2] != args.precision or match[3] != args.rows_per_bin:
                 continue
-            kernel, key = PASSES[int(match[1])], match[2]
-            if (kernel, key) in found:
+            kernel, keys = PASSES[int(match[1])], match[4].split("__")
+            if set(keys) != set(channels) or kernel in found:
                 continue
-            found.add((kernel, key))
-            blocks = -(-channels[key] // LANES)
-            number = wavefronts(list(edge_loops(instructions, labels)), kernel, key.count("_"), widths)
-            totals[kernel] += blocks * number
-            print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts")
-    missing = {(kernel, key) for kernel in PASSES for key in channels} - found
-    if missing:
-        print("not in these files:", *sorted(missing), file=sys.stderr)
+            found.add(kernel)
+            loops = list(edge_loops(instructions, labels))
+            number_bytes = NUMBER_BYTES[args.precision]
+            for key, of_key in loops_by_path_group(loops, kernel, keys, widths, number_bytes).items():
+                blocks, number = -(-channels[key] // LANES), wavefronts(of_key, widths)
+                length = sum(loop[0] for loop in of_key)
+                totals[kernel] += blocks * number
+                instructions_of[kernel] += blocks * length
+                print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts, {length} instructions")
+    if found != set(PASSES):
+        print(f"no kernel of {', '.join(channels)} in these files", file=sys.stderr)
         return 2
     for kernel in PASSES:
-        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge")
+        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge, {instructions_of[kernel]} instructions")
     return 0
 
 

@@ -1,13 +1,20 @@
 # SPDX-License-Identifier: MIT
 # EQUI_CUDA: the architecture of the GPUs that are compiled for, CMAKE_CUDA_ARCHITECTURES, checked before CMake tries the
-# compiler with it.
+# compiler with it. Sets equi_cuda_architecture, its number: "90-real" has machine code for 90 alone, "90" also what newer
+# GPUs translate when they start.
 
 if(NOT CMAKE_CUDA_ARCHITECTURES)
   set(CMAKE_CUDA_ARCHITECTURES 80 CACHE STRING "One GPU architecture that Kokkos knows")
 endif()
-if(NOT CMAKE_CUDA_ARCHITECTURES IN_LIST EQUI_CUDA_ARCHITECTURES)
+string(REGEX REPLACE "-real$" "" equi_cuda_architecture "${CMAKE_CUDA_ARCHITECTURES}")
+set(equi_cuda_is_real OFF)
+if(NOT equi_cuda_architecture STREQUAL CMAKE_CUDA_ARCHITECTURES)
+  set(equi_cuda_is_real ON)
+endif()
+if(NOT equi_cuda_architecture IN_LIST EQUI_CUDA_ARCHITECTURES)
   list(JOIN EQUI_CUDA_ARCHITECTURES " " known)
-  message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES: expected one of ${known}, found ${CMAKE_CUDA_ARCHITECTURES}")
+  message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES: expected one of ${known}, found ${CMAKE_CUDA_ARCHITECTURES}; "
+                      "with -real it has no code for newer GPUs")
 endif()
 
 set(EQUI_CUDA_OPTIMIZATION "-O3" CACHE STRING "Optimization of device code: without it, it compiles in half the time")
@@ -27,7 +34,7 @@ if(nvcc)
   execute_process(COMMAND ${nvcc} --list-gpu-arch OUTPUT_VARIABLE known ERROR_QUIET)
   string(REGEX MATCHALL "compute_[0-9]+" known "${known}")
   list(TRANSFORM known REPLACE "compute_" "")
-  if(known AND NOT CMAKE_CUDA_ARCHITECTURES IN_LIST known)
+  if(known AND NOT equi_cuda_architecture IN_LIST known)
     list(SORT known COMPARE NATURAL)
     list(JOIN known " " known)
     message(FATAL_ERROR "CMAKE_CUDA_ARCHITECTURES is ${CMAKE_CUDA_ARCHITECTURES}, and ${nvcc} compiles for ${known}. "

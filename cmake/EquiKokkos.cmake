@@ -61,9 +61,9 @@ function(equi_check_kokkos)
     message(FATAL_ERROR "${this} was built with nvcc_wrapper as C++ compiler: EQUI_CUDA=ON needs one with CUDA as a language "
                         "of CMake (Kokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON)")
   endif()
-  if(NOT EQUI_KOKKOS_ARCH_${CMAKE_CUDA_ARCHITECTURES} IN_LIST Kokkos_ARCH)
+  if(NOT EQUI_KOKKOS_ARCH_${equi_cuda_architecture} IN_LIST Kokkos_ARCH)
     message(FATAL_ERROR "${this} is for the GPUs ${Kokkos_ARCH}, and CMAKE_CUDA_ARCHITECTURES is "
-                        "${CMAKE_CUDA_ARCHITECTURES} (${EQUI_KOKKOS_ARCH_${CMAKE_CUDA_ARCHITECTURES}}): both must be the same")
+                        "${CMAKE_CUDA_ARCHITECTURES} (${EQUI_KOKKOS_ARCH_${equi_cuda_architecture}}): both must be the same")
   endif()
   string(REGEX MATCH "^[0-9]+" theirs "${Kokkos_CXX_COMPILER_VERSION}")
   string(REGEX MATCH "^[0-9]+" ours "${CMAKE_CUDA_COMPILER_VERSION}")
@@ -105,7 +105,7 @@ else()
     list(APPEND options -DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON
          -DCMAKE_CUDA_COMPILER=${CMAKE_CUDA_COMPILER} -DCMAKE_CUDA_STANDARD=17
          -DCMAKE_CUDA_ARCHITECTURES=${CMAKE_CUDA_ARCHITECTURES}
-         -DKokkos_ARCH_${EQUI_KOKKOS_ARCH_${CMAKE_CUDA_ARCHITECTURES}}=ON)
+         -DKokkos_ARCH_${EQUI_KOKKOS_ARCH_${equi_cuda_architecture}}=ON)
   endif()
   string(SHA256 key "${options};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CUDA_COMPILER_VERSION};${EQUI_KOKKOS_SHA256}")
   string(SUBSTRING ${key} 0 12 key)

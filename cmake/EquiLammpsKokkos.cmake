@@ -37,7 +37,7 @@ set(options
     -DKokkos_ROOT=${EQUI_KOKKOS_PREFIX})
 if(EQUI_CUDA)
   # A Kokkos that was built with CUDA as a language of CMake does not name these to a C++ compiler.
-  list(APPEND options "-DCMAKE_CXX_FLAGS=-arch=sm_${CMAKE_CUDA_ARCHITECTURES} --extended-lambda")
+  list(APPEND options "-DCMAKE_CXX_FLAGS=-arch=sm_${equi_cuda_architecture} --extended-lambda")
   # The library of the driver, which Kokkos needs, is not on machines without a GPU.
   list(APPEND options -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined)
 endif()

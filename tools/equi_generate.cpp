@@ -3,10 +3,11 @@
 // built again.
 //
 //   equi_generate list                          keys of the path groups that every build has
-//   equi_generate path_group TARGET KEY FILE    kernels of one path group; for a GPU also of several, KEY,KEY...
+//   equi_generate path_group TARGET KEY FILE    kernels of one path group; for a GPU also of several in one launch,
+//                                               KEY+KEY, of duals, dual:KEY, and several kernels, KEY+KEY,dual:KEY...
 //   equi_generate contraction TARGET NAME FILE  kernels of one symmetric contraction; for a GPU also NAME,NAME...
 //   equi_generate index TARGET FILE             the list of the build's kernels
-//   equi_generate edge_path_group TARGET KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
+//   equi_generate edge_path_group TARGET KEY+KEY,KEY... FILE  for a GPU, kernels of path groups with weights of edges
 //   equi_generate edge_index TARGET FILE        their list
 //   equi_generate library TARGET KEY FILE       the kernels of a path group as a library of its own
 //
@@ -39,20 +40,25 @@ const KernelTarget &device_target_of(const std::string &name) {
   return target;
 }
 
-// The parts of a list with commas.
-std::vector<std::string> parts_of(const std::string &list) {
+std::vector<std::string> parts_of(const std::string &list, char between) {
   std::vector<std::string> parts;
   std::istringstream stream(list);
   std::string part;
-  while (std::getline(stream, part, ',')) parts.push_back(part);
+  while (std::getline(stream, part, between)) parts.push_back(part);
   return parts;
 }
 
 std::string device_path_groups_of(const std::string &keys, const KernelTarget &target, bool of_edges) {
-  std::vector<PathGroupSchedule> path_groups;
-  for (const std::string &key : parts_of(keys))
-    path_groups.push_back(make_path_group_schedule(PathGroupShape::of_key(key), target));
-  return generate_device_path_groups(path_groups, target, of_edges);
+  const std::string dual = "dual:";
+  std::vector<DeviceLaunch> launches;
+  for (std::string launch : parts_of(keys, ',')) {
+    launches.emplace_back();
+    launches.back().of_duals = launch.compare(0, dual.size(), dual) == 0;
+    if (launches.back().of_duals) launch = launch.substr(dual.size());
+    for (const std::string &key : parts_of(launch, '+'))
+      launches.back().path_groups.push_back(PathGroupShape::of_key(key));
+  }
+  return generate_device_path_groups(launches, target, of_edges);
 }
 
 std::string path_groups_of(const std::string &keys, const KernelTarget &target) {
@@ -63,7 +69,7 @@ std::string path_groups_of(const std::string &keys, const KernelTarget &target) 
 std::string contractions_of(const std::string &names, const KernelTarget &target) {
   if (!target.is_device()) return generate_contraction(make_contraction_schedule(contraction_of(names)), target);
   std::vector<ContractionSchedule> contractions;
-  for (const std::string &name : parts_of(names))
+  for (const std::string &name : parts_of(names, ','))
     contractions.push_back(make_contraction_schedule(contraction_of(name)));
   return generate_device_contractions(contractions, target);
 }

@@ -21,13 +21,13 @@ struct GenericBody {
     int first_sum;    // numbers per edge and channel block that the paths before leave
     KOKKOS_FORCEINLINE_FUNCTION int num_sums() const { return l2 == 0 ? 1 : 2 + 2 * l2; }
   };
-  // M[m1,m3] = sign * coupled[number]; number -1: 1.
+  // M[m1,m3] = sign * coupled[number]; number -1: 1. Nothing lies between the numbers that would not be written.
   struct Entry {
-    int m1, m3, coupled;
+    int m1, m3, coupled, unused;
     Real<T> sign;
   };
   struct Coupling {
-    int m1, m2, m3;
+    int m1, m2, m3, unused;
     Real<T> value;
   };
 

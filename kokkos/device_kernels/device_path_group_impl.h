@@ -162,40 +162,52 @@ KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DevicePathGroupCall<T> &u) {
   return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
 }
 
-// What a lane does for its atom and item. A host's only lane takes the channels of an item one by one.
+// Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and channel block.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int first, int num) {
+  return u.parts + u.num_edges * (num_channel_blocks(u) * first + a.channel / ITEM_CHANNELS * num);
+}
+
+using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
+
+// What a lane of team `rank` does for its atom and item. A host's only lane takes the channels of an item one by one.
 template <PathGroupPass PASS, class Body, class T, int ROWS>
-struct PathGroupWork {
-  Body body;
+struct PathGroupWork : Body {    // which takes no space if it has no data
   DevicePathGroupCall<T> u;
-  KOKKOS_FUNCTION void operator()(const Kokkos::TeamPolicy<DeviceExec>::member_type &team) const {
+  PathGroupWork(const Body &body, const DevicePathGroupCall<T> &call) : Body(body), u(call) {}
+  const Body &body() const { return *this; }
+  KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const {
     using Traits = DeviceTraits<>;
     constexpr int LANES = Traits::LANES;
-    const int blocks = num_blocks(u), item = team.league_rank() / blocks, lane = team.team_rank() % LANES;
+    const int blocks = num_blocks(u), item = rank / blocks, lane = team.team_rank() % LANES;
     DeviceAtom a;
-    a.atom = (team.league_rank() % blocks) * Traits::GROUPS + team.team_rank() / LANES;
+    a.atom = (rank % blocks) * Traits::GROUPS + team.team_rank() / LANES;
     if (a.atom >= u.num_atoms) return;
     a.begin = static_cast<int>(u.begin[a.atom] - u.first);
     a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
     if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW) {
-      body.template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
+      this->template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
     } else {
       const int channel_blocks = num_channel_blocks(u), run = item / channel_blocks,
                 channel_block = item % channel_blocks;
       for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
         a.channel = channel_block * ITEM_CHANNELS + k + lane;
         const bool active = a.channel < u.channels;
-        if constexpr (PASS == PATH_GROUP_BACKWARD) {
+        if constexpr (PASS == PATH_GROUP_BACKWARD || PASS == PATH_GROUP_FUSED) {
           if (!active) {    // all lanes take part in the sums
             if (LANES == 1) break;
             a.channel = channel_block * ITEM_CHANNELS;
           }
-          T *to = u.parts + u.num_edges * (channel_blocks * body.first_sum(run) + channel_block * body.num_sums(run));
-          body.template backward<ROWS, LANES>(run, u, a, lane, active, to, k > 0);
+          if constexpr (PASS == PATH_GROUP_FUSED)
+            this->template fused<ROWS, LANES>(u, a, lane, active, k > 0);
+          else
+            this->template backward<ROWS, LANES>(run, u, a, lane, active,
+                                                 parts_of(u, a, this->first_sum(run), this->num_sums(run)), k > 0);
         } else if (active) {
           if constexpr (PASS == PATH_GROUP_FORWARD)
-            body.template forward<ROWS>(run, u, a);
+            this->template forward<ROWS>(run, u, a);
           else
-            body.template gather<ROWS>(u, a);
+            this->template gather<ROWS>(u, a);
         }
       }
     }
@@ -212,29 +224,63 @@ int num_items(const Body &body, const DevicePathGroupCall<T> &u) {
     return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * num_channel_blocks(u);
 }
 
-template <PathGroupPass PASS, int ROWS, class Body, class T>
-void launch_path_group(const DeviceExec &exec, const Body &body, const DevicePathGroupCall<T> &u) {
+// The path groups of a launch: the teams of one after those of the other.
+template <PathGroupPass PASS, class T, int ROWS, class Body, class... Others>
+struct PathGroupsWork {
+  PathGroupWork<PASS, Body, T, ROWS> first;
+  int64_t num_teams;    // of the first
+  PathGroupsWork<PASS, T, ROWS, Others...> others;
+  PathGroupsWork(const DevicePathGroupCall<T> *calls, const Body &body, const Others &...bodies)
+      : first(body, *calls),
+        num_teams(num_items<PASS>(body, *calls) * num_blocks(*calls)),
+        others(calls + 1, bodies...) {}
+  int64_t all_teams() const { return num_teams + others.all_teams(); }
+  KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const {
+    const int of_first = static_cast<int>(num_teams);
+    if (rank < of_first)
+      first.run(team, rank);
+    else
+      others.run(team, rank - of_first);
+  }
+  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, team.league_rank()); }
+};
+template <PathGroupPass PASS, class T, int ROWS, class Body>
+struct PathGroupsWork<PASS, T, ROWS, Body> {
+  PathGroupWork<PASS, Body, T, ROWS> first;
+  PathGroupsWork(const DevicePathGroupCall<T> *calls, const Body &body) : first(body, *calls) {}
+  int64_t all_teams() const { return num_items<PASS>(first.body(), first.u) * num_blocks(first.u); }
+  KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const { first.run(team, rank); }
+  KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, team.league_rank()); }
+};
+
+template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
+void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *calls, const Bodies &...bodies) {
+  static_assert(sizeof...(Bodies) <= MAX_LAUNCH_PATH_GROUPS, "a launch of too many path groups");
   using Traits = DeviceTraits<>;
-  if (u.num_atoms == 0) return;
+  const PathGroupsWork<PASS, T, ROWS, Bodies...> work(calls, bodies...);
+  const int64_t num_teams = work.all_teams();
+  if (num_teams == 0) return;
   // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
   // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
   // is not measured.
   constexpr int BLOCKS = 2;
   using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
-  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders"};
-  const Policy policy(exec, num_items<PASS>(body, u) * num_blocks(u), Traits::TEAM, 1);
-  Kokkos::parallel_for(LABELS[PASS], policy, PathGroupWork<PASS, Body, T, ROWS>{body, u});
+  constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders",
+                                    "equi:conv_fused"};
+  Kokkos::parallel_for(LABELS[PASS], Policy(exec, static_cast<int>(num_teams), Traits::TEAM, 1), work);
 }
 
-// Of a generated body, which has no data.
-template <class Body, class T>
+// Of generated bodies, which have no data.
+template <class T, class... Bodies>
 struct DeviceKernelOf {
+  static constexpr DevicePathGroupRuns PATH_GROUPS[] = {
+      {Bodies::KEY, Bodies::NUM_BACKWARD_RUNS, Bodies::NUM_SUMS, Bodies::SUMS}...};
   template <PathGroupPass PASS, int ROWS>
-  static void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &u) {
-    launch_path_group<PASS, ROWS>(exec, Body{}, u);
+  static void launch(const DeviceExec &exec, const DevicePathGroupCall<T> *calls) {
+    launch_path_groups<PASS, ROWS>(exec, calls, Bodies{}...);
   }
   static constexpr DevicePathGroupKernel<T> kernel() {
-    DevicePathGroupKernel<T> k{Body::KEY, {}, Body::NUM_BACKWARD_RUNS, Body::NUM_SUMS, Body::SUMS};
+    DevicePathGroupKernel<T> k{sizeof...(Bodies), PATH_GROUPS, {}};
     if constexpr (!IS_DUAL<T>) {
       add_launches<2>(k);
       add_launches<4>(k);
@@ -247,13 +293,13 @@ struct DeviceKernelOf {
     k.launch[PATH_GROUP_FORWARD][ROWS / 2 - 1] = launch<PATH_GROUP_FORWARD, ROWS>;
     k.launch[PATH_GROUP_BACKWARD][ROWS / 2 - 1] = launch<PATH_GROUP_BACKWARD, ROWS>;
     k.launch[PATH_GROUP_GATHER][ROWS / 2 - 1] = launch<PATH_GROUP_GATHER, ROWS>;
+    if constexpr (!IS_DUAL<T> && !(... || Bodies::IS_UVW))
+      k.launch[PATH_GROUP_FUSED][ROWS / 2 - 1] = launch<PATH_GROUP_FUSED, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
-    return {Body::KEY,
-            {launch<PATH_GROUP_FORWARD, 1>, launch<PATH_GROUP_BACKWARD, 1>, launch<PATH_GROUP_GATHER, 1>},
-            Body::NUM_BACKWARD_RUNS,
-            Body::NUM_SUMS,
-            Body::SUMS};
+    return {sizeof...(Bodies),
+            PATH_GROUPS,
+            {launch<PATH_GROUP_FORWARD, 1>, launch<PATH_GROUP_BACKWARD, 1>, launch<PATH_GROUP_GATHER, 1>}};
   }
 };
 

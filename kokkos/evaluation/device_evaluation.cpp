@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/evaluation/device_evaluation.h"
 
+#include "kokkos/geometry/radial_set.h"
 #include "kokkos/layers/contraction/device_contraction_layer.h"
 #include "kokkos/layers/convolution/device_convolution_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
@@ -150,6 +151,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     batch_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);
+  const bool has_reverse = n.num_slices == 1 && is_symmetric(model_.pair_cutoff) && has_reverse_candidates(exec_, n);
+  step_.num_reversible = has_reverse ? n.num_receivers : 0;
 
   std::vector<int> receiver_cuts{0};
   std::vector<int64_t> sender_cuts{0};
@@ -330,13 +333,19 @@ void DeviceEvaluation<T, G>::forward_stage(int s, GhostExchange &exchange) {
 }
 
 // What the receivers of a slice add to the adjoint of a stage's exchanged input, of owned or of remote rows, by a
-// gather over the edges that point at each row.
+// gather over the edges that point at each row. For owned rows it may be one with the derivatives by the edges.
 template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
   Base::template for_convolutions<DeviceConvolutionLayer<T, G>>(
       stage, [&](const Step &, DeviceConvolutionLayer<T, G> &op) {
+        if (!remote && op.is_fused(step_)) {
+          for (const BatchAtoms &atoms : batches_)
+            op.fused(step_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
+                     {adjoint, neighborhood_->num_rows, atoms.first});
+          return;
+        }
         for (const BatchAtoms &atoms : sender_batches_)
           if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
             op.gather(step_, edges_.senders(atoms.cut, position + atoms.first, atoms.count), slice * slice_size_,

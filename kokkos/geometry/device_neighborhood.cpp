@@ -63,4 +63,26 @@ void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighb
   exec.fence("equi: neighborhood ready for any instance");
 }
 
+bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n) {
+  const int num_receivers = n.num_receivers;
+  const int64_t *first = n.first.data();
+  const int *sender_row = n.sender_row.data(), *candidate_receiver = n.candidate_receiver.data();
+  DeviceBuffer<int> missing;
+  int *num_missing = missing.reserve(1);
+  device_zero(exec, num_missing, 1);
+  const auto times = KOKKOS_LAMBDA(int i, int j) {
+    int sum = 0;
+    for (int64_t c = first[i]; c < first[i + 1]; c++) sum += sender_row[c] == j;
+    return sum;
+  };
+  Kokkos::parallel_for(
+      "equi:find_reverse_candidates", DeviceRange(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
+        const int i = candidate_receiver[c], j = sender_row[c];
+        if (j < num_receivers && times(i, j) != times(j, i)) Kokkos::atomic_inc(num_missing);
+      });
+  int result = 0;
+  copy_to_host(exec, &result, num_missing, 1);
+  return result == 0;
+}
+
 }    // namespace equi

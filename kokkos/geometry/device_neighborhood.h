@@ -40,9 +40,13 @@ struct DeviceNeighborhood {
   }
 };
 
-// Both functions have done their work on return. The copy is not transposed.
+// The functions have done their work on return. The copy is not transposed.
 void copy_neighborhood(const DeviceExec &exec, const Neighborhood &from, DeviceNeighborhood &to);
 void transpose_neighborhood(const DeviceExec &exec, int slice_size, DeviceNeighborhood &n);
+
+// Whether each candidate between two receivers has its reverse one: as often as row j is among the senders of receiver
+// i, row i is among those of j. Of a transposed neighborhood.
+bool has_reverse_candidates(const DeviceExec &exec, const DeviceNeighborhood &n);
 
 // sums[k] = count(0) + ... + count(k-1) for k = 0..n.
 template <class S, class Count>

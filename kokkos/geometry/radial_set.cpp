@@ -8,16 +8,12 @@
 
 namespace equi {
 
-namespace {
-
-bool is_symmetric(const Matrix &m) {
-  for (int i = 0; i < m.rows; i++)
+bool is_symmetric(const Matrix &of_pairs) {
+  for (int i = 0; i < of_pairs.rows; i++)
     for (int j = 0; j < i; j++)
-      if (m(i, j) != m(j, i)) return false;
+      if (of_pairs(i, j) != of_pairs(j, i)) return false;
   return true;
 }
-
-}    // namespace
 
 RadialSet::RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options)
     : num_species_(num_species) {
@@ -73,6 +69,13 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
 
 void RadialSet::drop_rows() {
   for (RadialTable &t : tables_) std::vector<double>().swap(t.rows);
+}
+
+bool RadialSet::is_of_undirected_pairs() const {
+  for (int i = 0; i < num_species_; i++)
+    for (int j = 0; j < i; j++)
+      if (of_pair(i, j) != of_pair(j, i)) return false;
+  return true;
 }
 
 std::string RadialSet::describe() const {

@@ -10,6 +10,9 @@
 
 namespace equi {
 
+// Whether a pair of species and its reverse have the same number; empty: one for all.
+bool is_symmetric(const Matrix &of_pairs);
+
 class RadialSet {
  public:
   // Builds the tables, all of one degree, unless options ask for exact functions.
@@ -28,6 +31,8 @@ class RadialSet {
   }
   // Whether of_pair() is 0 for all.
   bool one_for_all() const { return of_pair_.empty(); }
+  // Whether a pair and its reverse have the same function.
+  bool is_of_undirected_pairs() const;
   // of_pair() as an array [receiver * species + sender], empty if one_for_all().
   const std::vector<int> &pairs() const { return of_pair_; }
 

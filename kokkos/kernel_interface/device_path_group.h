@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The call of a device's kernel of one path group (kernel_schedule.h): a batch of atoms with all their edges.
+// The call of a device's kernel for a path group (kernel_schedule.h): a batch of atoms with all their edges. A launch
+// takes several path groups, each with its call.
 //
 // Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane. Forward
 // over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
@@ -14,7 +15,7 @@
 #include "kokkos/runtime/device_exec.h"
 
 #include <cstdint>
-#include <string>
+#include <vector>
 
 namespace equi {
 
@@ -87,6 +88,9 @@ struct DevicePathGroupCall {
                            path[q].stride / PLANES<T>);
   }
 
+  // Fused: the batch's first row; edges from the rows of receivers have a reverse edge.
+  int first_row, num_receivers;
+
   // Backward. Derivatives by an edge leave every item as a few numbers per edge, which are added up afterwards in the
   // order of items, so that results repeat bit by bit: run by run, channel block by channel block, [p][sums of the
   // run].
@@ -104,17 +108,29 @@ struct DevicePathGroupCall {
   bool add_weights_adj;
 };
 
-enum PathGroupPass { PATH_GROUP_FORWARD, PATH_GROUP_BACKWARD, PATH_GROUP_GATHER };
+// Fused: backward, and the gather of the receivers' own rows over the reverse edges, which have the same weights.
+enum PathGroupPass { PATH_GROUP_FORWARD, PATH_GROUP_BACKWARD, PATH_GROUP_GATHER, PATH_GROUP_FUSED };
 
-template <class T>
-struct DevicePathGroupKernel {
+// What a kernel tells of a path group: the runs of its backward pass, numbers per edge, and what each is the derivative
+// by, run by run: a harmonic, or 0 for the fraction of the bin.
+struct DevicePathGroupRuns {
   const char *key;    // PathGroupShape::key
-  // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
-  void (*launch[3][3])(const DeviceExec &, const DevicePathGroupCall<T> &);
-  // The runs of the backward pass: numbers per edge, and what each is the derivative by, run by run: a harmonic,
-  // or 0 for the fraction of the bin.
   int num_runs;
   const int *num_sums, *sums;
+};
+
+// A launch takes so many path groups at most: their calls are its arguments.
+constexpr int MAX_LAUNCH_PATH_GROUPS = 4;
+
+// A kernel takes the path groups of a convolution together, in one launch. calls: one for each of its path groups;
+// those of no atoms take no part.
+template <class T>
+struct DevicePathGroupKernel {
+  int num_path_groups;
+  const DevicePathGroupRuns *path_groups;
+  // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
+  // Fused null for duals and where a path is uvw.
+  void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = false;
   auto launcher(PathGroupPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
@@ -123,20 +139,19 @@ struct DevicePathGroupKernel {
 // The same for weights of edges, in a library of its own.
 template <class T>
 struct DeviceEdgeKernel {
-  const char *key;
-  void (*launch[3])(const DeviceExec &, const DevicePathGroupCall<T> &);
-  int num_runs;
-  const int *num_sums, *sums;
+  int num_path_groups;
+  const DevicePathGroupRuns *path_groups;
+  void (*launch[3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = true;
   auto launcher(PathGroupPass pass, int) const { return launch[pass]; }
 };
 
-// The generated kernel of path group `key`, null if there is none.
+// The generated kernels of the build. A path group may be in several.
 template <class T>
-const DevicePathGroupKernel<T> *find_device_kernel(const std::string &key);
+std::vector<const DevicePathGroupKernel<T> *> device_kernels();
 template <class T>
-const DeviceEdgeKernel<T> *find_device_edge_kernel(const std::string &key);
+std::vector<const DeviceEdgeKernel<T> *> device_edge_kernels();
 
 }    // namespace equi
 

@@ -55,6 +55,9 @@ struct DeviceStep {
 
   DeviceExec exec = {};
   int num_rows = 0;
+  // Receivers, if each edge between two of them has its reverse one, so that backward and gather can be one (device
+  // kernels' fused pass); else 0.
+  int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
   DeviceBuffer<R> in_place = {};

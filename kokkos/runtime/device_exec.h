@@ -210,22 +210,40 @@ KOKKOS_FORCEINLINE_FUNCTION void exchange_halves(T (&s)[P], int lane) {
   }
 }
 
-// to[k] (+)= sum of v[k] over the lanes, k < N, each sum in the same order at every run. All lanes call it together. P:
-// a pointer to T, or Pointer<T>.
-template <int LANES, int N, class T, class P>
+// The exchanges for `num` sums over 32 lanes by halves of `carried` numbers, a power of two that is not less.
+KOKKOS_INLINE_FUNCTION constexpr int power_of_two(int num) {
+  return num <= 1 ? 1 : 2 * power_of_two((num + 1) / 2);
+}
+KOKKOS_INLINE_FUNCTION constexpr int num_exchanges(int carried) {
+  int exchanges = carried - 1;
+  for (int lanes = 32 / carried; lanes > 1; lanes /= 2) exchanges++;
+  return exchanges;
+}
+// How many of `num` sums to take at first: all, or half of the power of two, where the rest takes few exchanges: 9 sums
+// are 8 and 1 with 14 exchanges, together they take 16; 17 are 16 and 1, with 21 instead of 31.
+KOKKOS_INLINE_FUNCTION constexpr int num_sums_at_first(int num) {
+  const int all = power_of_two(num), half = all / 2;
+  if (half == 0 || num_exchanges(half) + num_exchanges(power_of_two(num - half)) >= num_exchanges(all)) return num;
+  return half;
+}
+
+// to[k] (+)= sum of v[FIRST + k] over the lanes, FIRST + k < N, each sum in the same order at every run. All lanes call
+// it together. P: a pointer to T, or Pointer<T>.
+template <int LANES, int FIRST = 0, int N, class T, class P>
 KOKKOS_FORCEINLINE_FUNCTION void store_lane_sums(const T (&v)[N], int lane, P to, bool add) {
   if constexpr (LANES == 1) {
     for (int k = 0; k < N; k++) put(to, k, add ? to[k] + v[k] : v[k]);
   } else {
-    constexpr int M = N == 1 ? 1 : N == 2 ? 2 : N <= 4 ? 4 : N <= 8 ? 8 : N <= 16 ? 16 : 32;
-    static_assert(N <= 32, "more sums than lanes");
+    constexpr int NUM = num_sums_at_first(N - FIRST), M = power_of_two(NUM);
+    static_assert(LANES == 32 && M <= LANES, "more sums than lanes");
     T s[M];
-    EQUI_UNROLL for (int k = 0; k < M; k++) s[k] = k < N ? v[k < N ? k : 0] : T(0);
+    EQUI_UNROLL for (int k = 0; k < M; k++) s[k] = k < NUM ? v[k < NUM ? FIRST + k : 0] : T(0);
     exchange_halves<M / 2, LANES / 2>(s, lane);
     // The bits of the lane above those of the last exchanges are the index.
     constexpr int REST = LANES / M;
     const int k = lane / REST;
-    if (lane % REST == 0 && k < N) put(to, k, add ? to[k] + s[0] : s[0]);
+    if (lane % REST == 0 && k < NUM) put(to, k, add ? to[k] + s[0] : s[0]);
+    if constexpr (FIRST + NUM < N) store_lane_sums<LANES, FIRST + NUM>(v, lane, to + NUM, add);
   }
 }
 

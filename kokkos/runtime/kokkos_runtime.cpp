@@ -67,9 +67,17 @@ void check_devices(int number) {
     throw std::runtime_error("GPU " + std::to_string(device) + " does not answer");
   }
   const int found = 10 * properties.major + properties.minor;
-  if (found < EQUI_CUDA_ARCHITECTURE)
+#ifdef EQUI_CUDA_REAL
+  // Machine code runs on the GPUs of one generation.
+  constexpr const char *WHICH = " and newer ones of the same ten";
+  const bool fits = found >= EQUI_CUDA_ARCHITECTURE && found / 10 == EQUI_CUDA_ARCHITECTURE / 10;
+#else
+  constexpr const char *WHICH = " and newer ones";
+  const bool fits = found >= EQUI_CUDA_ARCHITECTURE;
+#endif
+  if (!fits)
     throw std::runtime_error("this build is for GPUs of the architecture " + std::to_string(EQUI_CUDA_ARCHITECTURE) +
-                             " and newer ones (CMAKE_CUDA_ARCHITECTURES), GPU " + std::to_string(device) + " (" +
+                             WHICH + " (CMAKE_CUDA_ARCHITECTURES), GPU " + std::to_string(device) + " (" +
                              properties.name + ") has " + std::to_string(found));
 }
 #else

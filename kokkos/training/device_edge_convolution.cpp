@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/training/device_edge_convolution.h"
 
-#include "kokkos/layers/convolution/device_convolution_impl.h"
+#include "kokkos/layers/convolution/device_path_groups_impl.h"
 
 #if defined(KOKKOS_ENABLE_CUDA)
 #include "kokkos/runtime/device_stream_cuda.h"
@@ -175,7 +175,7 @@ struct DeviceEdgePathGroups {
         out(p.product.irreps_out),
         tables(p.product, in, out),
         path_groups(exec, tables, 1,
-                    [&](const std::string &key) { return is_generated ? find_device_edge_kernel<T>(key) : nullptr; }),
+                    is_generated ? device_edge_kernels<T>() : typename PathGroups::Kernels()),
         pack_in(exec, p.product.irreps_in, in),
         pack_out(exec, p.product.irreps_out, out) {
     assign(exec, harmonic_column, product.harmonic_column);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
-// Writes the device kernels of a path group: a struct Body with functions for one atom and one channel of a lane,
-// callable by Kokkos on any of its devices, as straight-line code like kernel_generator.h's. The text includes
+// Writes the device kernels of path groups: of each a struct with functions for one atom and one channel of a lane,
+// callable by Kokkos on any of its devices, as straight-line code like kernel_generator.h's; for duals, which take
+// twice the registers, a second one if its runs of paths are shorter. The text includes
 // kokkos/device_kernels/device_path_group_impl.h and nothing else, and is generic in the type, the rows per bin and the
 // number of channels.
 #ifndef EQUI_DEVICE_GENERATOR_H
@@ -15,18 +16,23 @@
 
 namespace equi {
 
-// A source with the kernels of some path groups and their DevicePathGroupKernel<float> and
-// DevicePathGroupKernel<double>. of_edges: for weights of edges, their DeviceEdgeKernels.
-std::string generate_device_path_groups(const std::vector<PathGroupSchedule> &path_groups, const KernelTarget &target,
+// What a kernel takes: the path groups of one launch. Duals need twice the registers: they have kernels, and runs of
+// paths, of their own.
+struct DeviceLaunch {
+  std::vector<PathGroupShape> path_groups;
+  bool of_duals = false;
+};
+// A source with kernels and their DevicePathGroupKernels. of_edges: for weights of edges, their DeviceEdgeKernels.
+std::string generate_device_path_groups(const std::vector<DeviceLaunch> &launches, const KernelTarget &target,
                                         bool of_edges = false);
 
 // A source with the kernels of some symmetric contractions and their DeviceContractionKernels.
 std::string generate_device_contractions(const std::vector<ContractionSchedule> &contractions,
                                          const KernelTarget &target);
 
-// find_device_kernel() and find_device_contraction() for the kernels of other sources.
+// device_kernels() and find_device_contraction() for the kernels of other sources.
 std::string generate_device_list(const KernelNames &names, const KernelTarget &target);
-// find_device_edge_kernel()
+// device_edge_kernels()
 std::string generate_device_edge_list(const KernelNames &names, const KernelTarget &target);
 
 }    // namespace equi

@@ -13,9 +13,11 @@
 
 namespace equi {
 
-// Keys of path groups of uvu paths, of uvw paths and of contractions.
+// Keys of path groups of uvu paths, of uvw paths and of contractions. The path groups that a device's kernel takes in
+// one launch, with weights of tables and of edges; one may be in several.
 struct KernelNames {
   std::vector<std::string> path_groups, uvw, contractions;
+  std::vector<std::vector<std::string>> device_launches, device_edge_launches;
 };
 
 // A file with the kernels of one path group in a namespace of their own, with its PathGroupKernel<float> and

@@ -226,7 +226,8 @@ std::vector<PathGroupSchedule::Run> make_runs(int num_paths, const F &fits) {
 
 }    // namespace
 
-PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target) {
+PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target, bool of_duals) {
+  const int numbers = target.numbers() / (of_duals ? 2 : 1);
   PathGroupSchedule u;
   u.shape = shape;
   for (const PathGroupShape::Path &path : shape.paths) {
@@ -247,7 +248,7 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
       u.forward_runs = u.backward_runs = {u.whole()};
       u.forward_outputs = most([&](int outputs) {
         u.forward_outputs = outputs;
-        return u.forward_numbers(u.whole()) <= target.numbers();
+        return u.forward_numbers(u.whole()) <= numbers;
       });
       u.backward_outputs = UVW_BLOCK;
     } else {
@@ -256,9 +257,9 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
       u.backward_outputs = most([&](int outputs) { return (outputs + 2) * d3 + 5 <= target.registers; });
     }
   } else if (target.is_device()) {
-    u.forward_runs = make_runs(num_paths, [&](const auto &run) { return u.forward_numbers(run) <= target.numbers(); });
+    u.forward_runs = make_runs(num_paths, [&](const auto &run) { return u.forward_numbers(run) <= numbers; });
     u.backward_runs =
-        make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= target.numbers(); });
+        make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= numbers; });
   } else {
     // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
     // loading the sender once more: the largest path group of order 2 (22 accumulators of 32 registers) stays whole.

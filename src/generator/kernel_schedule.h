@@ -134,8 +134,9 @@ constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{
 // By its name; throws std::invalid_argument with the list of known ones.
 const KernelTarget &kernel_target(const std::string &name);
 
-// Throws std::invalid_argument if a path violates the triangle rule.
-PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target);
+// Throws std::invalid_argument if a path violates the triangle rule. of_duals: the runs of a GPU's kernels of duals.
+PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const KernelTarget &target,
+                                           bool of_duals = false);
 
 }    // namespace equi
 

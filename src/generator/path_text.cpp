@@ -65,6 +65,10 @@ void generate_products(GeneratedText &text, const Dialect &dialect, const PathGr
   }
 }
 
+void add_gathered(GeneratedText &text, const Dialect &dialect, const PathSchedule &p, int d1) {
+  generate_path(text, dialect, p, d1, 0, true);
+}
+
 void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p,
                       const std::function<void(int)> &store) {
   for (int c = 0; c < 2 * p.l3 + 1; ++c) {

@@ -31,6 +31,9 @@ std::string text_of_form(const LinearForm &form, const std::string &name);
 void generate_products(GeneratedText &text, const Dialect &dialect, const PathGroupSchedule &u,
                        const PathGroupSchedule::Run &run, bool is_gather);
 
+// The gather of one path alone: a0, a1, ... += w sum_m3 M[m1,m3] g[m3].
+void add_gathered(GeneratedText &text, const Dialect &dialect, const PathSchedule &p, int d1);
+
 // Of a uvw path, forward: z0, z1, ... = sum_m1 M[m1,m3] x[m1], each followed by what `store` writes.
 void generate_coupled(GeneratedText &text, const Dialect &dialect, const PathSchedule &p,
                       const std::function<void(int)> &store);

@@ -218,18 +218,16 @@ TEST(DeviceGenerator, writes_the_text_of_a_small_path_group) {
   ASSERT_TRUE(file);
   std::stringstream expected;
   expected << file.rdbuf();
-  EXPECT_EQ(generate_device_path_groups({make_path_group_schedule(PathGroupShape{1, {{1, 0}}}, WARP32_TARGET)},
-                                        WARP32_TARGET),
-            expected.str());
+  EXPECT_EQ(generate_device_path_groups({{{PathGroupShape{1, {{1, 0}}}}}}, WARP32_TARGET), expected.str());
 }
 
 // Sums over the harmonics to l = 8 make lines of more than 400 characters.
 TEST(KernelGenerator, no_line_is_cut) {
   const PathGroupShape shape = complete_path_group(0, 8, 8);
   for (const KernelTarget *target : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET}) {
-    const PathGroupSchedule path_group = make_path_group_schedule(shape, *target);
-    std::istringstream lines(target->is_device() ? generate_device_path_groups({path_group}, *target)
-                                                 : generate_path_group(path_group, *target));
+    std::istringstream lines(target->is_device()
+                                 ? generate_device_path_groups({{{shape}}}, *target)
+                                 : generate_path_group(make_path_group_schedule(shape, *target), *target));
     size_t longest = 0;
     for (std::string line; std::getline(lines, line);) {
       longest = std::max(longest, line.size());

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -26,11 +27,13 @@ class DeviceCase {
  public:
   using G = T;
   DeviceCase(int problem, int rows_per_bin, bool is_generated)
-      : p(kernel_problems()[problem]),
+      : DeviceCase(kernel_problems()[problem], rows_per_bin, is_generated) {}
+  DeviceCase(const KernelProblem &problem, int rows_per_bin, bool is_generated)
+      : p(problem),
         in(p.product().irreps_in),
         out(p.product().irreps_out),
         convolution(exec, p.convolution, in, out, 1, kernel_options(rows_per_bin),
-                    [&](const std::string &key) { return is_generated ? find_device_kernel<T>(key) : nullptr; }) {
+                    is_generated ? device_kernels<T>() : typename DeviceConvolution<T>::Kernels()) {
     EXPECT_EQ(convolution.host().rows_per_bin(), rows_per_bin) << p.name;
     assign(exec, x, pack<T>(p.product().irreps_in, p.x));
     assign(exec, g, pack<T>(p.product().irreps_out, p.g));
@@ -77,14 +80,33 @@ class DeviceCase {
 
   // Derivatives by edges, added to 1.
   Rows backward(int first = 0, int count = NUM_RECEIVERS) {
-    const int64_t size = (FIRST_EDGE + p.num_edges()) * p.num_y();
     DeviceBuffer<G> result;
-    assign(exec, result, AlignedVector<G>(size, G(1)));
+    assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), false, {}, scratch);
     convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
                          result.data(), {}, scratch);
-    const auto all = to_host(result, size);
+    return without_one(result);
+  }
+
+  // Backward and gather of receivers first .. first + count - 1 in one, added as above; the edges of a problem that is
+  // reversible().
+  Rows fused(int first, int count, AlignedVector<T> &x_adj) {
+    DeviceBuffer<G> result;
+    DeviceBuffer<T> gathered;
+    assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
+    assign(exec, gathered, pack<T>(p.product().irreps_in, p.x));
+    const DeviceBatchEdges batch = receivers_of(first, count);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.fused(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, 0}, NUM_RECEIVERS, y.data(),
+                      result.data(), {gathered.data(), NUM_SENDERS, first}, scratch);
+    x_adj = to_host(gathered, NUM_SENDERS * in.row_size());
+    return without_one(result);
+  }
+
+  // What was added to the derivatives by edges.
+  Rows without_one(const DeviceBuffer<G> &result) {
+    const auto all = to_host(result, (FIRST_EDGE + p.num_edges()) * p.num_y());
     Rows rows;
     for (int64_t e = 0; e < FIRST_EDGE + p.num_edges(); ++e) {
       rows.emplace_back(all.begin() + e * p.num_y(), all.begin() + (e + 1) * p.num_y());
@@ -107,7 +129,7 @@ class DeviceCase {
     return to_host(result, size);
   }
 
-  const KernelProblem &p;
+  KernelProblem p;
   DeviceExec exec;
   FeatureLayout in, out;
   DeviceConvolution<T> convolution;
@@ -253,8 +275,79 @@ TEST_P(DeviceKernels, repeats_and_batches_give_the_same_bits) {
   });
 }
 
+// The problem with a reverse edge for each edge between two receivers; the other senders are those of other ranks.
+KernelProblem reversible(const KernelProblem &p) {
+  KernelProblem q = p;
+  q.edge_begin = {0};
+  q.sender.clear();
+  q.distance.clear();
+  q.y.clear();
+  const auto add = [&](int j, int e, int sign) {
+    q.sender.push_back(j);
+    q.distance.push_back(p.distance[e]);
+    for (int k = 0, l = 0; k < p.num_y(); ++k) {
+      if (k == (l + 1) * (l + 1)) l++;
+      q.y.push_back((l % 2 ? sign : 1) * p.y[static_cast<size_t>(e) * p.num_y() + k]);
+    }
+  };
+  for (int row = 0; row < NUM_RECEIVERS; ++row) {
+    for (int i = 0; i < NUM_RECEIVERS; ++i)
+      for (int64_t e = p.edge_begin[i]; e < p.edge_begin[i + 1]; ++e) {
+        if (i == row) add(p.sender[e], static_cast<int>(e), 1);
+        if (p.sender[e] == row) add(i, static_cast<int>(e), -1);
+      }
+    q.edge_begin.push_back(q.num_edges());
+  }
+  return q;
+}
+
+template <class T>
+int check_fused(int problem, int rows_per_bin) {
+  DeviceCase<T> c(reversible(kernel_problems()[problem]), rows_per_bin, true);
+  if (!c.convolution.can_fuse()) return 0;
+  const std::string what = c.p.name + ", " + std::to_string(rows_per_bin) + " rows per bin";
+  const Irreps &irreps = c.p.product().irreps_in;
+  const Rows y_adj = c.backward();
+  const AlignedVector<T> gathered = c.gather(0, NUM_RECEIVERS);
+  AlignedVector<T> x_adj, again, of_batch;
+  const Rows fused = c.fused(0, NUM_RECEIVERS, x_adj);
+  expect_near_relative(fused, y_adj, ROUNDING<T>, what + ", by edges");
+  expect_near_relative(unpack<T>(irreps, x_adj, NUM_SENDERS), unpack<T>(irreps, gathered, NUM_SENDERS), ROUNDING<T>,
+                       what + ", by the input");
+  EXPECT_EQ(padding<T>(irreps, x_adj, NUM_SENDERS), 0.0) << what;
+
+  EXPECT_EQ(c.fused(0, NUM_RECEIVERS, again), fused) << what;
+  EXPECT_TRUE(same_bits<T>(x_adj, again)) << what;
+  const Rows part = c.fused(1, 2, of_batch);
+  for (int i = 0; i < NUM_RECEIVERS; ++i)
+    for (int64_t e = c.p.edge_begin[i]; e < c.p.edge_begin[i + 1]; ++e)
+      for (int k = 0; k < c.p.num_y(); ++k) EXPECT_EQ(part[e][k], i >= 1 && i < 3 ? fused[e][k] : 0.0) << what;
+  const auto all = unpack<T>(irreps, x_adj, NUM_SENDERS), batch = unpack<T>(irreps, of_batch, NUM_SENDERS);
+  for (int r = 1; r < 3; ++r) EXPECT_EQ(batch[r], all[r]) << what;
+  return 1;
+}
+
+TEST(FusedDeviceKernels, are_backward_and_gather_in_one) {
+  int times = 0;
+  for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
+    for (const int rows : {2, 4, 6}) {    // a table's, or those of exact functions, which are not fused
+      times += check_fused<float>(problem, rows);
+      times += check_fused<double>(problem, rows);
+    }
+  EXPECT_GE(times, 30);
+}
+
 INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
+
+// Whether one of these kernels takes a path group.
+template <class Kernel>
+bool is_taken(const std::vector<const Kernel *> &kernels, const PathGroupShape &path_group) {
+  for (const Kernel *kernel : kernels)
+    for (int k = 0; k < kernel->num_path_groups; k++)
+      if (kernel->path_groups[k].key == path_group.key()) return true;
+  return false;
+}
 
 // With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
 // with a path group of more paths than one call takes.
@@ -270,12 +363,30 @@ TEST(DevicePathGroups, the_problems_meet_every_generated_path_group) {
   for (const auto &path_groups : {common_path_groups(), common_uvw_paths()})
     for (const PathGroupShape &path_group : path_groups) {
       EXPECT_EQ(met.count(path_group.key()), 1u) << path_group.key();
-      ASSERT_NE(find_device_kernel<float>(path_group.key()), nullptr) << path_group.key();
-      ASSERT_NE(find_device_kernel<double>(path_group.key()), nullptr) << path_group.key();
-      EXPECT_EQ(find_device_kernel<float>(path_group.key())->key, path_group.key());
+      EXPECT_TRUE(is_taken(device_kernels<float>(), path_group)) << path_group.key();
+      EXPECT_TRUE(is_taken(device_kernels<double>(), path_group)) << path_group.key();
+      EXPECT_TRUE(is_taken(device_kernels<Dual<double>>(), path_group)) << path_group.key();
     }
-  EXPECT_EQ(find_device_kernel<double>("9_99"), nullptr);
-  EXPECT_EQ(find_device_kernel<double>("uvw_9_99"), nullptr);
+  EXPECT_FALSE(is_taken(device_kernels<double>(), PathGroupShape::of_key("9_99")));
+}
+
+// A pass over the blocks of a layer is one launch, of two blocks of each order (both parities) two.
+TEST(DevicePathGroups, a_pass_is_few_launches) {
+  const DeviceExec exec;
+  int times_met = 0;
+  for (const KernelProblem &p : kernel_problems()) {
+    std::map<std::string, int> times;
+    for (const ProductPathGroup &path_group : path_groups_of(p.product())) times[path_group.shape.key()]++;
+    const FeatureLayout in(p.product().irreps_in), out(p.product().irreps_out);
+    const DeviceConvolution<float> convolution(exec, p.convolution, in, out, 1, kernel_options(6));
+    if (convolution.num_generic_path_groups() > 0) continue;
+    EXPECT_LE(convolution.num_launches(), static_cast<int>(path_groups_of(p.product()).size())) << p.name;
+    if (times.size() == 3 && times.count("0_00_11_22") && times.count("2_02_11_12_20_21_22")) {
+      EXPECT_EQ(convolution.num_launches(), times["2_02_11_12_20_21_22"]) << p.name;
+      times_met++;
+    }
+  }
+  EXPECT_GE(times_met, 1);
 }
 
 TEST(DevicePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
@@ -284,8 +395,9 @@ TEST(DevicePathGroups, the_generic_kernel_serves_what_has_no_generated_one) {
   using Convolution = DeviceConvolution<float>;
   const DeviceExec exec;
   EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_generic_path_groups(), 0);
-  const auto none = [](const std::string &) -> const DevicePathGroupKernel<float> * { return nullptr; };
-  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), none).num_generic_path_groups(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4)).num_launches(), 1);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), {}).num_generic_path_groups(), 3);
+  EXPECT_EQ(Convolution(exec, p.convolution, in, out, 1, kernel_options(4), {}).num_launches(), 3);
 }
 
 }    // namespace

@@ -214,7 +214,7 @@ def fake_kokkos(folder, **settings):
 
 
 def configure_with_kokkos(folder, cuda, **settings):
-    body = f"set(EQUI_CUDA {cuda})\nset(CMAKE_CUDA_ARCHITECTURES 90)\nset(CMAKE_CUDA_COMPILER_VERSION 13.0.88)\n"
+    body = f"set(EQUI_CUDA {cuda})\nset(CMAKE_CUDA_ARCHITECTURES 90)\nset(equi_cuda_architecture 90)\nset(CMAKE_CUDA_COMPILER_VERSION 13.0.88)\n"
     body += f"include({ROOT}/cmake/EquiKokkos.cmake)\n"
     return configure(folder, body, f"-DKokkos_ROOT={fake_kokkos(folder, **settings)}")
 
@@ -260,7 +260,7 @@ def architecture(folder, nvcc, *definitions):
     return " ".join(output.split()), status
 
 
-@pytest.mark.parametrize("value", ["75", "80", "86", "87", "89", "90", "100", "120"])
+@pytest.mark.parametrize("value", ["75", "80", "86", "87", "89", "90", "100", "120", "90-real"])
 def test_architectures_that_kokkos_and_nvcc_know_are_taken(value, tmp_path, nvcc):
     output, status = architecture(tmp_path, nvcc, f"-DCMAKE_CUDA_ARCHITECTURES={value}")
     assert status == 0 and f"found [{value}]" in output, output

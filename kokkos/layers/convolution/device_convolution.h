@@ -1,95 +1,23 @@
 // SPDX-License-Identifier: MIT
 // One convolution of a model on a device. It does what convolution_op.h and the host kernels do on a host. Its path
-// groups are launched one by one (device_path_group.h), each with a generated kernel or with the generic one; weights
-// of a network on features always take the latter (device_edge_network.h). DevicePathGroups has the code that does not
-// depend on where the weights come from.
+// groups (device_path_groups.h) have generated kernels or the generic one; weights of a network on features always take
+// the latter (device_edge_network.h).
 #ifndef EQUI_DEVICE_CONVOLUTION_H
 #define EQUI_DEVICE_CONVOLUTION_H
 
-#include "kokkos/device_kernels/device_generic_path_group.h"
 #include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
+#include "kokkos/layers/convolution/device_path_groups.h"
 #include "kokkos/layers/device_batch.h"
 #include "kokkos/runtime/device_exec.h"
 
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
 
 namespace equi {
-
-// The path groups of a convolution in device memory, and the launches of their kernels. Kernel:
-// DevicePathGroupKernel<T> or DeviceEdgeKernel<T>. The tables must live as long.
-template <class T, class Kernel>
-class DevicePathGroups {
- public:
-  // find(key): the kernel of a path group, or null for the generic one.
-  using Finder = std::function<const Kernel *(const std::string &key)>;
-  DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin, const Finder &find);
-  int num_generic() const;
-
-  // Numbers of an edge: coupled harmonics, and what a backward pass leaves of its derivatives
-  // (DevicePathGroupCall::parts).
-  int coupled_width() const { return coupled_width_; }
-  int part_size() const { return part_size_; }
-
-  // coupled [count][coupled_width] of a batch's edges from y [E][num_y].
-  void couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y, T *coupled) const;
-
-  // The kernels of all path groups. `call` has what does not depend on the path group, and the arrays of all path
-  // groups; the rest follows from prepare(call, path group, paths, their number, numbers before the input block).
-  // out_row: the first row of paths' outputs.
-  template <PathGroupPass PASS, class F>
-  void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
-              int64_t out_row, const F &prepare) const;
-
-  // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
-  struct PartOfSum {
-    int part, width, index;
-  };
-  struct Sums {
-    const int *begin;
-    const PartOfSum *sum;
-    const T *parts;
-    int64_t num_edges;
-    KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
-      T total = 0;
-      for (int t = begin[k]; t < begin[k + 1]; t++)
-        total += parts[num_edges * sum[t].part + c * sum[t].width + sum[t].index];
-      return total;
-    }
-  };
-  Sums sums(const T *parts, int64_t num_edges) const {
-    return {sum_begin_.data(), sum_parts_.data(), parts, num_edges};
-  }
-
-  std::size_t bytes() const;
-
- private:
-  // A path group, or some paths of one without a generated kernel.
-  struct Part {
-    const Kernel *kernel;                     // null: the generic one
-    int path_group, first_path, num_paths;    // first_path: of the tables
-    int generic_path;                         // first in generic_paths_
-    int part;                                 // numbers per edge before its derivatives
-  };
-
-  const ConvolutionTables<T> &product_;
-  int rows_per_bin_, num_y_ = 1, coupled_width_ = 0, part_size_ = 0;
-  std::vector<Part> parts_;
-  std::vector<int> first_coupled_;    // per path group, in the record of an edge
-  // Coupled harmonic k = sum over coupled_begin[k]..coupled_begin[k+1] of coupled_value y[coupled_y].
-  DeviceBuffer<int> coupled_begin_, coupled_y_;
-  DeviceBuffer<Real<T>> coupled_value_;
-  DeviceBuffer<typename GenericBody<T>::Path> generic_paths_;
-  DeviceBuffer<typename GenericBody<T>::Entry> entries_;
-  DeviceBuffer<typename GenericBody<T>::Coupling> couplings_;
-  DeviceBuffer<int> sum_begin_;
-  DeviceBuffer<PartOfSum> sum_parts_;
-};
 
 // T: float, double or a Dual of them.
 template <class T>
@@ -99,13 +27,14 @@ class DeviceConvolution {
  public:
   using Scratch = DeviceConvScratch<T>;
   using PathGroups = DevicePathGroups<T, DevicePathGroupKernel<T>>;
-  using Finder = typename PathGroups::Finder;
+  using Kernels = typename PathGroups::Kernels;
   DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                     const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
-                    const Finder &find = find_device_kernel<T>);
+                    const Kernels &kernels = device_kernels<T>());
 
   const ConvolutionOp<T> &host() const { return op_; }
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
+  int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
   // Each of the following three needs the batch prepared: bins of the radial table, or the weights that a network
   // makes of `input`, and coupled harmonics unless for backward. distance, pair and y [E][num_y] are indexed by edge,
@@ -134,6 +63,15 @@ class DeviceConvolution {
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
+  // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
+  // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
+  // harmonics.
+  bool can_fuse() const;
+  template <class G>
+  void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+             FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj, FeatureRows<R> x_adj,
+             Scratch &scratch) const;
+
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.
   std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
@@ -145,6 +83,10 @@ class DeviceConvolution {
   }
   // Where kernels put the adjoints of the weights that a network has made.
   Pointer<T> weights_adj(const DeviceBatchEdges &batch, Scratch &scratch) const;
+  // Adds up what a backward pass has left of the batch's edges.
+  template <class G>
+  void add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+                 const Scratch &scratch) const;
   // The kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,

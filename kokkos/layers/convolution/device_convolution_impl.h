@@ -1,35 +1,18 @@
 // SPDX-License-Identifier: MIT
-// The definitions of DevicePathGroups and DeviceConvolution. Only device_convolution_*.cpp and
-// device_edge_convolution.cpp include this header.
+// The definitions of DeviceConvolution. Only device_convolution_*.cpp include this header.
+#ifndef EQUI_DEVICE_CONVOLUTION_IMPL_H
+#define EQUI_DEVICE_CONVOLUTION_IMPL_H
+
 #include "kokkos/layers/convolution/device_convolution.h"
 
+#include "kokkos/layers/convolution/device_path_groups_impl.h"
 #include "kokkos/runtime/host_exec.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 namespace equi {
 
 namespace {
-
-template <class T>
-struct CoupledHarmonicsKernel {
-  DeviceBatchEdges batch;
-  int width, num_y;
-  const int *begin, *y_index;
-  const Real<T> *value;
-  const T *y;
-  T *coupled;
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t position = batch.first + n / width;
-    if (!batch.contains(position)) return;
-    const int64_t e = batch.edge_at(position);
-    const int k = static_cast<int>(n % width);
-    T sum = 0;
-    for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
-    coupled[n] = sum;
-  }
-};
 
 template <class T, class G, class Sums>
 struct AddPartsKernel {
@@ -48,126 +31,14 @@ struct AddPartsKernel {
   }
 };
 
-// f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
-template <bool OF_EDGES, class F>
-void with_rows(int rows, const F &f) {
-  if (rows == 1) return f(std::integral_constant<int, 1>{});
-  if constexpr (!OF_EDGES) {
-    if (rows == 2)
-      f(std::integral_constant<int, 2>{});
-    else if (rows == 3)
-      f(std::integral_constant<int, 3>{});
-    else if (rows == 4)
-      f(std::integral_constant<int, 4>{});
-    else
-      f(std::integral_constant<int, 6>{});
-  }
-}
-
 }    // namespace
-
-// ---- construction
-// ---------------------------------------------------------------------------------------------------------
-
-template <class T, class Kernel>
-DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product,
-                                              int rows_per_bin, const Finder &find)
-    : product_(product), rows_per_bin_(rows_per_bin) {
-  using R = Real<T>;
-  using Body = GenericBody<T>;
-  const ConvolutionView<T> &tables = product.view();
-  num_y_ = tables.num_y;
-  std::vector<int> coupled_begin{0}, coupled_y;
-  std::vector<R> coupled_value;
-  std::vector<typename Body::Path> generic_paths;
-  std::vector<typename Body::Entry> entries;
-  std::vector<typename Body::Coupling> couplings;
-  std::vector<std::vector<PartOfSum>> sums(num_y_);
-  int lmax = 0;
-  for (int n = 0; n < tables.num_path_groups; n++) {
-    const ConvPathGroup<T> &path_group = tables.path_groups[n];
-    const PathGroupSchedule &schedule = product.schedules()[n];
-    first_coupled_.push_back(coupled_width_);
-    for (const LinearForm &form : schedule.coupled) {
-      for (const auto &t : form.terms) {
-        coupled_y.push_back(t.index);
-        coupled_value.push_back(static_cast<R>(t.coefficient));
-      }
-      coupled_begin.push_back(static_cast<int>(coupled_y.size()));
-    }
-    coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // loads of four numbers
-    coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
-
-    const std::string key = schedule.shape.key();
-    const Kernel *kernel = key.empty() ? nullptr : find(key);
-    if (kernel && !kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) kernel = nullptr;
-    const int most = kernel ? path_group.num_paths : MAX_CALL_PATHS;
-    const int channel_blocks = (path_group.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
-    // What one run leaves: the derivatives by these harmonics, channel block after channel block.
-    const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
-      for (int k = 0; k < channel_blocks; k++, part_size_ += num_sums)
-        for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
-    };
-    for (int first = 0; first < path_group.num_paths; first += most) {
-      const int num_paths = std::min(most, path_group.num_paths - first);
-      parts_.push_back(
-          {kernel, n, path_group.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
-      if (kernel) {
-        const int *harmonic = kernel->sums;
-        for (int g = 0; g < kernel->num_runs; harmonic += kernel->num_sums[g++])
-          add_run(kernel->num_sums[g], [&](int k) { return harmonic[k]; });
-        continue;
-      }
-      int first_sum = 0;
-      for (int q = first; q < first + num_paths; q++) {
-        const PathSchedule &path = schedule.paths[q];
-        lmax = std::max({lmax, path_group.l1, path.l2, path.l3});
-        typename Body::Path p{path.l2,
-                              path.l3,
-                              q * ITEM_CHANNELS,
-                              static_cast<int>(entries.size()),
-                              0,
-                              static_cast<int>(couplings.size()),
-                              0,
-                              first_sum};
-        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.coupled, static_cast<R>(e.sign)});
-        for (const auto &e : path.d_entries)
-          for (const auto &t : path.d[e.d].terms)
-            couplings.push_back({e.m1, e.m2, t.index, static_cast<R>(e.sign * t.coefficient)});
-        p.num_entries = static_cast<int>(entries.size()) - p.first_entry;
-        p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
-        generic_paths.push_back(p);
-        first_sum += p.num_sums();
-        add_run(p.num_sums(), [&](int k) { return k == 0 ? 0 : path.l2 * path.l2 + k - 1; });
-      }
-    }
-  }
-  if (lmax > LMAX_ANY)
-    throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax) +
-                                "; the device evaluation has orders up to " + std::to_string(LMAX_ANY));
-  std::vector<int> sum_begin{0};
-  std::vector<PartOfSum> sum_parts;
-  for (const auto &s : sums) {
-    sum_parts.insert(sum_parts.end(), s.begin(), s.end());
-    sum_begin.push_back(static_cast<int>(sum_parts.size()));
-  }
-  assign(exec, coupled_begin_, coupled_begin);
-  assign(exec, coupled_y_, coupled_y);
-  assign(exec, coupled_value_, coupled_value);
-  assign(exec, generic_paths_, generic_paths);
-  assign(exec, entries_, entries);
-  assign(exec, couplings_, couplings);
-  assign(exec, sum_begin_, sum_begin);
-  assign(exec, sum_parts_, sum_parts);
-}
 
 template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
                                         const FeatureLayout &out, int num_species, const EvaluatorOptions &options,
-                                        const Finder &find)
+                                        const Kernels &kernels)
     : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE}),
-      path_groups_(exec, op_.product(), op_.rows_per_bin(),
-                   op_.network() ? Finder([](const auto &) { return nullptr; }) : find) {
+      path_groups_(exec, op_.product(), op_.rows_per_bin(), op_.network() ? Kernels() : kernels) {
   if (op_.network()) {
     network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
@@ -176,25 +47,6 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
   if (op_.exact()) return;
   const int64_t size = op_.num_rows() * op_.columns();
   copy_to_device(exec, table_.reserve(size), op_.table_rows(), size);
-}
-
-template <class T, class Kernel>
-int DevicePathGroups<T, Kernel>::num_generic() const {
-  std::vector<bool> is_generic(product_.view().num_path_groups, false);
-  for (const Part &p : parts_) is_generic[p.path_group] = !p.kernel;
-  return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
-}
-
-// ---- one batch
-// ------------------------------------------------------------------------------------------------------------
-
-template <class T, class Kernel>
-void DevicePathGroups<T, Kernel>::couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
-                                                   T *coupled) const {
-  if (coupled_width_ == 0) return;
-  Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * coupled_width_),
-                       CoupledHarmonicsKernel<T>{batch, coupled_width_, num_y_, coupled_begin_.data(),
-                                                 coupled_y_.data(), coupled_value_.data(), y, coupled});
 }
 
 template <class T>
@@ -276,46 +128,6 @@ Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceBatchEdges &batch, Scra
                          network_->weights_plane(batch.count));
 }
 
-template <class T, class Kernel>
-template <PathGroupPass PASS, class F>
-void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows,
-                                         int64_t out_rows, int64_t out_row, const F &prepare) const {
-  const ConvolutionView<T> &tables = product_.view();
-  for (const Part &part : parts_) {
-    const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
-    DevicePathGroupCall<T> u = call;
-    u.channels = path_group.channels;
-    u.coupled = call.coupled + first_coupled_[part.path_group];
-    u.coupled_width = coupled_width_;
-    u.num_y = num_y_;
-    u.x_width = path_group.in_width;
-    u.x_stride = PLANES<T> * path_group.in_channels;
-    for (int q = 0; q < part.num_paths; q++) {
-      const ConvPath<T> &p = tables.paths[part.first_path + q];
-      u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
-                   PLANES<T> * p.out_channels};
-    }
-    u.outputs = path_group.outputs;
-    u.add = !tables.paths[part.first_path].begins_output;
-    u.parts = call.parts + call.num_edges * part.part;
-    prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
-            x_rows * path_group.in_group + path_group.in_channel);
-    if (part.kernel) {
-      part.kernel->launcher(PASS, rows_per_bin_)(exec, u);
-      continue;
-    }
-    const GenericBody<T> body{path_group.l1,   path_group.row,
-                              part.num_paths,  generic_paths_.data() + part.generic_path,
-                              entries_.data(), couplings_.data()};
-    with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
-      constexpr int ROWS = decltype(rows)::value;
-      if constexpr (ROWS > 1)
-        if (path_group.is_uvw()) return launch_path_group<PASS, ROWS>(exec, GenericUvwBody<T>{body}, u);
-      launch_path_group<PASS, ROWS>(exec, body, u);
-    });
-  }
-}
-
 template <class T>
 template <PathGroupPass PASS, class F>
 void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch,
@@ -375,15 +187,47 @@ void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdg
                                 u.y = y + batch.first * num_y;
                                 u.weights_adj = of_weights;
                               });
-  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
-                       AddPartsKernel<T, G, typename PathGroups::Sums>{
-                           batch, num_y, path_groups_.sums(parts, batch.count),
-                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
+  add_parts(exec, batch, parts, y_adj, scratch);
   if (!network_) return;
   R *of_network = scratch.network.data();
   network_->backward(exec, batch.count, of_network, scratch.weights_adj.data());
   network_->add_distance_adjoints(exec, batch, of_network, y_adj, num_y);
   if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
+}
+
+template <class T>
+template <class G>
+void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
+                                     const Scratch &scratch) const {
+  const int num_y = op_.view().num_y;
+  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
+                       AddPartsKernel<T, G, typename PathGroups::Sums>{
+                           batch, num_y, path_groups_.sums(parts, batch.count),
+                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
+}
+
+template <class T>
+bool DeviceConvolution<T>::can_fuse() const {
+  return !network_ && !op_.exact() && op_.radial_set().is_of_undirected_pairs() && path_groups_.has_fused();
+}
+
+template <class T>
+template <class G>
+void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+                                 FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj,
+                                 FeatureRows<R> x_adj, Scratch &scratch) const {
+  if (batch.count == 0) return;
+  T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
+  launch<PATH_GROUP_FUSED>(exec, batch, scratch, x.rows, out_adj.rows, 0,
+                           [&](DevicePathGroupCall<T> &u, int64_t block) {
+                             u.x = x.data + block;
+                             u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+                             u.out_adj = out_adj.data;
+                             u.first_row = static_cast<int>(x_adj.first);
+                             u.num_receivers = num_receivers;
+                             u.y = y + batch.first * op_.view().num_y;
+                           });
+  add_parts(exec, batch, parts, y_adj, scratch);
 }
 
 template <class T>
@@ -402,12 +246,6 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
   if (!of_network) return;
   network_->backward(exec, batch.count, scratch.network.data(), scratch.weights_adj.data());
   network_->add_atom_adjoints(exec, batch, true, scratch.network.data(), x_adj);
-}
-
-template <class T, class Kernel>
-std::size_t DevicePathGroups<T, Kernel>::bytes() const {
-  return coupled_begin_.bytes() + coupled_y_.bytes() + coupled_value_.bytes() + generic_paths_.bytes() +
-         entries_.bytes() + couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
 }
 
 template <class T>
@@ -438,6 +276,11 @@ std::size_t DeviceConvolution<T>::bytes() const {
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
   template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
                                                FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, const T *, G *, \
-                                               FeatureRows<Real<T>>, Scratch &) const;
+                                               FeatureRows<Real<T>>, Scratch &) const;                                 \
+  template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>,  \
+                                            FeatureRows<const Real<T>>, int, const T *, G *, FeatureRows<Real<T>>,     \
+                                            Scratch &) const;
 
 }    // namespace equi
+
+#endif

@@ -30,6 +30,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
     op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), batch.step.scratch);
   }
   void backward(Batch &batch) override {
+    if (!batch.layer->fixed_input && is_fused(batch.step)) return;    // fused() does it
     const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
     prepare(batch.step, edges, false, network_input(batch));
     const FeatureRows<R> none{nullptr, 0, 0};
@@ -43,6 +44,17 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
     prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
     op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
+  }
+
+  // Whether fused() takes the place of backward() and of gather() for receivers' own rows.
+  bool is_fused(const DeviceStep<T, G> &step) const { return step.num_reversible > 0 && op_.can_fuse(); }
+  // backward() for these receivers, x_adj.first and the following, and what edges from them add to x_adj, after all
+  // adjoints of the output are known.
+  void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) {
+    prepare(step, receivers, true, {});
+    op_.fused(step.exec, receivers, FeatureRows<R>{step.features.data(input_), step.num_rows, 0},
+              step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.harmonics(),
+              step.edges.adjoint(), x_adj, step.scratch);
   }
 
   std::size_t bytes() const override { return op_.bytes(); }

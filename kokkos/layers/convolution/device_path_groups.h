@@ -1,0 +1,109 @@
+// SPDX-License-Identifier: MIT
+// The path groups of a convolution on a device and the launches of their kernels, wherever the weights come from. A
+// generated kernel takes several path groups in one launch (device_path_group.h); what no such kernel knows is launched
+// path group by path group with the generic one.
+#ifndef EQUI_DEVICE_PATH_GROUPS_H
+#define EQUI_DEVICE_PATH_GROUPS_H
+
+#include "kokkos/device_kernels/device_generic_path_group.h"
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/kernel_interface/device_path_group.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// The path groups of a convolution in device memory, and the launches of their kernels. Kernel:
+// DevicePathGroupKernel<T> or DeviceEdgeKernel<T>. The tables must live as long.
+template <class T, class Kernel>
+class DevicePathGroups {
+ public:
+  // kernels: those to choose from, beside the generic one.
+  using Kernels = std::vector<const Kernel *>;
+  DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product, int rows_per_bin,
+                   const Kernels &kernels);
+  int num_generic() const;
+  int num_launches() const { return static_cast<int>(launches_.size()); }    // of a pass
+  bool has_fused() const;                                                    // whether there are kernels for that pass
+
+  // Numbers of an edge: coupled harmonics, and what a backward pass leaves of its derivatives
+  // (DevicePathGroupCall::parts).
+  int coupled_width() const { return coupled_width_; }
+  int part_size() const { return part_size_; }
+
+  // coupled [count][coupled_width] of a batch's edges from y [E][num_y].
+  void couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y, T *coupled) const;
+
+  // The kernels of all path groups. `call` has what does not depend on the path group, and the arrays of all path
+  // groups; the rest follows from prepare(call, path group, paths, their number, numbers before the input block).
+  // out_row: the first row of paths' outputs.
+  template <PathGroupPass PASS, class F>
+  void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
+              int64_t out_row, const F &prepare) const;
+
+  // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
+  struct PartOfSum {
+    int part, width, index;
+  };
+  struct Sums {
+    const int *begin;
+    const PartOfSum *sum;
+    const T *parts;
+    int64_t num_edges;
+    KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
+      T total = 0;
+      for (int t = begin[k]; t < begin[k + 1]; t++)
+        total += parts[num_edges * sum[t].part + c * sum[t].width + sum[t].index];
+      return total;
+    }
+  };
+  Sums sums(const T *parts, int64_t num_edges) const {
+    return {sum_begin_.data(), sum_parts_.data(), parts, num_edges};
+  }
+
+  std::size_t bytes() const;
+
+ private:
+  // A path group, or some paths of one without a generated kernel.
+  struct Part {
+    bool is_generic;
+    int path_group, first_path, num_paths;    // first_path: of the tables
+    int generic_path;                         // first in generic_paths_
+    int part;                                 // numbers per edge before its derivatives
+  };
+  // Parts that go into one launch, by their place in the kernel; -1: none.
+  struct Launch {
+    const Kernel *kernel;    // null: the generic one, of one part
+    std::array<int, MAX_LAUNCH_PATH_GROUPS> parts;
+  };
+  // The launches of path groups with these keys, each in at most one of them.
+  static std::vector<Launch> choose_launches(std::vector<std::string> keys, const Kernels &kernels);
+  void number_parts();
+  template <class F>
+  DevicePathGroupCall<T> call_of(const Part &part, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
+                                 int64_t out_row, const F &prepare) const;
+  template <PathGroupPass PASS>
+  void launch_generic(const DeviceExec &exec, const Part &part, const DevicePathGroupCall<T> &call) const;
+
+  const ConvolutionTables<T> &product_;
+  int rows_per_bin_, num_y_ = 1, coupled_width_ = 0, part_size_ = 0;
+  std::vector<Part> parts_;
+  std::vector<Launch> launches_;
+  std::vector<int> first_coupled_;    // per path group, in the record of an edge
+  // Coupled harmonic k = sum over coupled_begin[k]..coupled_begin[k+1] of coupled_value y[coupled_y].
+  DeviceBuffer<int> coupled_begin_, coupled_y_;
+  DeviceBuffer<Real<T>> coupled_value_;
+  DeviceBuffer<typename GenericBody<T>::Path> generic_paths_;
+  DeviceBuffer<typename GenericBody<T>::Entry> entries_;
+  DeviceBuffer<typename GenericBody<T>::Coupling> couplings_;
+  DeviceBuffer<int> sum_begin_;
+  DeviceBuffer<PartOfSum> sum_parts_;
+};
+
+}    // namespace equi
+
+#endif

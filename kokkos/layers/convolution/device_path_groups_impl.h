@@ -1,0 +1,304 @@
+// SPDX-License-Identifier: MIT
+// The definitions of DevicePathGroups. Only sources with kernels of a convolution include this header.
+#ifndef EQUI_DEVICE_PATH_GROUPS_IMPL_H
+#define EQUI_DEVICE_PATH_GROUPS_IMPL_H
+
+#include "kokkos/layers/convolution/device_path_groups.h"
+
+#include <algorithm>
+#include <climits>
+#include <functional>
+#include <stdexcept>
+
+namespace equi {
+
+namespace {
+
+template <class T>
+struct CoupledHarmonicsKernel {
+  DeviceBatchEdges batch;
+  int width, num_y;
+  const int *begin, *y_index;
+  const Real<T> *value;
+  const T *y;
+  T *coupled;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t position = batch.first + n / width;
+    if (!batch.contains(position)) return;
+    const int64_t e = batch.edge_at(position);
+    const int k = static_cast<int>(n % width);
+    T sum = 0;
+    for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
+    coupled[n] = sum;
+  }
+};
+
+// f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
+template <bool OF_EDGES, class F>
+void with_rows(int rows, const F &f) {
+  if (rows == 1) return f(std::integral_constant<int, 1>{});
+  if constexpr (!OF_EDGES) {
+    if (rows == 2)
+      f(std::integral_constant<int, 2>{});
+    else if (rows == 3)
+      f(std::integral_constant<int, 3>{});
+    else if (rows == 4)
+      f(std::integral_constant<int, 4>{});
+    else
+      f(std::integral_constant<int, 6>{});
+  }
+}
+
+}    // namespace
+
+template <class T, class Kernel>
+DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const ConvolutionTables<T> &product,
+                                              int rows_per_bin, const Kernels &kernels)
+    : product_(product), rows_per_bin_(rows_per_bin) {
+  using R = Real<T>;
+  using Body = GenericBody<T>;
+  const ConvolutionView<T> &tables = product.view();
+  num_y_ = tables.num_y;
+  std::vector<int> coupled_begin{0}, coupled_y;
+  std::vector<R> coupled_value;
+  std::vector<typename Body::Path> generic_paths;
+  std::vector<typename Body::Entry> entries;
+  std::vector<typename Body::Coupling> couplings;
+  std::vector<std::vector<PartOfSum>> sums(num_y_);
+  std::vector<std::string> keys;
+  for (const PathGroupSchedule &schedule : product.schedules()) keys.push_back(schedule.shape.key());
+  Kernels usable;
+  for (const Kernel *kernel : kernels)
+    if (kernel->launcher(PATH_GROUP_FORWARD, rows_per_bin)) usable.push_back(kernel);
+  launches_ = choose_launches(keys, usable);
+  std::vector<const DevicePathGroupRuns *> runs(keys.size());    // of path groups with a generated kernel
+  for (const Launch &launch : launches_)
+    for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
+      if (launch.parts[k] >= 0) runs[launch.parts[k]] = &launch.kernel->path_groups[k];
+  int lmax = 0;
+  for (int n = 0; n < tables.num_path_groups; n++) {
+    const ConvPathGroup<T> &path_group = tables.path_groups[n];
+    const PathGroupSchedule &schedule = product.schedules()[n];
+    first_coupled_.push_back(coupled_width_);
+    for (const LinearForm &form : schedule.coupled) {
+      for (const auto &t : form.terms) {
+        coupled_y.push_back(t.index);
+        coupled_value.push_back(static_cast<R>(t.coefficient));
+      }
+      coupled_begin.push_back(static_cast<int>(coupled_y.size()));
+    }
+    coupled_width_ += (path_group.num_coupled + 3) / 4 * 4;    // loads of four numbers
+    coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
+
+    const int most = runs[n] ? path_group.num_paths : MAX_CALL_PATHS;
+    const int channel_blocks = (path_group.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+    // What one run leaves: the derivatives by these harmonics, channel block after channel block.
+    const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
+      for (int k = 0; k < channel_blocks; k++, part_size_ += num_sums)
+        for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
+    };
+    for (int first = 0; first < path_group.num_paths; first += most) {
+      const int num_paths = std::min(most, path_group.num_paths - first);
+      parts_.push_back(
+          {!runs[n], n, path_group.first_path + first, num_paths, static_cast<int>(generic_paths.size()), part_size_});
+      if (runs[n]) {
+        const int *harmonic = runs[n]->sums;
+        for (int g = 0; g < runs[n]->num_runs; harmonic += runs[n]->num_sums[g++])
+          add_run(runs[n]->num_sums[g], [&](int k) { return harmonic[k]; });
+        continue;
+      }
+      int first_sum = 0;
+      for (int q = first; q < first + num_paths; q++) {
+        const PathSchedule &path = schedule.paths[q];
+        lmax = std::max({lmax, path_group.l1, path.l2, path.l3});
+        typename Body::Path p{path.l2,
+                              path.l3,
+                              q * ITEM_CHANNELS,
+                              static_cast<int>(entries.size()),
+                              0,
+                              static_cast<int>(couplings.size()),
+                              0,
+                              first_sum};
+        for (const auto &e : path.m) entries.push_back({e.m1, e.m3, e.coupled, 0, static_cast<R>(e.sign)});
+        for (const auto &e : path.d_entries)
+          for (const auto &t : path.d[e.d].terms)
+            couplings.push_back({e.m1, e.m2, t.index, 0, static_cast<R>(e.sign * t.coefficient)});
+        p.num_entries = static_cast<int>(entries.size()) - p.first_entry;
+        p.num_couplings = static_cast<int>(couplings.size()) - p.first_coupling;
+        generic_paths.push_back(p);
+        first_sum += p.num_sums();
+        add_run(p.num_sums(), [&](int k) { return k == 0 ? 0 : path.l2 * path.l2 + k - 1; });
+      }
+    }
+  }
+  if (lmax > LMAX_ANY)
+    throw std::invalid_argument("a convolution of order l = " + std::to_string(lmax) +
+                                "; the device evaluation has orders up to " + std::to_string(LMAX_ANY));
+  number_parts();
+  std::vector<int> sum_begin{0};
+  std::vector<PartOfSum> sum_parts;
+  for (const auto &s : sums) {
+    sum_parts.insert(sum_parts.end(), s.begin(), s.end());
+    sum_begin.push_back(static_cast<int>(sum_parts.size()));
+  }
+  assign(exec, coupled_begin_, coupled_begin);
+  assign(exec, coupled_y_, coupled_y);
+  assign(exec, coupled_value_, coupled_value);
+  assign(exec, generic_paths_, generic_paths);
+  assign(exec, entries_, entries);
+  assign(exec, couplings_, couplings);
+  assign(exec, sum_begin_, sum_begin);
+  assign(exec, sum_parts_, sum_parts);
+}
+
+// Few launches: again and again the kernel that takes most of the path groups that are left, of several the one with
+// the fewest of its own. The parts are numbers of path groups.
+template <class T, class Kernel>
+std::vector<typename DevicePathGroups<T, Kernel>::Launch> DevicePathGroups<T, Kernel>::choose_launches(
+    std::vector<std::string> keys, const Kernels &kernels) {
+  std::vector<Launch> launches;
+  for (;;) {
+    Launch best{nullptr, {}};
+    int most = 0;
+    for (const Kernel *kernel : kernels) {
+      Launch launch{kernel, {}};
+      launch.parts.fill(-1);
+      int num = 0;
+      for (int k = 0; k < kernel->num_path_groups; k++) {
+        const auto found = std::find(keys.begin(), keys.end(), kernel->path_groups[k].key);
+        if (found == keys.end()) continue;
+        launch.parts[k] = static_cast<int>(found - keys.begin());
+        num++;
+      }
+      if (num > most || (num > 0 && num == most && kernel->num_path_groups < best.kernel->num_path_groups)) {
+        most = num;
+        best = launch;
+      }
+    }
+    if (!best.kernel) return launches;
+    for (int n : best.parts)
+      if (n >= 0) keys[n] = "";
+    launches.push_back(best);
+  }
+}
+
+// Replaces path groups by parts in the launches, adds launches of the generic kernel, and puts all in the order of
+// parts: uvw paths add to what those before have written.
+template <class T, class Kernel>
+void DevicePathGroups<T, Kernel>::number_parts() {
+  std::vector<int> part_of(product_.view().num_path_groups);
+  std::vector<Launch> of_generic;
+  for (int k = 0; k < static_cast<int>(parts_.size()); k++) {
+    part_of[parts_[k].path_group] = k;    // the only one, if it is not generic
+    if (!parts_[k].is_generic) continue;
+    Launch launch{nullptr, {}};
+    launch.parts.fill(-1);
+    launch.parts[0] = k;
+    of_generic.push_back(launch);
+  }
+  for (Launch &launch : launches_)
+    for (int &n : launch.parts)
+      if (n >= 0) n = part_of[n];
+  launches_.insert(launches_.end(), of_generic.begin(), of_generic.end());
+  const auto first_part = [](const Launch &launch) {
+    int first = INT_MAX;
+    for (int n : launch.parts)
+      if (n >= 0) first = std::min(first, n);
+    return first;
+  };
+  std::sort(launches_.begin(), launches_.end(),
+            [&](const Launch &a, const Launch &b) { return first_part(a) < first_part(b); });
+}
+
+template <class T, class Kernel>
+int DevicePathGroups<T, Kernel>::num_generic() const {
+  std::vector<bool> is_generic(product_.view().num_path_groups, false);
+  for (const Part &p : parts_) is_generic[p.path_group] = p.is_generic;
+  return static_cast<int>(std::count(is_generic.begin(), is_generic.end(), true));
+}
+
+template <class T, class Kernel>
+bool DevicePathGroups<T, Kernel>::has_fused() const {
+  return std::all_of(launches_.begin(), launches_.end(), [&](const Launch &launch) {
+    return launch.kernel && launch.kernel->launcher(PATH_GROUP_FUSED, rows_per_bin_);
+  });
+}
+
+template <class T, class Kernel>
+std::size_t DevicePathGroups<T, Kernel>::bytes() const {
+  return coupled_begin_.bytes() + coupled_y_.bytes() + coupled_value_.bytes() + generic_paths_.bytes() +
+         entries_.bytes() + couplings_.bytes() + sum_begin_.bytes() + sum_parts_.bytes();
+}
+
+// ---- launches
+
+template <class T, class Kernel>
+void DevicePathGroups<T, Kernel>::couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
+                                                   T *coupled) const {
+  if (coupled_width_ == 0) return;
+  Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * coupled_width_),
+                       CoupledHarmonicsKernel<T>{batch, coupled_width_, num_y_, coupled_begin_.data(),
+                                                 coupled_y_.data(), coupled_value_.data(), y, coupled});
+}
+
+template <class T, class Kernel>
+template <class F>
+DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, const DevicePathGroupCall<T> &call,
+                                                            int64_t x_rows, int64_t out_rows, int64_t out_row,
+                                                            const F &prepare) const {
+  const ConvolutionView<T> &tables = product_.view();
+  const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
+  DevicePathGroupCall<T> u = call;
+  u.channels = path_group.channels;
+  u.coupled = call.coupled + first_coupled_[part.path_group];
+  u.coupled_width = coupled_width_;
+  u.num_y = num_y_;
+  u.x_width = path_group.in_width;
+  u.x_stride = PLANES<T> * path_group.in_channels;
+  for (int q = 0; q < part.num_paths; q++) {
+    const ConvPath<T> &p = tables.paths[part.first_path + q];
+    u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
+                 PLANES<T> * p.out_channels};
+  }
+  u.outputs = path_group.outputs;
+  u.add = !tables.paths[part.first_path].begins_output;
+  u.parts = call.parts + call.num_edges * part.part;
+  prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
+          x_rows * path_group.in_group + path_group.in_channel);
+  return u;
+}
+
+template <class T, class Kernel>
+template <PathGroupPass PASS>
+void DevicePathGroups<T, Kernel>::launch_generic(const DeviceExec &exec, const Part &part,
+                                                 const DevicePathGroupCall<T> &call) const {
+  const ConvPathGroup<T> &path_group = product_.view().path_groups[part.path_group];
+  const GenericBody<T> body{path_group.l1,   path_group.row,
+                            part.num_paths,  generic_paths_.data() + part.generic_path,
+                            entries_.data(), couplings_.data()};
+  with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
+    constexpr int ROWS = decltype(rows)::value;
+    if constexpr (ROWS > 1)
+      if (path_group.is_uvw()) return launch_path_groups<PASS, ROWS>(exec, &call, GenericUvwBody<T>{body});
+    launch_path_groups<PASS, ROWS>(exec, &call, body);
+  });
+}
+
+template <class T, class Kernel>
+template <PathGroupPass PASS, class F>
+void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows,
+                                         int64_t out_rows, int64_t out_row, const F &prepare) const {
+  for (const Launch &launch : launches_) {
+    DevicePathGroupCall<T> calls[MAX_LAUNCH_PATH_GROUPS] = {};
+    for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
+      if (launch.parts[k] >= 0) calls[k] = call_of(parts_[launch.parts[k]], call, x_rows, out_rows, out_row, prepare);
+    if (launch.kernel)
+      launch.kernel->launcher(PASS, rows_per_bin_)(exec, calls);
+    else if constexpr (PASS != PATH_GROUP_FUSED)
+      launch_generic<PASS>(exec, parts_[launch.parts[0]], calls[0]);
+  }
+}
+
+}    // namespace equi
+
+#endif

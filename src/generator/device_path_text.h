@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// The parts of a device's text that device_generator.cpp is made of: what uvu and uvw paths share, and uvw paths.
+#ifndef EQUI_DEVICE_PATH_TEXT_H
+#define EQUI_DEVICE_PATH_TEXT_H
+
+#include "src/generator/generated_text.h"
+#include "src/generator/kernel_schedule.h"
+
+namespace equi {
+
+// The entries of M that a path reads.
+void load_coupled(GeneratedText &text, const PathSchedule &p);
+// The address of an edge's entries of M, if there are any.
+void define_forms(GeneratedText &text, const PathGroupSchedule &u);
+// The components of the sender's channel.
+void load_sender(GeneratedText &text, int d1, const char *channel = "a.channel");
+// Adds the sums a0, a1, ... to the adjoint of the atom's own row.
+void store_x_adj(GeneratedText &text, int d1);
+
+// The functions of a uvw path.
+void generate_uvw_forward(GeneratedText &text, const PathGroupSchedule &u);
+void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u);
+void generate_uvw_gather(GeneratedText &text, const PathGroupSchedule &u);
+
+}    // namespace equi
+
+#endif
