@@ -55,7 +55,7 @@ def product_of(tensor_product):
         if not i.has_weight:
             raise EquiError(f"{where}: expected a weight, found a path without")
         orders = [irreps[k].ir.l for irreps, k in ((irreps_in, i.i_in1), (irreps_edge, i.i_in2), (irreps_out, i.i_out))]
-        sign = sign_of_coupling(o3.wigner_3j(*orders, dtype=torch.float64), *orders, where)
+        sign = sign_of_coupling(o3.wigner_3j(*orders, dtype=torch.float64).numpy(), *orders, where)
         instructions.append(f"{i.i_in1} {i.i_in2} {i.i_out} {sign * float(i.path_weight)!r}")
     if tensor_product.shared_weights or tensor_product.internal_weights:
         raise EquiError("expected weights for each edge (shared_weights and internal_weights False)")

@@ -218,7 +218,7 @@ def test_a_file_without_self_check_says_so(folder, capsys):
     document, _ = equi_file.read(converted("plain", folder))
     assert document["self_check"] == [] and document["framework"] == {"name": "fairchem", "version": "none"}
     assert main(["check", "-q", str(converted("plain", folder))]) == 1
-    assert "holds no self-check structures" in capsys.readouterr().err
+    assert "stores no values of fairchem" in capsys.readouterr().err
 
 
 def test_provenance_has_what_the_user_said_and_the_license(folder):
