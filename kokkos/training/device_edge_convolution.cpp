@@ -174,8 +174,7 @@ struct DeviceEdgePathGroups {
         in(p.product.irreps_in),
         out(p.product.irreps_out),
         tables(p.product, in, out),
-        path_groups(exec, tables, 1,
-                    is_generated ? device_edge_kernels<T>() : typename PathGroups::Kernels()),
+        path_groups(exec, tables, 1, is_generated ? device_edge_kernels<T>() : typename PathGroups::Kernels()),
         pack_in(exec, p.product.irreps_in, in),
         pack_out(exec, p.product.irreps_out, out) {
     assign(exec, harmonic_column, product.harmonic_column);

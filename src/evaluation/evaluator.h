@@ -114,8 +114,7 @@ void check_num_neighbors(int most, int num_receivers, const int *receiver, const
   for (int i = 0; most > 0 && i < num_receivers; ++i)
     if (num_neighbors(i) > most)
       throw EvaluationError("an atom has " + std::to_string(num_neighbors(i)) +
-                                " neighbors within the cutoff, and the " + "model takes at most " +
-                                std::to_string(most) +
+                                " neighbors within the cutoff, and the model takes at most " + std::to_string(most) +
                                 ": beyond them its trainer leaves out the farthest, so that energies and forces jump",
                             receiver[i], -1, 0.0);
 }

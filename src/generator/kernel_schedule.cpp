@@ -258,8 +258,7 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
     }
   } else if (target.is_device()) {
     u.forward_runs = make_runs(num_paths, [&](const auto &run) { return u.forward_numbers(run) <= numbers; });
-    u.backward_runs =
-        make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= numbers; });
+    u.backward_runs = make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= numbers; });
   } else {
     // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
     // loading the sender once more: the largest path group of order 2 (22 accumulators of 32 registers) stays whole.
