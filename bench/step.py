@@ -54,14 +54,19 @@ class Peer:
         self.process.wait()
 
 
-def equi_time(folder, lines, args, threads, arguments=()):
-    """Seconds per step of one run; the steps before it warm up."""
+def equi_run(folder, lines, args, threads, arguments=()):
+    """(seconds per step, LAMMPS's output) of one run; the steps before it warm up."""
     runs = [f"run {args.warm_up} post no", f"run {args.steps}"]
     output = common.run_lammps(folder, lines + runs, args.build_dir, args.ranks, threads, arguments)
     loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
     if not loops or int(loops[-1][1]) != args.steps:
         sys.exit(f"LAMMPS printed no loop time:\n{output[-3000:]}")
-    return float(loops[-1][0]) / args.steps
+    return float(loops[-1][0]) / args.steps, output
+
+
+def equi_time(folder, lines, args, threads, arguments=()):
+    """The seconds of equi_run()."""
+    return equi_run(folder, lines, args, threads, arguments)[0]
 
 
 def main():
