@@ -6,7 +6,6 @@ The two take turns on the same cores, so that a change of the machine's speed me
 """
 
 import re
-import statistics
 import sys
 import tempfile
 from argparse import Namespace
@@ -40,35 +39,26 @@ def main():
     args = parser.parse_args()
     common.enter_environment(args.build_dir)
 
-    cores = args.cores or common.usable_cores()
-    threads = max(1, cores // args.ranks)
-    atoms = common.make_system(args.system, args.cells or common.DEFAULT_CELLS[args.system])
-    n = len(atoms)
-    print(f"{common.cpu_name()}, {cores} cores; {args.system}, {n} atoms; ", end="")
-    print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}, {common.model_file(args).name}", flush=True)
+    cells = args.cells or common.DEFAULT_CELLS[args.system]
+    atoms, cores, threads = common.start(args, cells, f", {common.model_file(args).name}")
     common.warn_if_busy()
 
     sides = {"this": args.build_dir, "other": args.other}
-    samples, numbers, memory, rows = {side: [] for side in sides}, {}, {}, []
+    numbers, memory = {}, {}
     with tempfile.TemporaryDirectory(prefix="equi-bench-") as folder:
         folder = Path(folder)
         lines = common.input_lines(folder, atoms, args.system, args) + NUMBERS
-        for turn in range(args.rounds):
-            for side, build_dir in sides.items():
-                seconds, output = equi_run(folder, lines, Namespace(**{**vars(args), "build_dir": build_dir}), threads)
-                samples[side].append(1e6 / n * seconds)
-                numbers[side] = first_numbers(output)
-                memory[side] = float(re.search(r"([\d.]+) kB/atom", output).group(1))
-                rows.append(common.step_row(args, n, cores, threads, turn, side, samples[side][-1]))
-            print(f"turn {turn + 1}: " + ", ".join(f"{s} {v[-1]:.1f} us/atom/step" for s, v in samples.items()), flush=True)
 
-    common.print_samples(samples)
-    a, b = samples.values()
-    print(f"{'ratio':<14} {min(a) / min(b):>10.3f} {statistics.median(a) / statistics.median(b):>10.3f}")
+        def run(side):
+            seconds, output = equi_run(folder, lines, Namespace(**{**vars(args), "build_dir": sides[side]}), threads)
+            numbers[side] = first_numbers(output)
+            memory[side] = float(re.search(r"([\d.]+) kB/atom", output).group(1))
+            return seconds
+
+        common.steps_in_turn(args, len(atoms), cores, threads, sides, run, "builds.csv")
     energy, pressure = difference(*numbers.values())
     print(f"relative differences at step 0: {energy:.1e} (energy), {pressure:.1e} (pressures)")
     print(f"memory: {memory['this']:.1f} and {memory['other']:.1f} kB/atom")
-    common.write_csv(args.out, "builds.csv", rows)
 
 
 if __name__ == "__main__":

@@ -89,6 +89,31 @@ def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
     return sample_row(args, atoms, cores, threads, turn, side, {"us_per_atom_step": f"{microseconds:.4f}"}, **more)
 
 
+def start(args, cells, more=""):
+    """(atoms, cores, threads of a rank) of a driver, after the line that says what it measures; more: its end."""
+    cores = getattr(args, "cores", None) or usable_cores()
+    threads = max(1, cores // args.ranks)
+    atoms = make_system(args.system, cells)
+    print(f"{cpu_name()}, {cores} cores; {args.system}, {len(atoms)} atoms; ", end="")
+    print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}{more}", flush=True)
+    return atoms, cores, threads
+
+
+def steps_in_turn(args, num_atoms, cores, threads, sides, run, file_name, **columns):
+    """Calls run(side) -> seconds per step for the two sides in turn, `args.rounds` times, prints samples and ratios, and writes
+    the CSV file, with more columns if they are named."""
+    samples, rows = {side: [] for side in sides}, []
+    for turn in range(args.rounds):
+        for side in sides:
+            samples[side].append(1e6 / num_atoms * run(side))
+            rows.append(step_row(args, num_atoms, cores, threads, turn, side, samples[side][-1], **columns))
+        print(f"turn {turn + 1}: " + ", ".join(f"{s} {v[-1]:.1f} us/atom/step" for s, v in samples.items()), flush=True)
+    print_samples(samples)
+    a, b = samples.values()
+    print(f"{'ratio':<14} {min(a) / min(b):>10.3f} {statistics.median(a) / statistics.median(b):>10.3f}")
+    write_csv(args.out, file_name, rows)
+
+
 def print_samples(samples):
     """Minimum and median of each side that has samples."""
     print(f"\n{'us/atom/step':<14} {'minimum':>10} {'median':>10} {'samples':>8}")

@@ -24,11 +24,7 @@ def main():
     args = parser.parse_args()
     common.enter_environment(args.build_dir)
 
-    cores = common.usable_cores()
-    threads = max(1, cores // args.ranks)
-    atoms = common.make_system(args.system, args.cells)
-    print(f"{common.cpu_name()}, {cores} cores; {args.system}, {len(atoms)} atoms; ", end="")
-    print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}", flush=True)
+    atoms, cores, threads = common.start(args, args.cells)
     common.warn_if_busy()
 
     sides = ["dynamical_matrix", "equi_dynamical_matrix"]

@@ -80,13 +80,9 @@ def main():
     args = parser.parse_args()
     common.enter_environment(args.build_dir)
 
-    cores = args.cores or common.usable_cores()
-    threads = max(1, cores // args.ranks)
     cells = args.cells or common.DEFAULT_CELLS[args.system]
-    atoms = common.make_system(args.system, cells)
+    atoms, cores, threads = common.start(args, cells)
     n = len(atoms)
-    print(f"{common.cpu_name()}, {cores} cores; {args.system}, {n} atoms; ", end="")
-    print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}", flush=True)
 
     peer = None if args.no_peer else Peer(args, cells, cores)
     rows, samples = [], {peer.name: [], "equi": []} if peer else {"equi": []}
