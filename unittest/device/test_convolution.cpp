@@ -4,6 +4,7 @@
 #include "kokkos/layers/convolution/device_convolution.h"
 #include "src/generator/common_kernels.h"
 #include "unittest/support/kernel_problem.h"
+#include "unittest/support/taken_path_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -339,15 +340,6 @@ TEST(FusedDeviceKernels, are_backward_and_gather_in_one) {
 
 INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
-
-// Whether one of these kernels takes a path group.
-template <class Kernel>
-bool is_taken(const std::vector<const Kernel *> &kernels, const PathGroupShape &path_group) {
-  for (const Kernel *kernel : kernels)
-    for (int k = 0; k < kernel->num_path_groups; k++)
-      if (kernel->path_groups[k].key == path_group.key()) return true;
-  return false;
-}
 
 // With those of kernel_problems() this means that the tests above meet every generated kernel; and the generic kernel
 // with a path group of more paths than one call takes.

@@ -5,6 +5,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/training/device_edge_convolution.h"
 #include "src/generator/common_kernels.h"
+#include "unittest/support/taken_path_groups.h"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@
 namespace {
 
 using namespace equi;
+using equi::testing::is_taken;
 
 // Sums of some hundred products, relative to the largest number of the result.
 template <class T>
@@ -408,15 +410,6 @@ TEST_P(DeviceEdges, a_row_that_is_not_there_is_named_as_by_the_host) {
 
 INSTANTIATE_TEST_SUITE_P(, DeviceEdges, ::testing::Bool(),
                          [](const auto &info) { return info.param ? "generated" : "generic"; });
-
-// Whether one of these kernels takes a path group.
-template <class Kernel>
-bool is_taken(const std::vector<const Kernel *> &kernels, const PathGroupShape &path_group) {
-  for (const Kernel *kernel : kernels)
-    for (int k = 0; k < kernel->num_path_groups; k++)
-      if (kernel->path_groups[k].key == path_group.key()) return true;
-  return false;
-}
 
 TEST(DeviceEdgePathGroups, every_path_group_of_the_build_has_kernels) {
   for (const PathGroupShape &path_group : common_path_groups()) {
