@@ -151,7 +151,12 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     batch_size_ /= 2;
   }
   transpose_neighborhood(exec_, slice_size_, n);
-  const bool has_reverse = n.num_slices == 1 && is_symmetric(model_.pair_cutoff) && has_reverse_candidates(exec_, n);
+  const bool can_fuse = std::any_of(Base::ops_.begin(), Base::ops_.end(), [](const auto &op) {
+    const auto *c = dynamic_cast<const DeviceConvolutionLayer<T, G> *>(op.get());
+    return c && c->can_fuse();
+  });
+  const bool has_reverse =
+      can_fuse && n.num_slices == 1 && is_symmetric(model_.pair_cutoff) && has_reverse_candidates(exec_, n);
   step_.num_reversible = has_reverse ? n.num_receivers : 0;
 
   std::vector<int> receiver_cuts{0};

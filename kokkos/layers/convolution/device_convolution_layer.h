@@ -47,7 +47,9 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
   }
 
   // Whether fused() takes the place of backward() and of gather() for receivers' own rows.
-  bool is_fused(const DeviceStep<T, G> &step) const { return step.num_reversible > 0 && op_.can_fuse(); }
+  bool is_fused(const DeviceStep<T, G> &step) const { return step.num_reversible > 0 && can_fuse(); }
+  // The same where all edges between receivers have their reverse ones.
+  bool can_fuse() const { return op_.can_fuse(); }
   // backward() for these receivers, x_adj.first and the following, and what edges from them add to x_adj, after all
   // adjoints of the output are known.
   void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) {
