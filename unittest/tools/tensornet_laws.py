@@ -6,7 +6,8 @@ import os
 import numpy as np
 from ase import Atoms
 from ase.build import bulk, fcc100
-from equi_tools import compare, lammps_runner, self_check
+from equi_evaluator import EquiEvaluator
+from equi_tools import compare, equi_file, self_check
 
 # Relative differences, as compare.difference makes them, of precision mixed. The features are float32.
 MIXED_ENERGY = 1e-6
@@ -108,3 +109,22 @@ def rank_error(path, atoms, ranks):
     one, several = (native(path, ranks=n)(atoms) for n in (1, ranks))
     scale = max(1.0, np.abs(one.forces).max())
     return max(abs(one.energy - several.energy) / len(atoms), np.abs(one.forces - several.forces).max() / scale)
+
+
+def assert_every_number_matters(path, folder, noticed, may_be_zero=()):
+    """A change of 1e-3 in any tensor of a file is noticed by a second reader of it: energy or forces change by more than `noticed`.
+    Tensors of zeros are left out, but not those of the names in may_be_zero."""
+    evaluator = EquiEvaluator(path)
+    document, tensors = evaluator.document, {key: t.numpy() for key, t in evaluator.tensors.items()}
+    entry = document["self_check"][1]
+
+    def forces(file):
+        energy, values, _, _ = EquiEvaluator(file).evaluate(entry["symbols"], entry["positions"], entry["cell"], entry["pbc"])
+        return np.concatenate([[energy], values.reshape(-1)])
+
+    expected = forces(path)
+    for changed in tensors:
+        spoiled = {key: t * (1.001 if key == changed else 1.0) for key, t in tensors.items()}
+        equi_file.write(folder / "spoiled.equi", document, spoiled)
+        if changed in may_be_zero or np.any(tensors[changed]):
+            assert np.abs(forces(folder / "spoiled.equi") - expected).max() > noticed, changed

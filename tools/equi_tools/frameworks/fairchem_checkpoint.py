@@ -4,7 +4,6 @@
 The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
 """
 
-import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,6 +13,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
 from .fairchem_config import plain
+from .origin import Origin, digest
 
 FAIR_LICENSE = "FAIR Chemistry License v1 (gated, with an acceptable use policy that also binds converted files)"
 UMA_CITATION = "B. M. Wood et al., UMA: A Family of Universal Models for Atoms, arXiv:2506.23971"
@@ -83,13 +83,7 @@ class Head:
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path
-    sha256: str
-    license: str
-    citation: str
-    version: str  # of the fairchem that trained it, which the file does not state
+class Checkpoint(Origin):
     elements: list
     cutoff: float
     options: dict  # of the backbone, with defaults
@@ -350,7 +344,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         return Checkpoint(
             source=str(source),
             path=path.resolve(),
-            sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+            sha256=digest(path),
             license=FAIR_LICENSE if is_uma or path.stem in PUBLISHED_ESEN else "unknown",
             citation=UMA_CITATION if is_uma else ESEN_CITATION,
             version="unknown",

@@ -12,10 +12,10 @@ import warnings
 
 import numpy as np
 from ase import Atoms
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
-from ..errors import EquiError
 from . import fairchem_checkpoint
+from .oracle import Oracle, importing
 
 NOT_NEEDED = ("wandb", "numba", "clusterscope", "pkg_resources")
 
@@ -31,15 +31,12 @@ def import_fairchem():
     """The package `fairchem.core`, without what it imports for training alone."""
     placeholders = [name for name in NOT_NEEDED if name not in sys.modules and not _is_there(name)]
     sys.modules.update({name: _placeholder(name) for name in placeholders})
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
+    try:
+        with importing("fairchem models need its package: pip install fairchem-core"):
             import fairchem.core
-        except ImportError as error:
-            raise EquiError(f"fairchem models need its package: pip install fairchem-core ({error})") from error
-        finally:
-            for name in placeholders:
-                del sys.modules[name]
+    finally:
+        for name in placeholders:
+            del sys.modules[name]
     return fairchem.core
 
 
@@ -62,7 +59,7 @@ def quiet():
         logging.disable(before)
 
 
-class FairChemModel(Calculator):
+class FairChemModel(Oracle):
     """FAIRChemCalculator for the task, charge and spin of a checkpoint, with forces and stresses as derivatives of the energy."""
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
@@ -86,9 +83,6 @@ class FairChemModel(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms.copy()
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         atoms.info = {"charge": self.checkpoint.charge, "spin": self.checkpoint.spin_of(self.task)}
         if len(atoms) == 1 and not atoms.pbc.any():
             # One atom alone is looked up in a table of fairchem's; in a large box it is evaluated.

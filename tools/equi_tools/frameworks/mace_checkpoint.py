@@ -5,7 +5,6 @@ Both are trees of modules with the same attributes, so that one converter serves
 torch is needed.  `load` refuses what it does not know by name and makes the couplings exact: a float32 file holds them rounded.
 """
 
-import hashlib
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,6 +14,7 @@ from .. import symmetric_basis, torch_archive, torch_modules
 from ..errors import EquiError
 from ..irreps import Irreps
 from ..torch_modules import Module
+from .origin import Origin, digest
 
 MODEL_CLASSES = ("MACE", "ScaleShiftMACE")
 INTERACTIONS = (
@@ -46,13 +46,7 @@ ROUNDED = {"float64": 5e-6, "float32": 5e-6, "float16": 2e-3, "bfloat16": 8e-3}
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path
-    sha256: str
-    license: str
-    citation: str
-    version: str  # of the mace that trained it, which the file does not state
+class Checkpoint(Origin):
     model: Module
     elements: list  # chemical symbols by species index
     heads: list
@@ -241,7 +235,7 @@ def load(source):
     return Checkpoint(
         source=str(source),
         path=path,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=digest(path),
         license="unknown",
         citation="unknown",
         version="unknown",

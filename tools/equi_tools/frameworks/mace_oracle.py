@@ -6,13 +6,14 @@ import warnings
 from contextlib import contextmanager
 
 import numpy as np
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
 from .. import symmetric_basis
 from ..coupling import coupling
 from ..errors import EquiError
 from . import mace_checkpoint
 from .e3nn_layers import sign_of_coupling
+from .oracle import Oracle, importing, quiet
 
 
 def import_mace():
@@ -24,13 +25,10 @@ def import_mace():
     # e3nn 0.4.4 reads its own tables with a torch.load of the time when it could only read everything.
     os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)
-    with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-        warnings.simplefilter("ignore")
-        try:
-            import mace
-            import mace.modules
-        except ImportError as error:
-            raise EquiError(f"MACE's own results need the package mace-torch: pip install mace-torch ({error})") from error
+    need = "MACE's own results need the package mace-torch: pip install mace-torch"
+    with importing(need), contextlib.redirect_stdout(io.StringIO()):
+        import mace
+        import mace.modules
     return mace
 
 
@@ -52,8 +50,7 @@ def modules_of(checkpoint):
     import_mace()
     import torch
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
             if checkpoint.model.is_script:
                 model = torch.jit.load(str(checkpoint.path), map_location="cpu")
@@ -110,7 +107,7 @@ def _differentiable_chebyshev(model):
     basis.forward = types.MethodType(forward, basis)
 
 
-class Float64Calculator(Calculator):
+class Float64Calculator(Oracle):
     """The framework's modules in float64 with exact coupling coefficients, on a neighbor list of ASE."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
@@ -120,8 +117,7 @@ class Float64Calculator(Calculator):
         self.head = checkpoint.head_index(head)
         self.elements = checkpoint.elements
         self.cutoff = checkpoint.cutoff
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             model = modules_of(checkpoint)
             precision = {name: str(buffer.dtype).removeprefix("torch.") for name, buffer in model.named_buffers()}
             model = model.double().eval()
@@ -137,9 +133,6 @@ class Float64Calculator(Calculator):
         from ase.neighborlist import neighbor_list
 
         atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         n = len(atoms)
         receiver, sender, shift = neighbor_list("ijS", atoms, self.cutoff)
         species = torch.tensor([self.elements.index(s) for s in atoms.get_chemical_symbols()])
@@ -188,8 +181,7 @@ def framework_calculator(source, head=None):
     checkpoint = mace_checkpoint.load(source)
     if checkpoint.model.is_script:
         raise EquiError(f"{source}: mace's calculator does not read TorchScript: give the .model file")
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         return MACECalculator(
             models=[modules_of(checkpoint)], device="cpu", head=checkpoint.heads[checkpoint.head_index(head)]
         )

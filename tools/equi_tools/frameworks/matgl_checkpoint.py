@@ -4,7 +4,6 @@
 Both are read as data; neither matgl nor torch is needed.  What the converter does not represent is refused by name.
 """
 
-import hashlib
 import json
 from dataclasses import dataclass
 from math import pi, sqrt
@@ -15,6 +14,7 @@ import numpy as np
 from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
+from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, bessel_basis, exp_normal_basis, gaussian_basis
 
 MAX_JSON_BYTES = 1 << 24
@@ -46,13 +46,7 @@ DEFAULTS = {
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path  # of the folder
-    sha256: str  # of state.pt
-    license: str
-    citation: str
-    version: str  # of the matgl that trained it, which the folder does not state
+class Checkpoint(Origin):
     elements: list
     cutoff: float
     options: dict  # of the TensorNet
@@ -223,7 +217,7 @@ def load(source):
     return Checkpoint(
         source=str(source),
         path=path.resolve(),
-        sha256=hashlib.sha256(numbers.read_bytes()).hexdigest(),
+        sha256=digest(numbers),
         license="unknown",
         citation="unknown",
         version="unknown",

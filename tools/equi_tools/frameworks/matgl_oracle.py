@@ -1,38 +1,26 @@
 # SPDX-License-Identifier: MIT
 """matgl's own modules as ASE calculators: the accuracy oracle of tests and of `equi compare`."""
 
-import contextlib
 import copy
 import logging
 import types
-import warnings
 from math import pi, sqrt
 
 import numpy as np
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
 from ..errors import EquiError
 from . import matgl_checkpoint
+from .oracle import Oracle, importing, quiet
 
 
 def import_matgl():
     """The package, with its import noise silenced."""
     logging.getLogger("matgl").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import matgl
-            from matgl.apps.pes import Potential  # noqa: F401
-        except ImportError as error:
-            raise EquiError(f"TensorNet models of matgl need the package matgl: pip install matgl ({error})") from error
+    with importing("TensorNet models of matgl need the package matgl: pip install matgl"):
+        import matgl
+        from matgl.apps.pes import Potential  # noqa: F401
     return matgl
-
-
-@contextlib.contextmanager
-def _quiet():
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def build_potential(checkpoint, dtype):
@@ -51,7 +39,7 @@ def build_potential(checkpoint, dtype):
         merged = state.pop(f"model.tensor_embedding.distance_proj.{kind}", None)
         if merged is not None:
             state |= {f"model.tensor_embedding.distance_proj{k + 1}.{kind}": piece for k, piece in enumerate(merged.chunk(3))}
-    with _quiet():
+    with quiet():
         potential = Potential(TensorNet(**options), element_refs=references, calc_repuls=bool(checkpoint.potential.get("calc_repuls")))
         potential = potential.to(dtype)
         missing, unexpected = potential.load_state_dict(state, strict=False)
@@ -97,7 +85,7 @@ def _make_exact(potential, checkpoint):
         rbf.cutoff = torch.tensor(checkpoint.cutoff, dtype=torch.float64)
 
 
-class MatGLModules(Calculator):
+class MatGLModules(Oracle):
     """matgl's modules in float64, or in the file's precision, on a neighbor list of ASE."""
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
@@ -129,13 +117,10 @@ class MatGLModules(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         from matgl.utils.constants import EV_PER_ANG3_TO_GPA
 
         graph, cell = self.graph(atoms)
-        with _quiet():
+        with quiet():
             energy, forces, stress, *_ = self.potential(graph, cell)
         energy = energy.item()
         self.results = {"energy": energy, "free_energy": energy, "forces": forces.detach().numpy()}

@@ -7,7 +7,6 @@ read; the last holds the options themselves.  nequip_model derives the model fro
 file.  Files are read as data; neither nequip nor torch is needed.
 """
 
-import hashlib
 import pickletools
 import re
 import zipfile
@@ -23,6 +22,7 @@ from ..irreps import Irreps
 from . import nequip_model
 from .e3nn_layers import sign_of_coupling
 from .nequip_model import MLP_ACTIVATIONS
+from .origin import Origin, digest
 
 ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
 
@@ -43,13 +43,7 @@ CONSTANT = r"(^|\.)(output_mask|_empty|alpha|_tensor_constant\d+|_w3j_\d+_\d+_\d
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path
-    sha256: str
-    license: str
-    citation: str
-    version: str  # of the nequip that wrote it
+class Checkpoint(Origin):
     kind: str  # package, checkpoint or torchscript
     type_names: list  # of the model
     elements: list  # chemical symbols by species index
@@ -103,10 +97,6 @@ def detect(path):
 def _pickle_strings(data):
     """Strings in a pickle, read without running it."""
     return {argument for _, argument, _ in pickletools.genops(data) if isinstance(argument, str)}
-
-
-def digest(path):
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
 
 def class_name(module):

@@ -15,6 +15,7 @@ from ..errors import EquiError
 from . import nequip_checkpoint
 from .nequip_checkpoint import class_name, irreps_of
 from .nequip_convert import Converter
+from .origin import digest
 
 STAGES = {
     "one_hot": "OneHotAtomEncoding",
@@ -109,7 +110,7 @@ def checkpoint_of(source, path, model, types):
     return LegacyCheckpoint(
         source=str(source),
         path=path,
-        sha256=nequip_checkpoint.digest(path),
+        sha256=digest(path),
         license="unknown",
         citation="unknown",
         version=nequip_checkpoint.extra_file(path, "nequip_version") or "unknown",

@@ -4,16 +4,16 @@
 import contextlib
 import copy
 import re
-import warnings
 
 import numpy as np
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
 from .. import self_check
 from ..coupling import coupling
 from ..errors import EquiError
 from . import nequip_checkpoint
 from .e3nn_layers import sign_of_coupling
+from .oracle import Oracle, importing, quiet
 
 # A model evaluated in float32 by its own modules against float64, relative to the largest force; generous, because
 # a misread option is of order one.
@@ -22,13 +22,9 @@ FLOAT32_ERROR = 1e-3
 
 def import_nequip():
     """The package, with its import noise silenced."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import nequip
-            import nequip.model  # noqa: F401
-        except ImportError as error:
-            raise EquiError(f"NequIP's own results need the package nequip: pip install nequip ({error})") from error
+    with importing("NequIP's own results need the package nequip: pip install nequip"):
+        import nequip
+        import nequip.model  # noqa: F401
     return nequip
 
 
@@ -46,8 +42,7 @@ def nequip_state():
     dtype, defaults = torch.get_default_dtype(), e3nn.get_optimization_defaults()
     seeds = random.getstate(), np.random.get_state(), torch.get_rng_state()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             set_global_state()
             # Its second call leaves these as it finds them.
             torch.set_default_dtype(torch.float64)
@@ -92,8 +87,7 @@ def modules_of(checkpoint):
     """The file's own modules, as its users run them: this runs what the file says."""
     nequip = import_nequip()
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with quiet():
             return LOADERS[checkpoint.kind](str(checkpoint.path)).eval()
     except Exception as error:
         first = (str(error).splitlines() or [""])[0]
@@ -145,7 +139,7 @@ def _legacy_in_float64(original):
     return model
 
 
-class NequIPModules(Calculator):
+class NequIPModules(Oracle):
     """nequip's calculator for a tree of its modules, with chemical symbols for the types of the model."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
@@ -170,9 +164,6 @@ class NequIPModules(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         import torch
 
         # A handful of evaluations is not worth TorchScript's profiling.
@@ -190,7 +181,7 @@ class NequIPModules(Calculator):
             self.results["stress"] = np.asarray(found["stress"])
 
 
-class LegacyModules(Calculator):
+class LegacyModules(Oracle):
     """A deployed model as ASE calculator."""
 
     implemented_properties = ["energy", "free_energy", "energies", "forces", "stress"]
@@ -206,9 +197,6 @@ class LegacyModules(Calculator):
         from ase.neighborlist import neighbor_list
 
         atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         i, j, shift = neighbor_list("ijS", atoms, self.cutoff, self_interaction=False)
         cell = atoms.cell.array if atoms.cell.rank == 3 else np.eye(3)
         data = {
@@ -264,8 +252,7 @@ def _agree(built, original, source):
         for calculator in (built, original):
             atoms.calc = calculator
             try:
-                with warnings.catch_warnings():
-                    warnings.simplefilter("ignore")
+                with quiet():
                     forces.append(atoms.get_forces())
             except Exception as error:
                 raise EquiError(

@@ -7,7 +7,6 @@ the checkpoint is refused), derives the model from it and returns it beside a ca
 sorted order of paths.  The file is read as data; neither sevenn nor torch is needed.
 """
 
-import hashlib
 import importlib.util
 import os
 import re
@@ -20,6 +19,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from . import sevenn_model
 from .e3nn_layers import sign_of_coupling
+from .origin import Origin, digest
 
 ACTIVATIONS = ("silu", "tanh", "sigmoid", "relu", "abs", "ssp")
 # Models are built as this version of sevenn builds them.
@@ -69,13 +69,7 @@ CITATIONS = {
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path
-    sha256: str
-    license: str
-    citation: str
-    version: str  # of the sevenn that wrote it
+class Checkpoint(Origin):
     stored_config: dict  # as the file has it
     config: dict  # completed by sevenn's own defaults
     model: object  # a sevenn_model.Model: irreps and paths; the numbers are in state
@@ -297,7 +291,7 @@ def _checkpoint(source, path, raw, ignore_keys, license, citation):
     return Checkpoint(
         source=str(source),
         path=path,
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=digest(path),
         license=license,
         citation=citation,
         version=version,

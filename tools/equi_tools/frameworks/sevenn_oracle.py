@@ -4,27 +4,24 @@
 import copy
 import logging
 import re
-import warnings
 
 import numpy as np
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
 from ..coupling import coupling
 from ..errors import EquiError
 from . import sevenn_checkpoint
+from .oracle import Oracle, importing, quiet
 
 
 def import_sevenn():
     """The package, with its import noise silenced."""
     logging.getLogger("torch.distributed").setLevel(logging.ERROR)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        try:
-            import sevenn
-            import sevenn.checkpoint
-            import sevenn.model_build
-        except (ImportError, ValueError) as error:  # sevenn raises the latter where e3nn is too old
-            raise EquiError(f"SevenNet's own results need the package sevenn: pip install sevenn ({error})") from error
+    # It raises a ValueError where e3nn is too old.
+    with importing("SevenNet's own results need the package sevenn: pip install sevenn", (ImportError, ValueError)):
+        import sevenn
+        import sevenn.checkpoint
+        import sevenn.model_build
     return sevenn
 
 
@@ -33,16 +30,14 @@ def build(config):
     import_sevenn()
     from sevenn.model_build import build_E3_equivariant_model
 
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         return build_E3_equivariant_model(copy.deepcopy(config)).eval()
 
 
 def modules_of(checkpoint):
     """sevenn's modules, not yet filled with the checkpoint's numbers."""
     sevenn = import_sevenn()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
             config = sevenn.checkpoint._config_cp_routine(copy.deepcopy(checkpoint.stored_config))
             # The accelerated back ends compute the same function from the same numbers.
@@ -52,7 +47,7 @@ def modules_of(checkpoint):
             raise EquiError(f"{checkpoint.source}: sevenn cannot build its model: {type(error).__name__}: {error}") from error
 
 
-class Float64Calculator(Calculator):
+class Float64Calculator(Oracle):
     """The framework's modules and its graph in float64.
 
     The coupling coefficients are exact, not the rounded buffers of the file; a path whose file was trained with the other
@@ -107,9 +102,6 @@ class Float64Calculator(Calculator):
         from sevenn.train.dataload import unlabeled_atoms_to_graph
 
         KEY, atoms = self.keys, self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         graph = unlabeled_atoms_to_graph(atoms, self.cutoff, with_shift=False)
         volume = atoms.cell.volume
         data = AtomGraphData(**{k: torch.as_tensor(v) for k, v in graph.items() if k != KEY.INFO})
@@ -147,8 +139,7 @@ def framework_calculator(source, modality=None):
     from sevenn.calculator import SevenNetCalculator
 
     path, _, _ = sevenn_checkpoint.resolve(source)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         try:
             return SevenNetCalculator(str(path), modal=modality, device="cpu")
         except ValueError as error:

@@ -4,7 +4,6 @@
 The file is read as data; neither torchmd-net nor torch is needed.  What the converter does not represent is refused by name.
 """
 
-import hashlib
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +13,7 @@ import numpy as np
 from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
+from .origin import Origin, digest
 from .tensornet_layers import Model, activation_of, exp_normal_basis, gaussian_basis
 
 # In eV, by the constants that ASE uses.
@@ -55,13 +55,7 @@ OTHER_PRIORS = {
 
 
 @dataclass
-class Checkpoint:
-    source: str  # as the user named it
-    path: Path
-    sha256: str
-    license: str
-    citation: str
-    version: str  # of the torchmd-net that trained it, which the file does not state
+class Checkpoint(Origin):
     elements: list
     cutoff: float
     options: dict  # hyper-parameters
@@ -210,7 +204,7 @@ def load(source, ignore_keys=(), unit=None, charge=None):
     return Checkpoint(
         source=str(source),
         path=path.resolve(),
-        sha256=hashlib.sha256(path.read_bytes()).hexdigest(),
+        sha256=digest(path),
         license="unknown",
         citation="unknown",
         version="unknown",

@@ -8,32 +8,29 @@ list needs the package warp-lang, and boxes of at least twice the cutoff.
 import math
 import sys
 import types
-import warnings
 
 import numpy as np
-from ase.calculators.calculator import Calculator, all_changes
+from ase.calculators.calculator import all_changes
 
 from ..errors import EquiError
 from . import torchmd_checkpoint
+from .oracle import Oracle, importing, quiet
 
 NEIGHBORS = "torchmdnet.extensions.ops"
 
 
 def import_torchmdnet():
     """The modules of TensorNet, without what finds neighbors with warp-lang."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        placeholder = NEIGHBORS not in sys.modules
-        if placeholder:
-            sys.modules[NEIGHBORS] = types.ModuleType(NEIGHBORS)
-            sys.modules[NEIGHBORS].get_neighbor_pairs_kernel = None
-        try:
+    placeholder = NEIGHBORS not in sys.modules
+    if placeholder:
+        sys.modules[NEIGHBORS] = types.ModuleType(NEIGHBORS)
+        sys.modules[NEIGHBORS].get_neighbor_pairs_kernel = None
+    try:
+        with importing("models of torchmd-net need its package: pip install torchmd-net"):
             from torchmdnet.models import model, tensornet, utils
-        except ImportError as error:
-            raise EquiError(f"models of torchmd-net need its package: pip install torchmd-net ({error})") from error
-        finally:
-            if placeholder:
-                del sys.modules[NEIGHBORS]
+    finally:
+        if placeholder:
+            del sys.modules[NEIGHBORS]
     tensornet.OPT = False
     tensornet.decompose_tensor, tensornet.compose_tensor = tensornet._decompose_tensor, tensornet._compose_tensor
     tensornet.tensor_matmul_o3, tensornet.tensor_matmul_so3 = tensornet._tensor_matmul_o3, tensornet._tensor_matmul_so3
@@ -43,8 +40,7 @@ def import_torchmdnet():
 def load_model(checkpoint):
     """torchmd-net's model, by its own loader."""
     model, _ = import_torchmdnet()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+    with quiet():
         loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False)
     for parameter in loaded.parameters():
         parameter.requires_grad = False
@@ -61,7 +57,7 @@ def replicas(atoms, cutoff):
     return atoms * counts, int(np.prod(counts))
 
 
-class TorchMDModules(Calculator):
+class TorchMDModules(Oracle):
     """torchmd-net's modules in float64, or in float32, on a neighbor list of ASE."""
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
@@ -106,9 +102,6 @@ class TorchMDModules(Calculator):
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
         atoms = self.atoms
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(self.elements))
-        if unknown:
-            raise EquiError(f"the model does not know {', '.join(unknown)}")
         unit = self.checkpoint.energy_unit
         supercell, copies = replicas(atoms, self.cutoff)
         value, positions, strain = self.energy(supercell)
