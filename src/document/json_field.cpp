@@ -6,16 +6,19 @@
 #include "src/document/model_file_error.h"
 
 #include <cmath>
+#include <cstdio>
 #include <utility>
 #include <vector>
 
 namespace equi {
 
-namespace {
-
 std::string text_of(double v) {
-  return nlohmann::json(v).dump();
+  char text[32];
+  std::snprintf(text, sizeof text, "%.10g", v);
+  return text;
 }
+
+namespace {
 
 // Builds a document from the parser's events. The library's own builder keeps the last of two equal keys, nests as
 // deeply as memory goes, and with a callback takes a time quadratic in the length of a list.

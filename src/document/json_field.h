@@ -12,6 +12,7 @@
 namespace equi {
 
 constexpr size_t SHOWN_NAME = 40;    // characters of a name in a message
+std::string text_of(double v);       // for messages, with ten digits
 
 // A document of `length` bytes. Throws ModelFileError, which names `path` and `where`, for a text that is not JSON, for
 // a key that an object has twice, and for deeper nesting than MAX_NESTING (model_limits.h).

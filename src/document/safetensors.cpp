@@ -14,7 +14,6 @@ namespace equi {
 namespace {
 
 constexpr int64_t MAX_NUMBERS = int64_t(1) << 40;    // no product of a shape below overflows
-constexpr size_t SHOWN = 60;                         // characters of a name in a message
 
 uint64_t little_endian(const char *bytes, int num) {
   uint64_t value = 0;
@@ -95,10 +94,10 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
       metadata.object();
       for (const auto &entry : item.value().items())
         result.metadata[entry.key()] =
-            JsonField(entry.value(), path, "__metadata__." + printable(entry.key(), SHOWN)).text();
+            JsonField(entry.value(), path, "__metadata__." + printable(entry.key(), SHOWN_NAME)).text();
       continue;
     }
-    const JsonField field(item.value(), path, "tensor " + printable(item.key(), SHOWN));
+    const JsonField field(item.value(), path, "tensor " + printable(item.key(), SHOWN_NAME));
     field.only_keys({"dtype", "shape", "data_offsets"});
     StoredTensor tensor;
     const std::string &dtype = field["dtype"].text();
@@ -132,7 +131,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
           std::to_string(elements * (tensor.is_double ? 8 : 4)) + " bytes for " + dtype + " " + tensor.shape_text(),
           std::to_string(at[0]) + " to " + std::to_string(at[1]));
     tensor.data = data + at[0];
-    ranges.push_back({at[0], at[1], printable(item.key(), SHOWN)});
+    ranges.push_back({at[0], at[1], printable(item.key(), SHOWN_NAME)});
     result.tensors.emplace(item.key(), std::move(tensor));
   }
 

@@ -6,16 +6,9 @@
 #include "src/document/model_file_error.h"
 
 #include <cmath>
-#include <cstdio>
 #include <utility>
 
 namespace equi {
-
-std::string text_of(double v) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.10g", v);
-  return text;
-}
 
 TensorReader::TensorReader(const SafetensorsFile &container, int num_species)
     : num_species(num_species),

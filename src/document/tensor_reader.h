@@ -14,8 +14,6 @@
 
 namespace equi {
 
-std::string text_of(double v);    // for messages, with ten digits
-
 class TensorReader {
  public:
   static constexpr int64_t ANY = -1;    // in the expected shape of a tensor: any positive length

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Channelwise products: their plain loops against products of matrices, polynomials and differences.
 #include "src/algebra/channelwise_product.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@
 namespace {
 
 using namespace equi;
+using equi::testing::dot;
 using equi::testing::random_numbers;
 
 Irreps blocks_of(const std::vector<Irrep> &irreps, int mul) {
@@ -34,12 +36,6 @@ std::vector<ChannelwiseProduct> examples() {
     all.push_back(p);
   }
   return all;
-}
-
-double dot(const std::vector<double> &a, const std::vector<double> &b) {
-  double sum = 0.0;
-  for (size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-  return sum;
 }
 
 std::vector<double> forward(const ChannelwiseProduct &p, const std::vector<double> &x) {

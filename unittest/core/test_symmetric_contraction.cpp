@@ -3,6 +3,7 @@
 #include "src/algebra/spherical_harmonics.h"
 #include "src/algebra/symmetric_contraction.h"
 #include "unittest/support/contraction_builder.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/random_numbers.h"
 
 #include <gtest/gtest.h>
@@ -35,12 +36,6 @@ std::vector<double> forward(const ContractionProduct &p, int species, const std:
   std::vector<double> out(p.irreps_out.dim(), 0.0);
   p.forward(species, x.data(), out.data());
   return out;
-}
-
-double dot(const std::vector<double> &a, const std::vector<double> &b) {
-  double sum = 0.0;
-  for (size_t k = 0; k < a.size(); ++k) sum += a[k] * b[k];
-  return sum;
 }
 
 }    // namespace

@@ -3,6 +3,7 @@
 #include "src/algebra/tensor_product.h"
 
 #include "src/algebra/spherical_harmonics.h"
+#include "unittest/support/dot.h"
 
 #include <gtest/gtest.h>
 #include <cmath>
@@ -13,6 +14,7 @@
 #include <vector>
 
 using namespace equi;
+using equi::testing::dot;
 
 namespace {
 
@@ -33,7 +35,7 @@ TensorProduct example() {
 //                         internal_weights=False, shared_weights=True)
 //   y = o3.spherical_harmonics([0, 1, 2], torch.tensor([0.3, -1.1, 0.7]), True, "component")
 //   tp(torch.cos(torch.arange(14) + 1.0), y, torch.sin(torch.arange(tp.weight_numel) + 1.0))
-constexpr double E3NN[] = {
+constexpr double E3NN_PRODUCTS[] = {
     0.4546487134128409,    -0.3784012476539642,  -0.1397077490994629,  -0.158808865384139,     0.5822991730751765,
     -0.3705540192296577,   0.1549837899532385,   -0.5682738964952078,  0.3616288432242231,     0.1074330142259863,
     -0.3939210521619496,   0.2506770331939679,   0.1612891767306744,   -0.253454420576774,     0.4079558173076274,
@@ -102,12 +104,6 @@ Operands random_operands(const TensorProduct &tp, unsigned seed) {
   return o;
 }
 
-double dot(const std::vector<double> &a, const std::vector<double> &b) {
-  double sum = 0.0;
-  for (size_t i = 0; i < a.size(); ++i) sum += a[i] * b[i];
-  return sum;
-}
-
 // <g, TP(x, y, w)>
 double form(const TensorProduct &tp, const Operands &o) {
   std::vector<double> out(tp.irreps_out.dim(), 0.0);
@@ -129,7 +125,7 @@ TEST(TensorProduct, agrees_with_e3nn) {
     ASSERT_EQ(out.size(), size);
     for (size_t i = 0; i < out.size(); ++i) EXPECT_NEAR(out[i], expected[i], 1e-14) << i;
   };
-  expect_same(example(), E3NN, std::size(E3NN));
+  expect_same(example(), E3NN_PRODUCTS, std::size(E3NN_PRODUCTS));
   expect_same(connected_example(), E3NN_CONNECTED, std::size(E3NN_CONNECTED));
 }
 

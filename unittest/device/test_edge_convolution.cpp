@@ -5,6 +5,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/training/device_edge_convolution.h"
 #include "src/generator/common_kernels.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/taken_path_groups.h"
 
 #include <gtest/gtest.h>
@@ -19,6 +20,7 @@
 namespace {
 
 using namespace equi;
+using equi::testing::dot;
 using equi::testing::is_taken;
 
 // Sums of some hundred products, relative to the largest number of the result.
@@ -259,13 +261,6 @@ void expect_near(const std::vector<T> &found, const std::vector<T> &expected, do
   ASSERT_EQ(found.size(), expected.size()) << what;
   for (size_t k = 0; k < found.size(); ++k)
     ASSERT_NEAR(found[k], expected[k], relative * largest) << what << ", number " << k;
-}
-
-template <class T>
-double dot(const std::vector<T> &a, const std::vector<T> &b) {
-  double sum = 0.0;
-  for (size_t k = 0; k < a.size(); ++k) sum += static_cast<double>(a[k]) * static_cast<double>(b[k]);
-  return sum;
 }
 
 // is_generated: generated kernels where there are some, else the generic one for all.

@@ -2,6 +2,7 @@
 // The host's convolution kernels of every instruction set that this CPU has: against the tensor product summed over
 // edges, as adjoints of each other, and against finite differences.
 #include "src/generator/common_kernels.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/kernel_problem.h"
 
 #include <gtest/gtest.h>
@@ -32,13 +33,6 @@ Rows rows_of_edges(const AlignedVector<T> &packed, int num_y) {
 template <class T>
 bool same_bits(const AlignedVector<T> &a, const AlignedVector<T> &b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(T)) == 0;
-}
-
-double dot(const Rows &a, const Rows &b) {
-  double sum = 0.0;
-  for (size_t r = 0; r < a.size(); ++r)
-    for (size_t k = 0; k < a[r].size(); ++k) sum += a[r][k] * b[r][k];
-  return sum;
 }
 
 // Calls check<T>(case, kernels, what, problem, rows per bin) for all problems, kinds of table and types.

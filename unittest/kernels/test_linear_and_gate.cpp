@@ -5,6 +5,7 @@
 
 #include "kokkos/runtime/dense.h"
 #include "src/functions/activation.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/node_rows.h"
 
 #include <gtest/gtest.h>
@@ -25,13 +26,6 @@ constexpr double FINITE_DIFFERENCE = 1e-9;
 constexpr int NUM_ROWS = 11, NUM_SPECIES = 3;
 // None of species 1, so that an empty group of rows occurs.
 constexpr int SPECIES[NUM_ROWS] = {2, 0, 0, 2, 2, 0, 2, 0, 0, 2, 0};
-
-double dot(const Rows &a, const Rows &b) {
-  double sum = 0.0;
-  for (size_t r = 0; r < a.size(); ++r)
-    for (size_t k = 0; k < a[r].size(); ++k) sum += a[r][k] * b[r][k];
-  return sum;
-}
 
 // ---- linear
 // -----------------------------------------------------------------------------------------------------------------
@@ -256,7 +250,7 @@ TYPED_TEST(GateOpTest, backward_is_the_derivative_of_forward) {
       const auto form = [&](double step) {
         Rows moved = {z[row]};
         moved[0][k] += step;
-        return dot(c.apply(moved), {g[row]});
+        return dot(c.apply(moved), Rows{g[row]});
       };
       double best = INFINITY;
       for (const double h : {3e-3, 1e-3, 3e-4}) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Derivatives of forces along a direction, -H v, by evaluators of duals.
 #include "src/model/model_file.h"
+#include "unittest/support/dot.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/make_kokkos.h"
 
@@ -25,13 +26,6 @@ constexpr double DIFFERENCES = 1e-7;
 constexpr int KEPT_DIRECTIONS = 4;
 // Weights and slopes in float32 through three layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
-
-double dot(const std::vector<Vector3> &a, const std::vector<Vector3> &b) {
-  double sum = 0.0;
-  for (size_t i = 0; i < a.size(); ++i)
-    for (int k = 0; k < 3; ++k) sum += a[i][k] * b[i][k];
-  return sum;
-}
 
 std::vector<Vector3> joined(const std::vector<std::vector<Vector3>> &parts) {
   std::vector<Vector3> all;
