@@ -182,6 +182,16 @@ def test_the_wrong_order_in_molecules_without_a_box(lammps):
     assert "eV per atom. Do" in found and "GPa" not in found
 
 
+def test_a_layer_in_two_dimensions_has_no_pressure(lammps):
+    """A layer of rock salt with short bonds, in a box whose height means nothing."""
+    atoms = Atoms("MgOMgO", cell=[3.4, 3.4, 20.0], pbc=True, positions=[[0, 0, 0], [1.7, 0, 0], [1.7, 1.7, 0], [0, 1.7, 0]])
+    text = beginning(lammps, atoms, ["Mg", "O"], ["Mg", "O"])
+    path = lammps.folder / "data.structure"
+    path.write_text(re.sub(r"^.* zlo zhi$", "-10.0 10.0 zlo zhi", path.read_text(), flags=re.M))
+    (found,) = about_the_start(lammps.run([text[0], "dimension 2", *text[1:], "run 0"]))
+    assert "a virial of" in found and "GPa" not in found
+
+
 @pytest.mark.parametrize("units, ranks", [("metal", 1), ("metal", 3), ("real", 1), ("real", 2)])
 def test_the_numbers_of_the_first_structure(lammps, units, ranks):
     """Against those of the framework's radii and of LAMMPS's own pressure, whether thermodynamic output has it or not."""
