@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-// What `equi compile` and `equi schedule` ask: the kernels that a model needs, and the libraries of them that a user
-// has made, as the plugin sees them.
+// What `equi compile`, `equi schedule` and `equi plot` ask: the kernels that a model needs, the libraries of them that
+// a user has made, as the plugin sees them, and a model's radial functions.
 //
 //   equi_kernels missing FILE.equi                     keys of the kernels that a model needs beyond those of the build
 //   equi_kernels schedule TARGET FILE.equi             a table of a model's kernels
@@ -10,7 +10,9 @@
 //                                                      variable of the environment was passed over, a line that says so
 //   equi_kernels check TARGET KEY [FILE.equi]          "missing", "good", or "broken: " and why
 //   equi_kernels machine RANKS                         this machine as a run on RANKS ranks sees it: lines KEY VALUE
-//   equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the plugin takes it
+//   equi_kernels radial FILE.equi RECEIVER SENDER N    radial functions of two elements at N distances, see
+//   model_radial.h equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the
+//   plugin takes it
 //
 // TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
@@ -20,6 +22,7 @@
 #include "src/base/host_resources.h"
 #include "src/model/model_file.h"
 #include "tools/model_kernels.h"
+#include "tools/model_radial.h"
 
 #include <unistd.h>
 #include <algorithm>
@@ -123,6 +126,8 @@ void run(const std::vector<std::string> &words) {
       std::printf("%s\n", is_there(words[1], words[2]) ? "good" : "missing");
   } else if (verb == "machine" && words.size() == 2) {
     print_machine(std::stoi(words[1]));
+  } else if (verb == "radial" && words.size() == 5) {
+    print_radial(read_model(words[1]), words[2], words[3], std::stoi(words[4]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
     store_kernel_library(words[3], place_of(words[1], words[2]));
     const std::string fault = found_for(words[1], words[2], word(4)).fault;
@@ -130,7 +135,8 @@ void run(const std::vector<std::string> &words) {
   } else {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
-        "flags TARGET | machine RANKS | place TARGET KEY | check TARGET KEY [FILE.equi] | store TARGET KEY LIBRARY "
+        "flags TARGET | machine RANKS | radial FILE.equi RECEIVER SENDER N | place TARGET KEY | check TARGET KEY "
+        "[FILE.equi] | store TARGET KEY LIBRARY "
         "[FILE.equi]");
   }
 }

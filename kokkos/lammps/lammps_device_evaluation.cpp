@@ -183,6 +183,16 @@ std::vector<int> LammpsDeviceEvaluation::receivers() const {
   return atoms;
 }
 
+void LammpsDeviceEvaluation::copy_candidates(Neighborhood &to) const {
+  const DeviceExec exec;
+  to.num_receivers = neighborhood_.num_receivers;
+  to.receiver = receivers();
+  to.first.resize(to.num_receivers + 1);
+  to.sender_atom.resize(neighborhood_.num_candidates);
+  copy_to_host(exec, to.first.data(), neighborhood_.first.data(), to.first.size());
+  copy_to_host(exec, to.sender_atom.data(), neighborhood_.sender_atom.data(), to.sender_atom.size());
+}
+
 template <class Positions>
 const double *LammpsDeviceEvaluation::copy_positions(const Positions &x, int num_all) {
   double *to = positions_.reserve(3 * static_cast<int64_t>(num_all));

@@ -47,6 +47,8 @@ class LammpsDeviceEvaluation {
   const DeviceNeighborhood &neighborhood() const { return neighborhood_; }
   const int *row_of_atom() const { return row_of_atom_.data(); }    // [atoms] device memory, ghosts included
   std::vector<int> receivers() const;
+  // Receivers and their candidates by atom, and their numbers.
+  void copy_candidates(Neighborhood &to) const;
 
   EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                             GhostExchange &exchange);

@@ -141,14 +141,20 @@ template <class DeviceType>
 equi::EvaluationResult PairEquiKokkos<DeviceType>::run_evaluator() {
   if (!on_device) return PairEqui::run_evaluator();
   const bool per_atom_virial = vflag_atom || cvflag_atom;
-  const equi::EvaluationResult result =
-      on_device->evaluate(*atomKK, true, vflag_global != 0, per_atom_virial, *exchange);
+  const equi::EvaluationResult result = on_device->evaluate(*atomKK, true, wants_virial(), per_atom_virial, *exchange);
   if (!force->newton_pair) on_device->send_ghosts_home(*exchange, per_atom_virial);
   if (!impl->forces_are_checked) {    // the check reads them on the host
     on_device->copy_forces(impl->forces);
     impl->neighborhood.receiver = on_device->receivers();
   }
   return result;
+}
+
+template <class DeviceType>
+const equi::Neighborhood &PairEquiKokkos<DeviceType>::neighborhood_on_host(equi::Neighborhood &space) {
+  if (!on_device) return PairEqui::neighborhood_on_host(space);
+  on_device->copy_candidates(space);
+  return space;
 }
 
 template <class DeviceType>

@@ -53,6 +53,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   void read_neighbor_list() override;
   void use_neighborhood(bool) override;
   equi::EvaluationResult run_evaluator() override;
+  const equi::Neighborhood &neighborhood_on_host(equi::Neighborhood &space) override;
   double energy_of_rank() override;
   void multiply_hessian(int, const double (*const *)[3], double (*const *)[3], bool) override;
   bool is_for_gpus() const override;

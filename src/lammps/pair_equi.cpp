@@ -287,10 +287,15 @@ void PairEqui::evaluate() {
   impl->exchange->restart_counting();
   equi::EvaluationResult result;
   run_on_this_rank([&] { result = run_evaluator(); });
+  impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
     for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+}
+
+bool PairEqui::wants_virial() const {
+  return vflag_global != 0 || !impl->start_is_checked;
 }
 
 equi::EvaluationResult PairEqui::run_evaluator() {
@@ -301,7 +306,7 @@ equi::EvaluationResult PairEqui::run_evaluator() {
   // wanted.
   impl->forces.assign(nall + 1, {0.0, 0.0, 0.0});
   request.forces = reinterpret_cast<double(*)[3]>(impl->forces.data());
-  request.virial = vflag_global != 0;
+  request.virial = wants_virial();
   if (eflag_atom) {
     impl->energies.assign(nall + 1, 0.0);
     request.atom_energy = impl->energies.data();
@@ -402,6 +407,7 @@ void PairEqui::finish_first_evaluation() {
                      exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
                      all[0] * 1e-3 / std::max(1.0, all[1]), limit);
   }
+  if (!impl->start_is_checked) check_start();
   if (!impl->forces_are_checked) {
     check_forces();
     impl->forces_are_checked = true;

@@ -25,6 +25,7 @@ PairStyle(equi,PairEqui);
 namespace equi {
 struct EvaluationResult;
 struct EvaluatorOptions;
+struct Neighborhood;
 class Evaluator;
 class Work;
 struct Model;
@@ -76,6 +77,9 @@ class PairEqui : public Pair {
   virtual equi::EvaluationResult run_evaluator();      // results into what compute() reads
   virtual double energy_of_rank();                     // eV, at positions that have changed
   virtual void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
+  // Receivers, and their candidates by atom, of the present neighborhood: that of impl, or `space`, filled.
+  virtual const equi::Neighborhood &neighborhood_on_host(equi::Neighborhood &space);
+  bool wants_virial() const;                   // of the next evaluation
   virtual bool is_for_gpus() const;            // which kernels the keyword `kernels` means by auto
   virtual const double *positions();           // [atoms][3], null without atoms
   virtual void sync_host_positions() {}        // before positions are read from atom->x
@@ -98,6 +102,7 @@ class PairEqui : public Pair {
   void share_buffer_sizes();
   void check_stored_structures();
   void check_forces();
+  void check_start();
   double total_energy();
 };
 

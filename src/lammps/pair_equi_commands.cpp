@@ -194,7 +194,7 @@ void PairEqui::coeff(int narg, char **arg) {
 
   fresh.pair_coeff = EquiCommand::accepted;
   static_cast<EquiCoefficients &>(*impl) = std::move(fresh);
-  impl->symbols_are_checked = false;
+  impl->symbols_are_checked = impl->start_is_checked = false;
   for (int i = 1; i <= ntypes; i++)
     for (int j = i; j <= ntypes; j++) setflag[i][j] = impl->type_species[i] >= 0 && impl->type_species[j] >= 0;
 }

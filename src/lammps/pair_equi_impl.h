@@ -77,8 +77,10 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<double> row_sums;         // forces and virials of ghosts on their way to their owners
   std::vector<int> atom_type;           // [atoms] types that the neighborhood was built with
   double memory_without_atoms = 0.0;    // bytes
-  bool forces_are_checked = false, memory_is_logged = false, symbols_are_checked = false;
-  double timestep_with_warning = 0.0;    // that a warning was given for, ps
+  bool forces_are_checked = false, memory_is_logged = false;
+  bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff
+  double virial_trace = 0.0;                                     // of this rank's edges in the last evaluation, eV
+  double timestep_with_warning = 0.0;                            // that a warning was given for, ps
 };
 
 }    // namespace LAMMPS_NS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Symbols and masses of the chemical elements.
+// Symbols, masses and covalent radii of the chemical elements.
 #ifndef EQUI_CHEMICAL_ELEMENTS_H
 #define EQUI_CHEMICAL_ELEMENTS_H
 
@@ -10,6 +10,9 @@ namespace equi {
 
 // Standard atomic weight in g/mol, 0 if the symbol is not an element.
 double standard_atomic_mass(const std::string &symbol);
+
+// Covalent radius in Angstrom, 0 if the symbol is not an element or its radius is not known.
+double covalent_radius(const std::string &symbol);
 
 // The symbols of all elements, by atomic number from H on.
 std::vector<std::string> chemical_symbols();

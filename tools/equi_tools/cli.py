@@ -157,11 +157,13 @@ def _check(args):
 
 
 def _compare(args):
-    from . import compare, equi_file, frameworks, reference_values, self_check, structures
+    from . import compare, equi_file, frameworks, plot, reference_values, self_check, structures
     from .convert import check_settings, stored_settings
     from .convert import chosen as choice_of
 
     native = _native(args)
+    if args.plot is not None:
+        plot.check_output(args.plot)
     document, _ = equi_file.read(args.file)
     framework = frameworks.require(args.source)
     choice = choice_of(framework, {"modality": args.modality, "head": args.head, "task": args.task})
@@ -194,12 +196,19 @@ def _compare(args):
         calculator = framework.float64_calculator(source, choice)
         bars = compare.bars_for(args.precision, args.radial)
     show = compare.print_json if args.json else compare.print_table
-    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show)
+    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot)
     if args.store and not failed:
         entries = self_check.entries(document, calculator)
         reference_values.store(args.file, framework.installed_version(), entries)
         print(f"{args.file}: the values of {framework.name} {framework.installed_version()} are stored", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _plot(args):
+    from . import plot
+
+    _print(args, plot.make(args.file, args.output, args.elements), plot.text)
+    return 0
 
 
 def _schedule(args):
@@ -334,6 +343,7 @@ def parser():
     sub.add_argument(
         "--store", action="store_true", help="also compare on the self-check structures and store the framework's values in the file"
     )
+    sub.add_argument("--plot", metavar="PICTURE", help="also draw parity and differences into this .png, .pdf or .svg")
     sub.add_argument("--modality", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--head", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
@@ -347,6 +357,19 @@ def parser():
         "--symbols", type=_word_list, metavar="Na,Cl", help="elements of the atom types of LAMMPS data files"
     )
     _add_native_options(sub, "double")
+    _add_json(sub)
+
+    sub = command(
+        "plot",
+        _plot,
+        "Draw the radial functions of an .equi file's convolutions, or of a log file of LAMMPS the drift of the energy and "
+        "where the time went.",
+    )
+    sub.add_argument("file", metavar="FILE", help=".equi file or log.lammps")
+    sub.add_argument("-o", "--output", required=True, metavar="PICTURE", help=".png, .pdf or .svg")
+    sub.add_argument(
+        "--elements", type=_word_list, metavar="Na,Cl", help="receiver and sender of the radial functions (default: the model's first two)"
+    )
     _add_json(sub)
 
     sub = command("schedule", _schedule, "Print how the convolution kernels compute a model, and what bounds them.")

@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass
 import numpy as np
 
 from . import equi_file, lammps_runner, reference_values, self_check, structures
+from . import plot as pictures
 from .errors import EquiError
+from .plot import Point
 from .printable import printable
 from .progress import track
 
@@ -141,9 +143,10 @@ def check(native, quiet=False, write=print, show=print_table):
     return show(differences, bars, write)
 
 
-def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table):
-    """Native evaluation against an ASE calculator; returns the number of failures. show: as above."""
-    differences = []
+def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None):
+    """Native evaluation against an ASE calculator; returns the number of failures. show: as above. plot: None, or the file of a
+    picture."""
+    differences, points = [], []
     for name, atoms in track(named_structures, "comparing", quiet):
         atoms = atoms.copy()
         try:
@@ -152,7 +155,11 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
             raise EquiError(f"{name}: {error}") from error
         atoms.calc = calculator
         stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
-        differences.append(difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
+        energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        differences.append(difference(name, result, energy, forces, stress, bars))
+        points.append(Point((result.energy / len(atoms), energy / len(atoms)), (result.forces, forces)))
+    if plot is not None:
+        pictures.comparison(points, bars, plot)
     return show(differences, bars, write)
 
 

@@ -59,13 +59,15 @@ def _layer_line(layer):
     return ""
 
 
-def _paths(layer):
+def path_labels(layer):
+    """The paths of a convolution, as `0x1->1`: degrees of the input, the harmonics and the output."""
+
     def text_of(p):
         connection = "" if p.get("connection", "uvu") == "uvu" else f" ({p['connection']})"
         return f"{ins[p['in']]}x{p['l']}->{outs[p['out']]}{connection}"
 
     ins, outs = document_rules.degrees(layer["irreps_in"]), document_rules.degrees(layer["irreps_out"])
-    return " ".join(map(text_of, layer["paths"]))
+    return list(map(text_of, layer["paths"]))
 
 
 def summary(path):
@@ -92,7 +94,7 @@ def summary(path):
     facts["num_parameters"] = int(sum(t.size for name, t in tensors.items() if name not in couplings))
     facts["layers"] = [
         {"type": layer["type"], "text": _layer_line(layer)}
-        | ({"paths": _paths(layer)} if layer["type"] == "convolution" else {})
+        | ({"paths": " ".join(path_labels(layer))} if layer["type"] == "convolution" else {})
         for layer in document["layers"]
     ]
     facts["self_check"] = [

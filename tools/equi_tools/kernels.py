@@ -11,6 +11,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from .errors import EquiError
 from .lammps_runner import build_folder
 from .progress import Steps
@@ -48,6 +50,20 @@ def _kernels(*words, build_dir=None, environment=None):
 def schedule(file, target):
     """The table of `equi schedule`."""
     return _kernels("schedule", target, file)
+
+
+def radial(file, receiver, sender, count):
+    """Radial functions of the convolutions, by the position of the layer: (distances [count], values [count, paths, 3]), of
+    each path the root mean square over its channels, the least and the largest; None where they depend on features."""
+    found = {}
+    for line in _kernels("radial", file, receiver, sender, count).splitlines():
+        if line.startswith("convolution "):
+            layer, paths = map(int, line.split()[1:])
+            found[layer] = [] if paths else None
+        else:
+            found[layer].append([float(word) for word in line.split()])
+    tables = {layer: None if rows is None else np.array(rows) for layer, rows in found.items()}
+    return {layer: None if t is None else (t[:, 0], t[:, 1:].reshape(len(t), -1, 3)) for layer, t in tables.items()}
 
 
 def machine(ranks=1, build_dir=None, environment=None):

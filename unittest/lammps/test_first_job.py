@@ -2,13 +2,18 @@
 """From a structure to a run: `equi data` and LAMMPS, and what LAMMPS says when symbols, labels, masses or the timestep do not
 fit together."""
 
+import itertools
 import os
 import re
 import subprocess
 
 import pytest
 from ase import Atoms
+from ase.build import bulk, molecule
+from ase.data import atomic_masses, atomic_numbers, covalent_radii
 from ase.io import write
+from ase.neighborlist import neighbor_list
+from equi_tools import structures
 
 # Of an energy of some hundred eV, summed in the same order.
 SAME = 1e-9
@@ -135,6 +140,106 @@ def test_labels_that_are_no_elements_mean_nothing(lammps, data):
         return text.replace("1 Sr\n2 Ti\n3 O\n", "1 big\n2 Ti\n3 o2\n")
 
     assert about_types(lammps.run(lines(lammps, ["Sr", "Ti", "O"], rename))) == []
+
+
+def without_masses_and_labels(text):
+    """A data file that knows nothing of elements; masses are then those of the command line."""
+    return re.sub(r"Masses\n\n(.+\n)+\n", "", without_labels(text))
+
+
+def about_the_start(run):
+    return [line for line in run.warnings if "first structure" in line]
+
+
+WRONG_ORDERS = [order for order in itertools.permutations(("Sr", "Ti", "O")) if order != ("Sr", "Ti", "O")]
+
+
+@pytest.mark.parametrize("order", WRONG_ORDERS, ids="".join)
+def test_the_wrong_order_is_noticed_by_the_symbols_alone(lammps, data, order):
+    """Neither labels nor masses contradict: masses are given in the same wrong order."""
+    masses = [f"mass {t} {atomic_masses[atomic_numbers[symbol]]}" for t, symbol in enumerate(order, 1)]
+    run = lammps.run(lines(lammps, order, without_masses_and_labels, extra=masses))
+    assert about_types(run) == []
+    (found,) = about_the_start(run)
+    assert f"the symbols of pair_coeff, {' '.join(order)}, stand in the order" in found
+    assert "eV per atom (a pressure of " in found or "of the sum of their covalent radii" in found
+    # Where masses and labels are there, each says so as well.
+    run = lammps.run(lines(lammps, order))
+    assert len(about_types(run)) >= 2 and len(about_the_start(run)) == 1
+
+
+def beginning(lammps, atoms, order, symbols, units="metal"):
+    """An input up to the pair style; order: the elements of the structure by atom type, symbols: those of pair_coeff."""
+    return [f"units {units}", *lammps.write(atoms, order), *lammps.pair("sevennet-0", symbols, "precision mixed")]
+
+
+def test_the_wrong_order_in_molecules_without_a_box(lammps):
+    """Ethanol with carbon and hydrogen exchanged: there is no pressure, but strained bonds."""
+    atoms = molecule("CH3CH2OH")
+    atoms.center(vacuum=6.0)
+    assert about_the_start(lammps.run([*beginning(lammps, atoms, ["C", "O", "H"], ["C", "O", "H"]), "run 0"])) == []
+    (found,) = about_the_start(lammps.run([*beginning(lammps, atoms, ["C", "O", "H"], ["H", "O", "C"]), "run 0"]))
+    assert "eV per atom. Do" in found and "GPa" not in found
+
+
+def test_a_layer_in_two_dimensions_has_no_pressure(lammps):
+    """A layer of rock salt with short bonds, in a box whose height means nothing."""
+    atoms = Atoms("MgOMgO", cell=[3.4, 3.4, 20.0], pbc=True, positions=[[0, 0, 0], [1.7, 0, 0], [1.7, 1.7, 0], [0, 1.7, 0]])
+    text = beginning(lammps, atoms, ["Mg", "O"], ["Mg", "O"])
+    path = lammps.folder / "data.structure"
+    path.write_text(re.sub(r"^.* zlo zhi$", "-10.0 10.0 zlo zhi", path.read_text(), flags=re.M))
+    (found,) = about_the_start(lammps.run([text[0], "dimension 2", *text[1:], "run 0"]))
+    assert "a virial of" in found and "GPa" not in found
+
+
+@pytest.mark.parametrize("units, ranks", [("metal", 1), ("metal", 3), ("real", 1), ("real", 2)])
+def test_the_numbers_of_the_first_structure(lammps, units, ranks):
+    """Against those of the framework's radii and of LAMMPS's own pressure, whether thermodynamic output has it or not."""
+    atoms = bulk("MgO", "rocksalt", 3.8, cubic=True) * (2, 1, 1)
+    atoms.positions[5] += 0.62 * (atoms.positions[4] - atoms.positions[5])
+    neighbors = neighbor_list("ijd", atoms, 3.0)
+    i, j, distance = min(zip(*neighbors), key=lambda pair: pair[2] / covalent_radii[atoms.numbers[list(pair[:2])]].sum())
+    ratio = distance / covalent_radii[atoms.numbers[[i, j]]].sum()
+    text = beginning(lammps, atoms, ["Mg", "O"], ["Mg", "O"], units)
+    # Without pressure in the output the first evaluation computes it for the warning alone.
+    run = lammps.run([*text, "thermo_style custom step pe", "run 0", "run 0",
+                      "thermo_style custom step pe press", "run 0", 'print "PRESS $(press)"'], ranks=ranks)  # fmt: skip
+    (found,) = about_the_start(run)
+    pressure = run.values("PRESS")[0, 0] * (1e-4 if units == "metal" else 1.01325e-4)
+    told = float(re.search(r"a pressure of (\S+) GPa", found)[1])
+    assert told == pytest.approx(pressure, rel=6e-3)
+    volume = atoms.get_volume() / len(atoms)
+    assert float(re.search(r"a virial of (\S+) eV", found)[1]) == pytest.approx(pressure * volume / 160.2177, rel=6e-3)
+    pair = re.search(r"atoms (\d+) \((\w+)\) and (\d+) \((\w+)\) at (\S+) Angstrom, (\S+) of", found)
+    assert {int(pair[1]), int(pair[3])} == {i + 1, j + 1}
+    assert [pair[2], pair[4]] == [atoms.symbols[int(pair[k]) - 1] for k in (1, 3)]
+    assert float(pair[5]) == pytest.approx(distance, rel=6e-3) and float(pair[6]) == pytest.approx(ratio, abs=6e-3)
+
+
+def test_a_second_pair_coeff_is_looked_at_again(lammps, data):
+    text = lines(lammps, ["Ti", "O", "Sr"])
+    again = [line for line in text if line.startswith("pair_coeff")]
+    right = [again[0].replace("Ti O Sr", "Sr Ti O")]
+    assert len(about_the_start(lammps.run([*text, "run 0", *again, "run 0", *right, "run 0"]))) == 2
+
+
+def test_atoms_of_other_styles_are_not_looked_at(lammps):
+    """Two argon atoms on top of each other, of NULL types, beside rock salt; elements without radii are never close."""
+    atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True) * (2, 1, 1)
+    atoms += Atoms("Ar2", positions=[[1.4, 1.4, 1.4], [1.4, 1.4, 1.6]])
+    text = lammps.write(atoms, ["Na", "Cl", "Ar"])
+    model = lammps.model("sevennet-0")
+    pair = ["pair_style hybrid/overlay equi precision mixed zero 6.0", "pair_coeff * * zero"]
+    assert about_the_start(lammps.run(["units metal", *text, *pair, f'pair_coeff * * equi "{model}" Na Cl NULL', "run 0"])) == []
+    (found,) = about_the_start(lammps.run(["units metal", *text, *pair, f'pair_coeff * * equi "{model}" Na Cl Ar', "run 0"]))
+    assert "(Ar)" in found
+
+
+@pytest.mark.parametrize("name", structures.BUILTIN)
+def test_sound_structures_give_no_warning(lammps, name):
+    atoms = structures.BUILTIN[name]()
+    symbols = sorted(set(atoms.get_chemical_symbols()))
+    assert about_the_start(lammps.run([*beginning(lammps, atoms, symbols, symbols), "run 0"])) == []
 
 
 @pytest.mark.parametrize(

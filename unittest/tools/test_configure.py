@@ -129,7 +129,7 @@ def test_what_runs_when_it_is_installed_has_a_hash(tmp_path, interpreter):
         assert "--no-build-isolation" in call.split() or "--only-binary :all:" in call
 
 
-@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-torchmd-build.txt", "requirements-wheel.txt", *(f"requirements-{name}.txt" for name in FRAMEWORKS)])
+@pytest.mark.parametrize("name", ["requirements-build.txt", "requirements-torchmd-build.txt", "requirements-wheel.txt", "requirements-manual.txt", *(f"requirements-{name}.txt" for name in FRAMEWORKS)])
 def test_each_package_of_a_list_has_a_version_and_a_hash(name):
     text = (ROOT / "tools" / name).read_text().replace("\\\n", " ")
     lines = [line.split() for line in text.splitlines() if line and not line.startswith("#")]

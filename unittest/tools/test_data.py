@@ -4,6 +4,7 @@ written is refused in one line."""
 
 import json
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -188,3 +189,16 @@ def test_models_are_found_where_lammps_finds_them(tmp_path, monkeypatch):
     monkeypatch.delenv("LAMMPS_POTENTIALS")
     with pytest.raises(EquiError, match="cannot read sevennet-0.equi"):
         data.make(tmp_path / "POSCAR", tmp_path / "data.y", model="sevennet-0.equi", run="nvt")
+
+
+def test_the_pair_style_has_the_radii_and_masses_of_ase():
+    """Its radii are those of Cordero, up to curium, as ASE's."""
+    from ase.data import atomic_masses, atomic_numbers, covalent_radii
+
+    text = (Path(__file__).resolve().parents[2] / "src" / "model" / "chemical_elements.cpp").read_text()
+    table = re.findall(r'\{"(\w+)", ([\d.]+), ([\d.]+)\}', text)
+    assert [atomic_numbers[symbol] for symbol, _, _ in table] == list(range(1, 119))
+    for number, (_, mass, radius) in enumerate(table, 1):
+        assert float(radius) == (pytest.approx(covalent_radii[number], abs=1e-9) if number <= 96 else 0.0)
+        if number <= 83:  # of others it depends on the isotope
+            assert float(mass) == pytest.approx(atomic_masses[number], rel=1e-3)

@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: MIT
+"""What a log file of LAMMPS says of its runs: thermodynamic output, drift of the energy, and where the time went."""
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+from .errors import EquiError
+
+# By units of LAMMPS: picoseconds of its unit of time, eV of its unit of energy, its default timestep.
+UNITS = {"metal": (1.0, 1.0, 0.001), "real": (0.001, 0.0433641, 1.0)}
+# Columns that should stay constant, the better one first: the conserved quantity of thermostats and barostats too, and the
+# energy, which NVE alone conserves.
+CONSERVED = ("Econserve", "TotEng")
+
+
+@dataclass
+class RunOfLog:
+    """One `run` or `minimize` of a log."""
+
+    columns: dict  # name: values, a row for each line of thermodynamic output
+    atoms: int
+    picoseconds: np.ndarray  # of the rows, from the first one on; None for a minimization
+    to_ev: float  # eV of the log's unit of energy
+    breakdown: dict  # section: (seconds, percent), empty for a run that has not ended
+
+    def conserved(self):
+        """(name, values) of the column that should stay constant, None without one."""
+        return next(((name, self.columns[name]) for name in CONSERVED if name in self.columns), None)
+
+    def drift(self):
+        """meV per atom and ps of a straight line through the conserved column, None where there is none."""
+        if self.picoseconds is None or self.conserved() is None or len(self.picoseconds) < 3 or not np.ptp(self.picoseconds):
+            return None
+        slope = np.polyfit(self.picoseconds, self.conserved()[1], 1)[0]
+        return float(1e3 * slope * self.to_ev / self.atoms)
+
+
+def _table(lines):
+    """Columns of a table of numbers that follows a line of names; it ends at the first line that is none of it."""
+    names, rows = lines[0].split(), []
+    for line in lines[1:]:
+        words = line.split()
+        if line.startswith(("WARNING", "Pair style equi")):
+            continue
+        try:
+            row = [float(word) for word in words]
+        except ValueError:
+            break
+        if len(row) != len(names):
+            break
+        rows.append(row)
+    return dict(zip(names, np.array(rows).T)) if rows else None
+
+
+def _breakdown(text):
+    section = text.partition("MPI task timing breakdown")[2].partition("\n\n")[0]
+    rows = (re.split(r"\s*\|\s*", line.strip()) for line in section.splitlines() if line.count("|") == 5)
+    # Average over the ranks, and the share of the whole.
+    return {row[0]: (float(row[2]), float(row[5])) for row in rows if row[0] != "Section"}
+
+
+def _last(pattern, text):
+    found = re.findall(pattern, text, re.M)
+    return found[-1] if found else None
+
+
+def read(path):
+    """The runs in a log, as RunOfLog; EquiError if there are none."""
+    try:
+        with open(path, errors="replace") as stream:
+            text = stream.read()
+    except OSError as error:
+        raise EquiError(f"cannot read {path}: {error.strerror}") from error
+    starts = [match.start() for match in re.finditer(r"^ *Step +[A-Z].*$", text, re.M)]
+    runs = []
+    for start, end in zip(starts, [*starts[1:], len(text)]):
+        before, own = text[:start], text[start:end]
+        columns = _table(own.splitlines())
+        atoms = _last(r"with (\d+) atoms", own[: own.find("\n\n")]) or _last(r"^ *(\d+) atoms$", before)
+        if columns is None or atoms is None:
+            continue
+        units = _last(r"^ *(?:units|Unit style *:) +(\w+)", before) or "lj"
+        if units not in UNITS:
+            raise EquiError(f"{path}: expected units metal or real, found {units}")
+        to_ps, to_ev, usual = UNITS[units]
+        step = float(_last(r"^ *(?:timestep|Time step *:) +([\d.eE+-]+)\s*$", before) or usual)
+        command = _last(r"^ *(run|minimize)\s", before)
+        times = None if command == "minimize" else (columns["Step"] - columns["Step"][0]) * step * to_ps
+        runs.append(RunOfLog(columns, int(atoms), times, to_ev, _breakdown(own)))
+    if not runs:
+        raise EquiError(f"{path}: no table of thermodynamic output that begins with Step, as of thermo_style one or custom")
+    return runs
