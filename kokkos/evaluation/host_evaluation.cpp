@@ -45,12 +45,7 @@ struct MakeHostLayer : HostContext {
   Op operator()(const SpeciesEmbedding &l) { return std::make_unique<HostEmbeddingLayer<T, G>>(*this, l); }
   Op operator()(const Linear &l) { return std::make_unique<HostLinearLayer<T, G>>(*this, l); }
   Op operator()(const Convolution &l) { return std::make_unique<HostConvolutionLayer<T, G>>(*this, l); }
-  Op operator()(const So2Convolution &l) {
-    if constexpr (IS_DUAL<T>)
-      throw std::invalid_argument("SO(2) convolutions have no second derivatives yet");
-    else
-      return std::make_unique<HostSo2Layer<T, G>>(*this, l);
-  }
+  Op operator()(const So2Convolution &l) { return std::make_unique<HostSo2Layer<T, G>>(*this, l); }
   Op operator()(const Gate &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, GateOp<T>(l, layout(l.input), layout(l.output)));
   }
@@ -88,6 +83,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
   Base::make_ops(make);
+  kept_per_edge_ = make.kept_per_edge;
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);
   step_.planes = {0, plan_.planes};
@@ -403,6 +399,23 @@ void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, Evalua
   }
 }
 
+// A limit is what there is for all: the values of edges, which can be evaluated again, are to leave some of it.
+constexpr double KEEPING_SHARE = 0.5;
+
+// Takes memory for what the backward pass wants of the edges from the forward pass, if there is enough.
+template <class T, class G>
+void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
+  const int64_t numbers = kept_per_edge_ * edges_.size();
+  const double needed = static_cast<double>(memory_estimate(edges_.size()) + kept_.growth(numbers));
+  if (options_.memory_limit > 0.0 && needed > KEEPING_SHARE * options_.memory_limit)
+    kept_ = {};
+  else if (backward_is_wanted && numbers > 0) {
+    step_.kept = kept_.reserve(numbers);
+    return;
+  }
+  step_.kept = nullptr;
+}
+
 template <class T, class G>
 EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
@@ -415,6 +428,7 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   values_are_kept_ = false;
   edges_.build(request);
   result.num_edges = edges_.size();
+  keep_edges(backward_is_wanted);
   check_memory(memory_estimate(edges_.size()), options_);
   if (!tangents_alone) {
     Base::reserve_arrays(num_owned());
@@ -440,9 +454,9 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_bytes() const {
-  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + energy_.bytes() + edge_partial_row_.bytes() +
-                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
-                      partial_begin_.size() * sizeof(int64_t);
+  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + kept_.bytes() + energy_.bytes() +
+                      edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
+                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
     bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;

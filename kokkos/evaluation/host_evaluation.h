@@ -62,6 +62,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
   // with the atoms.
   std::size_t memory_estimate(int64_t num_edges) const;
+  void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
   void find_moving_senders(const Stage &stage);
   int find_not_finite(const EvaluationRequest &request) const;
@@ -89,6 +90,8 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::vector<int> candidate_partial_row_;    // [candidates] partial row of the sender
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
+  Buffer<R> kept_;    // HostStep::kept
+  int64_t kept_per_edge_ = 0;
   bool values_are_kept_ = false;    // of the positions of the last evaluation
 };
 

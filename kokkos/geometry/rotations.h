@@ -19,16 +19,20 @@ class Rotations {
   int lmax() const { return lmax_; }
   int size() const { return rotations_size(lmax_); }
 
+  // D: double or a dual of it.
+  //
   // R, row by row, of a unit vector. Discontinuous in n, where another axis is the one that n has least of.
-  static void frame(const double n[3], double r[9]);
+  template <class D>
+  static void frame(const D n[3], D r[9]);
   // d [size()]: D_0, D_1 = R, ..., each row by row, of any rotation R. They come by recursion over l from the coupling
   // of l - 1 and 1 to l.
-  void evaluate(const double r[9], double *d) const;
+  template <class D>
+  void evaluate(const D r[9], D *d) const;
 
   // d D_l / dt = J_k D_l for R = exp(t K_k) R_0, K_k being the rotation about axis k = x, y, z: the nonzero J_k[m, n]
   // with |m| <= mmax of all orders up to lmax.
   template <class R>
-  static std::vector<typename So2TorqueCall<R>::Entry> generators(int lmax, int mmax);
+  static std::vector<So2Generator<R>> generators(int lmax, int mmax);
 
  private:
   // Component m of order l: the sum of value * (component a of order 1) * (component b of order l - 1). The squares of

@@ -64,7 +64,7 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
 // A block of numbers on the stack.
 template <class T>
 struct GateBlock {
-  Real<T> numbers[PLANES<T> * GATE_BLOCK];
+  alignas(64) Real<T> numbers[PLANES<T> * GATE_BLOCK];
   Pointer<T> pointer() { return make_pointer<T>(numbers, GATE_BLOCK); }
 };
 

@@ -174,14 +174,17 @@ struct HostKernels {
   // x is the adjoint; z and gate are replaced by theirs.
   void (*gate_backward)(const GateCall<T> &call);
 
-  // Of SO(2) convolutions, for plain numbers alone.
-  void (*so2_rotate)(const So2RotationCall<Real<T>> &call);
-  void (*so2_rotate_back)(const So2RotationCall<Real<T>> &call);
-  void (*so2_factors)(const So2FactorCall<Real<T>> &call);
-  void (*so2_factors_backward)(const So2FactorCall<Real<T>> &call);
-  void (*so2_torque)(const So2TorqueCall<Real<T>> &call);
-  void (*so2_gate)(const So2GateCall<Real<T>> &call);
-  void (*so2_gate_backward)(const So2GateCall<Real<T>> &call);
+  // Of SO(2) convolutions.
+  void (*so2_rotate)(const So2RotationCall<T> &call);
+  void (*so2_rotate_back)(const So2RotationCall<T> &call);
+  void (*so2_factors)(const So2FactorCall<T> &call);
+  void (*so2_factors_backward)(const So2FactorCall<T> &call);
+  int so2_panel;    // So2ProductCall::weights
+  void (*so2_product)(const So2ProductCall<Real<T>> &call);
+  void (*so2_cutoff_backward)(const So2CutoffCall<T> &call);
+  void (*so2_torque)(const So2TorqueCall<T> &call);
+  void (*so2_gate)(const So2GateCall<T> &call);
+  void (*so2_gate_backward)(const So2GateCall<T> &call);
 
   // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
   // to 64 bytes.

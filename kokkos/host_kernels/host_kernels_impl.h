@@ -8,6 +8,7 @@
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/host_generic_path_group_impl.h"
 #include "kokkos/host_kernels/host_so2_impl.h"
+#include "kokkos/host_kernels/host_so2_product_impl.h"
 
 #include <type_traits>
 
@@ -372,13 +373,16 @@ constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
                                     backward_gather<T>,
                                     gate_forward<T>,
                                     gate_backward<T>,
-                                    so2_rotate<Real<T>>,
-                                    so2_rotate_back<Real<T>>,
-                                    so2_factors<Real<T>>,
-                                    so2_factors_backward<Real<T>>,
-                                    so2_torque<Real<T>>,
-                                    so2_gate<Real<T>>,
-                                    so2_gate_backward<Real<T>>,
+                                    so2_rotate<T>,
+                                    so2_rotate_back<T>,
+                                    so2_factors<T>,
+                                    so2_factors_backward<T>,
+                                    PANEL<Real<T>>,
+                                    so2_product<Real<T>>,
+                                    so2_cutoff_backward<T>,
+                                    so2_torque<T>,
+                                    so2_gate<T>,
+                                    so2_gate_backward<T>,
                                     contraction_scratch_bytes<T>,
                                     contraction_forward<T>,
                                     contraction_backward<T>};

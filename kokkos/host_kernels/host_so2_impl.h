@@ -1,161 +1,231 @@
 // SPDX-License-Identifier: MIT
-// The kernels of SO(2) convolutions of one instruction set, included by host_kernels_impl.h. Channels are taken in
-// blocks that the compiler vectorizes.
+// The kernels of SO(2) convolutions of one instruction set, included by host_kernels_impl.h: what is done edge by edge.
 #ifndef EQUI_HOST_SO2_IMPL_H
 #define EQUI_HOST_SO2_IMPL_H
 
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/so2_kernels.h"
+#include "kokkos/kernel_interface/host_simd.h"
 
 namespace equi {
 namespace EQUI_ISA {
 
-template <class R>
-static void so2_rotate(const So2RotationCall<R> &c) {
-  const So2Shape &s = c.shape;
-  for (int64_t e = 0; e < c.count; e++)
-    for (int l = 0; l <= s.lmax; l++) {
-      const int dim = 2 * l + 1;
-      const R *d = c.rotations + e * rotations_size(s.lmax) + (l > 0 ? rotations_size(l - 1) : 0);
-      const R *x = c.x[l] + int64_t(c.row[e]) * dim * c.x_channels;
-      for (int m = -s.largest_m(l); m <= s.largest_m(l); m++) {
-        R *u = c.u + s.at(c.count, e, l, m) + c.first;
-        const R *row = d + (l + m) * dim;
-        for (int k = 0; k < c.channels; k += GATE_BLOCK) {
-          R sum[GATE_BLOCK] = {};
-          for (int n = 0; n < dim; n++)
-            for (int j = 0; j < GATE_BLOCK; j++) sum[j] += row[n] * x[n * c.x_channels + k + j];
-          for (int j = 0; j < GATE_BLOCK; j++) u[k + j] = sum[j];
-        }
+// Component m of order l of edge e.
+template <class T>
+EQUI_INLINE Pointer<T> so2_component(const So2Shape &shape, int64_t count, Real<T> *u, int64_t e, int l, int m) {
+  return make_pointer<T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
+}
+template <class T>
+EQUI_INLINE Pointer<const T> so2_component(const So2Shape &shape, int64_t count, const Real<T> *u, int64_t e, int l,
+                                           int m) {
+  return make_pointer<const T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
+}
+
+// ---- rotations
+// ----------------------------------------------------------------------------------------------------------------
+
+// Order L of an edge, in both directions.
+template <class T, int L>
+struct So2Order {
+  static constexpr int DIM = 2 * L + 1;
+  const So2RotationCall<T> &c;
+  const int64_t e;
+  const int most = c.shape.largest_m(L);
+  const T *const d = c.rotations + e * rotations_size(c.shape.lmax) + (L > 0 ? rotations_size(L - 1) : 0);
+
+  EQUI_INLINE Pointer<T> of_atom(int n, int k) const {
+    const int64_t stride = PLANES<T> * c.channels;
+    return make_pointer<T>(c.x[L] + (int64_t(c.row[e]) * DIM + n) * stride + k, c.channels);
+  }
+  EQUI_INLINE void rotate() const {
+    for (int k = 0; k < c.channels; k += LANES<T>) {
+      Simd<T> x[DIM];
+      EQUI_UNROLL_SIMD
+      for (int n = 0; n < DIM; n++) x[n] = load(of_atom(n, k));
+      for (int m = -most; m <= most; m++) {
+        const T *const row = d + (L + m) * DIM;
+        Simd<T> sum = row[0] * x[0];
+        EQUI_UNROLL_SIMD
+        for (int n = 1; n < DIM; n++) sum += row[n] * x[n];
+        store(so2_component<T>(c.shape, c.count, c.u, e, L, m) + (c.first + k), sum);
       }
     }
-}
-
-template <class R>
-static void so2_rotate_back(const So2RotationCall<R> &c) {
-  const So2Shape &s = c.shape;
-  for (int64_t e = 0; e < c.count; e++)
-    for (int l = 0; l <= s.lmax; l++) {
-      const int dim = 2 * l + 1, most = s.largest_m(l);
-      const R factor = c.factor ? c.factor[e] : R(1);
-      const R *d = c.rotations + e * rotations_size(s.lmax) + (l > 0 ? rotations_size(l - 1) : 0);
-      R *x = c.x[l] + int64_t(c.row[e]) * dim * c.x_channels;
-      for (int n = 0; n < dim; n++)
-        for (int k = 0; k < c.channels; k += GATE_BLOCK) {
-          R sum[GATE_BLOCK] = {};
-          for (int m = -most; m <= most; m++) {
-            const R *u = c.u + s.at(c.count, e, l, m) + c.first + k;
-            const R row = d[(l + m) * dim + n];
-            for (int j = 0; j < GATE_BLOCK; j++) sum[j] += row * u[j];
-          }
-          R *to = x + n * c.x_channels + k;
-          for (int j = 0; j < GATE_BLOCK; j++) to[j] += factor * sum[j];
-        }
+  }
+  EQUI_INLINE void rotate_back() const {
+    const T factor = c.factor ? c.factor[e] : T(1);
+    for (int k = 0; k < c.channels; k += LANES<T>) {
+      Simd<T> sum[DIM] = {};
+      for (int m = -most; m <= most; m++) {
+        const T *const row = d + (L + m) * DIM;
+        const Simd<T> u = load(so2_component<T>(c.shape, c.count, c.u, e, L, m) + (c.first + k));
+        EQUI_UNROLL_SIMD
+        for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+      }
+      EQUI_UNROLL_SIMD
+      for (int n = 0; n < DIM; n++) add_to(of_atom(n, k), factor * sum[n]);
     }
+  }
+};
+
+// f(order) for the orders of all edges.
+template <class T, int L = 0, class F>
+static EQUI_INLINE void for_so2_orders(const So2RotationCall<T> &c, int64_t e, const F &f) {
+  if (L > c.shape.lmax) return;
+  f(So2Order<T, L>{c, e});
+  if constexpr (L < SO2_LMAX) for_so2_orders<T, L + 1>(c, e, f);
 }
 
-// f(u, v, factors, how many) for the components of +m, and with v of -m as well, that share factors.
-template <class R, class F>
-static void for_so2_factors(const So2FactorCall<R> &c, const F &f) {
+template <class T>
+static void so2_rotate(const So2RotationCall<T> &c) {
+  for (int64_t e = 0; e < c.count; e++) for_so2_orders(c, e, [](const auto &order) { order.rotate(); });
+}
+
+template <class T>
+static void so2_rotate_back(const So2RotationCall<T> &c) {
+  for (int64_t e = 0; e < c.count; e++) for_so2_orders(c, e, [](const auto &order) { order.rotate_back(); });
+}
+
+// ---- products with numbers of an edge
+// -----------------------------------------------------------------------------------------
+
+// f(u, v, factors, how many, whether they are followed by as many of -m) for each |m| of all edges.
+template <class T, class F>
+static EQUI_INLINE void for_so2_factors(const So2FactorCall<T> &c, const F &f) {
   const So2Shape &s = c.shape;
   int64_t row = 0;
   for (int m = 0; m <= s.mmax; m++) row += s.orders(m) * s.channels;
   for (int64_t e = 0; e < c.count; e++) {
-    R *factors = c.factors + e * row;
+    Pointer<T> factors = make_pointer<T>(c.factors + e * row, c.count * row);
     for (int m = 0; m <= s.mmax; m++) {
-      const int64_t at = c.count * s.before(m) + e * s.width(m), size = s.orders(m) * s.channels;
-      f(c.u + at, c.v + at, factors, size, m > 0);
+      const int64_t size = s.orders(m) * s.channels;
+      f(so2_component<T>(s, c.count, c.u, e, m, m), so2_component<T>(s, c.count, c.v, e, m, m), factors, size, m > 0);
       factors += size;
     }
   }
 }
 
-template <class R>
-static void so2_factors(const So2FactorCall<R> &c) {
-  for_so2_factors(c, [](const R *u, R *v, const R *factors, int64_t size, bool has_minus) {
-    for (int64_t k = 0; k < size; k++) v[k] = factors[k] * u[k];
-    for (int64_t k = 0; has_minus && k < size; k++) v[size + k] = factors[k] * u[size + k];
-  });
-}
-
-template <class R>
-static void so2_factors_backward(const So2FactorCall<R> &c) {
-  for_so2_factors(c, [](const R *u, R *v, R *factors, int64_t size, bool has_minus) {
-    const R *minus_u = u + size;
-    R *minus_v = v + size;
-    if (has_minus)
-      for (int64_t k = 0; k < size; k++) {
-        const R factor = factors[k];
-        factors[k] = v[k] * u[k] + minus_v[k] * minus_u[k];
-        v[k] *= factor;
-        minus_v[k] *= factor;
-      }
-    else
-      for (int64_t k = 0; k < size; k++) {
-        const R factor = factors[k];
-        factors[k] = v[k] * u[k];
-        v[k] *= factor;
-      }
-  });
-}
-
-template <class R>
-static void so2_torque(const So2TorqueCall<R> &c) {
-  const So2Shape &as = c.a_shape, &bs = c.b_shape;
-  for (int64_t e = 0; e < c.count; e++) {
-    R torque[3] = {};
-    for (int n = 0; n < c.num_entries; n++) {
-      const auto &entry = c.entries[n];
-      const R *a = c.a + as.at(c.count, e, entry.l, entry.m), *b = c.b + bs.at(c.count, e, entry.l, entry.n);
-      R sum[GATE_BLOCK] = {}, total = 0;
-      for (int k = 0; k < as.channels; k += GATE_BLOCK)
-        for (int j = 0; j < GATE_BLOCK; j++) sum[j] += a[k + j] * b[k + j];
-      for (int j = 0; j < GATE_BLOCK; j++) total += sum[j];
-      torque[entry.k] += entry.value * total;
+template <class T>
+static void so2_factors(const So2FactorCall<T> &c) {
+  for_so2_factors(c, [](auto u, auto v, auto factors, int64_t size, bool has_minus) {
+    for (int64_t k = 0; k < size; k += LANES<T>) {
+      const Simd<T> factor = load(factors + k);
+      store(v + k, factor * load(u + k));
+      if (has_minus) store(v + (size + k), factor * load(u + (size + k)));
     }
-    for (int k = 0; k < 3; k++) c.torque[3 * e + k] += (c.factor ? c.factor[e] : R(1)) * torque[k];
+  });
+}
+
+template <class T>
+static void so2_factors_backward(const So2FactorCall<T> &c) {
+  for_so2_factors(c, [](auto u, auto v, auto factors, int64_t size, bool has_minus) {
+    for (int64_t k = 0; k < size; k += LANES<T>) {
+      const Simd<T> factor = load(factors + k), v_adj = load(v + k);
+      Simd<T> sum = v_adj * load(u + k);
+      store(v + k, factor * v_adj);
+      if (has_minus) {
+        const Simd<T> minus_adj = load(v + (size + k));
+        sum += minus_adj * load(u + (size + k));
+        store(v + (size + k), factor * minus_adj);
+      }
+      store(factors + k, sum);
+    }
+  });
+}
+
+template <class T>
+static EQUI_INLINE T so2_sum_of_lanes(const Simd<T> &v) {
+  const int here[1] = {0};
+  T sum[1] = {T(0)};
+  add_sums_of_lanes<T>({v}, here, sum);
+  return sum[0];
+}
+
+template <class T>
+static void so2_cutoff_backward(const So2CutoffCall<T> &c) {
+  const So2Shape &s = c.shape;
+  for (int64_t e = 0; e < c.count; e++) {
+    Simd<T> sum{};
+    for (int m = 0; m <= s.mmax; m++) {
+      const auto messages = so2_component<T>(s, c.count, c.messages, e, m, m);
+      const auto of_sum = so2_component<T>(s, c.count, c.of_sum, e, m, m);
+      const auto to = so2_component<T>(s, c.count, c.messages_adj, e, m, m);
+      for (int64_t k = 0; k < s.width(m); k += LANES<T>) {
+        const Simd<T> w = load(of_sum + k);
+        sum += w * load(messages + k);
+        store(to + k, c.cutoff[e] * w);
+      }
+    }
+    c.cutoff_adj[e] = so2_sum_of_lanes<T>(sum);
   }
 }
 
-template <class R>
-static void so2_gate(const So2GateCall<R> &c) {
-  const So2Shape &zs = c.z_shape, &hs = c.h_shape;
+template <class T>
+static void so2_torque(const So2TorqueCall<T> &c) {
+  const So2Shape &as = c.a_shape, &bs = c.b_shape;
+  for (int64_t e = 0; e < c.count; e++) {
+    Simd<T> torque[3] = {};
+    for (int n = 0; n < c.num_generators; n++) {
+      const So2Generator<Real<T>> &entry = c.generators[n];
+      const auto a = so2_component<T>(as, c.count, c.a, e, entry.l, entry.m);
+      const auto b = so2_component<T>(bs, c.count, c.b, e, entry.l, entry.n);
+      Simd<T> sum = load(a) * load(b);
+      for (int k = LANES<T>; k < as.channels; k += LANES<T>) sum += load(a + k) * load(b + k);
+      torque[entry.k] += entry.value * sum;
+    }
+    const T factor = c.factor ? c.factor[e] : T(1);
+    for (int k = 0; k < 3; k++) c.torque[3 * e + k] += factor * so2_sum_of_lanes<T>(torque[k]);
+  }
+}
+
+// ---- gates
+// ----------------------------------------------------------------------------------------------------------------------
+
+// f(m, channel) for the components of an order, for the channels of a block.
+template <class F>
+static EQUI_INLINE void for_so2_components(const So2Shape &shape, int l, int lanes, const F &f) {
+  for (int m = -shape.largest_m(l); m <= shape.largest_m(l); m++)
+    for (int j = 0; j < GATE_BLOCK; j += lanes) f(m, j);
+}
+
+// f(e, l, first channel, what gates the order, its activation and the derivative of this) for all blocks of channels.
+template <class T, class F>
+static EQUI_INLINE void for_so2_gates(const So2GateCall<T> &c, const F &f) {
+  const So2Shape &shape = c.z_shape;
   for (int64_t e = 0; e < c.count; e++)
-    for (int l = 0; l <= zs.lmax; l++)
-      for (int k = 0; k < zs.channels; k += GATE_BLOCK) {
-        const R *of = c.z + (l == 0 ? zs.at(c.count, e, 0, 0) : zs.gate_at(e, l - 1)) + k;
-        R value[GATE_BLOCK] = {}, derivative[GATE_BLOCK] = {};
+    for (int l = 0; l <= shape.lmax; l++)
+      for (int k = 0; k < shape.channels; k += GATE_BLOCK) {
+        const int64_t at = l == 0 ? shape.at(PLANES<T> * c.count, e, 0, 0) : shape.gate_at(e, l - 1);
+        const Pointer<T> of = make_pointer<T>(c.z + at + k, c.count * shape.width(0));
+        GateBlock<T> value{}, derivative{};
         const int count = c.mul - k < GATE_BLOCK ? c.mul - k : GATE_BLOCK;
-        activate_block<R>(l == 0 ? c.scalars : c.gates, R(1), of, count, value, derivative);
-        for (int m = -zs.largest_m(l); m <= zs.largest_m(l); m++) {
-          const R *z = c.z + zs.at(c.count, e, l, m) + k;
-          R *h = c.h + hs.at(c.count, e, l, m) + k;
-          for (int j = 0; j < GATE_BLOCK; j++) h[j] = l == 0 ? value[j] : z[j] * value[j];
-        }
+        activate_block<T>(l == 0 ? c.scalars : c.gates, Real<T>(1), of, count, value.pointer(), derivative.pointer());
+        f(e, l, k, of, value.pointer(), derivative.pointer());
       }
 }
 
-template <class R>
-static void so2_gate_backward(const So2GateCall<R> &c) {
-  const So2Shape &zs = c.z_shape, &hs = c.h_shape;
-  for (int64_t e = 0; e < c.count; e++)
-    for (int l = 0; l <= zs.lmax; l++)
-      for (int k = 0; k < zs.channels; k += GATE_BLOCK) {
-        R *of = c.z + (l == 0 ? zs.at(c.count, e, 0, 0) : zs.gate_at(e, l - 1)) + k;
-        R value[GATE_BLOCK] = {}, derivative[GATE_BLOCK] = {};
-        const int count = c.mul - k < GATE_BLOCK ? c.mul - k : GATE_BLOCK;
-        activate_block<R>(l == 0 ? c.scalars : c.gates, R(1), of, count, value, derivative);
-        R sum[GATE_BLOCK] = {};
-        for (int m = -zs.largest_m(l); m <= zs.largest_m(l); m++) {
-          R *z = c.z + zs.at(c.count, e, l, m) + k;
-          const R *h = c.h + hs.at(c.count, e, l, m) + k;
-          for (int j = 0; j < GATE_BLOCK; j++) {
-            sum[j] += l == 0 ? h[j] : h[j] * z[j];
-            z[j] = h[j] * value[j];
-          }
-        }
-        for (int j = 0; j < GATE_BLOCK; j++) of[j] = derivative[j] * sum[j];
-      }
+template <class T>
+static void so2_gate(const So2GateCall<T> &c) {
+  for_so2_gates(c, [&](int64_t e, int l, int k, Pointer<T>, Pointer<T> value, Pointer<T>) {
+    for_so2_components(c.z_shape, l, LANES<T>, [&](int m, int j) {
+      const Simd<T> a = load(value + j);
+      const Pointer<T> h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m) + (k + j);
+      store(h, l == 0 ? a : a * load(so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + (k + j)));
+    });
+  });
+}
+
+template <class T>
+static void so2_gate_backward(const So2GateCall<T> &c) {
+  for_so2_gates(c, [&](int64_t e, int l, int k, Pointer<T> of, Pointer<T> value, Pointer<T> derivative) {
+    Simd<T> sum[GATE_BLOCK / LANES<T>] = {};
+    for_so2_components(c.z_shape, l, LANES<T>, [&](int m, int j) {
+      const Pointer<T> z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + (k + j);
+      const Simd<T> h = load(so2_component<T>(c.h_shape, c.count, c.h, e, l, m) + (k + j));
+      sum[j / LANES<T>] += l == 0 ? h : h * load(z);
+      store(z, h * load(value + j));
+    });
+    for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(of + j, load(derivative + j) * sum[j / LANES<T>]);
+  });
 }
 
 }    // namespace EQUI_ISA

@@ -1,10 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The calls of the host's kernels of SO(2) convolutions: what they do with the components of edges, one edge after
-// another, between the dense products. Plain data, for all instruction sets (host_kernels.h). R: float or double.
+// another, and the products between. Plain data, for all instruction sets (host_kernels.h). T: float, double or a Dual
+// of them. Of duals, the tangents of `count` edges follow their values, as if there were twice as many edges; what an
+// edge has but once is an array of T.
 #ifndef EQUI_SO2_KERNELS_H
 #define EQUI_SO2_KERNELS_H
 
 #include "src/functions/network.h"
+#include "src/numbers/dual.h"
 #include "src/numbers/host_device.h"
 
 #include <cstdint>
@@ -15,7 +18,7 @@ constexpr int SO2_LMAX = 8;
 
 // How the components of `count` edges in their frames lie in memory: for each m = 0 .. mmax an array [count][+m,
 // -m][l = m .. lmax][channels], one array after another. Those of m = 0 have no -m, and begin with `gates` further
-// orders. Channels are padded.
+// orders. Channels are padded. Of duals, count is that of values and tangents.
 struct So2Shape {
   int lmax, mmax, channels, gates;
 
@@ -45,56 +48,84 @@ EQUI_FUNCTION int rotations_size(int l) {
 
 // Components of atoms and those of their edges: u = D x, or by the adjoint x += factor D^T u. Of D the rows up to mmax
 // are taken.
-template <class R>
+template <class T>
 struct So2RotationCall {
   So2Shape shape;        // of u
   int64_t count;         // edges
-  const R *rotations;    // [count][rotations_size(lmax)], each D_l row by row
-  R *u;
+  const T *rotations;    // [count][rotations_size(lmax)], each D_l row by row
+  Real<T> *u;
   int first, channels;    // of u, that are channels 0 .. channels - 1 of x
-  // Component m of order l of atom row[e]: x[l] + row[e] * (2l+1) * x_channels + (l + m) * x_channels.
-  R *x[SO2_LMAX + 1];
-  int x_channels;
+  // Of order l: [row[e]][l + m][planes][channels].
+  Real<T> *x[SO2_LMAX + 1];
   const int *row;     // [count]
-  const R *factor;    // [count] of the adjoint; or null: 1
+  const T *factor;    // [count] of the adjoint; or null: 1
 };
 
 // v = factors u, with one factor [count][|m|][l][channels] for +m and -m. Backward: v, the adjoint, is replaced by that
 // of u, and factors by theirs.
-template <class R>
+template <class T>
 struct So2FactorCall {
   So2Shape shape;
   int64_t count;
-  const R *u;    // with orders m up to shape.mmax or more
-  R *v, *factors;
+  const Real<T> *u;    // with orders m up to shape.mmax or more
+  Real<T> *v, *factors;
+};
+
+// The part of one |m| of a linear: v = u W for m = 0, else v_m = u_m W - u_-m W' and v_-m = u_m W' + u_-m W by three
+// products, of which the third is that of u_m + u_-m with W + W'. R: float or double.
+template <class R>
+struct So2ProductCall {
+  int64_t rows;
+  int in, out;    // numbers of a row of u and v, of one sign
+  bool has_minus;
+  // Matrices W, W', W + W' [in][out] in panels of HostKernels::panel columns, each row by row; the last one may be
+  // narrower.
+  const R *weights[3];
+  const R *u;
+  R *v;
+  R *sums;    // scratch [rows][in] where has_minus
+};
+
+// Entry J_k[m, n] of order l: d D_l / dt = J_k D_l for turns about axis k = x, y, z.
+template <class R>
+struct So2Generator {
+  int k, l, m, n;
+  R value;
 };
 
 // torque [count][3] += factor (sum of a J_k b) for rotations about x, y and z; the components of b have |m| up to that
 // of a and one more, where there are any.
-template <class R>
+template <class T>
 struct So2TorqueCall {
   So2Shape a_shape, b_shape;    // which differ by mmax alone
   int64_t count;
-  const R *a, *b;
-  const R *factor;    // [count], or null: 1
-  R *torque;
-  // d D_l / dt = J_k D_l: the entries J[m, n] of all orders.
-  struct Entry {
-    int k, l, m, n;
-    R value;
-  };
-  const Entry *entries;
-  int num_entries;
+  const Real<T> *a, *b;
+  const T *factor;    // [count], or null: 1
+  T *torque;
+  const So2Generator<Real<T>> *generators;
+  int num_generators;
+};
+
+// The product of messages with the cutoff function backward: the adjoint of the cutoff function and that of the
+// messages.
+template <class T>
+struct So2CutoffCall {
+  So2Shape shape;    // `of_sum` may have more m
+  int64_t count;
+  const T *cutoff;                     // [count]
+  const Real<T> *messages, *of_sum;    // of_sum: the adjoint of the product
+  T *cutoff_adj;                       // [count]
+  Real<T> *messages_adj;
 };
 
 // h from z, whose shape has gates. Backward: h, the adjoint, is read, and z is replaced by its own.
-template <class R>
+template <class T>
 struct So2GateCall {
   So2Shape z_shape, h_shape;
   int mul;    // channels without padding, in which h is 0
   int64_t count;
   Activation scalars, gates;
-  R *z, *h;
+  Real<T> *z, *h;
 };
 
 }    // namespace equi

@@ -31,6 +31,7 @@ bool can_keep_values(const Model &model) {
     if (p.output >= 0 && writers[p.output] > 1 && !is<Linear>(layer)) return false;
     if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
+    if (is<So2Convolution>(layer)) return false;
   }
   return true;
 }

@@ -19,6 +19,7 @@ namespace equi {
 
 struct HostContext : LayerContext {
   InstructionSet set;
+  int64_t kept_per_edge = 0;    // numbers that layers keep of an edge from forward to backward where they may
 };
 
 // The scratch of a thread while it works on a batch.
@@ -58,6 +59,7 @@ struct HostStep {
       nullptr;                      // [edges] row of the sender in the partial adjoints of the receiver's thread
   DoubleOf<T> *energy = nullptr;    // [num_receivers], added to
   Planes planes = VALUES;           // that are computed
+  R *kept = nullptr;    // HostContext::kept_per_edge numbers for each edge, layer by layer; null: there is no memory
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 

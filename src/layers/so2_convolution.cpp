@@ -49,7 +49,7 @@ So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int c
       const auto half = both.begin() + both.size() / 2;
       of_m = {Matrix{rows, cols, {both.begin(), half}}, Matrix{rows, cols, {half, both.end()}}};
     }
-    tensors.lay_out(weights[m], (m == 0 ? 1 : 4) * laid_out(orders, orders_out, linear));
+    tensors.lay_out(weights[m], (m == 0 ? 1 : 3) * laid_out(orders, orders_out, linear));
     if (m == 0 && field.has("bias")) linear.bias = tensors.values(field["bias"], {cols});
   }
   return linear;

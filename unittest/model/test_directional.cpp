@@ -37,23 +37,14 @@ std::vector<Vector3> joined(const std::vector<std::vector<Vector3>> &parts) {
 bool has_other_inputs(const Model &model) {
   return std::any_of(model.layers.begin(), model.layers.end(), [](const Layer &layer) {
     const auto *c = std::get_if<Convolution>(&layer);
-    return (c && c->radial.reads_features()) || ports(layer).second_input >= 0;
+    return std::holds_alternative<So2Convolution>(layer) || (c && c->radial.reads_features()) ||
+           ports(layer).second_input >= 0;
   });
 }
 
 KokkosOptions with_direction(KokkosOptions options) {
   options.directional = true;
   return options;
-}
-
-TEST(DirectionalModel, so2_convolutions_are_refused_by_name) {
-  const Model model = case_named("so2_of_fewer_m").model();
-  try {
-    make_kokkos(model, with_direction({Precision::double_}));
-    FAIL() << "no error";
-  } catch (const std::invalid_argument &e) {
-    EXPECT_NE(std::string(e.what()).find("SO(2) convolutions have no second derivatives"), std::string::npos);
-  }
 }
 
 // radial exact, deterministic
@@ -156,8 +147,8 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
   }
   expect_along(direction, evaluate_whole(*evaluator, images, &direction, true), "all");
   const int most = evaluator->max_directions();
-  // Values are not kept where radial networks read features, nor where a layer that is not linear reads two features or
-  // is one of several that read a feature.
+  // Values are not kept where radial networks read features, nor by SO(2) convolutions, nor where a layer that is not
+  // linear reads two features or is one of several that read a feature.
   const bool keeps = !options.deterministic && !has_other_inputs(model) && !std::get<2>(GetParam()).reads_twice;
   EXPECT_EQ(most, keeps ? KEPT_DIRECTIONS : 1);
   const std::vector<Vector3> at_rest(structure.size(), Vector3{});
@@ -203,7 +194,7 @@ TEST_P(Directional, mixed_precision_is_near_double) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
-                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(all_cases())),
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(host_cases())),
                          [](const auto &info) {
                            return std::get<2>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table") +
                                   (std::get<1>(info.param) ? "_deterministic" : "");
@@ -212,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
 // Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one; with kept values those of
 // edges that do not move.
 TEST(DirectionalKernels, instruction_sets_agree) {
-  for (const TinyCase &tiny : all_cases()) {
+  for (const TinyCase &tiny : host_cases()) {
     const Model model = tiny.model();
     const Structure structure = random_structure(model.num_species(), 9);
     const std::vector<Vector3> direction = random_direction(structure.size(), 3);

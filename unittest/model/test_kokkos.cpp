@@ -111,6 +111,24 @@ TEST(HostEvaluation, features_may_be_read_by_several_layers) {
   }
 }
 
+// Values of SO(2) convolutions are kept from forward to backward unless the limit of the memory forbids it.
+TEST(HostEvaluation, values_are_evaluated_again_where_memory_is_limited) {
+  const Model model = case_named("so2_of_fewer_m").model();
+  const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+  const auto keeping = make_kokkos(model);
+  const Evaluation expected = evaluate_whole(*keeping, images);
+  const std::size_t most = keeping->memory_bytes();
+  KokkosOptions options;
+  options.memory_limit = 0.7 * static_cast<double>(most);
+  const auto limited = make_kokkos(model, options);
+  for (const char *step : {"first", "warm"}) {
+    const Evaluation found = evaluate_whole(*limited, images);
+    EXPECT_EQ(found.energy, expected.energy) << step;
+    EXPECT_EQ(found.forces, expected.forces) << step;
+    EXPECT_LT(limited->memory_bytes(), options.memory_limit) << step;
+  }
+}
+
 TEST(HostEvaluation, two_readouts_add_up) {
   TinyModelOptions options;
   options.hidden = {"5x0e+3x1e", "5x0e"};

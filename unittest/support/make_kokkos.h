@@ -18,6 +18,7 @@ struct KokkosOptions {
   bool directional = false;
   int kept_directions = 0;
   double radial_tolerance = 0.0;
+  double memory_limit = 0.0;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -28,6 +29,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.directional = k.directional;
   options.kept_directions = k.kept_directions;
   options.radial_tolerance = k.radial_tolerance;
+  options.memory_limit = k.memory_limit;
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, k.set);
   });

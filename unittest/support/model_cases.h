@@ -387,7 +387,7 @@ inline std::vector<TinyCase> family_cases() {
   return cases;
 }
 
-// SO(2) convolutions, which neither devices nor second derivatives have. The last convolution of a model sees nothing
+// SO(2) convolutions, which devices have not. The last convolution of a model sees nothing
 // but components of m = 0, because what leads to scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
   std::vector<TinyCase> cases(8);

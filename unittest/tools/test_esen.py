@@ -16,6 +16,7 @@ from ase.build import bulk
 from equi_evaluator import EquiEvaluator
 from equi_tools import compare, equi_file, frameworks, lammps_runner
 from equi_tools import structures as structures_of_tools
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -24,6 +25,8 @@ from esen_reference import Checkpoint
 
 # Each number of both routes is in float64.
 SAME = 1e-12
+# Second derivatives relative to the largest; the edge degree embedding is interpolated to 1e-10.
+SECOND = 1e-8
 # Forces against central differences of fourth order.
 DIFFERENCES = 1e-7
 
@@ -133,6 +136,22 @@ def test_forces_are_the_derivative_of_the_energy(folder):
             moved.positions[3, k] += factor * step
             found -= weight / step * run(moved).energy
         assert abs(found - forces[3, k]) < DIFFERENCES * max(1, np.abs(forces).max())
+
+
+@pytest.mark.parametrize("name", ["plain", "truncated", "many_orders"])
+def test_second_derivatives_are_those_of_a_second_reader(name, folder):
+    """LAMMPS's whole matrix against autograd's products."""
+    named = dict(structures(name, folder))
+    atoms = named["axes"]
+    calculator = EquiCalculator(converted(name, folder))
+    hessian = calculator.hessian(atoms)
+    calculator.close()
+    assert np.abs(hessian - hessian.T).max() < SECOND * np.abs(hessian).max()
+    evaluator = EquiEvaluator(converted(name, folder))
+    direction = np.random.default_rng(4).standard_normal(atoms.positions.shape)
+    expected = evaluator.hessian_vector(atoms.get_chemical_symbols(), atoms.positions, direction, atoms.cell.array, atoms.pbc)
+    found = (hessian @ direction.ravel()).reshape(-1, 3)
+    assert np.abs(found - expected).max() < SECOND * np.abs(expected).max()
 
 
 def test_a_rotation_turns_forces(folder):

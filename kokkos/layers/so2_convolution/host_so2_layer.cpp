@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 
+#include "src/numbers/number_types.h"
+
 #include <algorithm>
 #include <cmath>
 
@@ -8,10 +10,8 @@ namespace equi {
 
 namespace {
 
-// Edges that are evaluated together, of which a list takes some 30 MB for 128 channels and l = 3. Each dense product
-// copies its matrix into OpenBLAS's order: 17 % of a step of such a model with lists of 128 edges, 12 % with 256, which
-// makes the step 12 % shorter (Intel Xeon, AVX-512, one thread).
-constexpr int LIST_EDGES = 256;
+// Edges that are evaluated together: enough for the dense products, and their scratch is small.
+constexpr int LIST_EDGES = 64;
 // Senders of a gather, with about as many edges.
 constexpr int GATHERED_SENDERS = 4;
 
@@ -24,15 +24,17 @@ std::vector<EdgeColumn> network_columns(const std::vector<int> &columns) {
 }    // namespace
 
 template <class T, class G>
-HostSo2Layer<T, G>::HostSo2Layer(const HostContext &context, const So2Convolution &layer)
+HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &layer)
     : input_(layer.input),
       output_(layer.output),
       num_species_(context.model.num_species()),
       lmax_(layer.lmax),
       mmax_(layer.mmax),
       rotations_(layer.lmax),
-      op_(layer, context.layout(input_), context.layout(output_)),
-      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row()) {
+      op_(host_kernels<T>(context.set), layer, context.layout(input_), context.layout(output_)),
+      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row()),
+      kept_before_(context.kept_per_edge) {
+  context.kept_per_edge += op_.values_size(1);
   const RadialBasis &basis = layer.radial.basis;
   const int pairs = basis.depends_on_pair() ? num_species_ * num_species_ : 1;
   for (int k = 0; k < pairs; k++)
@@ -104,38 +106,42 @@ NetworkEdges<T, G> HostSo2Layer<T, G>::network_edges(const EdgeList &list) const
 }
 
 template <class T, class G>
-typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list,
-                                                                  bool backward) const {
+typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list, bool backward,
+                                                                  bool may_keep) const {
+  using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
-  const int64_t of_op = op_.scratch_size(count, backward);
-  T *next = batch.scratch.so2.reserve(of_op + count * (size + 7));
-  const auto take = [&](int64_t numbers) {
-    T *const begin = next;
-    next += numbers;
-    return begin;
-  };
   Inputs in{};
-  in.work = take(of_op);
-  T *const rotations = take(count * size), *const cutoff = take(count);
-  in.cutoff_slope = take(count);
-  in.torque = take(3 * count);
-  in.cutoff_adj = take(count);
-  in.distance_adj = take(count);
+  R *const kept = may_keep ? batch.step.kept : nullptr;
+  const int64_t of_op = op_.scratch_size(count, backward);
+  in.are_kept = kept;
+  in.work = batch.scratch.so2.reserve(of_op + (kept ? 0 : op_.values_size(count)));
+  // The edges of the list follow one another.
+  in.values = kept ? kept + kept_before_ * batch.step.edges.size() + op_.values_size(list.edge[0]) : in.work + of_op;
+  T *const rotations = batch.scratch.y_adj.reserve(count * (size + 7)), *const cutoff = rotations + count * size;
+  in.cutoff_slope = cutoff + count;
+  in.cutoff_adj = in.cutoff_slope + count;
+  in.distance_adj = in.cutoff_adj + count;
+  in.torque = in.distance_adj + count;
   for (int e = 0; e < count; e++) {
-    double n[3], frame[9], of_edge[rotations_size(SO2_LMAX)], of_cutoff[2];
-    for (int k = 0; k < 3; k++) n[k] = static_cast<double>(list.unit[3 * e + k]);
+    D n[3], frame[9], of_edge[rotations_size(SO2_LMAX)];
+    for (int k = 0; k < 3; k++) n[k] = static_cast<D>(list.unit[3 * e + k]);
     Rotations::frame(n, frame);
     rotations_.evaluate(frame, of_edge);
     for (int k = 0; k < size; k++) rotations[e * size + k] = static_cast<T>(of_edge[k]);
     const int pair = bases_.size() == 1 ? 0 : list.receiver_species[e] * num_species_ + list.sender_species[e];
-    bases_[pair].cutoff_function(static_cast<double>(list.distance[e]), 1, -1, of_cutoff);
-    cutoff[e] = static_cast<T>(of_cutoff[0]);
-    in.cutoff_slope[e] = static_cast<T>(of_cutoff[1]);
+    const D distance = static_cast<D>(list.distance[e]);
+    double of_cutoff[3] = {};
+    bases_[pair].cutoff_function(value_of(distance), PLANES<T>, -1, of_cutoff);
+    const auto of_distance = [&](int k) {
+      return static_cast<T>(make_number<D>(of_cutoff[k], of_cutoff[k + 1] * tangent_of(distance)));
+    };
+    cutoff[e] = of_distance(0);
+    in.cutoff_slope[e] = of_distance(1);
   }
   in.factors = batch.scratch.weights.reserve(network_.weights_size(count));
   network_.forward(batch.step.kernels, network_edges(list), batch.scratch.radial.reserve(network_.scratch_size(count)),
                    in.factors);
-  FeatureRows<T> x = batch.rows(input_);
+  FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
   in.edges = {count, list.sender, list.receiver, rotations, cutoff, in.factors, x};
   return in;
@@ -146,18 +152,18 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
 
 template <class T, class G>
 void HostSo2Layer<T, G>::forward(Batch &batch) {
-  const FeatureRows<T> y = batch.rows(output_);
-  set_to_zero(y, batch.layout(output_), batch.count, VALUES);
+  const FeatureRows<R> y = batch.rows(output_);
+  set_to_zero(y, batch.layout(output_), batch.count, batch.step.planes);
   for_lists(batch, [&](const EdgeList &list) {
-    const Inputs in = inputs_of(batch, list, false);
-    op_.forward(batch.step.kernels, in.edges, y, list.out, in.work);
+    const Inputs in = inputs_of(batch, list, false, true);
+    op_.forward(in.edges, y, list.out, in.work, in.values);
   });
 }
 
 template <class T, class G>
-void HostSo2Layer<T, G>::backward_of(Batch &batch, const EdgeList &list, const Inputs &in, FeatureRows<const T> out_adj,
-                                     FeatureRows<T> sender_adj, FeatureRows<T> receiver_adj) const {
-  op_.backward(batch.step.kernels, in.edges, out_adj, list.out, in.work,
+void HostSo2Layer<T, G>::backward_of(const EdgeList &list, const Inputs &in, FeatureRows<const R> out_adj,
+                                     FeatureRows<R> sender_adj, FeatureRows<R> receiver_adj) const {
+  op_.backward(in.edges, out_adj, list.out, in.work, in.values, in.are_kept,
                {in.factors, in.cutoff_adj, in.torque, sender_adj, receiver_adj, list.to_sender, list.out});
 }
 
@@ -165,17 +171,17 @@ template <class T, class G>
 void HostSo2Layer<T, G>::backward(Batch &batch) {
   const HostStep<T, G> &step = batch.step;
   const bool fixed = batch.layer->fixed_input;
-  constexpr FeatureRows<T> none{nullptr, 0, 0};
-  const FeatureRows<T> partial = fixed || step.is_gathering ? none : batch.partial;
-  const FeatureRows<T> own_adj = fixed ? none : batch.rows(input_, true);
-  if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, VALUES);
+  const FeatureRows<R> none{nullptr, 0, 0};
+  const FeatureRows<R> partial = fixed || step.is_gathering ? none : batch.partial;
+  const FeatureRows<R> own_adj = fixed ? none : batch.rows(input_, true);
+  if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, batch.step.planes);
   for_lists(batch, [&](const EdgeList &list) {
-    const Inputs in = inputs_of(batch, list, true);
-    backward_of(batch, list, in, batch.rows(output_, true), partial, own_adj);
+    const Inputs in = inputs_of(batch, list, true, true);
+    backward_of(list, in, batch.rows(output_, true), partial, own_adj);
     for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
     network_.backward(step.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
                       {in.distance_adj, 1, none, none, nullptr, nullptr});
-    const T inverse_norm = static_cast<T>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
+    const R inverse_norm = static_cast<R>(1 / std::sqrt(3.0));    // Y_1 = sqrt(3) n
     for (int e = 0; e < list.count; e++) {
       G *adjoint = step.edges.adjoint() + list.edge[e] * step.edges.num_y();
       adjoint[0] += static_cast<G>(in.distance_adj[e]);
@@ -189,13 +195,13 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
 }
 
 template <class T, class G>
-void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<T> sums) {
+void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   const HostStep<T, G> &step = senders.step;
-  set_to_zero(sums, senders.layout(input_), senders.count, VALUES);
-  const FeatureRows<T> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
+  set_to_zero(sums, senders.layout(input_), senders.count, step.planes);
+  const FeatureRows<R> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
   EdgeList list = empty_list(senders);
   const auto evaluate = [&] {
-    backward_of(senders, list, inputs_of(senders, list, true), out_adj, sums, {nullptr, 0, 0});
+    backward_of(list, inputs_of(senders, list, true, false), out_adj, sums, {nullptr, 0, 0});
     list.count = 0;
   };
   for (int a = 0; a < senders.count; a++) {
@@ -211,8 +217,6 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<T> sums) {
   if (list.count > 0) evaluate();
 }
 
-template class HostSo2Layer<float, float>;
-template class HostSo2Layer<float, double>;
-template class HostSo2Layer<double, double>;
+EQUI_INSTANTIATE_PRECISIONS(HostSo2Layer)
 
 }    // namespace equi

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // The SO(2) convolution on the host. Edges go through it some at a time, with what is needed of their frames and of
-// radial functions; in a backward pass all of this is evaluated again.
+// radial functions; in a backward pass all of this is evaluated again, and the values of the linears where there is no
+// memory to keep them (HostStep::kept).
 #ifndef EQUI_HOST_SO2_LAYER_H
 #define EQUI_HOST_SO2_LAYER_H
 
@@ -14,17 +15,17 @@
 
 namespace equi {
 
-// T: float or double.
 template <class T, class G>
 class HostSo2Layer : public HostSenderOp<T, G> {
   using Batch = HostBatch<T, G>;
+  using R = Real<T>;
 
  public:
-  HostSo2Layer(const HostContext &context, const So2Convolution &layer);
+  HostSo2Layer(HostContext &context, const So2Convolution &layer);
 
   void forward(Batch &batch) override;
   void backward(Batch &batch) override;
-  void gather(Batch &senders, FeatureRows<T> sums) override;
+  void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
 
   std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
@@ -44,10 +45,12 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   // What the op needs of them, likewise.
   struct Inputs {
     So2Edges<T> edges;
-    T *factors;                               // those of the edges
+    R *factors;                               // those of the edges
     T *cutoff_slope;                          // derivative of the cutoff function
     T *torque, *cutoff_adj, *distance_adj;    // of a backward pass
-    T *work;                                  // of the op
+    R *work;                                  // of the op
+    R *values;                                // of the op, kept or not
+    bool are_kept;
   };
 
   EdgeList empty_list(Batch &batch) const;
@@ -57,16 +60,18 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   template <class F>
   void for_lists(Batch &batch, const F &f) const;
   NetworkEdges<T, G> network_edges(const EdgeList &list) const;
-  Inputs inputs_of(Batch &batch, const EdgeList &list, bool backward) const;
+  // may_keep: the list is one of for_lists.
+  Inputs inputs_of(Batch &batch, const EdgeList &list, bool backward, bool may_keep) const;
   // Adjoints of the factors are left in their place.
-  void backward_of(Batch &batch, const EdgeList &list, const Inputs &inputs, FeatureRows<const T> out_adj,
-                   FeatureRows<T> sender_adj, FeatureRows<T> receiver_adj) const;
+  void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, FeatureRows<R> sender_adj,
+                   FeatureRows<R> receiver_adj) const;
 
   int input_, output_, num_species_, lmax_, mmax_;
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
   So2ConvolutionOp<T> op_;
   EdgeNetwork<T> network_;
+  int64_t kept_before_;    // numbers per edge that other layers keep before this one
 };
 
 }    // namespace equi

@@ -2,16 +2,40 @@
 #include "kokkos/layers/so2_convolution/so2_convolution_op.h"
 
 #include "kokkos/geometry/rotations.h"
-#include "kokkos/runtime/dense.h"
+#include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace equi {
 
+namespace {
+
+Matrix transpose(const Matrix &m, double sign = 1.0) {
+  Matrix t{m.cols, m.rows, std::vector<double>(m.data.size())};
+  for (int i = 0; i < m.rows; i++)
+    for (int j = 0; j < m.cols; j++) t.data[static_cast<size_t>(j) * m.rows + i] = sign * m(i, j);
+  return t;
+}
+
+// In panels, as So2ProductCall wants it.
 template <class R>
-So2ConvolutionOp<R>::So2ConvolutionOp(const So2Convolution &layer, const FeatureLayout &in, const FeatureLayout &out)
-    : in_(in),
+AlignedVector<R> in_panels(const Matrix &m, int panel) {
+  AlignedVector<R> numbers;
+  numbers.reserve(m.data.size());
+  for (int first = 0; first < m.cols; first += panel)
+    for (int i = 0; i < m.rows; i++)
+      for (int j = first; j < std::min(first + panel, m.cols); j++) numbers.push_back(static_cast<R>(m(i, j)));
+  return numbers;
+}
+
+}    // namespace
+
+template <class T>
+So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer,
+                                      const FeatureLayout &in, const FeatureLayout &out)
+    : kernels_(kernels),
+      in_(in),
       out_(out),
       channels_in_(in.group(0).channels),
       first_{layer.lmax, layer.mmax, 2 * channels_in_, 0},
@@ -22,12 +46,30 @@ So2ConvolutionOp<R>::So2ConvolutionOp(const So2Convolution &layer, const Feature
       for (int side = 0; side < 2; side++)
         for (int u = 0; u < mul; u++) columns_.push_back(factors_row_ + side * channels_in_ + u);
   for (const So2Linear &linear : layer.linears) linears_.push_back(make_linear(linear, layer.mmax));
+  values_size_ = 0;
+  for (const Linear &linear : linears_) {
+    after_.push_back(values_size_);
+    values_size_ += linear.out.size();
+  }
+  messages_ = linears_.back().has_gate ? values_size_ : after_.back();
+  if (linears_.back().has_gate) values_size_ += linears_.back().gated().size();
   forward_places_ = make_places(false);
   backward_places_ = make_places(true);
 }
 
-template <class R>
-typename So2ConvolutionOp<R>::Linear So2ConvolutionOp<R>::make_linear(const So2Linear &linear, int mmax) const {
+template <class T>
+typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Matrix &same, const Matrix *other) const {
+  Product product{same.rows, same.cols, {in_panels<R>(same, kernels_.so2_panel), {}, {}}};
+  if (!other) return product;
+  Matrix sum = same;
+  for (size_t k = 0; k < sum.data.size(); k++) sum.data[k] += other->data[k];
+  product.weights[1] = in_panels<R>(*other, kernels_.so2_panel);
+  product.weights[2] = in_panels<R>(sum, kernels_.so2_panel);
+  return product;
+}
+
+template <class T>
+typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2Linear &linear, int mmax) const {
   const bool is_first = linears_.empty();
   const So2Shape in = is_first ? first_ : linears_.back().gated();
   const So2Shape out{in.lmax, mmax, padded(linear.channels_out), linear.num_gates(in.lmax)};
@@ -47,32 +89,32 @@ typename So2ConvolutionOp<R>::Linear So2ConvolutionOp<R>::make_linear(const So2L
     return k / linear.channels_in * in.channels + u / mul_in * channels_in_ + u % mul_in;
   };
   const auto column_of = [&](int k) { return k / linear.channels_out * out.channels + k % linear.channels_out; };
+  const auto with_padding = [&](const Matrix &m, int rows, int cols) {
+    Matrix wide{rows, cols, std::vector<double>(static_cast<size_t>(rows) * cols, 0.0)};
+    for (int i = 0; i < m.rows; i++)
+      for (int j = 0; j < m.cols; j++) wide.data[static_cast<size_t>(row_of(i)) * cols + column_of(j)] = m(i, j);
+    return wide;
+  };
   for (int m = 0; m <= mmax; m++) {
-    const int64_t rows = in.width(m), cols = out.width(m);
-    AlignedVector<R> weight(rows * cols, R(0)), transposed(rows * cols, R(0));
-    const auto set = [&](int64_t row, int64_t column, double w) {
-      weight[row * cols + column] = transposed[column * rows + row] = static_cast<R>(w);
-    };
-    const Matrix &same = linear.weights[m][0], &other = linear.weights[m][1];
-    for (int i = 0; i < same.rows; i++)
-      for (int j = 0; j < same.cols; j++) {
-        const int64_t row = row_of(i), column = column_of(j);
-        set(row, column, same(i, j));
-        if (m == 0) continue;
-        set(rows / 2 + row, cols / 2 + column, same(i, j));
-        set(rows / 2 + row, column, -other(i, j));
-        set(row, cols / 2 + column, other(i, j));
-      }
-    made.weight.push_back(std::move(weight));
-    made.transposed.push_back(std::move(transposed));
+    const int signs = m == 0 ? 1 : 2, rows = static_cast<int>(in.width(m)) / signs,
+              cols = static_cast<int>(out.width(m)) / signs;
+    const Matrix same = with_padding(linear.weights[m][0], rows, cols);
+    if (m == 0) {
+      made.products.push_back(make_product(same, nullptr));
+      made.transposed.push_back(make_product(transpose(same), nullptr));
+      continue;
+    }
+    const Matrix other = with_padding(linear.weights[m][1], rows, cols), other_back = transpose(other, -1.0);
+    made.products.push_back(make_product(same, &other));
+    made.transposed.push_back(make_product(transpose(same), &other_back));
   }
   for (size_t k = 0; k < linear.bias.size(); k++)
     made.bias[column_of(static_cast<int>(k))] = static_cast<R>(linear.bias[k]);
   return made;
 }
 
-template <class R>
-So2Shape So2ConvolutionOp<R>::widened(So2Shape shape) const {
+template <class T>
+So2Shape So2ConvolutionOp<T>::widened(So2Shape shape) const {
   shape.mmax = std::min(shape.mmax + 1, shape.lmax);
   return shape;
 }
@@ -80,156 +122,168 @@ So2Shape So2ConvolutionOp<R>::widened(So2Shape shape) const {
 // ---- scratch
 // ------------------------------------------------------------------------------------------------------------------
 
-template <class R>
-typename So2ConvolutionOp<R>::Places So2ConvolutionOp<R>::make_places(bool backward) const {
+template <class T>
+typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backward) const {
   Places p{};
-  const auto take = [&](const So2Shape &shape) {
+  const auto take = [&](int64_t size) {
     const int64_t before = p.size;
-    p.size += shape.size();
+    p.size += size;
     return before;
   };
   p.rotated_shape = backward ? widened(first_) : first_;
-  p.rotated = take(p.rotated_shape);
-  int64_t now = take(first_);
+  p.rotated = take(p.rotated_shape.size());
+  int64_t widest = 0;
   for (const Linear &linear : linears_) {
-    p.before.push_back(now);
-    now = take(linear.out);
-    p.after.push_back(now);
-    if (linear.has_gate) now = take(linear.gated());
+    p.before.push_back(take(linear.in.size()));
+    for (int m = 1; m <= linear.in.mmax; m++) widest = std::max({widest, linear.in.width(m), linear.out.width(m)});
   }
-  p.messages = now;
+  p.sums = take(widest / 2);
   if (!backward) return p;
-  p.of_sum = take(widened(linears_.back().gated()));
-  p.of_messages = take(linears_.back().gated());
+  p.of_sum = take(widened(linears_.back().gated()).size());
+  p.of_messages = take(linears_.back().gated().size());
   return p;
 }
 
 // ---- forward
 // ------------------------------------------------------------------------------------------------------------------
 
-template <class R>
-So2RotationCall<R> So2ConvolutionOp<R>::rotation(const So2Edges<R> &edges, So2Shape shape, R *u, int first,
+template <class T>
+So2RotationCall<T> So2ConvolutionOp<T>::rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first,
                                                  const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
-                                                 const R *factor) const {
-  So2RotationCall<R> call{};
+                                                 const T *factor) const {
+  So2RotationCall<T> call{};
   call.shape = shape;
   call.count = edges.count;
   call.rotations = edges.rotations;
   call.u = u;
   call.first = first;
-  call.channels = call.x_channels = layout.group(0).channels;
+  call.channels = layout.group(0).channels;
   for (int l = 0; l <= shape.lmax; l++) call.x[l] = rows.group(layout.group(l));
   call.row = row;
   call.factor = factor;
   return call;
 }
 
-template <class R>
-void So2ConvolutionOp<R>::make_messages(const HostKernels<R> &kernels, const So2Edges<R> &edges, const Places &places,
-                                        R *scratch) const {
-  const int64_t count = edges.count;
-  const auto at = [&](int64_t before) { return scratch + count * before; };
-  R *const rotated = at(places.rotated);
+template <class T>
+void So2ConvolutionOp<T>::make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const {
+  R *const rotated = place(scratch, edges.count, places.rotated);
   const FeatureRows<R> x{const_cast<R *>(edges.x.data), edges.x.rows, 0};    // only read
-  kernels.so2_rotate(rotation(edges, places.rotated_shape, rotated, 0, in_, x, edges.sender, nullptr));
-  kernels.so2_rotate(rotation(edges, places.rotated_shape, rotated, channels_in_, in_, x, edges.receiver, nullptr));
-  kernels.so2_factors({first_, count, rotated, at(places.before[0]), const_cast<R *>(edges.factors)});
-  for (size_t k = 0; k < linears_.size(); k++) {
-    const Linear &linear = linears_[k];
-    const So2Shape &in = linear.in, &out = linear.out;
-    R *const z = at(places.after[k]);
-    for (int m = 0; m <= in.mmax; m++)
-      gemm(false, count, static_cast<int>(out.width(m)), static_cast<int>(in.width(m)),
-           at(places.before[k] + in.before(m)), linear.weight[m].data(), R(0), z + count * out.before(m));
-    if (!linear.bias.empty())
-      for (int64_t e = 0; e < count; e++)
-        for (int64_t j = 0; j < out.width(0); j++) z[e * out.width(0) + j] += linear.bias[j];
-    if (linear.has_gate)
-      kernels.so2_gate({out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z,
-                        at(k + 1 < linears_.size() ? places.before[k + 1] : places.messages)});
+  kernels_.so2_rotate(rotation(edges, places.rotated_shape, rotated, 0, in_, x, edges.sender, nullptr));
+  kernels_.so2_rotate(rotation(edges, places.rotated_shape, rotated, channels_in_, in_, x, edges.receiver, nullptr));
+}
+
+template <class T>
+void So2ConvolutionOp<T>::multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out,
+                                   int64_t count, const R *u, R *v, R *sums) const {
+  const int64_t rows = PLANES<T> * count;
+  for (size_t m = 0; m < products.size(); m++) {
+    const Product &p = products[m];
+    kernels_.so2_product({rows,
+                          p.in,
+                          p.out,
+                          m > 0,
+                          {p.weights[0].data(), p.weights[1].data(), p.weights[2].data()},
+                          u + rows * in.before(static_cast<int>(m)),
+                          v + rows * out.before(static_cast<int>(m)),
+                          sums});
   }
 }
 
-template <class R>
-void So2ConvolutionOp<R>::forward(const HostKernels<R> &kernels, const So2Edges<R> &edges, FeatureRows<R> y,
-                                  const int *out_row, R *scratch) const {
-  make_messages(kernels, edges, forward_places_, scratch);
-  kernels.so2_rotate_back(rotation(edges, linears_.back().gated(), scratch + edges.count * forward_places_.messages, 0,
-                                   out_, y, out_row, edges.cutoff));
+template <class T>
+So2GateCall<T> So2ConvolutionOp<T>::gate(const Linear &linear, int64_t count, R *z, R *h) const {
+  return {linear.out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z, h};
+}
+
+template <class T>
+void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const {
+  const int64_t count = edges.count;
+  const auto before = [&](size_t k) { return place(scratch, count, places.before[k]); };
+  kernels_.so2_factors(
+      {first_, count, place(scratch, count, places.rotated), before(0), const_cast<R *>(edges.factors)});
+  for (size_t k = 0; k < linears_.size(); k++) {
+    const Linear &linear = linears_[k];
+    R *const z = place(values, count, after_[k]);
+    multiply(linear.products, linear.in, linear.out, count, before(k), z, place(scratch, count, places.sums));
+    const int64_t width = linear.out.width(0);
+    for (int64_t e = 0; !linear.bias.empty() && e < count; e++)    // tangents have none
+      for (int64_t j = 0; j < width; j++) z[e * width + j] += linear.bias[j];
+    if (linear.has_gate)
+      kernels_.so2_gate(
+          gate(linear, count, z, k + 1 < linears_.size() ? before(k + 1) : place(values, count, messages_)));
+    else if (k + 1 < linears_.size())
+      std::copy_n(z, PLANES<T> * count * linear.out.size(), before(k + 1));
+  }
+}
+
+template <class T>
+void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, R *scratch,
+                                  R *values) const {
+  make_rotated(edges, forward_places_, scratch);
+  make_values(edges, forward_places_, scratch, values);
+  kernels_.so2_rotate_back(rotation(edges, linears_.back().gated(), place(values, edges.count, messages_), 0, out_, y,
+                                    out_row, edges.cutoff));
 }
 
 // ---- backward
 // -----------------------------------------------------------------------------------------------------------------
 
-template <class R>
-void So2ConvolutionOp<R>::backward(const HostKernels<R> &kernels, const So2Edges<R> &edges, FeatureRows<const R> y_adj,
-                                   const int *out_row, R *scratch, const So2Adjoints<R> &adjoints) const {
+template <class T>
+void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, R *scratch,
+                                   R *values, bool has_values, const So2Adjoints<T> &adjoints) const {
   const int64_t count = edges.count;
   const Places &places = backward_places_;
-  const auto at = [&](int64_t before) { return scratch + count * before; };
-  make_messages(kernels, edges, places, scratch);
+  make_rotated(edges, places, scratch);
+  if (!has_values) make_values(edges, places, scratch, values);
 
   // The adjoint of y in the frame; times the cutoff function it is that of the messages.
   const So2Shape last = linears_.back().gated(), wide = widened(last);
-  R *const messages = at(places.messages), *const of_sum = at(places.of_sum);
-  R *adjoint = at(places.of_messages);
+  R *const messages = place(values, count, messages_), *const of_sum = place(scratch, count, places.of_sum);
+  R *adjoint = place(scratch, count, places.of_messages);
   const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
-  kernels.so2_rotate(rotation(edges, wide, of_sum, 0, out_, of_y, out_row, nullptr));
-  std::fill_n(adjoints.torque, 3 * count, R(0));
+  kernels_.so2_rotate(rotation(edges, wide, of_sum, 0, out_, of_y, out_row, nullptr));
+  std::fill_n(adjoints.torque, 3 * count, T(0));
   const auto add_torque = [&](const So2Shape &a_shape, const So2Shape &b_shape, const R *a, const R *b,
-                              const R *factor) {
-    kernels.so2_torque({a_shape, b_shape, count, a, b, factor, adjoints.torque, generators_.data(),
-                        static_cast<int>(generators_.size())});
+                              const T *factor) {
+    kernels_.so2_torque({a_shape, b_shape, count, a, b, factor, adjoints.torque, generators_.data(),
+                         static_cast<int>(generators_.size())});
   };
   add_torque(last, wide, messages, of_sum, edges.cutoff);
-  for (int64_t e = 0; e < count; e++) {
-    R sum = 0;
-    for (int m = 0; m <= last.mmax; m++) {
-      const int64_t first = count * last.before(m) + e * last.width(m);
-      for (int64_t j = first; j < first + last.width(m); j++) {
-        sum += messages[j] * of_sum[j];
-        adjoint[j] = edges.cutoff[e] * of_sum[j];
-      }
-    }
-    adjoints.cutoff[e] = sum;
-  }
+  kernels_.so2_cutoff_backward({last, count, edges.cutoff, messages, of_sum, adjoints.cutoff, adjoint});
 
   for (size_t k = linears_.size(); k-- > 0;) {
     const Linear &linear = linears_[k];
-    const So2Shape &in = linear.in, &out = linear.out;
     R *of_z = adjoint;
     if (linear.has_gate) {
-      of_z = at(places.after[k]);
-      kernels.so2_gate_backward({out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, of_z, adjoint});
+      of_z = place(values, count, after_[k]);
+      kernels_.so2_gate_backward(gate(linear, count, of_z, adjoint));
     }
-    adjoint = at(places.before[k]);    // what the linear has read is needed no more
-    for (int m = 0; m <= in.mmax; m++)
-      gemm(false, count, static_cast<int>(in.width(m)), static_cast<int>(out.width(m)), of_z + count * out.before(m),
-           linear.transposed[m].data(), R(0), adjoint + count * in.before(m));
+    adjoint = place(scratch, count, places.before[k]);    // what the linear has read is needed no more
+    multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums));
   }
 
-  R *const rotated = at(places.rotated);
-  if (adjoints.factors != edges.factors) std::copy_n(edges.factors, count * factors_row_, adjoints.factors);
-  kernels.so2_factors_backward({first_, count, rotated, adjoint, adjoints.factors});
+  R *const rotated = place(scratch, count, places.rotated);
+  if (adjoints.factors != edges.factors) std::copy_n(edges.factors, PLANES<T> * count * factors_row_, adjoints.factors);
+  kernels_.so2_factors_backward({first_, count, rotated, adjoint, adjoints.factors});
   add_torque(first_, places.rotated_shape, adjoint, rotated, nullptr);
   if (adjoints.sender_adj.data)
-    kernels.so2_rotate_back(rotation(edges, first_, adjoint, 0, in_, adjoints.sender_adj, adjoints.sender, nullptr));
+    kernels_.so2_rotate_back(rotation(edges, first_, adjoint, 0, in_, adjoints.sender_adj, adjoints.sender, nullptr));
   if (adjoints.receiver_adj.data)
-    kernels.so2_rotate_back(
+    kernels_.so2_rotate_back(
         rotation(edges, first_, adjoint, channels_in_, in_, adjoints.receiver_adj, adjoints.receiver, nullptr));
 }
 
-template <class R>
-std::size_t So2ConvolutionOp<R>::bytes() const {
+template <class T>
+std::size_t So2ConvolutionOp<T>::bytes() const {
   std::size_t numbers = 0;
   for (const Linear &linear : linears_) {
-    for (const AlignedVector<R> &w : linear.weight) numbers += 2 * w.size();
+    for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
+      for (const Product &product : *products)
+        for (const AlignedVector<R> &w : product.weights) numbers += w.size();
     numbers += linear.bias.size();
   }
   return numbers * sizeof(R);
 }
 
-template class So2ConvolutionOp<float>;
-template class So2ConvolutionOp<double>;
+EQUI_INSTANTIATE_NUMBERS(So2ConvolutionOp)
 
 }    // namespace equi

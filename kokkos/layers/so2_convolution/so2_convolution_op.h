@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The messages of an SO(2) convolution for some edges at a time, in host memory: forward, and backward by the forward
-// pass once more. The rotation into the frame of an edge is differentiated by the torque on that frame: a turn of the
-// edge by a small angle vector t in its frame changes the energy by torque * t.
+// The messages of an SO(2) convolution for some edges at a time, in host memory: forward and backward. The rotation
+// into the frame of an edge is differentiated by the torque on that frame: a turn of the edge by a small angle vector t
+// in its frame changes the energy by torque * t. With duals all of this has tangents, too: second derivatives along a
+// direction.
 #ifndef EQUI_SO2_CONVOLUTION_OP_H
 #define EQUI_SO2_CONVOLUTION_OP_H
 
@@ -14,32 +15,37 @@
 
 namespace equi {
 
-// Edges [0, count). R: float or double.
-template <class R>
+// Edges [0, count). T: float, double or a Dual of them. Features, factors, scratch and values are aligned to ALIGNMENT.
+template <class T>
 struct So2Edges {
   int64_t count;
   const int *sender, *receiver;    // rows of x
-  const R *rotations;              // [count][rotations_size(lmax)] (rotations.h)
-  const R *cutoff;                 // [count] cutoff function
-  const R *factors;                // [count][factors_row()] radial factors
-  FeatureRows<const R> x;          // its first row is not read
+  const T *rotations;              // [count][rotations_size(lmax)] (rotations.h)
+  const T *cutoff;                 // [count] cutoff function
+  const Real<T> *factors;          // [planes][count][factors_row()] radial factors
+  FeatureRows<const Real<T>> x;    // its first row is not read
 };
 
 // What a backward pass writes.
-template <class R>
+template <class T>
 struct So2Adjoints {
-  R *factors;    // [count][factors_row()], may be those of the edges
-  R *cutoff;     // [count]
-  R *torque;     // [count][3]
+  Real<T> *factors;    // [planes][count][factors_row()], may be those of the edges
+  T *cutoff;           // [count]
+  T *torque;           // [count][3]
   // Added to, at these rows. Null: not wanted.
-  FeatureRows<R> sender_adj, receiver_adj;
+  FeatureRows<Real<T>> sender_adj, receiver_adj;
   const int *sender, *receiver;
 };
 
-template <class R>
+template <class T>
 class So2ConvolutionOp {
+  using R = Real<T>;
+
  public:
-  So2ConvolutionOp(const So2Convolution &layer, const FeatureLayout &in, const FeatureLayout &out);
+  // kernels: of the instruction set that is to be taken. in, out: of features with a plane for each of a number's
+  // parts.
+  So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
+                   const FeatureLayout &out);
 
   // Radial factors of an edge lie in a row by |m|, then l, then padded channels of the sender and of the receiver.
   // columns()[k]: the place of factor k of the layer.
@@ -47,24 +53,31 @@ class So2ConvolutionOp {
   const std::vector<int> &columns() const { return columns_; }
   // Numbers of scratch for this number of edges.
   int64_t scratch_size(int64_t count, bool backward) const {
-    return count * (backward ? backward_places_ : forward_places_).size;
+    return PLANES<T> * count * (backward ? backward_places_ : forward_places_).size;
   }
+  // Numbers of the values that backward wants of forward.
+  int64_t values_size(int64_t count) const { return PLANES<T> * count * values_size_; }
 
-  // Adds the messages to rows out_row[e] of y.
-  void forward(const HostKernels<R> &kernels, const So2Edges<R> &edges, FeatureRows<R> y, const int *out_row,
-               R *scratch) const;
-  // From the adjoint of y in these rows.
-  void backward(const HostKernels<R> &kernels, const So2Edges<R> &edges, FeatureRows<const R> y_adj, const int *out_row,
-                R *scratch, const So2Adjoints<R> &adjoints) const;
+  // Adds the messages to rows out_row[e] of y, and writes `values`.
+  void forward(const So2Edges<T> &edges, FeatureRows<R> y, const int *out_row, R *scratch, R *values) const;
+  // From the adjoint of y in these rows. values: as forward left them, and used up, or if !has_values they are written
+  // before.
+  void backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, R *scratch, R *values,
+                bool has_values, const So2Adjoints<T> &adjoints) const;
 
   std::size_t bytes() const;
 
  private:
-  // Of each m a matrix from +m and -m to +m and -m, padded with zeros, and its transpose.
+  // The matrices of So2ProductCall.
+  struct Product {
+    int in, out;
+    AlignedVector<R> weights[3];    // the first one alone for m = 0
+  };
+  // Of each m, and their transposes.
   struct Linear {
     So2Shape in, out;    // out with the gates
     int mul;             // channels of the output without padding
-    std::vector<AlignedVector<R>> weight, transposed;
+    std::vector<Product> products, transposed;
     AlignedVector<R> bias;    // [gates and orders of m = 0][channels], or empty
     bool has_gate;
     Activation scalars, gates;
@@ -73,29 +86,40 @@ class So2ConvolutionOp {
   // Numbers per edge before these arrays in the scratch.
   struct Places {
     So2Shape rotated_shape;
-    int64_t rotated;                       // features of sender and receiver
-    std::vector<int64_t> before, after;    // of each linear: its input, and its output before the gate
-    int64_t messages;
+    int64_t rotated;                // features of sender and receiver
+    std::vector<int64_t> before;    // of each linear: its input
+    int64_t sums;                   // So2ProductCall::sums
     int64_t of_sum, of_messages;    // backward: adjoints of the sum in the frame, and of the messages
     int64_t size;
   };
 
   Linear make_linear(const So2Linear &linear, int mmax) const;
+  Product make_product(const Matrix &same, const Matrix *other) const;
   So2Shape widened(So2Shape shape) const;    // with one more m where there is one
   Places make_places(bool backward) const;
-  void make_messages(const HostKernels<R> &kernels, const So2Edges<R> &edges, const Places &places, R *scratch) const;
+  R *place(R *scratch, int64_t count, int64_t before) const { return scratch + PLANES<T> * count * before; }
+  void make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const;
+  void make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const;
+  // Those of a linear: u to v.
+  void multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out, int64_t count,
+                const R *u, R *v, R *sums) const;
+  So2GateCall<T> gate(const Linear &linear, int64_t count, R *z, R *h) const;
   // The call for one side of the features in `layout`; rows: of an atom's features.
-  So2RotationCall<R> rotation(const So2Edges<R> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
-                              FeatureRows<R> rows, const int *row, const R *factor) const;
+  So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
+                              FeatureRows<R> rows, const int *row, const T *factor) const;
 
+  const HostKernels<T> &kernels_;
   FeatureLayout in_, out_;
   int channels_in_;    // of one atom, padded
   int factors_row_ = 0;
   std::vector<int> columns_;
   So2Shape first_;    // of the first linear's input
   std::vector<Linear> linears_;
+  // Numbers per edge before these among the values: what each linear has made, before its gate, and the messages.
+  std::vector<int64_t> after_;
+  int64_t messages_, values_size_;
   Places forward_places_, backward_places_;
-  std::vector<typename So2TorqueCall<R>::Entry> generators_;
+  std::vector<So2Generator<R>> generators_;
 };
 
 }    // namespace equi
