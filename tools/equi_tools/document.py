@@ -180,6 +180,19 @@ NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
 FEATURES = {"input": text, "irreps_in": irreps, "output": text, "irreps_out": irreps}
 PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
 TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
+NODE_PRODUCTS = {
+    "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1),
+    "gaunt": list_of(list_of(whole(), 1), 2, 2),
+}
+
+
+def node_product(value, where, tensors):
+    """Its products are paths or a Gaunt product."""
+    kind = "gaunt" if "gaunt" in value else "paths"
+    inputs = {"inputs": list_of(text, 1, 2), "irreps_in": list_of(irreps, 1, 2), "output": text, "irreps_out": irreps}
+    record(inputs | {kind: NODE_PRODUCTS[kind]})(value, where, tensors)
+
+
 LAYERS = {
     "species_embedding": record({"output": text, "irreps": irreps}),
     "linear": record(FEATURES, {"biases": list_of(record({})), "per_species": flag, "accumulate": flag}),
@@ -204,15 +217,7 @@ LAYERS = {
         },
         {"bias": tensor},
     ),
-    "node_product": record(
-        {
-            "inputs": list_of(text, 1, 2),
-            "irreps_in": list_of(irreps, 1, 2),
-            "output": text,
-            "irreps_out": irreps,
-            "paths": list_of(record({"in": list_of(whole(), 1, 2), "out": whole(), "scale": number}), 1),
-        }
-    ),
+    "node_product": node_product,
     "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
     "readout": record({"input": text, "network": NETWORK}),

@@ -44,7 +44,8 @@ def _layer_line(layer):
     if kind == "norm_scale":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
     if kind == "node_product":
-        return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {len(layer['paths'])} paths"
+        products = "Gaunt product" if "gaunt" in layer else f"{len(layer['paths'])} paths"
+        return f"{', '.join(layer['inputs'])} -> {layer['output']} ({layer['irreps_out']}), {products}"
     if kind == "symmetric_contraction":
         degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
         extra = ", per species" if layer["per_species"] else ""

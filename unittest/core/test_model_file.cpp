@@ -655,6 +655,44 @@ TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {
   expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1o"});
 }
 
+TEST(ModelFile, refuses_bad_gaunt_products) {
+  TinyModelOptions o;
+  o.parity = true;
+  o.hidden = {"5x0e+5x1o", "5x0e"};
+  o.node_product = "pair";
+  o.gaunt = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "node_product"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  EXPECT_EQ(first_layer<NodeProduct>(m).product.paths.size(), 4u);    // 000, 110, 011 and 101
+  refused("/paths", Json::array({{{"in", {0}}, {"out", 0}, {"scale", 1.0}}}), {"paths", "paths or gaunt, not both"});
+  refused("/gaunt", {{0, 1}}, {"gaunt", "2 functions"});
+  refused("/gaunt", "all", {"gaunt", "all"});
+  refused("/gaunt/0", Json::array(), {"gaunt[0]", "1 to 9 blocks"});
+  refused("/gaunt/1/0", 4, {"gaunt[1][0]", "4"});
+  refused("/gaunt/1/0", 1, {"gaunt", "different orders", "the second function", "two of order 1"});
+  TinyModelOptions other = o;
+  other.hidden = {"5x0e+5x1o+5x1e", "5x0e"};
+  expect_refusal(make_tiny_model(other).bytes(), {"gaunt", "different orders"});
+  other.hidden = {"5x0e+5x1e", "5x0e"};
+  expect_refusal(other,
+                 [&](ModelDocument &d) {
+                   Json &l = layer(d, find_layer(d, "node_product"));
+                   l["irreps_out"] = "5x0o+5x1e";
+                 },
+                 {"gaunt", "parity", "1x0e+1x0e", "1x0o"});
+  expect_refusal(o,
+                 [&](ModelDocument &d) {
+                   Json &l = layer(d, find_layer(d, "node_product"));
+                   l["gaunt"] = {{0}, {2}};
+                   l["irreps_out"] = "5x1o";
+                 },
+                 {"gaunt", "an order of the output"});
+}
+
 TEST(ModelFile, refuses_bad_spherical_norms) {
   TinyModelOptions o;
   o.hidden = {"5x0e+5x1e+5x2e", "5x0e"};

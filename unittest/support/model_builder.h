@@ -123,6 +123,7 @@ struct TinyModelOptions {
   // of it, or with the input of the convolution if that has as many channels and is not of the species alone). Then all
   // blocks of an entry of `hidden` have equal multiplicities.
   std::string node_product = "";
+  bool gaunt = false;    // these are products of functions on the sphere; then orders of blocks differ in each entry
   // Behind each gate a spherical norm with the blocks in one group ("all"), with the first one in a group of its own
   // ("first_alone"), or with each in one of its own ("each"). Then all blocks of an entry of `hidden` have equal
   // multiplicities, and the first one is the only 0e block.
@@ -353,7 +354,7 @@ class TinyModelMaker {
   }
 
   // All products of two blocks that couple to one of the output, some with their factors in descending order, and the
-  // blocks themselves.
+  // blocks themselves; or the Gaunt product of the first and the last input.
   void node_product(const std::vector<std::string> &inputs, const std::vector<Irreps> &of_inputs,
                     const std::string &output, const Irreps &out) {
     std::vector<IrrepBlock> in;
@@ -361,6 +362,19 @@ class TinyModelMaker {
     for (const Irreps &irreps : of_inputs) {
       in.insert(in.end(), irreps.begin(), irreps.end());
       names.push_back(irreps.to_string());
+    }
+    Json layer = {{"type", "node_product"},
+                  {"inputs", inputs},
+                  {"irreps_in", names},
+                  {"output", output},
+                  {"irreps_out", out.to_string()}};
+    if (o_.gaunt) {
+      Json first = Json::array(), second = Json::array();
+      for (int i = 0; i < of_inputs.front().size(); ++i) first.push_back(i);
+      for (int i = 0; i < of_inputs.back().size(); ++i)
+        second.push_back(static_cast<int>(in.size()) - of_inputs.back().size() + i);
+      layer["gaunt"] = {first, second};
+      return add(layer);
     }
     std::normal_distribution<double> normal(0.0, 0.45);
     for (int k = 0; k < out.size(); ++k)
@@ -374,12 +388,8 @@ class TinyModelMaker {
           paths.push_back({{"in", pair}, {"out", k}, {"scale", normal(random_)}});
         }
       }
-    add({{"type", "node_product"},
-         {"inputs", inputs},
-         {"irreps_in", names},
-         {"output", output},
-         {"irreps_out", out.to_string()},
-         {"paths", paths}});
+    layer["paths"] = paths;
+    add(layer);
   }
 
   // A network on the radial basis with the options of such networks.

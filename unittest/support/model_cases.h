@@ -200,7 +200,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(17);
+  std::vector<TinyCase> cases(19);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -384,6 +384,23 @@ inline std::vector<TinyCase> family_cases() {
   of_each.biases = true;
   of_each.seed = 22;
   cases[16].keeps_parity = true;
+  cases[17].name = "gaunt_products";
+  TinyModelOptions &gaunt = cases[17].options;
+  gaunt.elements = {"O", "H", "Si"};
+  gaunt.parity = true;
+  gaunt.lmax_edge = 3;
+  gaunt.hidden = {"5x0e+5x1o+5x2e+5x3o", "5x2e+5x0e+5x1o", "33x0e"};
+  gaunt.node_product = "pair";
+  gaunt.gaunt = true;
+  gaunt.xplor = false;
+  gaunt.seed = 31;
+  cases[17].keeps_parity = true;
+  cases[18].name = "gaunt_squares";
+  TinyModelOptions &gaunt_squares = cases[18].options;
+  gaunt_squares.hidden = {"13x0e+13x1e+13x2e", "17x0e+17x1e"};
+  gaunt_squares.node_product = "square";
+  gaunt_squares.gaunt = true;
+  gaunt_squares.seed = 32;
   return cases;
 }
 

@@ -267,6 +267,24 @@ class EquiEvaluator:
             out.append(torch.einsum("emn,emc->ecn", d[l], torch.stack(z, 1).to(torch.float64)))
         return out
 
+    @staticmethod
+    def mean_over_sphere(first, second, out):
+        """Projections of a product of two functions, by Gauss's nodes along the polar axis times equal angles."""
+        orders = [[block.shape[2] // 2 for block in blocks] for blocks in (first, second, out)]
+        lmax, degree = max(map(max, orders)), sum(map(max, orders))
+        nodes, weights = np.polynomial.legendre.leggauss(degree // 2 + 1)
+        y, angles = np.meshgrid(nodes, 2 * np.pi * np.arange(degree + 1) / (degree + 1), indexing="ij")
+        radius = np.sqrt(1 - y**2)
+        points = np.stack([radius * np.sin(angles), y, radius * np.cos(angles)], -1).reshape(-1, 3)
+        weights = torch.tensor(np.repeat(weights, degree + 1) / (2 * (degree + 1)))
+        by_order = harmonics(lmax, torch.tensor(points))
+
+        def values(blocks, ls):
+            return sum(torch.einsum("num,pm->nup", block, by_order[l]) for block, l in zip(blocks, ls))
+
+        product = weights * values(first, orders[0]) * values(second, orders[1])
+        return [torch.einsum("nup,pm->num", product, by_order[l]) for l in orders[2]]
+
     def pair_repulsion(self, layer, num_atoms, species, i, j, r):
         """Energies [N] of the receivers."""
         prefactor, length, cutoff = (
@@ -366,7 +384,9 @@ class EquiEvaluator:
             elif kind == "node_product":
                 x = [block for name in layer["inputs"] for block in features[name]]
                 out = zeros(layer["irreps_out"])
-                for path in layer["paths"]:
+                if "gaunt" in layer:
+                    out = self.mean_over_sphere(*([x[b] for b in blocks] for blocks in layer["gaunt"]), out)
+                for path in layer.get("paths", []):
                     term, target = x[path["in"][0]], out[path["out"]]
                     if len(path["in"]) == 2:
                         second = x[path["in"][1]]
