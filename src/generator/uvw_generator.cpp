@@ -77,7 +77,7 @@ void begin_edge(Text &text) {
   text.line("        const V f = V{} + u.fraction[e];");
 }
 
-void generate_uvw_forward(Text &text, const PathGroupSchedule &u) {
+void generate_forward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.forward_outputs;
   text.line("// out[w,m3] += sum_e sum_u W[u,w] z[u,m3]");
   text.line("template <class T, int ROWS>");
@@ -174,7 +174,7 @@ void apply(Text &text, const PathGroupSchedule &u) {
   text.line("    }");
 }
 
-void generate_uvw_backward(Text &text, const PathGroupSchedule &u) {
+void generate_backward(Text &text, const PathGroupSchedule &u) {
   const int d3 = 2 * u.paths[0].l3 + 1, outputs = u.backward_outputs;
   text.line(
       "// h[u,m3] = sum_w W[u,w] g[w,m3], dE/df = sum W'[u,w] z[u,m3] g[w,m3]; x_adj[m1] += sum_m2 y[m2] D[m1,m2]");
@@ -208,7 +208,7 @@ void generate_uvw_backward(Text &text, const PathGroupSchedule &u) {
   text.close(2);
 }
 
-void generate_uvw_gather(Text &text, const PathGroupSchedule &u) {
+void generate_gather(Text &text, const PathGroupSchedule &u) {
   const PathSchedule &p = u.paths[0];
   const int d1 = 2 * u.shape.l1 + 1, d3 = 2 * p.l3 + 1, outputs = u.backward_outputs;
   text.line("// x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3] of channels c ..");
@@ -256,9 +256,9 @@ void generate_uvw_gather(Text &text, const PathGroupSchedule &u) {
 
 void generate_uvw_functions(GeneratedText &text, const PathGroupSchedule &u) {
   generate_z(text, u.paths[0], 2 * u.shape.l1 + 1);
-  generate_uvw_forward(text, u);
-  generate_uvw_backward(text, u);
-  generate_uvw_gather(text, u);
+  generate_forward(text, u);
+  generate_backward(text, u);
+  generate_gather(text, u);
 }
 
 }    // namespace equi
