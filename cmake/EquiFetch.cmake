@@ -127,6 +127,21 @@ function(equi_fetch_archive package version archive sha256)
   equi_check_archive(${file} ${sha256})
 endfunction()
 
+# equi_source_folder(OUT CACHE FOLDER PACKAGE VERSION ARCHIVE SHA256): the unpacked FOLDER of such an archive, in
+# EQUI_CACHE_DIR/CACHE.
+function(equi_source_folder out cache folder package version archive sha256)
+  set(sources ${EQUI_CACHE_DIR}/${cache})
+  set(${out} ${sources}/${folder} PARENT_SCOPE)
+  string(REPLACE "/" "-" name ${folder})
+  if(EXISTS ${sources}/.${name}.${sha256})
+    return()
+  endif()
+  equi_fetch_archive(${package} ${version} ${archive} ${sha256})
+  file(REMOVE_RECURSE ${sources}/${folder})
+  file(ARCHIVE_EXTRACT INPUT ${EQUI_CACHE_DIR}/archives/${archive} DESTINATION ${sources} PATTERNS ${folder}/*)
+  file(TOUCH ${sources}/.${name}.${sha256})
+endfunction()
+
 # equi_debian_source(PACKAGE SUITE ARCHIVE SHA256): the original source archive of a Debian package, in
 # EQUI_CACHE_DIR/archives. The suite need not be the machine's: its list is fetched from where the machine's own come
 # from. What is trusted is the hash of the archive.

@@ -17,22 +17,15 @@ function(equi_mend file old new)
 endfunction()
 
 # equi_kokkos_source(OUT CUDA_VERSION): the unpacked source of Kokkos, in the cache. CUDA 13 (CUDA_VERSION, or empty)
-# changed two functions that Kokkos calls, so it gets a copy of its own.
+# changed two functions that Kokkos calls, so it gets a copy of its own, of which the stamp says that it is mended.
 function(equi_kokkos_source out cuda_version)
-  set(folder ${EQUI_CACHE_DIR}/source)
+  set(cache source)
   if(cuda_version VERSION_GREATER_EQUAL 13)
-    string(APPEND folder -cuda13)
+    string(APPEND cache -cuda13)
   endif()
-  set(kokkos ${folder}/${EQUI_KOKKOS_ARCHIVE_FOLDER})
+  equi_source_folder(kokkos ${cache} ${EQUI_KOKKOS_FOLDER} ${EQUI_SOURCES})
   set(${out} ${kokkos} PARENT_SCOPE)
-  if(EXISTS ${folder}/.${EQUI_KOKKOS_SHA256})
-    return()
-  endif()
-  equi_fetch_archive(${EQUI_KOKKOS_PACKAGE} ${EQUI_KOKKOS_PACKAGE_VERSION} ${EQUI_KOKKOS_ARCHIVE} ${EQUI_KOKKOS_SHA256})
-  file(REMOVE_RECURSE ${kokkos})
-  file(ARCHIVE_EXTRACT INPUT ${EQUI_CACHE_DIR}/archives/${EQUI_KOKKOS_ARCHIVE} DESTINATION ${folder}
-       PATTERNS ${EQUI_KOKKOS_ARCHIVE_FOLDER}/*)
-  if(cuda_version VERSION_GREATER_EQUAL 13)
+  if(cuda_version VERSION_GREATER_EQUAL 13 AND NOT EXISTS ${kokkos}/.mended)
     set(file ${kokkos}/core/src/Cuda/Kokkos_Cuda_Instance.hpp)
     equi_mend(${file} "cudaGraphAddDependencies(graph, from, to, numDependencies)"
               "cudaGraphAddDependencies(graph, from, to, nullptr, numDependencies)")
@@ -40,8 +33,8 @@ function(equi_kokkos_source out cuda_version)
       ${file} "cudaMemPrefetchAsync(devPtr, count, dstDevice, m_stream)"
       "cudaMemPrefetchAsync(devPtr, count, dstDevice < 0 ? cudaMemLocation{cudaMemLocationTypeHost, 0} : cudaMemLocation{cudaMemLocationTypeDevice, dstDevice}, 0, m_stream)"
     )
+    file(TOUCH ${kokkos}/.mended)
   endif()
-  file(TOUCH ${folder}/.${EQUI_KOKKOS_SHA256})
 endfunction()
 
 # equi_check_kokkos(): that a Kokkos of the user's is one that this build can use. Else a compiler would say so, late and in
@@ -122,6 +115,6 @@ else()
   find_package(Kokkos REQUIRED NO_DEFAULT_PATH PATHS ${prefix})
   # Otherwise the next configure would take it for one that the user named.
   unset(Kokkos_DIR CACHE)
-  equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (from ${EQUI_KOKKOS_ARCHIVE})")
+  equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (compiled from sources)")
 endif()
 set(EQUI_KOKKOS_PREFIX ${prefix})

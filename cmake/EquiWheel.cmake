@@ -15,12 +15,11 @@ equi_framework_environment(wheel)
 
 # The license texts of what is compiled into it, where their packages have them.
 equi_kokkos_source(kokkos_source "")
-get_target_property(json_include nlohmann_json::nlohmann_json INTERFACE_INCLUDE_DIRECTORIES)
 file(GLOB blas_license ${EQUI_PYTHON_PACKAGES}/scipy_openblas32-*.dist-info/licenses/LICENSE.txt)
 set(license_texts
     Kokkos=${kokkos_source}/LICENSE
-    nlohmann-json=${json_include}/../share/doc/${EQUI_JSON_DEBIAN_PACKAGE}/copyright
-    xxHash=${equi_xxhash_folder}/../share/doc/${EQUI_XXHASH_DEBIAN_PACKAGE}/copyright
+    nlohmann-json=${EQUI_JSON_LICENSE}
+    xxHash=${EQUI_XXHASH_LICENSE}
     OpenBLAS=${blas_license})
 foreach(text IN LISTS license_texts)
   string(REGEX REPLACE "^[^=]*=" "" file "${text}")
