@@ -2,12 +2,11 @@
 """The command `equi`."""
 
 import argparse
-import json
 import os
 import sys
 import warnings
 
-from . import __version__
+from . import __version__, commands
 from .errors import EquiError
 from .frameworks import MissingFramework
 from .printable import printable
@@ -75,165 +74,6 @@ def _add_native_options(parser, precision):
     _add_build_dir(parser)
 
 
-def _native(args):
-    from .compare import Native
-
-    if args.radial is not None and args.radial != "exact":
-        try:
-            float(args.radial)
-        except ValueError as error:
-            raise EquiError(f"--radial: expected 'exact' or a tolerance, found '{args.radial}'") from error
-    return Native(args.file, args.precision, args.radial, tuple(args.keywords.split()), args.ranks, args.build_dir)
-
-
-def _convert(args):
-    from . import reference_values
-    from .convert import convert
-
-    document = convert(
-        args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
-        charge=args.charge, spin=args.spin, composition=args.composition, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
-    )  # fmt: skip
-    if "notes" in document["provenance"]:
-        print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
-    missing = reference_values.missing(document)
-    if missing and not args.quiet:
-        print(f"equi: note: {missing}", file=sys.stderr)
-    return 0
-
-
-def _print(args, facts, text):
-    """The result of a command: `facts` as JSON, or text(facts)."""
-    print(json.dumps(facts, indent=2) if args.json else text(facts))
-
-
-def _info(args):
-    from . import info
-
-    print(json.dumps(info.summary(args.file), indent=2) if args.json else info.text(args.file))
-    return 0
-
-
-def _data(args):
-    from . import data
-
-    job = data.make(
-        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure
-    )
-    _print(args, data.facts(job), data.text)
-    return 0
-
-
-def _models(args):
-    from . import published
-
-    _print(args, published.facts(), published.text)
-    return 0
-
-
-def _doctor(args):
-    from . import doctor
-
-    findings = doctor.examine(args.build_dir)
-    _print(args, doctor.facts(findings), lambda facts: doctor.text(findings))
-    return 1 if any(finding.state == doctor.BROKEN for finding in findings) else 0
-
-
-def _bench(args):
-    from . import bench
-
-    facts = bench.measure(
-        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet
-    )
-    _print(args, facts, bench.text)
-    return 0
-
-
-def _check(args):
-    from . import compare
-
-    show = compare.print_json if args.json else compare.print_table
-    return 1 if compare.check(_native(args), args.quiet, show=show) else 0
-
-
-def _compare(args):
-    from . import compare, equi_file, frameworks, plot, reference_values, self_check, structures
-    from .convert import check_settings, stored_settings
-    from .convert import chosen as choice_of
-
-    native = _native(args)
-    if args.plot is not None:
-        plot.check_output(args.plot)
-    document, _ = equi_file.read(args.file)
-    framework = frameworks.require(args.source)
-    choice = choice_of(framework, {"modality": args.modality, "head": args.head, "task": args.task})
-    choice = choice or document["provenance"].get(framework.choice)
-    given = check_settings(
-        framework,
-        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition},
-    )
-    settings = {**stored_settings(framework, document["provenance"]), **given}
-    source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
-    chosen = structures.read_files(args.structures, args.symbols)
-    for name, atoms in chosen:
-        unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
-        if unknown:
-            raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
-    if args.builtin:
-        beside = sys.stderr if args.json else sys.stdout
-        chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
-    if args.store:
-        if args.calculator != "float64" or args.precision != "double":
-            raise EquiError("--store: values are stored after a comparison in float64: leave out --calculator and --precision")
-        chosen += self_check.structures_of(document)
-    if not chosen:
-        raise EquiError("no structures: name files that ASE can read, or add --builtin")
-    if args.calculator == "framework":
-        # The framework's own float32 is not more accurate than our mixed precision.
-        calculator = framework.framework_calculator(source, choice)
-        bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
-    else:
-        calculator = framework.float64_calculator(source, choice)
-        bars = compare.bars_for(args.precision, args.radial)
-    show = compare.print_json if args.json else compare.print_table
-    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot)
-    if args.store and not failed:
-        entries = self_check.entries(document, calculator)
-        reference_values.store(args.file, framework.installed_version(), entries)
-        print(f"{args.file}: the values of {framework.name} {framework.installed_version()} are stored", file=sys.stderr)
-    return 1 if failed else 0
-
-
-def _plot(args):
-    from . import plot
-
-    _print(args, plot.make(args.file, args.output, args.elements), plot.text)
-    return 0
-
-
-def _schedule(args):
-    from . import equi_file, kernels
-
-    equi_file.read(args.file)
-    print(kernels.schedule(args.file, args.target), end="")
-    return 0
-
-
-def _compile(args):
-    from . import equi_file, kernels
-
-    equi_file.read(args.file)
-    lines = kernels.compile_missing(args.file, args.target, args.force, args.quiet)
-    _print(args, lines, "\n".join)
-    return 0
-
-
-def _demo(args):
-    from .demo import demo
-
-    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json) else 0
-
-
 def parser():
     top = _Parser(
         prog="equi",
@@ -243,10 +83,10 @@ def parser():
     top.add_argument("--version", action="version", version=f"equi {__version__}")
     top.add_argument("-q", "--quiet", action="store_true", help="no progress display")
     top.add_argument("--traceback", action="store_true", help="show where in the program an error was found")
-    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    subparsers = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
 
     def command(name, function, text):
-        sub = commands.add_parser(name, help=text, description=text)
+        sub = subparsers.add_parser(name, help=text, description=text)
         # Of the same effect before and after the command: its absence here does not undo what was said before.
         sub.add_argument("-q", "--quiet", action="store_true", default=argparse.SUPPRESS, help="no progress display")
         sub.set_defaults(function=function)
@@ -254,7 +94,7 @@ def parser():
 
     sub = command(
         "convert",
-        _convert,
+        commands.run_convert,
         "Convert a trained model into an .equi file. The trainer's file is read as data: nothing in it is run, and the "
         "framework that wrote it is not needed.",
     )
@@ -297,7 +137,7 @@ def parser():
 
     sub = command(
         "data",
-        _data,
+        commands.run_data,
         "Make a LAMMPS data file of a structure (POSCAR, CIF, extxyz and what else ASE reads), with masses and type "
         "labels, and print the pair_coeff line with the symbols in the order of its types.",
     )
@@ -315,18 +155,18 @@ def parser():
     sub.add_argument("--pressure", type=float, default=0.0, metavar="BAR", help="default: %(default)s")
     _add_json(sub)
 
-    sub = command("info", _info, "Print what is inside an .equi file.")
+    sub = command("info", commands.run_info, "Print what is inside an .equi file.")
     _add_file(sub)
     _add_json(sub)
 
     sub = command(
-        "check", _check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
+        "check", commands.run_check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
     )
     _add_file(sub)
     _add_native_options(sub, "double")
     _add_json(sub)
 
-    sub = command("compare", _compare, "Compare LAMMPS with the training framework on any structures.")
+    sub = command("compare", commands.run_compare, "Compare LAMMPS with the training framework on any structures.")
     _add_file(sub)
     sub.add_argument("source", help="the checkpoint or name that the file was converted from")
     sub.add_argument(
@@ -361,7 +201,7 @@ def parser():
 
     sub = command(
         "plot",
-        _plot,
+        commands.run_plot,
         "Draw the radial functions of an .equi file's convolutions, or of a log file of LAMMPS the drift of the energy and "
         "where the time went.",
     )
@@ -372,7 +212,7 @@ def parser():
     )
     _add_json(sub)
 
-    sub = command("schedule", _schedule, "Print how the convolution kernels compute a model, and what bounds them.")
+    sub = command("schedule", commands.run_schedule, "Print how the convolution kernels compute a model, and what bounds them.")
     _add_file(sub)
     sub.add_argument(
         "--target",
@@ -383,7 +223,7 @@ def parser():
 
     sub = command(
         "compile",
-        _compile,
+        commands.run_compile,
         "Make the kernels of a model that the build does not have, with the C++ compiler at hand. The pair style finds "
         "them in equi/kernels in your cache folder (XDG_CACHE_HOME, else ~/.cache).",
     )
@@ -396,16 +236,16 @@ def parser():
 
     sub = command(
         "models",
-        _models,
+        commands.run_models,
         "List published models: license, where they are from, and whether this project has tried them.",
     )
     _add_json(sub)
 
-    sub = command("doctor", _doctor, "Say what a run finds on this machine, and what would slow it or stop it.")
+    sub = command("doctor", commands.run_doctor, "Say what a run finds on this machine, and what would slow it or stop it.")
     _add_build_dir(sub)
     _add_json(sub)
 
-    sub = command("bench", _bench, "Measure a step of molecular dynamics here, with ranks against threads.")
+    sub = command("bench", commands.run_bench, "Measure a step of molecular dynamics here, with ranks against threads.")
     _add_file(sub)
     sub.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
     sub.add_argument("--atoms", type=int, default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
@@ -414,7 +254,7 @@ def parser():
     _add_build_dir(sub)
     _add_json(sub)
 
-    sub = command("demo", _demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
+    sub = command("demo", commands.run_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     _add_build_dir(sub)
     sub.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
     sub.add_argument("--steps", type=int, default=300, help="default: %(default)s")

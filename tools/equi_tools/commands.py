@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: MIT
+"""What the commands of `equi` do with their parsed words. Each run_COMMAND(args) returns the exit status. What a command
+needs is imported when it runs, so that the others start fast."""
+
+import json
+import sys
+
+from .errors import EquiError
+from .printable import printable
+
+
+def _native(args):
+    from .compare import Native
+
+    if args.radial is not None and args.radial != "exact":
+        try:
+            float(args.radial)
+        except ValueError as error:
+            raise EquiError(f"--radial: expected 'exact' or a tolerance, found '{args.radial}'") from error
+    return Native(args.file, args.precision, args.radial, tuple(args.keywords.split()), args.ranks, args.build_dir)
+
+
+def run_convert(args):
+    from . import reference_values
+    from .convert import convert
+
+    document = convert(
+        args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
+        charge=args.charge, spin=args.spin, composition=args.composition, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+    )  # fmt: skip
+    if "notes" in document["provenance"]:
+        print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
+    missing = reference_values.missing(document)
+    if missing and not args.quiet:
+        print(f"equi: note: {missing}", file=sys.stderr)
+    return 0
+
+
+def _print(args, facts, text):
+    """The result of a command: `facts` as JSON, or text(facts)."""
+    print(json.dumps(facts, indent=2) if args.json else text(facts))
+
+
+def run_info(args):
+    from . import info
+
+    print(json.dumps(info.summary(args.file), indent=2) if args.json else info.text(args.file))
+    return 0
+
+
+def run_data(args):
+    from . import data
+
+    job = data.make(
+        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure
+    )
+    _print(args, data.facts(job), data.text)
+    return 0
+
+
+def run_models(args):
+    from . import published
+
+    _print(args, published.facts(), published.text)
+    return 0
+
+
+def run_doctor(args):
+    from . import doctor
+
+    findings = doctor.examine(args.build_dir)
+    _print(args, doctor.facts(findings), lambda facts: doctor.text(findings))
+    return 1 if any(finding.state == doctor.BROKEN for finding in findings) else 0
+
+
+def run_bench(args):
+    from . import bench
+
+    facts = bench.measure(
+        args.file, args.build_dir, args.precision, args.atoms, args.steps, args.structure, args.quiet
+    )
+    _print(args, facts, bench.text)
+    return 0
+
+
+def run_check(args):
+    from . import compare
+
+    show = compare.print_json if args.json else compare.print_table
+    return 1 if compare.check(_native(args), args.quiet, show=show) else 0
+
+
+def run_compare(args):
+    from . import compare, equi_file, frameworks, plot, reference_values, self_check, structures
+    from .convert import check_settings, stored_settings
+    from .convert import chosen as choice_of
+
+    native = _native(args)
+    if args.plot is not None:
+        plot.check_output(args.plot)
+    document, _ = equi_file.read(args.file)
+    framework = frameworks.require(args.source)
+    choice = choice_of(framework, {"modality": args.modality, "head": args.head, "task": args.task})
+    choice = choice or document["provenance"].get(framework.choice)
+    given = check_settings(
+        framework,
+        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition},
+    )
+    settings = {**stored_settings(framework, document["provenance"]), **given}
+    source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
+    chosen = structures.read_files(args.structures, args.symbols)
+    for name, atoms in chosen:
+        unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))
+        if unknown:
+            raise EquiError(f"{name}: {args.file} does not know {', '.join(unknown)}")
+    if args.builtin:
+        beside = sys.stderr if args.json else sys.stdout
+        chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
+    if args.store:
+        if args.calculator != "float64" or args.precision != "double":
+            raise EquiError("--store: values are stored after a comparison in float64: leave out --calculator and --precision")
+        chosen += self_check.structures_of(document)
+    if not chosen:
+        raise EquiError("no structures: name files that ASE can read, or add --builtin")
+    if args.calculator == "framework":
+        # The framework's own float32 is not more accurate than our mixed precision.
+        calculator = framework.framework_calculator(source, choice)
+        bars = compare.bars_for("mixed" if args.precision == "double" else args.precision, args.radial)
+    else:
+        calculator = framework.float64_calculator(source, choice)
+        bars = compare.bars_for(args.precision, args.radial)
+    show = compare.print_json if args.json else compare.print_table
+    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot)
+    if args.store and not failed:
+        entries = self_check.entries(document, calculator)
+        reference_values.store(args.file, framework.installed_version(), entries)
+        print(f"{args.file}: the values of {framework.name} {framework.installed_version()} are stored", file=sys.stderr)
+    return 1 if failed else 0
+
+
+def run_plot(args):
+    from . import plot
+
+    _print(args, plot.make(args.file, args.output, args.elements), plot.text)
+    return 0
+
+
+def run_schedule(args):
+    from . import equi_file, kernels
+
+    equi_file.read(args.file)
+    print(kernels.schedule(args.file, args.target), end="")
+    return 0
+
+
+def run_compile(args):
+    from . import equi_file, kernels
+
+    equi_file.read(args.file)
+    lines = kernels.compile_missing(args.file, args.target, args.force, args.quiet)
+    _print(args, lines, "\n".join)
+    return 0
+
+
+def run_demo(args):
+    from .demo import demo
+
+    return 1 if demo(args.build_dir, args.model, args.steps, args.ranks, args.precision, args.quiet, args.json) else 0
