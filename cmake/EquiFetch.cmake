@@ -108,7 +108,7 @@ endfunction()
 
 # equi_fetch_archive(PACKAGE VERSION ARCHIVE SHA256): the source archive of a Python package, in EQUI_CACHE_DIR/archives.
 # pip compares the hash before it opens the archive. It would then ask the package's build backend for the name and the
-# version, and fetch that backend with its dependencies: cmake/metadata_only replaces it, so that nothing is run.
+# version, and fetch that backend with its dependencies: cmake/metadata_only has others of their names, so that nothing is run.
 function(equi_fetch_archive package version archive sha256)
   set(folder ${EQUI_CACHE_DIR}/archives)
   set(file ${folder}/${archive})
