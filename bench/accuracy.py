@@ -22,14 +22,14 @@ def main():
     parser.add_argument("--source", default="7net-0", help="default: %(default)s")
     parser.add_argument("--out", metavar="DIR", help="folder for the CSV file (default: none is written)")
     args = parser.parse_args()
-    model = args.model or Path(args.build_dir) / "models" / "sevennet-0.equi"
+    model = common.model_file(args)
     rows = []
     for precision in PRECISIONS:
         command = [Path(args.build_dir) / "bin" / "equi", "-q", "compare", model, args.source, "--builtin", "--precision", precision, "--json"]
         done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, text=True, check=True)
         found = json.loads(done.stdout)["structures"]
         rows += [
-            {"model": Path(model).stem, "precision": precision, "structure": s["name"],
+            {"model": model.stem, "precision": precision, "structure": s["name"],
              "energy_eV_per_atom": s["energy"], "force_eV_per_A": s["force"], "stress_eV_per_A3": s["stress"]}
             for s in found
         ]  # fmt: skip

@@ -39,6 +39,15 @@ def enter_environment(build_dir):
     sys.path.insert(0, str(SOURCE_TREE / "tools"))
 
 
+def enter_torch_environment(build_dir):
+    """enter_environment() for drivers that run Torch in their own process, with PEER_MALLOC from its start, for both sides."""
+    if not os.environ.keys() >= PEER_MALLOC.keys():
+        os.environ.update(PEER_MALLOC, OMP_WAIT_POLICY="passive")
+        os.execv(sys.executable, [sys.executable, *sys.argv])
+    enter_environment(build_dir)
+    os.environ["EQUI_BUILD_DIR"] = build_dir
+
+
 def arguments(description):
     """A parser with the options that all drivers have."""
     parser = argparse.ArgumentParser(description=description)

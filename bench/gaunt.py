@@ -7,8 +7,6 @@ is checked in float64. The two take turns (A B A B ...) in one process, forward 
 """
 
 import math
-import os
-import sys
 import time
 
 import common
@@ -21,12 +19,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=7, help="turns of each side (default: %(default)s)")
     parser.add_argument("--cores", type=int, default=1, help="threads of either side (default: %(default)s)")
     args = parser.parse_args()
-    # Read when the process starts; for both sides.
-    if not os.environ.keys() >= common.PEER_MALLOC.keys():
-        os.environ.update(common.PEER_MALLOC, OMP_WAIT_POLICY="passive")
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    common.enter_environment(args.build_dir)
-    os.environ["EQUI_BUILD_DIR"] = args.build_dir
+    common.enter_torch_environment(args.build_dir)
 
     import torch
     from e3nn import o3

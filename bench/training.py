@@ -6,9 +6,7 @@ A step is that of a loss of energies, forces and stresses: the model's evaluatio
 Adam's update, in one process, on one model whose convolutions are exchanged. The two take turns (A B A B ...).
 """
 
-import os
 import statistics
-import sys
 import time
 import warnings
 
@@ -46,12 +44,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=3, help="turns of each side (default: %(default)s)")
     parser.add_argument("--cores", type=int, help="cores for either side (default: all)")
     args = parser.parse_args()
-    # Read when the process starts; for both sides.
-    if not os.environ.keys() >= common.PEER_MALLOC.keys():
-        os.environ.update(common.PEER_MALLOC, OMP_WAIT_POLICY="passive")
-        os.execv(sys.executable, [sys.executable, *sys.argv])
-    common.enter_environment(args.build_dir)
-    os.environ["EQUI_BUILD_DIR"] = args.build_dir
+    common.enter_torch_environment(args.build_dir)
     warnings.simplefilter("ignore")
 
     import torch

@@ -405,6 +405,7 @@ constexpr double KEEPING_SHARE = 0.5;
 // Takes memory for what the backward pass wants of the edges from the forward pass, if there is enough.
 template <class T, class G>
 void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
+  if (kept_per_edge_ == 0) return;
   const int64_t numbers = kept_per_edge_ * edges_.size();
   const double needed = static_cast<double>(memory_estimate(edges_.size()) + kept_.growth(numbers));
   if (options_.memory_limit > 0.0 && needed > KEEPING_SHARE * options_.memory_limit)

@@ -67,7 +67,7 @@ struct So2Order {
   }
 };
 
-// f(order) for the orders of all edges.
+// f(order) for the orders of edge e.
 template <class T, int L = 0, class F>
 static EQUI_INLINE void for_so2_orders(const So2RotationCall<T> &c, int64_t e, const F &f) {
   if (L > c.shape.lmax) return;
