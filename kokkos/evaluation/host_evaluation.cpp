@@ -151,6 +151,12 @@ void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   if (!options_.deterministic) build_partials();
 }
 
+template <class T, class G>
+bool HostEvaluation<T, G>::borrow_edges(const Evaluator &other) {
+  const auto *like_this = dynamic_cast<const HostEvaluation *>(&other);
+  return like_this && edges_.borrow(like_this->edges_);
+}
+
 // Tiles of similar size, and for each thread a run of them with about the same number of candidates.
 template <class T, class G>
 void HostEvaluation<T, G>::divide_tiles() {

@@ -31,39 +31,55 @@ bool move_alike(const EvaluationRequest &request, int i, int j) {
 }    // namespace
 
 template <class T, class G>
+bool Edges<T, G>::borrow(const Edges &other) {
+  if (lmax_ != other.lmax_ || cutoff_ != other.cutoff_ || pair_cutoff_.cols != other.pair_cutoff_.cols ||
+      pair_cutoff_.data != other.pair_cutoff_.data)
+    return false;
+  data_ = other.data_;
+  is_borrowed_ = true;
+  return true;
+}
+
+template <class T, class G>
 void Edges<T, G>::set_neighborhood(const Neighborhood &n) {
-  neighborhood_ = &n;
+  if (is_borrowed_) return;
+  data_->neighborhood = &n;
   const int64_t num_candidates = n.first[n.num_receivers];
 
-  transposed_begin_.assign(n.num_rows + 1, 0);
-  for (int64_t c = 0; c < num_candidates; c++) transposed_begin_[n.sender_row[c] + 1]++;
-  for (int r = 0; r < n.num_rows; r++) transposed_begin_[r + 1] += transposed_begin_[r];
-  transposed_.resize(num_candidates);
-  transposed_receiver_.resize(num_candidates);
-  std::vector<int64_t> next(transposed_begin_.begin(), transposed_begin_.end() - 1);
+  data_->transposed_begin.assign(n.num_rows + 1, 0);
+  for (int64_t c = 0; c < num_candidates; c++) data_->transposed_begin[n.sender_row[c] + 1]++;
+  for (int r = 0; r < n.num_rows; r++) data_->transposed_begin[r + 1] += data_->transposed_begin[r];
+  data_->transposed.resize(num_candidates);
+  data_->transposed_receiver.resize(num_candidates);
+  std::vector<int64_t> next(data_->transposed_begin.begin(), data_->transposed_begin.end() - 1);
   for (int i = 0; i < n.num_receivers; i++)
     for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
       const int64_t k = next[n.sender_row[c]]++;
-      transposed_[k] = c;
-      transposed_receiver_[k] = i;
+      data_->transposed[k] = c;
+      data_->transposed_receiver[k] = i;
     }
 
-  row_atom_.assign(n.num_rows, -1);
-  for (int i = 0; i < n.num_receivers; i++) row_atom_[i] = n.receiver[i];
+  data_->row_atom.assign(n.num_rows, -1);
+  for (int i = 0; i < n.num_receivers; i++) data_->row_atom[i] = n.receiver[i];
   for (int r = n.num_receivers; r < n.num_rows; r++)
-    if (transposed_begin_[r] < transposed_begin_[r + 1])
-      row_atom_[r] = n.sender_atom[transposed_[transposed_begin_[r]]];
+    if (data_->transposed_begin[r] < data_->transposed_begin[r + 1])
+      data_->row_atom[r] = n.sender_atom[data_->transposed[data_->transposed_begin[r]]];
 }
 
 template <class T, class G>
 void Edges<T, G>::build(const EvaluationRequest &request) {
-  const Neighborhood &n = *neighborhood_;
+  if (is_borrowed_) {
+    const int64_t width = num_y_ * data_->num_directions;
+    parallel("equi:adjoint", data_->size, [&](int64_t e) { std::fill_n(adjoint() + width * e, width, G(0)); });
+    return;
+  }
+  const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers, num_y = num_y_, num_directions = request.num_directions;
   const double(*x)[3] = request.positions;
-  num_directions_ = num_directions;
-  int64_t *begin = begin_.reserve(N + 1);
-  int64_t *candidate_edge = candidate_edge_.reserve(n.first[N]);
-  int64_t *num_rigid = IS_DUAL<G> ? num_rigid_.reserve(N) : nullptr;
+  data_->num_directions = num_directions;
+  int64_t *begin = data_->begin.reserve(N + 1);
+  int64_t *candidate_edge = data_->candidate_edge.reserve(n.first[N]);
+  int64_t *num_rigid = IS_DUAL<G> ? data_->num_rigid.reserve(N) : nullptr;
 
   begin[0] = 0;
   parallel("equi:count", N, [&](int64_t i) {
@@ -91,14 +107,15 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
     }
   });
   for (int i = 0; i < N; i++) begin[i + 1] += begin[i];
-  size_ = begin[N];
+  data_->size = begin[N];
 
-  int *sender_row = sender_row_.reserve(size_), *sender_species = sender_species_.reserve(size_);
-  const int64_t size = size_;
-  distance_.reserve(num_directions * size);
-  unit_vector_.reserve(3 * num_directions * size);
-  harmonics_.reserve(num_y * num_directions * size);
-  adjoint_.reserve(num_y * num_directions * size);
+  int *sender_row = data_->sender_row.reserve(data_->size),
+      *sender_species = data_->sender_species.reserve(data_->size);
+  const int64_t size = data_->size;
+  data_->distance.reserve(num_directions * size);
+  data_->unit_vector.reserve(3 * num_directions * size);
+  data_->harmonics.reserve(num_y * num_directions * size);
+  data_->adjoint.reserve(num_y * num_directions * size);
   // The candidate of the closest pair, or -1 - i for a receiver whose position is not finite.
   Kokkos::MinLoc<double, int64_t>::value_type closest;
   Kokkos::parallel_reduce(
@@ -121,36 +138,40 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
         }
       },
       Kokkos::MinLoc<double, int64_t>(closest));
-  collision_ = {};
+  data_->collision = {};
   if (closest.val < MIN_DISTANCE && closest.loc < 0) {
-    collision_ = {n.receiver[-1 - closest.loc], -1, closest.val};
+    data_->collision = {n.receiver[-1 - closest.loc], -1, closest.val};
   } else if (closest.val < MIN_DISTANCE) {
     const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
-    collision_ = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
+    data_->collision = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
   }
 }
 
 template <class T, class G>
 EdgeArrays<T, G> Edges<T, G>::arrays(int d) {
-  return {lmax_,         distance_.data() + d * size_,           unit_vector_.data() + 3 * d * size_,
-          force_.data(), harmonics_.data() + num_y_ * d * size_, adjoint(d)};
+  return {lmax_,
+          data_->distance.data() + d * data_->size,
+          data_->unit_vector.data() + 3 * d * data_->size,
+          data_->force.data(),
+          data_->harmonics.data() + num_y_ * d * data_->size,
+          adjoint(d)};
 }
 
 template <class T, class G>
 void Edges<T, G>::finish(const EvaluationRequest &request, EvaluationResult &result) {
-  for (int d = 0; d < num_directions_; d++) finish_direction(request.along(d), d, result);
+  for (int d = 0; d < data_->num_directions; d++) finish_direction(request.along(d), d, result);
 }
 
 template <class T, class G>
 void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, EvaluationResult &result) {
   using D = DoubleOf<G>;
-  const Neighborhood &n = *neighborhood_;
+  const Neighborhood &n = *data_->neighborhood;
   const int N = n.num_receivers;
-  const int64_t *begin = begin_.data();
-  force_.reserve(3 * size_);
+  const int64_t *begin = data_->begin.data();
+  data_->force.reserve(3 * data_->size);
   const EdgeArrays<T, G> edges = arrays(d);
   const bool virial = request.virial || request.atom_virial;
-  double *receiver_virial = virial ? receiver_virial_.reserve(9 * N) : nullptr;
+  double *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
 
   const auto add_force = [&](int atom, double sign, const D f[3]) {
     for (int k = 0; k < 3; k++) {
@@ -176,14 +197,14 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
   parallel("equi:senders", n.num_rows, [&](int64_t row) {
     D f[3] = {0, 0, 0};
     double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-    if (row_atom_[row] < 0) return;
-    for (int64_t k = transposed_begin_[row]; k < transposed_begin_[row + 1]; k++) {
+    if (data_->row_atom[row] < 0) return;
+    for (int64_t k = data_->transposed_begin[row]; k < data_->transposed_begin[row + 1]; k++) {
       const int64_t e = transposed_edge(k);
       if (e >= 0) edges.add_force(e, f, v, request.atom_virial != nullptr);
     }
-    add_force(row_atom_[row], -1.0, f);
+    add_force(data_->row_atom[row], -1.0, f);
     if (request.atom_virial)
-      for (int a = 0; a < 9; a++) request.atom_virial[row_atom_[row]][a] += 0.5 * v[a];
+      for (int a = 0; a < 9; a++) request.atom_virial[data_->row_atom[row]][a] += 0.5 * v[a];
   });
 
   if (request.atom_virial)
@@ -199,20 +220,24 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
 
 template <class T, class G>
 std::size_t Edges<T, G>::bytes() const {
-  return begin_.bytes() + candidate_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + distance_.bytes() +
-         unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes() + num_rigid_.bytes() +
-         receiver_virial_.bytes() + transposed_.size() * (sizeof(int64_t) + sizeof(int)) +
-         transposed_begin_.size() * sizeof(int64_t) + row_atom_.size() * sizeof(int);
+  if (is_borrowed_) return 0;
+  return data_->begin.bytes() + data_->candidate_edge.bytes() + data_->sender_row.bytes() +
+         data_->sender_species.bytes() + data_->distance.bytes() + data_->unit_vector.bytes() + data_->adjoint.bytes() +
+         data_->force.bytes() + data_->harmonics.bytes() + data_->num_rigid.bytes() + data_->receiver_virial.bytes() +
+         data_->transposed.size() * (sizeof(int64_t) + sizeof(int)) + data_->transposed_begin.size() * sizeof(int64_t) +
+         data_->row_atom.size() * sizeof(int);
 }
 
 template <class T, class G>
 std::size_t Edges<T, G>::growth(int64_t num_edges) const {
-  const int64_t N = neighborhood_->num_receivers, of_directions = num_directions_ * num_edges;
-  return begin_.growth(N + 1) + (IS_DUAL<G> ? num_rigid_.growth(N) : 0) +
-         candidate_edge_.growth(neighborhood_->first[N]) + sender_row_.growth(num_edges) +
-         sender_species_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +
-         adjoint_.growth(num_y_ * of_directions) + force_.growth(3 * num_edges) +
-         harmonics_.growth(num_y_ * of_directions) + receiver_virial_.growth(9 * N);
+  if (is_borrowed_) return 0;
+  const int64_t N = data_->neighborhood->num_receivers, of_directions = data_->num_directions * num_edges;
+  return data_->begin.growth(N + 1) + (IS_DUAL<G> ? data_->num_rigid.growth(N) : 0) +
+         data_->candidate_edge.growth(data_->neighborhood->first[N]) + data_->sender_row.growth(num_edges) +
+         data_->sender_species.growth(num_edges) + data_->distance.growth(of_directions) +
+         data_->unit_vector.growth(3 * of_directions) + data_->adjoint.growth(num_y_ * of_directions) +
+         data_->force.growth(3 * num_edges) + data_->harmonics.growth(num_y_ * of_directions) +
+         data_->receiver_virial.growth(9 * N);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(Edges)

@@ -9,6 +9,7 @@
 #include "src/evaluation/evaluator.h"
 #include "src/geometry/neighbor_graph.h"
 
+#include <memory>
 #include <vector>
 
 namespace equi {
@@ -22,6 +23,10 @@ class Edges {
   Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {})
       : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff) {}
 
+  // From now on the edges of `other` stand for these, if both have the same cutoffs and harmonics: returns whether.
+  // Those of `other` then get each neighborhood and are built before these.
+  bool borrow(const Edges &other);
+
   void set_neighborhood(const Neighborhood &n);
 
   // Fills all arrays for the positions and directions of a request.
@@ -30,56 +35,61 @@ class Edges {
   // Adds up the derivatives in adjoint() to forces and virials, as EvaluationRequest says. adjoint() is overwritten.
   void finish(const EvaluationRequest &request, EvaluationResult &result);
 
-  int64_t size() const { return size_; }
+  int64_t size() const { return data_->size; }
   int num_y() const { return num_y_; }
-  const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
-  const int *sender_row() const { return sender_row_.data(); }
-  const int *sender_species() const { return sender_species_.data(); }
-  const G *distance(int direction = 0) const { return distance_.data() + direction * size_; }
+  const int64_t *begin() const { return data_->begin.data(); }    // [N+1] edges of receiver i
+  const int *sender_row() const { return data_->sender_row.data(); }
+  const int *sender_species() const { return data_->sender_species.data(); }
+  const G *distance(int direction = 0) const { return data_->distance.data() + direction * data_->size; }
   // [E][3] from the receiver to the sender
-  const G *unit_vector(int direction = 0) const { return unit_vector_.data() + 3 * direction * size_; }
+  const G *unit_vector(int direction = 0) const { return data_->unit_vector.data() + 3 * direction * data_->size; }
   // [E][num_y]
-  const T *harmonics(int direction = 0) const { return harmonics_.data() + direction * num_y_ * size_; }
+  const T *harmonics(int direction = 0) const { return data_->harmonics.data() + direction * num_y_ * data_->size; }
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
-  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * size_; }
+  G *adjoint(int direction = 0) { return data_->adjoint.data() + direction * num_y_ * data_->size; }
 
   // Of duals: edges of receiver i that are rigid, that is, whose ends move alike in all directions. They come before
   // the others.
-  int64_t num_rigid(int i) const { return num_rigid_.data()[i]; }
+  int64_t num_rigid(int i) const { return data_->num_rigid.data()[i]; }
 
-  int64_t edge_of_candidate(int64_t c) const { return candidate_edge_.data()[c]; }    // -1 beyond the cutoff
+  int64_t edge_of_candidate(int64_t c) const { return data_->candidate_edge.data()[c]; }    // -1 beyond the cutoff
 
   // Transposed: the candidates that point at a row, in the order of receivers, and the edge of each (-1 beyond the
   // cutoff).
-  const int64_t *transposed_begin() const { return transposed_begin_.data(); }    // [A+1]
-  int64_t transposed_edge(int64_t k) const { return candidate_edge_.data()[transposed_[k]]; }
-  int transposed_receiver(int64_t k) const { return transposed_receiver_[k]; }
+  const int64_t *transposed_begin() const { return data_->transposed_begin.data(); }    // [A+1]
+  int64_t transposed_edge(int64_t k) const { return data_->candidate_edge.data()[data_->transposed[k]]; }
+  int transposed_receiver(int64_t k) const { return data_->transposed_receiver[k]; }
 
-  const Collision &collision() const { return collision_; }
-  std::size_t bytes() const;
+  const Collision &collision() const { return data_->collision; }
+  std::size_t bytes() const;    // 0 if borrowed
   // Bytes that a step of num_edges edges will add.
   std::size_t growth(int64_t num_edges) const;
 
  private:
+  struct Data {
+    const Neighborhood *neighborhood = nullptr;
+    int64_t size = 0;
+    int num_directions = 1;
+    Collision collision;
+    Buffer<int64_t> begin, candidate_edge, num_rigid;
+    Buffer<int> sender_row, sender_species;
+    Buffer<G> distance, unit_vector, adjoint;    // by direction
+    Buffer<T> harmonics;                         // likewise
+    Buffer<G> force;
+    Buffer<double> receiver_virial;
+    std::vector<int64_t> transposed_begin, transposed;
+    std::vector<int> transposed_receiver;
+    std::vector<int> row_atom;    // [A] an atom that represents the row, -1 if no edge can reach it
+  };
+
   EdgeArrays<T, G> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 
   int lmax_, num_y_;
   double cutoff_;
   Matrix pair_cutoff_;
-  const Neighborhood *neighborhood_ = nullptr;
-  int64_t size_ = 0;
-  int num_directions_ = 1;
-  Collision collision_;
-  Buffer<int64_t> begin_, candidate_edge_, num_rigid_;
-  Buffer<int> sender_row_, sender_species_;
-  Buffer<G> distance_, unit_vector_, adjoint_;    // by direction
-  Buffer<T> harmonics_;                           // likewise
-  Buffer<G> force_;
-  Buffer<double> receiver_virial_;
-  std::vector<int64_t> transposed_begin_, transposed_;
-  std::vector<int> transposed_receiver_;
-  std::vector<int> row_atom_;    // [A] an atom that represents the row, -1 if no edge can reach it
+  std::shared_ptr<Data> data_ = std::make_shared<Data>();
+  bool is_borrowed_ = false;
 };
 
 }    // namespace equi

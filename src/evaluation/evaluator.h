@@ -144,6 +144,9 @@ class Evaluator {
   // The number of directions that one call of evaluate() accepts where nothing has moved and values are kept; 1 where
   // no values are kept.
   virtual int max_directions() const { return 1; }
+  // Whether the edges of `other` stand for those of this evaluator from now on, which saves time and memory: both are
+  // of one kind, with the same cutoffs and harmonics. The other one then gets each neighborhood and each request first.
+  virtual bool borrow_edges(const Evaluator & /*other*/) { return false; }
   // Bytes per row of the widest feature that goes through a GhostExchange, for sizing buffers.
   virtual std::size_t exchange_bytes_per_row() const = 0;
   // Bytes held by the evaluation for the present neighborhood.

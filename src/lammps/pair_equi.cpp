@@ -9,6 +9,7 @@
 
 #include "src/lammps/pair_equi_impl.h"
 
+#include "src/evaluation/committee.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/evaluation/reference_library.h"
 #include "src/lammps/lammps_faults.h"
@@ -112,7 +113,7 @@ void PairEqui::share_buffer_sizes() {
 
 double PairEqui::init_one(int i, int j) {
   setflag[j][i] = setflag[i][j];
-  return impl->model->cutoff;
+  return impl->cutoff();
 }
 
 /* ----------------------------------------------------------------------
@@ -128,6 +129,38 @@ PairEqui::EvaluatorMaker *PairEqui::evaluator_maker() const {
   const bool on_device =
       impl->kernels == Impl::Kernels::automatic ? is_for_gpus() : impl->kernels == Impl::Kernels::device;
   return on_device ? make_device_evaluator : equi::make_kokkos_evaluator;
+}
+
+// The mean of several models, each of which may use its share of the memory.
+std::unique_ptr<equi::Evaluator> PairEqui::evaluator_of_models(equi::EvaluatorOptions options) const {
+  options.memory_limit /= static_cast<double>(impl->models.size());
+  std::vector<std::unique_ptr<equi::Evaluator>> members;
+  for (const equi::Model &model : impl->models)
+    members.push_back(evaluator_maker()(model.restricted_to(impl->symbols), options));
+  if (members.size() == 1) return std::move(members.front());
+  return std::make_unique<equi::Committee>(std::move(members));
+}
+
+void PairEqui::log_model(const equi::Model &model) {
+  std::string elements;
+  for (const std::string &symbol : impl->symbols) elements += " " + symbol;
+  auto origin = [&](const char *key) {
+    auto at = model.provenance.find(key);
+    return at == model.provenance.end() ? std::string("unknown") : at->second;
+  };
+  if (comm->me == 0)
+    utils::logmesg(lmp,
+                   "Pair style equi: {}\n  {} {} model, source {}, license {}\n  {} of {} elements in use:{}\n"
+                   "  cutoff {:.6g}, {} convolutions, evaluation: {}\n",
+                   model.file, model.framework, model.architecture, origin("source"), origin("licence"),
+                   impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
+                   impl->reference ? "LibTorch reference" : "native");
+  for (const std::string &note : model.notes)
+    if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
+  if (comm->me == 0 && model.self_check.empty())
+    utils::logmesg(
+        lmp, "  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
+        model.framework);
 }
 
 void PairEqui::make_evaluator() {
@@ -155,38 +188,23 @@ void PairEqui::make_evaluator() {
   // The same number for all ranks: that of the smallest share.
   MPI_Allreduce(&share, &impl->options.memory_limit, 1, MPI_DOUBLE, MPI_MIN, world);
   if (impl->memory_limit >= 0.0) impl->options.memory_limit = impl->memory_limit;
-  const equi::Model &model = *impl->model;
   // The whole style changes on all ranks or on none: it has no evaluator before it has been checked.
   std::unique_ptr<equi::Evaluator> evaluator;
   std::string description;
   all_ranks_or_none([&] {
-    evaluator = evaluator_maker()(model.restricted_to(impl->symbols), impl->options);
+    evaluator = evaluator_of_models(impl->options);
     description = evaluator->describe();
   });
 
+  const int num_models = static_cast<int>(impl->models.size());
   comm_forward = comm_reverse = comm_reverse_off =
-      std::max(equi::LammpsExchange::buffer_size(evaluator->exchange_bytes_per_row()), FORCE_WIDTH + VIRIAL_WIDTH);
+      std::max(equi::LammpsExchange::buffer_size(evaluator->exchange_bytes_per_row()),
+               std::max(FORCE_WIDTH + VIRIAL_WIDTH, FORCE_WIDTH * num_models));
 
-  std::string elements;
-  for (const std::string &symbol : impl->symbols) elements += " " + symbol;
-  auto origin = [&](const char *key) {
-    auto at = model.provenance.find(key);
-    return at == model.provenance.end() ? std::string("unknown") : at->second;
-  };
-  if (comm->me == 0)
-    utils::logmesg(lmp,
-                   "Pair style equi: {}\n  {} {} model, source {}, license {}\n  {} of {} elements in use:{}\n"
-                   "  cutoff {:.6g}, {} convolutions, evaluation: {}\n{}",
-                   model.file, model.framework, model.architecture, origin("source"), origin("licence"),
-                   impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
-                   impl->reference ? "LibTorch reference" : "native", description);
-  for (const std::string &note : model.notes)
-    if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
-  if (comm->me == 0 && model.self_check.empty())
-    utils::logmesg(
-        lmp, "  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
-        model.framework);
-  if (impl->check) check_stored_structures();
+  for (const equi::Model &model : impl->models) log_model(model);
+  if (comm->me == 0) utils::logmesg(lmp, description);
+  for (const equi::Model &model : impl->models)
+    if (impl->check) check_stored_structures(model);
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;
   impl->memory_without_atoms = static_cast<double>(evaluator->memory_bytes());
@@ -197,7 +215,7 @@ void PairEqui::make_evaluator() {
 
 void PairEqui::update_neighborhood() {
   check_setup();
-  check_composition();
+  for (const equi::Model &model : impl->models) check_composition(model);
   // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
   const int nall = atom->nlocal + atom->nghost;
   const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&
@@ -288,6 +306,9 @@ void PairEqui::evaluate() {
   equi::EvaluationResult result;
   run_on_this_rank([&] { result = run_evaluator(); });
   impl->virial_trace = result.virial[0] + result.virial[1] + result.virial[2];
+  impl->evaluation_step = update->ntimestep;
+  impl->deviation_step = -1;
+  if (impl->wants_deviation) find_deviations();
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)

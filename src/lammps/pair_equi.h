@@ -21,6 +21,7 @@ PairStyle(equi,PairEqui);
 #include "pair.h"
 
 #include <memory>
+#include <string>
 
 namespace equi {
 struct EvaluationResult;
@@ -51,6 +52,14 @@ class PairEqui : public Pair {
   // vectors at a time, cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
+
+  // How far the models of a committee are apart at the present positions, whose forces have been computed on this step:
+  // the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F - mean F|^2), [nlocal],
+  // and that of the energy of all atoms, both in LAMMPS's units. Collective.
+  const double *force_deviation();
+  double energy_deviation();
+  void *extract(const char *, int &) override;
+  void *extract_peratom(const char *, int &) override;
 
   int pack_forward_comm(int, int *, double *, int, int *) override;
   void unpack_forward_comm(int, int, double *) override;
@@ -91,19 +100,23 @@ class PairEqui : public Pair {
   void check_commands();
   void check_setup();
   EvaluatorMaker *evaluator_maker() const;
+  std::unique_ptr<equi::Evaluator> evaluator_of_models(equi::EvaluatorOptions options) const;
+  void log_model(const equi::Model &);
+  equi::Model read_model(const std::string &file);
   void make_evaluator();
   void make_directional();
   void check_symbols();
   void check_timestep();
   void update_neighborhood();
   void check_special_neighbors();
-  void check_composition();
+  void check_composition(const equi::Model &);
   void send_ghosts_home();
   void share_buffer_sizes();
-  void check_stored_structures();
+  void check_stored_structures(const equi::Model &);
   void check_forces();
   void check_start();
   double total_energy();
+  void find_deviations();
 };
 
 }    // namespace LAMMPS_NS

@@ -30,18 +30,18 @@ using namespace LAMMPS_NS;
    check yes: the structures of the file, then forces of a few atoms of the system at hand by differences of energies
 ------------------------------------------------------------------------- */
 
-void PairEqui::check_stored_structures() {
+void PairEqui::check_stored_structures(const equi::Model &model) {
   std::string table = "  self-check: structure          atoms  energy/atom  force        stress\n", failed;
   all_ranks_or_none([&] {
-    const std::vector<equi::CheckResult> results = equi::run_self_check(*impl->model, impl->options, evaluator_maker());
+    const std::vector<equi::CheckResult> results = equi::run_self_check(model, impl->options, evaluator_maker());
     for (const equi::CheckResult &r : results) {
       table += fmt::format("              {:18} {:5}  {:.2e}     {:.2e}     {:.2e}  {}\n", r.name, r.num_atoms,
                            r.energy_error, r.force_error, r.stress_error, r.passed ? "ok" : "FAILED");
       if (!r.passed) failed += " " + r.name;
     }
     if (results.empty())
-      table = fmt::format("  self-check: nothing to compare with, for the file stores no values of {}\n",
-                          impl->model->framework);
+      table =
+          fmt::format("  self-check: nothing to compare with, for the file stores no values of {}\n", model.framework);
   });
   if (comm->me == 0) utils::logmesg(lmp, table);
   all_ranks_or_none([&] {
@@ -68,8 +68,7 @@ double PairEqui::total_energy() {
 insert, delete or swap atoms change them between two neighbor lists, of which only one rank knows.
 ------------------------------------------------------------------------- */
 
-void PairEqui::check_composition() {
-  const equi::Model &model = *impl->model;
+void PairEqui::check_composition(const equi::Model &model) {
   if (model.composition.empty()) return;
   std::vector<int> species_of_type(atom->ntypes + 1, -1);
   for (int type = 1; type <= atom->ntypes; type++)

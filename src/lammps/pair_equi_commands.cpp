@@ -46,6 +46,11 @@ std::string read_potential_file(const std::string &name) {
   }
 }
 
+// Whether an argument of pair_coeff after the first file names another one.
+bool is_model_file(const std::string &word) {
+  return utils::strmatch(word, "\\.equi$");
+}
+
 }    // namespace
 
 /* ----------------------------------------------------------------------
@@ -139,8 +144,25 @@ void PairEqui::settings(int narg, char **arg) {
 }
 
 /* ----------------------------------------------------------------------
-   pair_coeff * * FILE symbol ...
+   pair_coeff * * FILE.equi [FILE.equi ...] symbol ...
 ------------------------------------------------------------------------- */
+
+// Rank 0 reads, and all ranks parse the same bytes.
+equi::Model PairEqui::read_model(const std::string &file) {
+  std::string bytes;
+  all_ranks_or_none([&] {
+    if (comm->me == 0) bytes = read_potential_file(file);
+  });
+  bigint length = static_cast<bigint>(bytes.size());
+  MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
+  all_ranks_or_none([&] { bytes.resize(length); });
+  // In pieces: MPI counts are int.
+  for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
+    MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
+  equi::Model model;
+  all_ranks_or_none([&] { model = equi::parse_model(bytes, file); });
+  return model;
+}
 
 void PairEqui::coeff(int narg, char **arg) {
   if (!allocated) allocate();
@@ -151,38 +173,30 @@ void PairEqui::coeff(int narg, char **arg) {
     error->all(FLERR, "Pair style equi: expected pair_coeff * * FILE and one element or NULL per atom type");
   if (std::strcmp(arg[0], "*") != 0 || std::strcmp(arg[1], "*") != 0)
     error->all(FLERR, "Pair style equi: pair_coeff must start with * *, not {} {}", arg[0], arg[1]);
-  if (narg != 3 + ntypes)
+  int first_symbol = 3;
+  while (first_symbol < narg && is_model_file(arg[first_symbol])) first_symbol++;
+  if (narg != first_symbol + ntypes)
     error->all(FLERR,
                "Pair style equi: pair_coeff names {} elements for {} atom types; one per type is needed, or NULL",
-               narg - 3, ntypes);
+               narg - first_symbol, ntypes);
 
-  // Rank 0 reads, and all ranks parse the same bytes.
   EquiCoefficients fresh;
-  std::string bytes;
+  for (int k = 2; k < first_symbol; k++) fresh.models.push_back(read_model(arg[k]));
   all_ranks_or_none([&] {
-    if (comm->me == 0) bytes = read_potential_file(arg[2]);
-  });
-  bigint length = static_cast<bigint>(bytes.size());
-  MPI_Bcast(&length, 1, MPI_LMP_BIGINT, 0, world);
-  all_ranks_or_none([&] { bytes.resize(length); });
-  // In pieces: MPI counts are int.
-  for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
-    MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
-  all_ranks_or_none([&] {
-    fresh.model = std::make_unique<equi::Model>(equi::parse_model(bytes, arg[2]));
     fresh.type_symbol.assign(ntypes + 1, "");
     fresh.type_species.assign(ntypes + 1, -1);
     for (int t = 1; t <= ntypes; t++) {
-      const std::string symbol = arg[2 + t];
+      const std::string symbol = arg[first_symbol + t - 1];
       if (symbol == "NULL") continue;
-      if (fresh.model->species(symbol) < 0) {
+      for (const equi::Model &model : fresh.models) {
+        if (model.species(symbol) >= 0) continue;
         std::string known, meant;
-        for (const std::string &e : fresh.model->elements) {
+        for (const std::string &e : model.elements) {
           known += " " + e;
           if (utils::lowercase(e) == utils::lowercase(symbol)) meant = fmt::format(": did you mean {}?", e);
         }
         throw std::runtime_error(fmt::format("{} does not know element {} (atom type {}){}; its elements are:{}",
-                                             arg[2], symbol, t, meant, known));
+                                             model.file, symbol, t, meant, known));
       }
       auto at = std::find(fresh.symbols.begin(), fresh.symbols.end(), symbol);
       fresh.type_species[t] = static_cast<int>(at - fresh.symbols.begin());

@@ -43,7 +43,7 @@ void PairEqui::make_directional() {
     std::unique_ptr<equi::Evaluator> directional;
     std::string description;
     all_ranks_or_none([&] {
-      directional = evaluator_maker()(impl->model->restricted_to(impl->symbols), options);
+      directional = evaluator_of_models(options);
       description = directional->describe();
     });
     if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", description);

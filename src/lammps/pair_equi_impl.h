@@ -19,6 +19,7 @@
 
 #include "lmptype.h"
 
+#include <algorithm>
 #include <array>
 #include <string>
 #include <vector>
@@ -42,7 +43,7 @@ struct EquiSettings {
 // The settings of pair_coeff, likewise.
 struct EquiCoefficients {
   EquiCommand pair_coeff = EquiCommand::missing;
-  std::unique_ptr<equi::Model> model;      // the whole file
+  std::vector<equi::Model> models;         // whole files; several are a committee
   std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
   std::vector<int> type_species;           // [ntypes+1], -1 for NULL
@@ -56,6 +57,13 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
     is_set_up = false;
     evaluator.reset();
     directional.reset();
+  }
+
+  // The largest of the models.
+  double cutoff() const {
+    double largest = 0.0;
+    for (const equi::Model &model : models) largest = std::max(largest, model.cutoff);
+    return largest;
   }
 
   bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
@@ -79,6 +87,11 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   double memory_without_atoms = 0.0;    // bytes
   bool forces_are_checked = false, memory_is_logged = false;
   bool symbols_are_checked = false, start_is_checked = false;    // since the last pair_coeff
+  int wants_deviation = 0;                                       // LAMMPS's fix pair sets it to 1 for the next step
+  bigint deviation_step = -1;                                    // the step that the deviations are of
+  std::vector<double> force_deviation;                           // [nlocal+1] in LAMMPS's units
+  double energy_deviation = 0.0;                                 // of all atoms, in LAMMPS's units
+  bigint evaluation_step = -1;                                   // the step of the last evaluation of forces
   double virial_trace = 0.0;                                     // of this rank's edges in the last evaluation, eV
   double timestep_with_warning = 0.0;                            // that a warning was given for, ps
 };

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT
+#include "src/evaluation/committee.h"
+
+#include <algorithm>
+#include <exception>
+
+namespace equi {
+
+namespace {
+
+// A sum over the members, set to zero. It has one entry at least, for a null pointer means that it is not wanted.
+template <class Entry>
+Entry *cleared(std::vector<Entry> &sums, int64_t size) {
+  sums.assign(std::max<int64_t>(size, 1), Entry{});
+  return sums.data();
+}
+
+// Adds the mean of the members to what the caller has.
+template <int width>
+void add_mean(const std::array<double, width> *sums, int64_t size, int num_members, double (*to)[width]) {
+  for (int64_t a = 0; a < size; a++)
+    for (int k = 0; k < width; k++) to[a][k] += sums[a][k] / num_members;
+}
+
+}    // namespace
+
+Committee::Committee(std::vector<std::unique_ptr<Evaluator>> members)
+    : members_(std::move(members)), energies_(members_.size()), forces_(members_.size()) {
+  std::vector<const Evaluator *> lenders;
+  for (const auto &member : members_)
+    if (std::none_of(lenders.begin(), lenders.end(), [&](const Evaluator *l) { return member->borrow_edges(*l); }))
+      lenders.push_back(member.get());
+}
+
+std::string Committee::describe() const {
+  std::string text;
+  for (int m = 0; m < size(); m++)
+    text += "  member " + std::to_string(m + 1) + " of " + std::to_string(size()) + "\n" + members_[m]->describe();
+  return text;
+}
+
+void Committee::set_neighborhood(const Neighborhood &n) {
+  num_atoms_ = n.num_atoms;
+  for (const auto &member : members_) member->set_neighborhood(n);
+}
+
+EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  const int64_t num_tangents = (request.num_directions - 1) * request.direction_distance + num_atoms_;
+  EvaluationRequest own = request;
+  if (request.atom_energy) own.atom_energy = cleared(atom_energy_, num_atoms_);
+  if (request.atom_virial) own.atom_virial = reinterpret_cast<double(*)[9]>(cleared(atom_virial_, num_atoms_));
+  if (request.force_tangents)
+    own.force_tangents = reinterpret_cast<double(*)[3]>(cleared(force_tangents_, num_tangents));
+
+  EvaluationResult mean;
+  std::exception_ptr fault;
+  for (int m = 0; m < size(); m++) {
+    if (request.forces) own.forces = reinterpret_cast<double(*)[3]>(cleared(forces_[m], num_atoms_));
+    try {
+      const EvaluationResult result = members_[m]->evaluate(own, exchange);
+      if (request.forces) energies_[m] = result.energy;
+      mean.energy += result.energy / size();
+      mean.energy_tangent += result.energy_tangent / size();
+      for (int k = 0; k < 6; k++) mean.virial[k] += result.virial[k] / size();
+      mean.num_edges = std::max(mean.num_edges, result.num_edges);
+    } catch (const EvaluationError &) {    // other ranks wait for the exchanges of the members that follow
+      if (!fault) fault = std::current_exception();
+    }
+  }
+  if (fault) std::rethrow_exception(fault);
+
+  for (int m = 0; request.forces && m < size(); m++) add_mean<3>(forces_[m].data(), num_atoms_, size(), request.forces);
+  for (int a = 0; request.atom_energy && a < num_atoms_; a++) request.atom_energy[a] += atom_energy_[a] / size();
+  if (request.atom_virial) add_mean<9>(atom_virial_.data(), num_atoms_, size(), request.atom_virial);
+  if (request.force_tangents) add_mean<3>(force_tangents_.data(), num_tangents, size(), request.force_tangents);
+  return mean;
+}
+
+int Committee::max_directions() const {
+  int most = members_.front()->max_directions();
+  for (const auto &member : members_) most = std::min(most, member->max_directions());
+  return most;
+}
+
+std::size_t Committee::exchange_bytes_per_row() const {
+  std::size_t widest = 0;
+  for (const auto &member : members_) widest = std::max(widest, member->exchange_bytes_per_row());
+  return widest;
+}
+
+std::size_t Committee::memory_bytes() const {
+  std::size_t bytes = atom_energy_.capacity() * sizeof(double) + atom_virial_.capacity() * sizeof(atom_virial_[0]) +
+                      force_tangents_.capacity() * sizeof(force_tangents_[0]);
+  for (const auto &member : members_) bytes += member->memory_bytes();
+  for (const auto &forces : forces_) bytes += forces.capacity() * sizeof(forces[0]);
+  return bytes;
+}
+
+}    // namespace equi

@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: MIT
+// Several models as one: the means of their energies, forces, virials and second derivatives.
+#ifndef EQUI_COMMITTEE_H
+#define EQUI_COMMITTEE_H
+
+#include "src/evaluation/evaluator.h"
+
+#include <array>
+#include <memory>
+#include <vector>
+
+namespace equi {
+
+class Committee : public Evaluator {
+ public:
+  // Members share their edges where that is possible (Evaluator::borrow_edges). There is at least one.
+  explicit Committee(std::vector<std::unique_ptr<Evaluator>> members);
+
+  std::string describe() const override;
+  void set_neighborhood(const Neighborhood &n) override;
+  EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
+  int max_directions() const override;
+  std::size_t exchange_bytes_per_row() const override;
+  std::size_t memory_bytes() const override;
+
+  // Of each member in the last evaluation with forces.
+  int size() const { return static_cast<int>(members_.size()); }
+  double energy(int member) const { return energies_[member]; }    // eV, sum over this rank's receivers
+  // [atoms] eV/Angstrom, ghosts included: what this rank's receivers contribute.
+  const std::array<double, 3> *forces(int member) const { return forces_[member].data(); }
+
+ private:
+  std::vector<std::unique_ptr<Evaluator>> members_;
+  int num_atoms_ = 0;
+  std::vector<double> energies_;                              // [members]
+  std::vector<std::vector<std::array<double, 3>>> forces_;    // [members][atoms]
+  // Sums over the members.
+  std::vector<double> atom_energy_;                      // [atoms]
+  std::vector<std::array<double, 9>> atom_virial_;       // [atoms]
+  std::vector<std::array<double, 3>> force_tangents_;    // as in EvaluationRequest
+};
+
+}    // namespace equi
+
+#endif
