@@ -1,61 +1,117 @@
 # SPDX-License-Identifier: MIT
-"""Phonon bands and densities of states of rock salt from the dynamical matrices that in.phonons writes.
+"""Phonon bands and densities of states of a crystal from the dynamical matrices of a supercell.
 
-Needs numpy and matplotlib. The Coulomb field of long waves, which splits longitudinal from transverse optical modes at
-Gamma, is no part of a potential with a cutoff.
+The matrices are those of equi_dynamical_matrix or dynamical_matrix of LAMMPS with style eskm and binary yes, of all atoms. The
+dump has the columns id, type, mass, x, y, z and is sorted by id. The primitive cell is found by the translations that map atoms
+onto atoms of the same type and mass.
+
+Needs numpy, matplotlib and ASE, which knows the paths through Brillouin zones. The Coulomb field of long waves, which splits
+longitudinal from transverse optical modes at Gamma, is no part of a potential with a cutoff.
 """
 
-import sys
+import argparse
+from itertools import combinations
 from pathlib import Path
 
 import matplotlib
 import numpy as np
+from ase.cell import Cell
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
 
-# Lines between corners of the Brillouin zone of a face-centered cubic crystal, in units of 2 pi over the lattice constant.
-# (1, 1, 0) is another X.
-LINES = np.array([[(0, 0, 0), (0, 1, 0)], [(1, 1, 0), (0.75, 0.75, 0)], [(0.75, 0.75, 0), (0, 0, 0)], [(0, 0, 0), (0.5, 0.5, 0.5)]])
-CORNERS = ["$\\Gamma$", "X", "K", "$\\Gamma$", "L"]
-POINTS = 60  # per piece of the path
-MESH = 16  # of the density of states
+POINTS = 200  # of the path
+MESH = 16  # of the density of states, per direction
 WIDTH = 0.06  # of its Gaussians, THz
+SAME_PLACE = 1e-3  # Angstrom
+SHIFTS = np.array(np.meshgrid(*3 * [[-1, 0, 1]])).reshape(3, -1).T
+STYLES = [{"color": "C0", "lw": 2}, {"color": "k", "lw": 1, "ls": (0, (4, 4))}, {"color": "C1", "lw": 1, "ls": ":"}]
 
 
-def read_atoms(file):
+def read_dump(file):
+    """(cell [3,3], types, masses, positions) of the only frame."""
     lines = Path(file).read_text().splitlines()
-    box = np.array([[float(x) for x in line.split()] for line in lines[5:8]])
+    bounds = np.array([[float(x) for x in line.split()] for line in lines[5:8]])
+    xy, xz, yz = bounds[:, 2] if bounds.shape[1] > 2 else (0.0, 0.0, 0.0)
+    # The bounds of a triclinic box are those of the smallest orthogonal box around it.
+    low = bounds[:, 0] - [min(0, xy, xz, xy + xz), min(0, yz), 0]
+    high = bounds[:, 1] - [max(0, xy, xz, xy + xz), max(0, yz), 0]
     table = np.array([[float(x) for x in line.split()] for line in lines[9:]])
-    return box[:, 1] - box[:, 0], table[:, 1].astype(int), table[:, 3:6]
+    return np.diag(high - low) + [[0, 0, 0], [xy, 0, 0], [xz, yz, 0]], table[:, 1].astype(int), table[:, 2], table[:, 3:6]
 
 
 class Crystal:
-    def __init__(self, file, cells):
-        self.length, kinds, self.places = read_atoms(file)
-        self.constant = self.length[0] / cells
-        # A primitive cell: atom 1 and the nearest of the other element.
-        self.first = [0, int(np.argmin(np.where(kinds != kinds[0], np.linalg.norm(self.places - self.places[0], axis=1), 9e9)))]
-        self.kinds = kinds
-        # Images of atom j about atom i that are nearest, which share the force constant.
+    """A supercell of a crystal, whose atoms lie where the crystal's translations put them.
+
+    cell: [3,3], rows are its vectors, Angstrom; kinds: a number for each atom, equal for atoms that a translation may exchange.
+    """
+
+    def __init__(self, cell, kinds, positions):
+        self.cell, self.kinds, self.positions = np.asarray(cell), np.asarray(kinds), np.asarray(positions)
+        translations = self.translations()
+        self.primitive = self.shortest_basis(translations)
+        # Atoms of one class are translations of its first one.
+        self.first, self.atoms_of_class = [], []
+        left = set(range(len(self.kinds)))
+        while left:
+            i = min(left)
+            self.first.append(i)
+            self.atoms_of_class.append(sorted({self.atom_at(self.positions[i] + t) for t in translations}))
+            left -= set(self.atoms_of_class[-1])
+        # The images of each atom that are nearest to the first atom of a class share the force constant.
         self.nearest = []
-        shifts = np.array(np.meshgrid(*3 * [[-1, 0, 1]])).reshape(3, -1).T * self.length
         for i in self.first:
-            vectors = self.places[:, None] - self.places[i] + shifts
+            vectors = self.wrapped(self.positions - self.positions[i])[:, None] + SHIFTS @ self.cell
             distances = np.linalg.norm(vectors, axis=2)
-            near = distances < distances.min(1, keepdims=True) + 1e-4
+            near = distances < distances.min(1, keepdims=True) + SAME_PLACE
             self.nearest.append((vectors, near / near.sum(1, keepdims=True)))
 
+    def wrapped(self, vectors):
+        fractions = np.linalg.solve(self.cell.T, np.asarray(vectors).T).T
+        return (fractions - np.round(fractions)) @ self.cell
+
+    def atom_at(self, position):
+        """The atom at this place or at an image of it, None if there is none."""
+        distances = np.linalg.norm(self.wrapped(self.positions - position), axis=1)
+        return int(distances.argmin()) if distances.min() < SAME_PLACE else None
+
+    def translations(self):
+        """Those that map each atom onto one of its kind, each once, without those of the supercell."""
+        found = []
+        for j in np.flatnonzero(self.kinds == self.kinds[0]):
+            t = self.positions[j] - self.positions[0]
+            images = [self.atom_at(position + t) for position in self.positions]
+            if None not in images and (self.kinds[images] == self.kinds).all():
+                found.append(t)
+        return np.array(found)
+
+    def shortest_basis(self, translations):
+        """Three short vectors [3,3] that span the primitive cell, right-handed."""
+        volume = abs(np.linalg.det(self.cell)) / len(translations)
+        vectors = (self.wrapped(translations)[:, None] + SHIFTS @ self.cell).reshape(-1, 3)
+        lengths = np.linalg.norm(vectors, axis=1)
+        shortest = vectors[np.argsort(lengths, kind="stable")][(np.sort(lengths) > SAME_PLACE)]
+        for count in range(3, len(shortest) + 1):  # the last of them is the longest of the three
+            for pair in combinations(range(count - 1), 2):
+                basis = shortest[[*pair, count - 1]]
+                if abs(abs(np.linalg.det(basis)) - volume) < 1e-3 * volume:
+                    return basis * np.sign(np.linalg.det(basis))
+        raise ValueError("no primitive cell was found")
+
     def frequencies(self, matrix, q):
-        """In THz, of a wave vector in units of 2 pi over the lattice constant; imaginary ones negative."""
-        d = np.zeros((6, 6), complex)
+        """In THz, [3 * atoms of the primitive cell], of a wave vector in 1/Angstrom (with 2 pi); imaginary ones negative.
+
+        matrix: [3N,3N] dynamical matrix of the supercell in 1/ps^2.
+        """
+        size = len(self.first)
+        d = np.zeros((size, 3, size, 3), complex)
         for a, i in enumerate(self.first):
             vectors, weights = self.nearest[a]
-            phases = (weights * np.exp(2j * np.pi / self.constant * (vectors @ np.asarray(q)))).sum(1)
-            for b, k in enumerate(self.first):
-                same = self.kinds == self.kinds[k]
-                blocks = matrix[3 * i : 3 * i + 3].reshape(3, -1, 3)[:, same]
-                d[3 * a : 3 * a + 3, 3 * b : 3 * b + 3] = np.einsum("xjy,j->xy", blocks, phases[same])
+            phases = (weights * np.exp(1j * (vectors @ np.asarray(q)))).sum(1)
+            rows = matrix[3 * i : 3 * i + 3].reshape(3, -1, 3)
+            for b, atoms in enumerate(self.atoms_of_class):
+                d[a, :, b] = np.einsum("xjy,j->xy", rows[:, atoms], phases[atoms])
+        d = d.reshape(3 * size, 3 * size)
         values = np.linalg.eigvalsh((d + d.conj().T) / 2)
         return np.sign(values) * np.sqrt(np.abs(values)) / (2 * np.pi)
 
@@ -67,48 +123,62 @@ def sum_rule_error(matrix, masses):
     return np.abs(h.reshape(-1, 3, len(h)).sum(0)).max() / np.abs(h).max()
 
 
-def main(cells=3):
-    crystal = Crystal("atoms.dump", cells)
-    num = 3 * len(crystal.places)
-    matrices = {name: np.fromfile(f"{name}.dyn").reshape(num, num) for name in ("crystal", "exact", "differences")}
-    masses = np.where(crystal.kinds == 1, 22.98976928, 35.453)
+def print_quality(matrices, masses):
+    reference_name, reference = next(iter(matrices.items()))
     for name, matrix in matrices.items():
+        largest = np.abs(matrix).max()
         print(f"{name}: acoustic sum rule {sum_rule_error(matrix, masses):.1e}, asymmetry "
-              f"{np.abs(matrix - matrix.T).max() / np.abs(matrix).max():.1e}, largest difference to exact "
-              f"{np.abs(matrix - matrices['exact']).max() / np.abs(matrix).max():.1e}")  # fmt: skip
+              f"{np.abs(matrix - matrix.T).max() / largest:.1e}, largest difference to {reference_name} "
+              f"{np.abs(matrix - reference).max() / largest:.1e}")  # fmt: skip
 
+
+def draw(crystal, matrices, title, file):
+    path = Cell(crystal.primitive).bandpath(npoints=POINTS)
+    x, ticks, labels = path.get_linear_kpoint_axis()
+    mesh = (np.array(np.meshgrid(*3 * [np.arange(MESH) + 0.5])).reshape(3, -1).T / MESH) @ Cell(crystal.primitive).reciprocal()
     figure, (left, right) = pyplot.subplots(1, 2, sharey=True, width_ratios=[3, 1], figsize=(9, 5))
-    styles = {"exact": dict(color="C0", lw=2, label="second derivatives"),
-              "differences": dict(color="k", lw=1, ls=(0, (4, 4)), label="differences of forces, 0.01 $\\mathrm{\\AA}$")}  # fmt: skip
-    lengths = np.linalg.norm(LINES[:, 1] - LINES[:, 0], axis=1)
-    ticks = np.concatenate([[0.0], np.cumsum(lengths)])
-    mesh = (np.array(np.meshgrid(*3 * [np.arange(MESH) + 0.5])).reshape(3, -1).T / MESH) @ np.array([[-1, 1, 1], [1, -1, 1], [1, 1, -1]])
-    for name, style in styles.items():
-        x, bands = [], []
-        for k, (a, b) in enumerate(LINES):
-            for t in np.linspace(0, 1, POINTS):
-                x.append(ticks[k] + t * lengths[k])
-                bands.append(crystal.frequencies(matrices[name], a + t * (b - a)))
-        lines = left.plot(x, bands, **{**style, "label": None})
-        lines[0].set_label(style["label"])
-        found = np.concatenate([crystal.frequencies(matrices[name], q) for q in mesh])
-        grid = np.linspace(-0.2, found.max() + 0.5, 400)
+    for (name, matrix), style in zip(matrices.items(), STYLES):
+        bands = [crystal.frequencies(matrix, 2 * np.pi * q) for q in path.cartesian_kpts()]
+        lines = left.plot(x, bands, **style)
+        lines[0].set_label(name)
+        found = np.concatenate([crystal.frequencies(matrix, 2 * np.pi * q) for q in mesh])
+        grid = np.linspace(found.min() - 0.5, found.max() + 0.5, 400)
         density = np.exp(-0.5 * ((grid[:, None] - found) / WIDTH) ** 2).sum(1) / (len(mesh) * WIDTH * np.sqrt(2 * np.pi))
-        right.plot(density, grid, **{**style, "label": None})
-        acoustic = crystal.frequencies(matrices[name], (0, 0, 0))[:3]
-        print(f"{name}: acoustic modes at Gamma {np.abs(acoustic).max():.1e} THz, highest mode {found.max():.4f} THz")
+        right.plot(density, grid, **style)
+        acoustic = np.sort(np.abs(crystal.frequencies(matrix, (0, 0, 0))))[:3]
+        print(f"{name}: acoustic modes at Gamma {acoustic.max():.1e} THz, highest mode {found.max():.4f} THz")
     for t in ticks:
         left.axvline(t, color="0.8", lw=0.8)
-    left.set_xticks(ticks, CORNERS)
+    left.set_xticks(ticks, [label.replace("G", "$\\Gamma$") for label in labels])
     left.set_xlim(0, ticks[-1])
     left.set_ylim(bottom=min(0, left.get_ylim()[0]))
     left.set_ylabel("frequency (THz)")
     left.legend(loc="upper right", fontsize=8)
-    left.set_title(f"NaCl, SevenNet-0, a = {crystal.constant:.4f} $\\mathrm{{\\AA}}$")
+    left.set_title(title)
     right.set_xlabel("states per THz and cell")
     figure.tight_layout()
-    figure.savefig("phonons.png", dpi=120)
+    figure.savefig(file, dpi=120)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("matrices", nargs="*", default=["exact.dyn", "crystal.dyn", "differences.dyn"], metavar="FILE.dyn",
+                        help="the first is the reference for differences (default: those of in.phonons)")  # fmt: skip
+    parser.add_argument("--atoms", default="atoms.dump", metavar="DUMP", help="default: %(default)s")
+    parser.add_argument("--title", default="", help="of the picture")
+    parser.add_argument("--out", default="phonons.png", metavar="FILE", help="default: %(default)s")
+    args = parser.parse_args()
+
+    cell, types, masses, positions = read_dump(args.atoms)
+    kinds = np.unique(np.column_stack([types, masses]), axis=0, return_inverse=True)[1].ravel()
+    crystal = Crystal(cell, kinds, positions)
+    print(f"{len(types)} atoms, {len(crystal.first)} of the primitive cell with the vectors (Angstrom)")
+    print("\n".join("  " + " ".join(f"{x:9.5f}" for x in vector) for vector in crystal.primitive))
+    size = 3 * len(types)
+    matrices = {Path(file).stem: np.fromfile(file).reshape(size, size) for file in args.matrices}
+    print_quality(matrices, masses)
+    draw(crystal, matrices, args.title, args.out)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()
