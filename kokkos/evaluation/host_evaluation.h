@@ -38,6 +38,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   void set_neighborhood(const Neighborhood &n) override;
   EvaluationResult evaluate(const EvaluationRequest &request, GhostExchange &exchange) override;
   std::size_t memory_bytes() const override;
+  bool has_virial_tangents() const override { return IS_DUAL<G>; }
   bool borrow_edges(const Evaluator &other) override;
   int max_directions() const override { return plan_.keeps_values ? plan_.planes - 1 : 1; }
 

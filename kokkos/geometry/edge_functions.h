@@ -29,6 +29,15 @@ EQUI_FUNCTION bool is_finite(const double *x) {
   return (x[0] - x[0]) + (x[1] - x[1]) + (x[2] - x[2]) == 0.0;
 }
 
+// The value, or a dual number with its tangent.
+template <class V, class G>
+EQUI_FUNCTION V in_float64(G number) {
+  if constexpr (std::is_same_v<V, double>)
+    return static_cast<double>(value_of(number));
+  else
+    return static_cast<V>(number);
+}
+
 // The edges of a step in one direction. T, G: of Edges.
 template <class T, class G>
 struct EdgeArrays {
@@ -67,14 +76,14 @@ struct EdgeArrays {
     const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
     for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + of_y[0] * u[k];
   }
-  // f += the force of an edge; v -= its virial, if it is wanted.
-  EQUI_FUNCTION void add_force(int64_t e, D *f, double *v, bool with_virial) const {
+  // f += the force of an edge; v -= its virial, if it is wanted, with its tangent where V is a dual number.
+  template <class V>
+  EQUI_FUNCTION void add_force(int64_t e, D *f, V *v, bool with_virial) const {
     // Position index first; the order of EvaluationRequest: xx,yy,zz,xy,xz,yz,yx,zx,zy.
     constexpr int A[9] = {0, 1, 2, 0, 0, 1, 1, 2, 2}, B[9] = {0, 1, 2, 1, 2, 2, 0, 0, 1};
     for (int k = 0; k < 3; k++) f[k] += static_cast<D>(force[3 * e + k]);
     for (int k = 0; with_virial && k < 9; k++)
-      v[k] -= static_cast<double>(value_of(distance[e] * unit[3 * e + A[k]])) *
-              static_cast<double>(value_of(force[3 * e + B[k]]));
+      v[k] -= in_float64<V>(distance[e] * unit[3 * e + A[k]]) * in_float64<V>(force[3 * e + B[k]]);
   }
 };
 

@@ -171,7 +171,7 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
   data_->force.reserve(3 * data_->size);
   const EdgeArrays<T, G> edges = arrays(d);
   const bool virial = request.virial || request.atom_virial;
-  double *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
+  D *receiver_virial = virial ? data_->receiver_virial.reserve(9 * N) : nullptr;
 
   const auto add_force = [&](int atom, double sign, const D f[3]) {
     for (int k = 0; k < 3; k++) {
@@ -182,7 +182,7 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
 
   parallel("equi:edge_force", N, [&](int64_t i) {
     D f[3] = {0, 0, 0};
-    double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+    D v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
     for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
       edges.set_force(NORMS, e);
       edges.add_force(e, f, v, virial);
@@ -209,12 +209,15 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
 
   if (request.atom_virial)
     for (int i = 0; i < N; i++)
-      for (int k = 0; k < 9; k++) request.atom_virial[n.receiver[i]][k] += 0.5 * receiver_virial[9 * i + k];
+      for (int k = 0; k < 9; k++) request.atom_virial[n.receiver[i]][k] += 0.5 * value_of(receiver_virial[9 * i + k]);
   if (request.virial)
     for (int i = 0; i < N; i++) {
-      const double *v = receiver_virial + 9 * i;
-      for (int k = 0; k < 3; k++) result.virial[k] += v[k];
-      for (int k = 3; k < 6; k++) result.virial[k] += 0.5 * (v[k] + v[k + 3]);
+      const D *v = receiver_virial + 9 * i;
+      for (int k = 0; k < 6; k++) {
+        const D symmetric = k < 3 ? v[k] : 0.5 * (v[k] + v[k + 3]);
+        result.virial[k] += value_of(symmetric);
+        result.virial_tangent[k] += tangent_of(symmetric);
+      }
     }
 }
 

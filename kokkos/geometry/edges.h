@@ -76,7 +76,7 @@ class Edges {
     Buffer<G> distance, unit_vector, adjoint;    // by direction
     Buffer<T> harmonics;                         // likewise
     Buffer<G> force;
-    Buffer<double> receiver_virial;
+    Buffer<DoubleOf<G>> receiver_virial;
     std::vector<int64_t> transposed_begin, transposed;
     std::vector<int> transposed_receiver;
     std::vector<int> row_atom;    // [A] an atom that represents the row, -1 if no edge can reach it

@@ -61,7 +61,10 @@ EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExch
       if (request.forces) energies_[m] = result.energy;
       mean.energy += result.energy / size();
       mean.energy_tangent += result.energy_tangent / size();
-      for (int k = 0; k < 6; k++) mean.virial[k] += result.virial[k] / size();
+      for (int k = 0; k < 6; k++) {
+        mean.virial[k] += result.virial[k] / size();
+        mean.virial_tangent[k] += result.virial_tangent[k] / size();
+      }
       mean.num_edges = std::max(mean.num_edges, result.num_edges);
     } catch (const EvaluationError &) {    // other ranks wait for the exchanges of the members that follow
       if (!fault) fault = std::current_exception();
@@ -80,6 +83,10 @@ int Committee::max_directions() const {
   int most = members_.front()->max_directions();
   for (const auto &member : members_) most = std::min(most, member->max_directions());
   return most;
+}
+
+bool Committee::has_virial_tangents() const {
+  return std::all_of(members_.begin(), members_.end(), [](const auto &m) { return m->has_virial_tangents(); });
 }
 
 std::size_t Committee::exchange_bytes_per_row() const {

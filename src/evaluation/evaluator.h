@@ -69,8 +69,11 @@ struct EvaluationRequest {
 };
 
 struct EvaluationResult {
-  double energy = 0.0;            // sum over this rank's receivers, eV
-  double virial[6] = {};          // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrized, eV
+  double energy = 0.0;      // sum over this rank's receivers, eV
+  double virial[6] = {};    // xx,yy,zz,xy,xz,yz; sum over this rank's edges, symmetrized, eV
+  // The derivative of the virial along the direction, if both are wanted and Evaluator::has_virial_tangents(). A strain
+  // is the direction that moves each atom, ghosts where they are, from r to (1 + strain) r.
+  double virial_tangent[6] = {};
   double energy_tangent = 0.0;    // dE.v, the derivative of the energy along the (first) direction
   int64_t num_edges = 0;
 };
@@ -144,6 +147,8 @@ class Evaluator {
   // The number of directions that one call of evaluate() accepts where nothing has moved and values are kept; 1 where
   // no values are kept.
   virtual int max_directions() const { return 1; }
+  // Whether EvaluationResult::virial_tangent is given.
+  virtual bool has_virial_tangents() const { return false; }
   // Whether the edges of `other` stand for those of this evaluator from now on, which saves time and memory: both are
   // of one kind, with the same cutoffs and harmonics. The other one then gets each neighborhood and each request first.
   virtual bool borrow_edges(const Evaluator & /*other*/) { return false; }

@@ -4,17 +4,12 @@
 #ifndef EQUI_LOWEST_EIGENPAIRS_H
 #define EQUI_LOWEST_EIGENPAIRS_H
 
+#include "src/hessian/symmetric_operator.h"
+
 #include <functional>
 #include <vector>
 
 namespace equi {
-
-struct SymmetricOperator {
-  // w = A v for this rank's parts of the vectors; collective.
-  std::function<void(const std::vector<double> &v, std::vector<double> &w)> multiply;
-  // Replaces numbers by their sums over ranks; collective.
-  std::function<void(std::vector<double> &numbers)> sum_over_ranks;
-};
 
 struct EigenOptions {
   int count = 1;

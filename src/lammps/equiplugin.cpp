@@ -12,6 +12,7 @@
 #include "src/lammps/compute_equi_deviation.h"
 #include "src/lammps/compute_equi_hvp.h"
 #include "src/lammps/equi_dynamical_matrix.h"
+#include "src/lammps/equi_elastic.h"
 #include "src/lammps/equi_modes.h"
 #include "src/lammps/kokkos_styles.h"
 #include "src/lammps/lammps_plugin_api.h"
@@ -75,6 +76,8 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
 #endif
   plugin.creator.v1 = make<Command, EquiDynamicalMatrix>;
   add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
+  plugin.creator.v1 = make<Command, EquiElastic>;
+  add("command", "equi_elastic", "elastic constants by second derivatives of pair style equi");
   plugin.creator.v1 = make<Command, EquiModes>;
   add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
   plugin.creator.v2 = make_compute<ComputeEquiDeviation>;

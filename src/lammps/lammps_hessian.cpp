@@ -9,8 +9,6 @@
 
 #include "src/lammps/lammps_hessian.h"
 
-#include "src/lammps/pair_equi.h"
-
 #include "atom.h"
 #include "comm.h"
 #include "domain.h"
@@ -66,6 +64,14 @@ void LammpsHessian::multiply(int count, const Vectors *v, Vectors *hv) {
   pair_->hessian_vectors(count, from.data(), to.data(), !is_first_);
   is_first_ = false;
   for (int k = 0; k < count; k++) hv[k].resize(atom->nlocal);
+}
+
+PairEqui::StrainDerivatives LammpsHessian::strain(const double strain[3][3], Vectors &forces) {
+  forces.resize(atom->nlocal + 1);
+  const auto derivatives = pair_->strain_derivatives(strain, reinterpret_cast<double(*)[3]>(forces.data()));
+  is_first_ = true;    // values that further directions could use are not kept
+  forces.resize(atom->nlocal);
+  return derivatives;
 }
 
 int LammpsHessian::find_group(const std::string &id) const {

@@ -13,15 +13,13 @@
 #ifndef EQUI_LAMMPS_HESSIAN_H
 #define EQUI_LAMMPS_HESSIAN_H
 
+#include "src/lammps/pair_equi.h"
+
 #include "pointers.h"
 
 #include <array>
 #include <string>
 #include <vector>
-
-namespace LAMMPS_NS {
-class PairEqui;
-}
 
 namespace equi {
 
@@ -36,6 +34,9 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
   // H v for each of `count` vectors; v and H v of this rank's atoms, [nlocal].
   using Vectors = std::vector<std::array<double, 3>>;
   void multiply(int count, const Vectors *v, Vectors *hv);
+
+  // Derivatives by a homogeneous strain; `forces`: those of forces on this rank's atoms, [nlocal].
+  LAMMPS_NS::PairEqui::StrainDerivatives strain(const double strain[3][3], Vectors &forces);
 
   int find_group(const std::string &id) const;
   bool in_group(int igroup, int atom_index) const;

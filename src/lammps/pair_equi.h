@@ -20,6 +20,7 @@ PairStyle(equi,PairEqui);
 
 #include "pair.h"
 
+#include <array>
 #include <memory>
 #include <string>
 
@@ -52,6 +53,14 @@ class PairEqui : public Pair {
   // vectors at a time, cost less. same_positions: nothing has moved since the last call.
   void init_hessian(int kept_directions = 0);
   void hessian_vectors(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions = false);
+
+  // Derivatives by a homogeneous strain, in LAMMPS's units, of an energy times 1 per unit of strain: of the forces on
+  // this rank's atoms [nlocal] at fixed fractional coordinates, and of the virial of all ranks (xx,yy,zz,xy,xz,yz),
+  // with the virial itself. Collective; after init_hessian().
+  struct StrainDerivatives {
+    double virial[6], virial_tangent[6];
+  };
+  StrainDerivatives strain_derivatives(const double strain[3][3], double (*force_tangents)[3]);
 
   // How far the models of a committee are apart at the present positions, whose forces have been computed on this step:
   // the standard deviation of the force on each of this rank's atoms, sqrt(mean over models |F - mean F|^2), [nlocal],
@@ -117,6 +126,8 @@ class PairEqui : public Pair {
   void check_start();
   double total_energy();
   void find_deviations();
+  void set_directional_neighborhood();
+  void sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]);
 };
 
 }    // namespace LAMMPS_NS

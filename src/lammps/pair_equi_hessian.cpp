@@ -65,9 +65,7 @@ void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*
 }
 
 void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
-  if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
-  impl->directional_is_set = true;
-
+  set_directional_neighborhood();
   // Ghosts move like the atoms whose copies they are, those of their rows.
   const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
   const std::vector<int> &atom_row = impl->atom_row;
@@ -96,16 +94,56 @@ void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (
     impl->directional->evaluate(request, *impl->exchange);
     same_positions = true;
 
-    for (int d = 0; d < batch; d++) {
-      const auto *tangents = impl->tangents.data() + static_cast<size_t>(nall + 1) * d;
-      rows.assign(impl->neighborhood.num_rows + 1, {});
-      for (int i = 0; i < nall; i++)
-        if (atom_row[i] >= 0)
-          for (int k = 0; k < 3; k++) rows[atom_row[i]][k] += tangents[i][k];
-      impl->exchange->reverse(pieces());
-      for (int i = 0; i < nlocal; i++)
-        for (int k = 0; k < 3; k++)
-          hv[done + d][i][k] = atom_row[i] >= 0 ? -impl->energy_unit * rows[atom_row[i]][k] : 0.0;
-    }
+    for (int d = 0; d < batch; d++)
+      sum_at_owners(impl->tangents.data() + static_cast<size_t>(nall + 1) * d, -impl->energy_unit, hv[done + d]);
   }
+}
+
+void PairEqui::set_directional_neighborhood() {
+  if (!impl->directional_is_set) impl->directional->set_neighborhood(impl->neighborhood);
+  impl->directional_is_set = true;
+}
+
+// Sums over each of this rank's atoms [nlocal] and its ghosts on all ranks, times a factor.
+void PairEqui::sum_at_owners(const std::array<double, 3> *of_atoms, double factor, double (*of_owned)[3]) {
+  auto &rows = impl->row_values;
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < atom->nlocal + atom->nghost; i++)
+    for (int k = 0; impl->atom_row[i] >= 0 && k < 3; k++) rows[impl->atom_row[i]][k] += of_atoms[i][k];
+  impl->exchange->reverse(equi::FeaturePieces<double>{{rows.data()->data(), 3}});
+  for (int i = 0; i < atom->nlocal; i++)
+    for (int k = 0; k < 3; k++) of_owned[i][k] = impl->atom_row[i] >= 0 ? factor * rows[impl->atom_row[i]][k] : 0.0;
+}
+
+PairEqui::StrainDerivatives PairEqui::strain_derivatives(const double strain[3][3], double (*force_tangents)[3]) {
+  update_neighborhood();
+  if (!impl->directional)
+    error->all(FLERR, "Pair style equi: second derivatives were not asked for before the last setup");
+  if (!impl->directional->has_virial_tangents())
+    error->all(FLERR,
+               "Pair style equi: derivatives by strain need kernels for CPUs (kernels host, or the suffix kk/host)");
+  sync_host_positions();
+  equi::EvaluationResult result;
+  run_on_this_rank([&] {
+    set_directional_neighborhood();
+    const int nall = atom->nlocal + atom->nghost;
+    impl->direction.assign(nall + 1, {});
+    impl->tangents.assign(nall + 1, {});
+    for (int i = 0; i < nall; i++)
+      for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) impl->direction[i][a] += strain[a][b] * atom->x[i][b];
+    equi::EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(positions());
+    request.direction = reinterpret_cast<const double(*)[3]>(impl->direction.data());
+    request.force_tangents = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+    request.virial = true;
+    result = impl->directional->evaluate(request, *impl->exchange);
+    sum_at_owners(impl->tangents.data(), impl->energy_unit, force_tangents);
+  });
+  StrainDerivatives all;
+  MPI_Allreduce(result.virial, all.virial, 6, MPI_DOUBLE, MPI_SUM, world);
+  MPI_Allreduce(result.virial_tangent, all.virial_tangent, 6, MPI_DOUBLE, MPI_SUM, world);
+  for (double *numbers : {all.virial, all.virial_tangent})
+    for (int k = 0; k < 6; k++) numbers[k] *= impl->energy_unit;
+  return all;
 }

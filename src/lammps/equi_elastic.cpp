@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/* ----------------------------------------------------------------------
+   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
+   https://www.lammps.org/, Sandia National Laboratories
+
+   This file derives from classes of LAMMPS and is distributed under the
+   GNU General Public License, version 2, as LAMMPS is.
+------------------------------------------------------------------------- */
+
+#include "src/lammps/equi_elastic.h"
+
+#include "src/hessian/conjugate_directions.h"
+#include "src/lammps/lammps_faults.h"
+#include "src/lammps/lammps_hessian.h"
+
+#include "atom.h"
+#include "comm.h"
+#include "domain.h"
+#include "error.h"
+#include "force.h"
+#include "platform.h"
+#include "update.h"
+#include "utils.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+using namespace LAMMPS_NS;
+
+namespace {
+
+constexpr char NAME[] = "equi_elastic";
+
+// Voigt's order: xx, yy, zz, yz, xz, xy, and where it is in the order of virials (xx, yy, zz, xy, xz, yz).
+constexpr int STRAINS = 6, FIRST[STRAINS] = {0, 1, 2, 1, 0, 0}, SECOND[STRAINS] = {0, 1, 2, 2, 2, 1},
+              OF_VIRIAL[STRAINS] = {0, 1, 2, 5, 4, 3};
+
+using Constants = std::array<std::array<double, STRAINS>, STRAINS>;
+
+std::string table(const char *name, const Constants &c) {
+  std::string text = fmt::format("  {} (GPa; xx, yy, zz, yz, xz, xy)\n", name);
+  for (const auto &row : c) {
+    for (double number : row) text += fmt::format(" {:13.6f}", number);
+    text += "\n";
+  }
+  return text;
+}
+
+}    // namespace
+
+/* ----------------------------------------------------------------------
+   equi_elastic keyword value ...
+------------------------------------------------------------------------- */
+
+void EquiElastic::command(int narg, char **arg) {
+  equi::this_rank_or_none(error, world, NAME, [&] { calculate(narg, arg); });
+}
+
+void EquiElastic::calculate(int narg, char **arg) {
+  std::string file = "elastic.dat";
+  double tolerance = 1e-5;
+  int max_products = 1000;
+  for (int k = 0; k < narg; k += 2) {
+    const std::string keyword = arg[k];
+    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
+    if (keyword == "file")
+      file = arg[k + 1];
+    else if (keyword == "tolerance")
+      tolerance = utils::numeric(FLERR, arg[k + 1], false, lmp);
+    else if (keyword == "products")
+      max_products = utils::inumeric(FLERR, arg[k + 1], false, lmp);
+    else
+      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products", NAME, keyword);
+  }
+  if (!(tolerance > 0.0) || max_products < 0)
+    error->all(FLERR, "{}: the tolerance must be positive, and the number of products not negative", NAME);
+  if (domain->box_exist && !(domain->xperiodic && domain->yperiodic && domain->zperiodic))
+    error->all(FLERR, "{} needs a box that is periodic in all directions", NAME);
+
+  const double start_time = platform::walltime();
+  equi::LammpsHessian hessian(lmp, NAME);
+  const int nlocal = atom->nlocal;
+  std::unique_ptr<FILE, int (*)(FILE *)> opened(nullptr, std::fclose);
+  equi::all_ranks_or_none(error, world, NAME, [&] {
+    if (comm->me != 0) return;
+    opened.reset(std::fopen(file.c_str(), "w"));
+    if (!opened) throw std::runtime_error("cannot open file " + file + ": " + utils::getsyserror());
+  });
+
+  // Pressures are virials over the volume, P = W / V, so that the derivative of the stress -P by a strain e is
+  // -(dW/de) / V + W tr(e) / V.
+  const bool is_metal = std::string(update->unit_style) == "metal";
+  const double volume = domain->xprd * domain->yprd * domain->zprd;
+  const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) / volume;    // of an energy; bars or atmospheres
+  Constants clamped{}, relaxed{};
+  std::vector<std::vector<double>> force_tangents;
+  double pressure[STRAINS] = {};
+  for (int j = 0; j < STRAINS; j++) {
+    double strain[3][3] = {};
+    strain[FIRST[j]][SECOND[j]] += 0.5;
+    strain[SECOND[j]][FIRST[j]] += 0.5;
+    equi::LammpsHessian::Vectors forces;
+    const auto derivatives = hessian.strain(strain, forces);
+    for (int i = 0; i < STRAINS; i++) {
+      const double virial = derivatives.virial[OF_VIRIAL[i]];
+      pressure[i] = gpa * virial;
+      clamped[i][j] = gpa * ((j < 3 ? virial : 0.0) - derivatives.virial_tangent[OF_VIRIAL[i]]);
+    }
+    force_tangents.emplace_back();
+    for (int a = 0; a < nlocal; a++)
+      for (int k = 0; k < 3; k++) force_tangents.back().push_back(forces[a][k]);
+  }
+
+  // Atoms follow a strain by u, H u = the derivative of the forces L: the energy falls by L u / 2.
+  equi::SymmetricOperator matrix;
+  equi::LammpsHessian::Vectors v, hv;
+  matrix.multiply = [&](const std::vector<double> &x, std::vector<double> &y) {
+    v.assign(nlocal + 1, {});
+    for (int a = 0; a < nlocal; a++) std::copy_n(&x[3 * a], 3, v[a].data());
+    hessian.multiply(1, &v, &hv);
+    for (int a = 0; a < nlocal; a++) std::copy_n(hv[a].data(), 3, &y[3 * a]);
+  };
+  matrix.sum_over_ranks = [&](std::vector<double> &numbers) {
+    MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, world);
+  };
+  std::vector<double> squares;
+  for (const auto &tangents : force_tangents) {
+    squares.push_back(0.0);
+    for (double t : tangents) squares.back() += t * t;
+  }
+  matrix.sum_over_ranks(squares);
+  // Below the second number, in eV/Angstrom, derivatives of forces are rounding, and change no constant.
+  constexpr double NEGLIGIBLE = 1e-6;
+  const double ev = is_metal ? 1.0 : utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL);
+  const double allowed =
+      std::max(tolerance * std::sqrt(*std::max_element(squares.begin(), squares.end())), NEGLIGIBLE * ev);
+  const equi::LinearSolutions follow =
+      equi::solve_by_conjugate_directions(matrix, force_tangents, allowed, max_products);
+  for (int i = 0; i < STRAINS; i++) {
+    std::vector<double> gains;
+    for (int j = 0; j < STRAINS; j++) {
+      gains.push_back(0.0);
+      for (size_t k = 0; k < force_tangents[i].size(); k++) gains.back() += force_tangents[i][k] * follow.x[j][k];
+    }
+    matrix.sum_over_ranks(gains);
+    for (int j = 0; j < STRAINS; j++) relaxed[i][j] = clamped[i][j] - gpa * gains[j];
+  }
+
+  if (comm->me == 0) {
+    utils::logmesg(lmp, "{}: 6 strains and {} Hessian-vector products in {:.3f} seconds, residual {:.1e}\n{}{}", NAME,
+                   follow.products, platform::walltime() - start_time, follow.residual,
+                   table("elastic constants of clamped atoms", clamped), table("elastic constants", relaxed));
+    utils::logmesg(lmp, "  pressure (GPa):");
+    for (double p : pressure) utils::logmesg(lmp, " {:.6f}", p);
+    utils::logmesg(lmp, "\n");
+    if (!follow.positive)
+      error->warning(FLERR,
+                     "{}: the energy is not at a minimum of the positions, and the elastic constants have no meaning",
+                     NAME);
+    else if (!follow.converged)
+      error->warning(FLERR, "{}: the motion of atoms under strain has not reached the tolerance", NAME);
+    FILE *fp = opened.get();
+    for (const Constants &c : {relaxed, clamped})
+      for (const auto &row : c) {
+        for (double number : row) utils::print(fp, " {:.12g}", number);
+        utils::print(fp, "\n");
+      }
+    if (std::fflush(fp) != 0 || std::ferror(fp))
+      throw std::runtime_error("cannot write file " + file + ": " + utils::getsyserror());
+  }
+}
