@@ -35,6 +35,8 @@ struct StepSummary {
   double forces[3], tangents[3];    // sums over rows: whether all are finite
   double distance;                  // of the closest pair
   int64_t closest, num_edges;
+  double crowded_receiver;    // as DeviceEdges::crowd() has it, with its number of edges
+  int64_t crowd;
 };
 
 template <class T, class G>

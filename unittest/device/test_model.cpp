@@ -128,16 +128,6 @@ TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
   expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, "one is missing");
 }
 
-TEST(DeviceModelRun, so2_convolutions_are_refused_by_name) {
-  try {
-    make_device_evaluator(case_named("so2_of_fewer_m").model(), options_of(Precision::double_));
-    FAIL() << "no error";
-  } catch (const std::invalid_argument &e) {
-    EXPECT_NE(std::string(e.what()).find("SO(2) convolutions are not evaluated by kernels for devices"),
-              std::string::npos);
-  }
-}
-
 // Two slabs of a wide structure: most receivers of each see no other rank.
 TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   const Structure structure = random_structure(2, 5, 6);
@@ -237,19 +227,14 @@ TEST(DeviceModelRun, slices_do_not_show) {
   }
 }
 
-// Of the models of frameworks those with SO(2) convolutions have a limit of neighbors, which devices do not look at.
-bool has_neighbor_limit(const Model &model) {
-  return model.max_neighbors > 0;
-}
-
 TEST(DeviceModelReference, mixed_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::mixed)); },
-                     MIXED_REFERENCE, has_neighbor_limit);
+                     MIXED_REFERENCE);
 }
 
 TEST(DeviceModelReference, double_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::double_)); },
-                     TABLE_REFERENCE, has_neighbor_limit);
+                     TABLE_REFERENCE);
 }
 
 }    // namespace
