@@ -137,8 +137,14 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   slice_size_ = std::max(1, n.num_receivers);
   step_.num_rows = n.num_rows;
   step_.row_species = n.row_species.data();
+  kept_per_edge_ = sender_adjoints_per_edge();
   const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
+    if (kept_per_edge_ > 0) {
+      kept_per_edge_ = 0;
+      sender_adjoints_ = {};
+      continue;
+    }
     const int whole = slice_size_, least = MIN_SLICE_BATCHES * batch_size_;
     if (whole > least) {
       const double before = estimate();
@@ -229,6 +235,21 @@ void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
   f(step_.in_place, atoms * in_place_row_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   f(energy_, owned);
+}
+
+template <class T, class G>
+int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
+  int64_t most = 0;
+  for (const Stage &stage : plan_.stages) {
+    int num_layers = 0;
+    Base::template for_convolutions<DeviceSenderOp<T, G>>(stage, [&](const Step &, DeviceSenderOp<T, G> &op) {
+      if (op.kept_per_edge() == 0) return;
+      most = std::max(most, op.kept_per_edge());
+      num_layers++;
+    });
+    if (num_layers > 1) return 0;
+  }
+  return most;
 }
 
 template <class T, class G>
@@ -451,6 +472,8 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   check_memory(memory_estimate(edges_.room()), options_);
   for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
   step_.energy = energy_.data();
+  step_.sender_adjoints =
+      request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
   fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
 }
@@ -567,14 +590,15 @@ template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + batch_features_.bytes() + energy_.bytes() + returned_.bytes() +
          step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
-         positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
-         staging_.size() * sizeof(R);
+         sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
+         (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
   std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
-                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()),
+                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
+                      sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;
   for_arrays([&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
   const int64_t owned = std::max(1, num_owned()),

@@ -72,6 +72,8 @@ struct DeviceStep {
   int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
+  // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
+  R *sender_adjoints = nullptr;
   DeviceBuffer<R> in_place = {};
   DeviceConvScratch<T> scratch = {};
 

@@ -21,6 +21,10 @@ class DeviceSenderOp : public LayerOp<DeviceBatch<T, G>> {
   virtual void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first,
                       FeatureRows<Real<T>> x_adj) = 0;
 
+  // Numbers of each edge that backward() would leave for gather(), which else evaluates the edges again
+  // (DeviceStep::sender_adjoints).
+  virtual int64_t kept_per_edge() const { return 0; }
+
   // Whether fused() takes the place of backward() and of gather() for receivers' own rows, where all edges between
   // receivers have their reverse ones.
   virtual bool can_fuse() const { return false; }

@@ -102,7 +102,8 @@ INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_
 TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
   TinyModelOptions tiny;
   tiny.per_species_linear = true;
-  for (const Model &model : {make_tiny_model(tiny).model(), case_named("weights_of_features").model()}) {
+  for (const Model &model : {make_tiny_model(tiny).model(), case_named("weights_of_features").model(),
+                             case_named("so2_biases_rows_of_species").model()}) {
     const Structure structure = random_structure(model.num_species(), 3, 8);
     const ImageStructure images = structure.images(model.cutoff);
     const std::vector<Vector3> direction = random_direction(structure.size(), 5);

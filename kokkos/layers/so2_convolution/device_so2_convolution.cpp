@@ -333,7 +333,7 @@ template <class T>
 template <class G>
 void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch,
                                        const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
-                                       FeatureRows<const R> y_adj, FeatureRows<R> own_adj, int num_y, G *edge_adj,
+                                       FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
                                        Scratch &scratch) const {
   for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
     const int64_t count = edges.count;
@@ -342,20 +342,35 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
     make_values(exec, edges, w);
     find_messages_adjoint(exec, edges, y_adj, w);
     R *const adjoint = find_input_adjoint(exec, edges, w);
-    if (own_adj.data)
+    if (adjoints.own.data)
       launch_orders<So2RotateBackKernel>(
           exec, "equi:so2_adjoints", batch.num_atoms,
-          rotation(edges, first_, adjoint, edges.of_senders ? 0 : channels_in_, in_, own_adj, nullptr, nullptr),
+          rotation(edges, first_, adjoint, edges.of_senders ? 0 : channels_in_, in_, adjoints.own, nullptr, nullptr),
           edges.batch);
+    if (adjoints.senders.data) {
+      FeatureRows<R> rows = adjoints.senders;
+      rows.first = edges.batch.first;
+      launch_orders<So2SenderAdjointKernel>(exec, "equi:so2_sender_adjoints", count,
+                                            rotation(edges, first_, adjoint, 0, in_, rows, nullptr, nullptr));
+    }
     if (edges.of_senders) return;
     Kokkos::parallel_for("equi:so2_torque", teams(exec, count),
                          So2TorqueKernel<T>{torque(edges, first_, adjoint, w.rotated, nullptr)});
-    Kokkos::parallel_for("equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
-                         So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, num_y, edges.rotations, edges.cutoff_slope,
-                                                    edges.cutoff_adj, edges.torque, edge_adj});
+    Kokkos::parallel_for(
+        "equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
+        So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, adjoints.num_y, edges.rotations, edges.cutoff_slope,
+                                   edges.cutoff_adj, edges.torque, adjoints.edges});
     network_.backward(exec, count, scratch.network.data(), edges.factors);
-    network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), edge_adj, num_y);
+    network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), adjoints.edges, adjoints.num_y);
   });
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                             FeatureRows<const R> of_edges, FeatureRows<R> x_adj) const {
+  for (const FeatureGroup &group : in_.groups())
+    Kokkos::parallel_for("equi:so2_gather", DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * group.width()),
+                         So2GatherKernel<R>{batch, group.width(), of_edges.group(group), x_adj.group(group)});
 }
 
 #define EQUI_INSTANTIATE(T, G)                                                                                         \
@@ -364,7 +379,7 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
                                                  FeatureRows<Real<T>>, Scratch &) const;                               \
   template void DeviceSo2Convolution<T>::backward(                                                                     \
       const DeviceExec &, const DeviceBatchEdges &, const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &, \
-      FeatureRows<const Real<T>>, FeatureRows<Real<T>>, int, G *, Scratch &) const;
+      FeatureRows<const Real<T>>, const DeviceSo2Adjoints<Real<T>, G> &, Scratch &) const;
 
 EQUI_INSTANTIATE_NUMBERS(DeviceSo2Convolution)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)

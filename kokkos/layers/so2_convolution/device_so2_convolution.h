@@ -23,6 +23,17 @@ struct DeviceSo2Geometry {
   const int *pair;
 };
 
+// What a backward pass writes. Null: not wanted.
+template <class R, class G>
+struct DeviceSo2Adjoints {
+  FeatureRows<R> own;    // of the batch's atoms, which it begins with; added to
+  // For receivers, by edge: the adjoints of the senders' features, and [E][num_y] the derivatives, slot 0 by the
+  // distance, which are added to.
+  FeatureRows<R> senders;
+  int num_y;
+  G *edges;
+};
+
 // Edges are to be counted (DeviceEdges). T: float, double or a Dual of them.
 template <class T>
 class DeviceSo2Convolution {
@@ -40,13 +51,14 @@ class DeviceSo2Convolution {
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
                const DeviceNetworkInput<R> &input, FeatureRows<R> y, Scratch &scratch) const;
-  // own_adj, which begins with the batch's atoms, += their adjoints, unless it is null. For receivers y_adj begins with
-  // them, and edge_adj [E][num_y] += derivatives by the edges, slot 0 by the distance. For senders y_adj begins with
-  // the row that their edges count receivers from.
+  // For receivers y_adj begins with the batch's atoms, for senders with the row that their edges count receivers from.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
-                const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, FeatureRows<R> own_adj, int num_y,
-                G *edge_adj, Scratch &scratch) const;
+                const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
+                Scratch &scratch) const;
+  // x_adj, which begins with the batch's atoms, senders, += the rows of their edges that backward of receivers left.
+  void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
+                      FeatureRows<R> x_adj) const;
 
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.

@@ -128,6 +128,42 @@ struct So2RotateBackKernel {
   }
 };
 
+// The same for each edge alone, in row e of x, which is written.
+template <class T, int L>
+struct So2SenderAdjointKernel {
+  static constexpr int DIM = 2 * L + 1;
+  So2RotationCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / c.channels;
+    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
+    const T *const d = so2_rotation_of<T, L>(c, e);
+    T sum[DIM];
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] = T(0);
+    for (int m = -most; m <= most; m++) {
+      const T *const row = d + (L + m) * DIM;
+      const T u = so2_component<T>(c.shape, c.count, c.u, e, L, m)[c.first + k];
+      EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+    }
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(so2_of_atom<T, L>(c, e, n, k), 0, sum[n]);
+  }
+};
+
+// Rows of edges added up for each of the batch's atoms, in the order of its edges.
+template <class R>
+struct So2GatherKernel {
+  DeviceBatchEdges batch;
+  int width;
+  const R *of_edges;
+  R *x_adj;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t a = index / width, k = index % width;
+    R sum = x_adj[index];
+    for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
+      sum += of_edges[batch.edge_at(position) * width + k];
+    x_adj[index] = sum;
+  }
+};
+
 // ---- products with numbers of an edge
 // -----------------------------------------------------------------------------------------
 
