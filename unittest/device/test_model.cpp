@@ -99,7 +99,8 @@ TEST(DeviceModelRun, batches_do_not_show) {
   };
   for (const bool exact : {false, true}) expect_batches(make_tiny_model(tiny).model(), exact);
   expect_batches(case_named("weights_of_features").model(), false);
-  expect_batches(case_named("so2_of_fewer_m").model(), false);
+  // An emulated GPU would take long, and have all of these edges go through the layer together.
+  if (DeviceTraits<>::ON_HOST) expect_batches(case_named("so2_of_fewer_m").model(), false);
 }
 
 // One candidate is missing at one of its two ends: backward and gather stay two passes.
@@ -233,6 +234,7 @@ TEST(DeviceModelRun, slices_do_not_show) {
     const std::vector<TinyCase> cases = evaluator_law_cases();
     const auto found = std::find_if(cases.begin(), cases.end(), [&](const TinyCase &c) { return c.name == name; });
     ASSERT_NE(found, cases.end()) << name;
+    if (!DeviceTraits<>::ON_HOST && found->options.so2_lmax >= 0) continue;    // an emulated GPU would take long
     const Model m = found->model();
     const Structure structure = random_structure(m.num_species(), 3, 8);
     const ImageStructure images = structure.images(m.cutoff);
