@@ -12,6 +12,7 @@
 #include "kokkos/layers/norm_scale/device_norm_scale.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
+#include "kokkos/layers/so2_convolution/device_so2_layer.h"
 #include "kokkos/layers/spherical_norm/device_spherical_norm.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
@@ -48,9 +49,7 @@ struct MakeDeviceLayer : DeviceContext {
   Op operator()(const SpeciesEmbedding &l) { return std::make_unique<DeviceEmbeddingLayer<T, G>>(*this, l); }
   Op operator()(const Linear &l) { return std::make_unique<DeviceLinearLayer<T, G>>(*this, l); }
   Op operator()(const Convolution &l) { return std::make_unique<DeviceConvolutionLayer<T, G>>(*this, l); }
-  Op operator()(const So2Convolution &) {
-    throw std::invalid_argument("SO(2) convolutions are not evaluated by kernels for devices yet");
-  }
+  Op operator()(const So2Convolution &l) { return std::make_unique<DeviceSo2Layer<T, G>>(*this, l); }
   Op operator()(const Gate &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceGate<T>(GateOp<T>(l, layout(l.input), layout(l.output))));
   }
@@ -138,8 +137,14 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   slice_size_ = std::max(1, n.num_receivers);
   step_.num_rows = n.num_rows;
   step_.row_species = n.row_species.data();
+  kept_per_edge_ = sender_adjoints_per_edge();
   const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
+    if (kept_per_edge_ > 0) {
+      kept_per_edge_ = 0;
+      sender_adjoints_ = {};
+      continue;
+    }
     const int whole = slice_size_, least = MIN_SLICE_BATCHES * batch_size_;
     if (whole > least) {
       const double before = estimate();
@@ -152,7 +157,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   }
   transpose_neighborhood(exec_, slice_size_, n);
   const bool can_fuse = std::any_of(Base::ops_.begin(), Base::ops_.end(), [](const auto &op) {
-    const auto *c = dynamic_cast<const DeviceConvolutionLayer<T, G> *>(op.get());
+    const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
     return c && c->can_fuse();
   });
   const bool has_reverse =
@@ -181,13 +186,17 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     divide(sender_batches_, sender_cuts, slice, position, 0, n.num_receivers);
     divide(sender_batches_, sender_cuts, slice, position, n.num_receivers, n.num_rows);
   }
-  // Without counting, each launch over edges covers all candidates: for a batch or two only. Exact radial functions are
-  // evaluated on the host.
+  // Without counting, each launch over edges covers all candidates: for a batch or two only, and not for SO(2)
+  // convolutions, where products for candidates that are no edges would take longer than the host waits. Exact radial
+  // functions are evaluated on the host.
   const std::size_t recordings = BYTES_OF_RECORDINGS - std::min(BYTES_OF_RECORDINGS, recorder_.bytes());
   const bool is_small =
       n.num_receivers <= std::min(batch_size_, RECORDED_ATOMS) && n.num_slices == 1 &&
       (options_.memory_limit <= 0.0 || estimate() + static_cast<double>(recordings) <= FILLED * options_.memory_limit);
-  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts, !options_.graphs || options_.radial_exact || !is_small);
+  const bool has_so2 = std::any_of(model_.layers.begin(), model_.layers.end(),
+                                   [](const Layer &layer) { return std::holds_alternative<So2Convolution>(layer); });
+  edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
+                          !options_.graphs || options_.radial_exact || has_so2 || !is_small);
   recorder_.forget();
   sort_batches_by_species();
 }
@@ -226,6 +235,21 @@ void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
   f(step_.in_place, atoms * in_place_row_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   f(energy_, owned);
+}
+
+template <class T, class G>
+int64_t DeviceEvaluation<T, G>::sender_adjoints_per_edge() {
+  int64_t most = 0;
+  for (const Stage &stage : plan_.stages) {
+    int num_layers = 0;
+    Base::template for_convolutions<DeviceSenderOp<T, G>>(stage, [&](const Step &, DeviceSenderOp<T, G> &op) {
+      if (op.kept_per_edge() == 0) return;
+      most = std::max(most, op.kept_per_edge());
+      num_layers++;
+    });
+    if (num_layers > 1) return 0;
+  }
+  return most;
 }
 
 template <class T, class G>
@@ -343,19 +367,18 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *adjoint) {
   const Stage &stage = plan_.stages[s];
   const int64_t position = static_cast<int64_t>(slice) * neighborhood_->num_rows;
-  Base::template for_convolutions<DeviceConvolutionLayer<T, G>>(
-      stage, [&](const Step &, DeviceConvolutionLayer<T, G> &op) {
-        if (!remote && op.is_fused(step_)) {
-          for (const BatchAtoms &atoms : batches_)
-            op.fused(step_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
-                     {adjoint, neighborhood_->num_rows, atoms.first});
-          return;
-        }
-        for (const BatchAtoms &atoms : sender_batches_)
-          if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
-            op.gather(step_, edges_.senders(atoms.cut, position + atoms.first, atoms.count), slice * slice_size_,
-                      {adjoint, neighborhood_->num_rows, atoms.first});
-      });
+  Base::template for_convolutions<DeviceSenderOp<T, G>>(stage, [&](const Step &, DeviceSenderOp<T, G> &op) {
+    if (!remote && op.is_fused(step_)) {
+      for (const BatchAtoms &atoms : batches_)
+        op.fused(step_, edges_.receivers(atoms.cut, atoms.first, atoms.count, false),
+                 {adjoint, neighborhood_->num_rows, atoms.first});
+      return;
+    }
+    for (const BatchAtoms &atoms : sender_batches_)
+      if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
+        op.gather(step_, edges_.senders(atoms.cut, position + atoms.first, atoms.count), slice * slice_size_,
+                  {adjoint, neighborhood_->num_rows, atoms.first});
+  });
 }
 
 template <class T, class G>
@@ -449,6 +472,8 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   check_memory(memory_estimate(edges_.room()), options_);
   for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
   step_.energy = energy_.data();
+  step_.sender_adjoints =
+      request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
   fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
 }
@@ -462,13 +487,16 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
     edges_.sum_forces(exec_, summary->forces, summary->tangents);
   }
   sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
-  const auto *closest = edges_.closest();
+  edges_.find_crowd(exec_, model_.max_neighbors);
+  const auto *closest = edges_.closest(), *crowd = edges_.crowd();
   const int64_t *num_edges = edges_.begin() + num_owned();
   Kokkos::parallel_for(
       "equi:summary", DeviceRange(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
         summary->distance = closest->val;
         summary->closest = closest->loc;
         summary->num_edges = *num_edges;
+        summary->crowd = crowd->loc;
+        summary->crowded_receiver = crowd->val;
       });
 }
 
@@ -491,6 +519,11 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   double sum = result.energy + result.energy_tangent;
   for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
   check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
+  if (model_.max_neighbors > 0 && summary.crowded_receiver < num_owned()) {
+    int atom;
+    copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.crowded_receiver), 1);
+    check_num_neighbors(model_.max_neighbors, summary.crowd, atom);
+  }
   return result;
 }
 
@@ -557,20 +590,21 @@ template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + batch_features_.bytes() + energy_.bytes() + returned_.bytes() +
          step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
-         positions_.bytes() + direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
-         staging_.size() * sizeof(R);
+         sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
+         (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
   std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
-                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()),
+                      neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
+                      sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;
   for_arrays([&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
   const int64_t owned = std::max(1, num_owned()),
                 edges_of_batch = num_edges * std::min<int64_t>(owned, batch_size_) / owned;
   for (const auto &op : Base::ops_)
-    if (const auto *c = dynamic_cast<const DeviceConvolutionLayer<T, G> *>(op.get()))
+    if (const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get()))
       scratch = std::max(scratch, c->scratch_growth(step_, edges_of_batch));
   return bytes + scratch;
 }
@@ -579,7 +613,6 @@ EQUI_INSTANTIATE_PRECISIONS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
-  if (model.max_neighbors > 0) throw std::invalid_argument("max_neighbors is not looked at by kernels for devices yet");
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(model, o);
   });

@@ -35,6 +35,8 @@ struct StepSummary {
   double forces[3], tangents[3];    // sums over rows: whether all are finite
   double distance;                  // of the closest pair
   int64_t closest, num_edges;
+  double crowded_receiver;    // as DeviceEdges::crowd() has it, with its number of edges
+  int64_t crowd;
 };
 
 template <class T, class G>
@@ -89,6 +91,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   void exchange_beside(GhostExchange &exchange, int feature, R *data, bool is_reverse, const Work &work);
   void exchange_rows(GhostExchange &exchange, int feature, R *data, bool is_reverse);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }
+  // Numbers of each edge that a stage may keep of its senders' adjoints; 0 where it has more than one such layer.
+  int64_t sender_adjoints_per_edge();
   int64_t slice_rows() const { return std::min(slice_size_, num_owned()); }
 
   DeviceExec own_exec_;
@@ -110,7 +114,9 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   DeviceStep<T, G> step_;
   DeviceExec &exec_;    // of this step: the default instance or, with other ranks or recorded, the own one
   DeviceBuffer<R> batch_features_;
-  DeviceBuffer<R> returned_;    // adjoints of remote rows on their way, and what other ranks return to owned ones
+  DeviceBuffer<R> sender_adjoints_;
+  int64_t kept_per_edge_ = 0;    // numbers in them, of this neighborhood
+  DeviceBuffer<R> returned_;     // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<D> energy_;
   DeviceBuffer<double> shift_;
   DeviceSum sum_;

@@ -35,7 +35,11 @@ void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first,
 template <class T, class G>
 DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff,
                                const Matrix &pair_cutoff)
-    : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), num_species_(num_species), closest_("equi:closest") {
+    : lmax_(lmax),
+      num_y_((lmax + 1) * (lmax + 1)),
+      num_species_(num_species),
+      closest_("equi:closest"),
+      crowd_("equi:crowd") {
   std::vector<double> of_pairs(static_cast<size_t>(num_species) * num_species, cutoff);
   if (!pair_cutoff.data.empty()) of_pairs = pair_cutoff.data;
   assign(exec, cutoff_, of_pairs);
@@ -157,6 +161,21 @@ DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int
           after - before,
           sender_edge_.data(),
           sender_receiver_.data()};
+}
+
+template <class T, class G>
+void DeviceEdges<T, G>::find_crowd(const DeviceExec &exec, int most) {
+  if (most == 0) return;
+  const int64_t *begin = begin_.data();
+  Kokkos::parallel_reduce(
+      "equi:find_crowd", DeviceRange(exec, 0, neighborhood_->num_receivers),
+      KOKKOS_LAMBDA(int64_t i, Kokkos::ValLocScalar<double, int64_t> & first) {
+        const int64_t num_edges = begin[i + 1] - begin[i];
+        if (num_edges <= most || static_cast<double>(i) >= first.val) return;
+        first.val = static_cast<double>(i);
+        first.loc = num_edges;
+      },
+      Closest(crowd_));
 }
 
 template <class T, class G>

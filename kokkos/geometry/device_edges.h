@@ -25,6 +25,18 @@ struct DeviceBatchEdges {
 
   KOKKOS_FUNCTION bool contains(int64_t position) const { return begin[0] <= position && position < begin[num_atoms]; }
   KOKKOS_FUNCTION int64_t edge_at(int64_t position) const { return edge ? edge[position] : position; }
+  // Whose edge it is, counted from the batch's first atom.
+  KOKKOS_FUNCTION int atom_at(int64_t position) const {
+    int low = 0, high = num_atoms;
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      if (position < begin[middle])
+        high = middle;
+      else
+        low = middle;
+    }
+    return low;
+  }
 };
 
 // With duals, positions move along a direction.
@@ -62,6 +74,10 @@ class DeviceEdges {
   // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
   // candidates; in device memory.
   const Kokkos::ValLocScalar<double, int64_t> *closest() const { return closest_.data(); }
+  // After build(), unless most is 0: the first receiver with more edges than that, and how many; if there is none, a
+  // number that no receiver has. In device memory.
+  void find_crowd(const DeviceExec &exec, int most);
+  const Kokkos::ValLocScalar<double, int64_t> *crowd() const { return crowd_.data(); }
   Collision collision(const DeviceExec &exec, int64_t candidate, double distance) const;
 
   // Of a step: the number of edges or, where they are not counted, of those for which there is space.
@@ -78,7 +94,8 @@ class DeviceEdges {
   // Species of the receiver times the number of species, plus that of the sender.
   const int *pair() const { return pair_.data(); }
   const G *distance() const { return distance_.data(); }
-  const T *harmonics() const { return harmonics_.data(); }    // [E][num_y]
+  const G *unit_vector() const { return direction_.data(); }    // [E][3]
+  const T *harmonics() const { return harmonics_.data(); }      // [E][num_y]
   // [E][num_y] dE/dY, slot 0 dE/dr; written by the caller between build() and finish().
   G *adjoint() { return adjoint_.data(); }
 
@@ -96,6 +113,7 @@ class DeviceEdges {
 
   using Closest = Kokkos::MinLoc<double, int64_t, DeviceExec::memory_space>;
   typename Closest::result_view_type closest_;    // distance and candidate
+  typename Closest::result_view_type crowd_;      // receiver and number of edges
   DeviceBuffer<double> cutoff_;                   // per pair
   // Rows of the cuts, receivers' then senders', and the edges before them.
   int num_receiver_cuts_ = 0;

@@ -10,17 +10,6 @@
 namespace equi {
 namespace EQUI_ISA {
 
-// Component m of order l of edge e.
-template <class T>
-EQUI_INLINE Pointer<T> so2_component(const So2Shape &shape, int64_t count, Real<T> *u, int64_t e, int l, int m) {
-  return make_pointer<T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
-}
-template <class T>
-EQUI_INLINE Pointer<const T> so2_component(const So2Shape &shape, int64_t count, const Real<T> *u, int64_t e, int l,
-                                           int m) {
-  return make_pointer<const T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
-}
-
 // ---- rotations
 // ----------------------------------------------------------------------------------------------------------------
 

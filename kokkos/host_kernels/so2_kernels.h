@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
-// The calls of the host's kernels of SO(2) convolutions: what they do with the components of edges, one edge after
-// another, and the products between. Plain data, for all instruction sets (host_kernels.h). T: float, double or a Dual
-// of them. Of duals, the tangents of `count` edges follow their values, as if there were twice as many edges; what an
-// edge has but once is an array of T.
+// The calls of the kernels of SO(2) convolutions: what they do with the components of edges, one edge after another,
+// and the products between. Plain data, for all instruction sets of hosts (host_kernels.h) and for devices. T: float,
+// double or a Dual of them. Of duals, the tangents of `count` edges follow their values, as if there were twice as many
+// edges; what an edge has but once is an array of T.
 #ifndef EQUI_SO2_KERNELS_H
 #define EQUI_SO2_KERNELS_H
 
@@ -40,6 +40,17 @@ struct So2Shape {
   // The largest |m| of an order.
   EQUI_FUNCTION int largest_m(int l) const { return l < mmax ? l : mmax; }
 };
+
+// Component m of order l of edge e, in an array of `count` edges.
+template <class T>
+EQUI_FUNCTION Pointer<T> so2_component(const So2Shape &shape, int64_t count, Real<T> *u, int64_t e, int l, int m) {
+  return make_pointer<T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
+}
+template <class T>
+EQUI_FUNCTION Pointer<const T> so2_component(const So2Shape &shape, int64_t count, const Real<T> *u, int64_t e, int l,
+                                             int m) {
+  return make_pointer<const T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
+}
 
 // Numbers of the rotations of all orders up to l.
 EQUI_FUNCTION int rotations_size(int l) {

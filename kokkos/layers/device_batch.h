@@ -20,6 +20,16 @@ struct DeviceContext : LayerContext {
   const DeviceExec &exec;
 };
 
+// Memory of SO(2) convolutions for some edges at a time.
+template <class T>
+struct DeviceSo2Scratch {
+  DeviceBuffer<int> rows;
+  DeviceBuffer<T> numbers;            // rotations and what else an edge has once
+  DeviceBuffer<DoubleOf<T>> exact;    // rotations in float64 where T is not
+  DeviceBuffer<Real<T>> work;         // features in the frames of edges
+  std::size_t bytes() const { return rows.bytes() + numbers.bytes() + exact.bytes() + work.bytes(); }
+};
+
 // Memory that all convolutions share; it is filled for one batch at a time.
 template <class T>
 struct DeviceConvScratch {
@@ -31,16 +41,18 @@ struct DeviceConvScratch {
   DeviceBuffer<T> fraction;
   DeviceBuffer<Real<T>> exact_rows;
   // Of a network of atoms' features: rows of the two atoms of an edge, its own scratch, weights and their adjoints.
+  // Networks of SO(2) convolutions have these, too.
   DeviceBuffer<int> own_row, other_row;
   DeviceBuffer<Real<T>> network, weights, weights_adj;
   DeviceRadialEdges<DoubleOf<T>> edges;
+  DeviceSo2Scratch<T> so2;
   std::vector<T> host_fraction;
   std::vector<Real<T>> host_rows, host_bins;
   std::vector<int> host_table_row;
   std::size_t bytes() const {
     return records.bytes() + table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() +
            parts.bytes() + exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() +
-           weights.bytes() + weights_adj.bytes() + edges.bytes();
+           weights.bytes() + weights_adj.bytes() + edges.bytes() + so2.bytes();
   }
 };
 
@@ -60,6 +72,8 @@ struct DeviceStep {
   int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
+  // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
+  R *sender_adjoints = nullptr;
   DeviceBuffer<R> in_place = {};
   DeviceConvScratch<T> scratch = {};
 

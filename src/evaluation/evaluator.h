@@ -111,15 +111,17 @@ inline void check_evaluation(const Collision &collision, const EvaluationResult 
 }
 
 // Throws where an atom has more neighbors than a model takes, whose trainer left out the farthest ones.
-// num_neighbors(i): of receiver i, which is atom receiver[i].
+inline void check_num_neighbors(int most, int64_t num_neighbors, int atom) {
+  if (num_neighbors > most)
+    throw EvaluationError("an atom has " + std::to_string(num_neighbors) +
+                              " neighbors within the cutoff, and the model takes at most " + std::to_string(most) +
+                              ": beyond them its trainer leaves out the farthest, so that energies and forces jump",
+                          atom, -1, 0.0);
+}
+// The same for all receivers of a model with such a limit. num_neighbors(i): of receiver i, which is atom receiver[i].
 template <class NumNeighbors>
 void check_num_neighbors(int most, int num_receivers, const int *receiver, const NumNeighbors &num_neighbors) {
-  for (int i = 0; most > 0 && i < num_receivers; ++i)
-    if (num_neighbors(i) > most)
-      throw EvaluationError("an atom has " + std::to_string(num_neighbors(i)) +
-                                " neighbors within the cutoff, and the model takes at most " + std::to_string(most) +
-                                ": beyond them its trainer leaves out the farthest, so that energies and forces jump",
-                            receiver[i], -1, 0.0);
+  for (int i = 0; most > 0 && i < num_receivers; ++i) check_num_neighbors(most, num_neighbors(i), receiver[i]);
 }
 
 // An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is

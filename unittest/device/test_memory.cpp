@@ -29,7 +29,7 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
   for (const char *name : {"contraction_agnesi_density", "parity_three_layers"})
     for (const bool exact : {false, true})
       for (const bool directional : {false, true}) run(name, exact, directional);
-  run("weights_of_features", false, true);
+  for (const char *name : {"weights_of_features", "so2_of_dipoles"}) run(name, false, true);
   EXPECT_GE(places, 300);
 }
 

@@ -194,7 +194,7 @@ TEST_P(Directional, mixed_precision_is_near_double) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
-                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(host_cases())),
+                         ::testing::Combine(::testing::Bool(), ::testing::Bool(), ::testing::ValuesIn(all_cases())),
                          [](const auto &info) {
                            return std::get<2>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table") +
                                   (std::get<1>(info.param) ? "_deterministic" : "");
@@ -203,7 +203,7 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
 // Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one; with kept values those of
 // edges that do not move.
 TEST(DirectionalKernels, instruction_sets_agree) {
-  for (const TinyCase &tiny : host_cases()) {
+  for (const TinyCase &tiny : all_cases()) {
     const Model model = tiny.model();
     const Structure structure = random_structure(model.num_species(), 9);
     const std::vector<Vector3> direction = random_direction(structure.size(), 3);

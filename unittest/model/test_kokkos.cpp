@@ -51,7 +51,7 @@ TEST_P(HostEvaluationTest, deterministic_agrees_with_the_default) {
                 {10 * ROUNDING.absolute}, exact ? "exact" : "table");
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, HostEvaluationTest, ::testing::ValuesIn(host_cases()),
+INSTANTIATE_TEST_SUITE_P(Tiny, HostEvaluationTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 // ---- shapes of models that the builder does not make
@@ -93,7 +93,7 @@ TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
 }
 
 TEST(HostEvaluation, features_may_be_read_by_several_layers) {
-  for (const TinyCase &c : host_cases()) {
+  for (const TinyCase &c : all_cases()) {
     TinyCase once = c;
     once.reads_twice = false;
     const Model model = once.model(), twice = with_features_read_twice(model);
@@ -211,7 +211,7 @@ std::vector<EvaluatorKind> evaluator_kinds() {
 }
 
 std::vector<TinyCase> evaluator_law_cases() {
-  return host_cases();
+  return all_cases();
 }
 
 }    // namespace testing

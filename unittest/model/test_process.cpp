@@ -37,7 +37,7 @@ long allocations_when_warm(const Model &model, int side, bool deterministic) {
 // they would grow with the structure.
 TEST(HostEvaluationProcess, a_warm_step_allocates_nothing_but_what_kokkos_needs_to_start_kernels) {
   constexpr long MAX_KERNELS = 32;
-  for (const TinyCase &c : host_cases()) {
+  for (const TinyCase &c : all_cases()) {
     const Model model = c.model();
     for (const bool deterministic : {false, true}) {
       const long small = allocations_when_warm(model, 4, deterministic);
@@ -107,7 +107,7 @@ std::string all_bits(bool deterministic) {
     std::snprintf(number, sizeof number, "%a ", v);
     text += number;
   };
-  for (const TinyCase &c : host_cases()) {
+  for (const TinyCase &c : all_cases()) {
     const Model model = c.model();
     const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.cutoff);
     for (const Precision p : {Precision::mixed, Precision::double_}) {

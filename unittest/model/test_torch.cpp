@@ -61,7 +61,7 @@ TEST_P(ModelTorch, agrees_with_autograd) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(host_cases()),
+INSTANTIATE_TEST_SUITE_P(Tiny, ModelTorch, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 }    // namespace

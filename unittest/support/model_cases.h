@@ -404,8 +404,8 @@ inline std::vector<TinyCase> family_cases() {
   return cases;
 }
 
-// SO(2) convolutions, which devices have not. The last convolution of a model sees nothing
-// but components of m = 0, because what leads to scalars does: most cases have another one before it.
+// SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
+// scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
   std::vector<TinyCase> cases(8);
   cases[0].name = "so2_biases_rows_of_species";
@@ -501,18 +501,12 @@ inline std::vector<TinyCase> all_cases() {
     cases.back().name += "_read_twice";
     cases.back().reads_twice = true;
   }
-  return cases;
-}
-
-// What CPUs and the reference evaluate.
-inline std::vector<TinyCase> host_cases() {
-  std::vector<TinyCase> cases = all_cases();
   for (const TinyCase &c : so2_cases()) cases.push_back(c);
   return cases;
 }
 
 inline TinyCase case_named(const std::string &name) {
-  for (const TinyCase &c : host_cases())
+  for (const TinyCase &c : all_cases())
     if (c.name == name) return c;
   throw std::logic_error("no tiny model " + name);
 }

@@ -43,7 +43,7 @@ TEST_P(TorchModelTest, chunks_of_edges_change_only_rounding) {
   EXPECT_LT(chunked.memory_bytes(), make(model)->memory_bytes() + (1 << 20));
 }
 
-INSTANTIATE_TEST_SUITE_P(TinyModels, TorchModelTest, ::testing::ValuesIn(host_cases()),
+INSTANTIATE_TEST_SUITE_P(TinyModels, TorchModelTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
 
 TEST(TorchEntry, reports_a_model_that_does_not_fit_together) {
@@ -73,7 +73,7 @@ std::vector<EvaluatorKind> evaluator_kinds() {
 }
 
 std::vector<TinyCase> evaluator_law_cases() {
-  return host_cases();
+  return all_cases();
 }
 
 }    // namespace testing

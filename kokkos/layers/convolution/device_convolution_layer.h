@@ -4,15 +4,14 @@
 #define EQUI_DEVICE_CONVOLUTION_LAYER_H
 
 #include "kokkos/layers/convolution/device_convolution.h"
-#include "kokkos/layers/device_batch.h"
-#include "kokkos/layers/layer_op.h"
+#include "kokkos/layers/device_sender_op.h"
 
 #include <string>
 
 namespace equi {
 
 template <class T, class G>
-class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
+class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   using R = Real<T>;
   using Batch = DeviceBatch<T, G>;
 
@@ -30,7 +29,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
     op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), batch.step.scratch);
   }
   void backward(Batch &batch) override {
-    if (!batch.layer->fixed_input && is_fused(batch.step)) return;    // fused() does it
+    if (!batch.layer->fixed_input && this->is_fused(batch.step)) return;    // fused() does it
     const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
     prepare(batch.step, edges, false, network_input(batch));
     const FeatureRows<R> none{nullptr, 0, 0};
@@ -38,21 +37,14 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
                  batch.step.edges.adjoint(), batch.layer->fixed_input ? none : batch.rows(input_, true),
                  batch.step.scratch);
   }
-  // x_adj += what the edges of these senders, x_adj.first and the following, add to the adjoint of the input. The edges
-  // count receivers from the first of a slice on.
-  void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) {
+  void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) override {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
     prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
     op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
   }
 
-  // Whether fused() takes the place of backward() and of gather() for receivers' own rows.
-  bool is_fused(const DeviceStep<T, G> &step) const { return step.num_reversible > 0 && can_fuse(); }
-  // The same where all edges between receivers have their reverse ones.
-  bool can_fuse() const { return op_.can_fuse(); }
-  // backward() for these receivers, x_adj.first and the following, and what edges from them add to x_adj, after all
-  // adjoints of the output are known.
-  void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) {
+  bool can_fuse() const override { return op_.can_fuse(); }
+  void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
     prepare(step, receivers, true, {});
     op_.fused(step.exec, receivers, FeatureRows<R>{step.features.data(input_), step.num_rows, 0},
               step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.harmonics(),
@@ -60,8 +52,7 @@ class DeviceConvolutionLayer : public LayerOp<DeviceBatch<T, G>> {
   }
 
   std::size_t bytes() const override { return op_.bytes(); }
-  // Bytes that batches of num_edges edges will add to the scratch.
-  std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const {
+  std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const override {
     return op_.scratch_growth(step.scratch, num_edges);
   }
   std::string describe() const override {

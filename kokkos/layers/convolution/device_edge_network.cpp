@@ -33,15 +33,7 @@ struct RowsKernel {
       other_row[c] = of_senders ? receiver : sender;
       return;
     }
-    int low = 0, high = batch.num_atoms;    // the edge is one of these atoms'
-    while (high - low > 1) {
-      const int middle = (low + high) / 2;
-      if (position < batch.begin[middle])
-        high = middle;
-      else
-        low = middle;
-    }
-    own_row[c] = first_row + low;
+    own_row[c] = first_row + batch.atom_at(position);
     other_row[c] = first_other + batch.other_row[position];
   }
 };
@@ -233,10 +225,9 @@ void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetwo
   const int64_t count = edges.batch.count;
   const int num_inputs = host_.num_inputs_;
   const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
-  Kokkos::parallel_for(
-      "equi:network_basis", DeviceRange(exec, 0, count),
-      BasisKernel<T, G>{edges, bases_.data(), host_.bases_.size() > 1, host_.times_cutoff_, host_.num_basis_,
-                        num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
+  Kokkos::parallel_for("equi:network_basis", DeviceRange(exec, 0, count),
+                       BasisKernel<T, G>{edges, bases(), has_bases_of_pairs(), host_.times_cutoff_, host_.num_basis_,
+                                         num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
   for (const bool of_sender : {true, false}) {
     const AtomInputs &part = of_sender ? host_.sender_ : host_.receiver_;
     if (part.size == 0) continue;

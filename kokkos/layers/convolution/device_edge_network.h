@@ -70,6 +70,10 @@ class DeviceEdgeNetwork {
   void add_atom_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, bool of_senders, R *scratch,
                          FeatureRows<R> x_adj) const;
 
+  // The functions of the distance, one for all pairs or per [receiver species, sender species]; in device memory.
+  const BasisFunctions *bases() const { return bases_.data(); }
+  bool has_bases_of_pairs() const { return host_.bases_.size() > 1; }
+
   std::size_t bytes() const;
 
  private:
@@ -104,7 +108,7 @@ class DeviceEdgeNetwork {
 
   const Host &host_;
   DeviceBuffer<double> basis_numbers_;
-  DeviceBuffer<BasisFunctions> bases_;    // one, or per [receiver species, sender species]
+  DeviceBuffer<BasisFunctions> bases_;
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
   int64_t weights_, sender_rows_, receiver_rows_;    // offsets

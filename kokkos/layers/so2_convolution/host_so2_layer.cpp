@@ -15,12 +15,6 @@ constexpr int LIST_EDGES = 64;
 // Senders of a gather, with about as many edges.
 constexpr int GATHERED_SENDERS = 4;
 
-std::vector<EdgeColumn> network_columns(const std::vector<int> &columns) {
-  std::vector<EdgeColumn> places;
-  for (const int column : columns) places.push_back({column, 1.0});
-  return places;
-}
-
 }    // namespace
 
 template <class T, class G>
@@ -29,7 +23,7 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       output_(layer.output),
       num_species_(context.model.num_species()),
       lmax_(layer.lmax),
-      mmax_(layer.mmax),
+      description_(describe_so2_convolution(layer)),
       rotations_(layer.lmax),
       op_(host_kernels<T>(context.set), layer, context.layout(input_), context.layout(output_)),
       network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row()),
@@ -39,12 +33,6 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
   const int pairs = basis.depends_on_pair() ? num_species_ * num_species_ : 1;
   for (int k = 0; k < pairs; k++)
     bases_.push_back(pairs == 1 ? basis : basis.for_pair(k / num_species_, k % num_species_));
-}
-
-template <class T, class G>
-std::string HostSo2Layer<T, G>::describe() const {
-  return "SO(2) convolution: l to " + std::to_string(lmax_) + ", m to " + std::to_string(mmax_) + ", " +
-         std::to_string(op_.columns().size()) + " radial factors by their network";
 }
 
 template <class T, class G>

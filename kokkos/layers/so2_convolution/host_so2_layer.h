@@ -29,7 +29,7 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   int gather_size() const override;
 
   std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
-  std::string describe() const override;
+  std::string describe() const override { return description_; }
 
  private:
   // Edges that are evaluated together, in the thread's scratch.
@@ -66,7 +66,8 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, FeatureRows<R> sender_adj,
                    FeatureRows<R> receiver_adj) const;
 
-  int input_, output_, num_species_, lmax_, mmax_;
+  int input_, output_, num_species_, lmax_;
+  std::string description_;
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
   So2ConvolutionOp<T> op_;

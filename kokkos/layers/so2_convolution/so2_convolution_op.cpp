@@ -34,18 +34,13 @@ AlignedVector<R> in_panels(const Matrix &m, int panel) {
 template <class T>
 So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer,
                                       const FeatureLayout &in, const FeatureLayout &out)
-    : kernels_(kernels),
-      in_(in),
-      out_(out),
-      channels_in_(in.group(0).channels),
-      first_{layer.lmax, layer.mmax, 2 * channels_in_, 0},
-      generators_(Rotations::generators<R>(layer.lmax, layer.mmax)) {
-  const int mul = in.block(0).mul;
-  for (int m = 0; m <= layer.mmax; m++)
-    for (int l = m; l <= layer.lmax; l++, factors_row_ += first_.channels)
-      for (int side = 0; side < 2; side++)
-        for (int u = 0; u < mul; u++) columns_.push_back(factors_row_ + side * channels_in_ + u);
-  for (const So2Linear &linear : layer.linears) linears_.push_back(make_linear(linear, layer.mmax));
+    : kernels_(kernels), in_(in), out_(out), generators_(Rotations::generators<R>(layer.lmax, layer.mmax)) {
+  So2Linears padded(layer, in);
+  channels_in_ = padded.channels_in;
+  factors_row_ = padded.factors_row;
+  columns_ = std::move(padded.columns);
+  first_ = padded.first;
+  for (const So2PaddedLinear &linear : padded.linears) linears_.push_back(make_linear(linear));
   values_size_ = 0;
   for (const Linear &linear : linears_) {
     after_.push_back(values_size_);
@@ -69,54 +64,17 @@ typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Ma
 }
 
 template <class T>
-typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2Linear &linear, int mmax) const {
-  const bool is_first = linears_.empty();
-  const So2Shape in = is_first ? first_ : linears_.back().gated();
-  const So2Shape out{in.lmax, mmax, padded(linear.channels_out), linear.num_gates(in.lmax)};
-  Linear made{in,
-              out,
-              linear.channels_out,
-              {},
-              {},
-              AlignedVector<R>(linear.bias.empty() ? 0 : out.width(0), R(0)),
-              linear.has_gate,
-              linear.scalar_activation,
-              linear.gate_activation};
-  // The places of a matrix's rows and columns; the first linear has the channels of two atoms.
-  const int atoms = is_first ? 2 : 1, mul_in = linear.channels_in / atoms;
-  const auto row_of = [&](int k) {
-    const int u = k % linear.channels_in;
-    return k / linear.channels_in * in.channels + u / mul_in * channels_in_ + u % mul_in;
-  };
-  const auto column_of = [&](int k) { return k / linear.channels_out * out.channels + k % linear.channels_out; };
-  const auto with_padding = [&](const Matrix &m, int rows, int cols) {
-    Matrix wide{rows, cols, std::vector<double>(static_cast<size_t>(rows) * cols, 0.0)};
-    for (int i = 0; i < m.rows; i++)
-      for (int j = 0; j < m.cols; j++) wide.data[static_cast<size_t>(row_of(i)) * cols + column_of(j)] = m(i, j);
-    return wide;
-  };
-  for (int m = 0; m <= mmax; m++) {
-    const int signs = m == 0 ? 1 : 2, rows = static_cast<int>(in.width(m)) / signs,
-              cols = static_cast<int>(out.width(m)) / signs;
-    const Matrix same = with_padding(linear.weights[m][0], rows, cols);
-    if (m == 0) {
-      made.products.push_back(make_product(same, nullptr));
-      made.transposed.push_back(make_product(transpose(same), nullptr));
-      continue;
-    }
-    const Matrix other = with_padding(linear.weights[m][1], rows, cols), other_back = transpose(other, -1.0);
-    made.products.push_back(make_product(same, &other));
-    made.transposed.push_back(make_product(transpose(same), &other_back));
+typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2PaddedLinear &linear) const {
+  Linear made{
+      linear.in,       linear.out,     linear.mul,  {}, {}, AlignedVector<R>(linear.bias.begin(), linear.bias.end()),
+      linear.has_gate, linear.scalars, linear.gates};
+  for (size_t m = 0; m < linear.weights.size(); m++) {
+    const auto &[same, other] = linear.weights[m];
+    const Matrix other_back = transpose(other, -1.0);
+    made.products.push_back(make_product(same, m == 0 ? nullptr : &other));
+    made.transposed.push_back(make_product(transpose(same), m == 0 ? nullptr : &other_back));
   }
-  for (size_t k = 0; k < linear.bias.size(); k++)
-    made.bias[column_of(static_cast<int>(k))] = static_cast<R>(linear.bias[k]);
   return made;
-}
-
-template <class T>
-So2Shape So2ConvolutionOp<T>::widened(So2Shape shape) const {
-  shape.mmax = std::min(shape.mmax + 1, shape.lmax);
-  return shape;
 }
 
 // ---- scratch

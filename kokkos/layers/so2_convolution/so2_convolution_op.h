@@ -8,6 +8,7 @@
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/so2_convolution/so2_linears.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/layers/so2_convolution.h"
 
@@ -47,8 +48,7 @@ class So2ConvolutionOp {
   So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer, const FeatureLayout &in,
                    const FeatureLayout &out);
 
-  // Radial factors of an edge lie in a row by |m|, then l, then padded channels of the sender and of the receiver.
-  // columns()[k]: the place of factor k of the layer.
+  // As So2Linears has them.
   int factors_row() const { return factors_row_; }
   const std::vector<int> &columns() const { return columns_; }
   // Numbers of scratch for this number of edges.
@@ -93,9 +93,8 @@ class So2ConvolutionOp {
     int64_t size;
   };
 
-  Linear make_linear(const So2Linear &linear, int mmax) const;
+  Linear make_linear(const So2PaddedLinear &linear) const;
   Product make_product(const Matrix &same, const Matrix *other) const;
-  So2Shape widened(So2Shape shape) const;    // with one more m where there is one
   Places make_places(bool backward) const;
   R *place(R *scratch, int64_t count, int64_t before) const { return scratch + PLANES<T> * count * before; }
   void make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const;
@@ -111,7 +110,7 @@ class So2ConvolutionOp {
   const HostKernels<T> &kernels_;
   FeatureLayout in_, out_;
   int channels_in_;    // of one atom, padded
-  int factors_row_ = 0;
+  int factors_row_;
   std::vector<int> columns_;
   So2Shape first_;    // of the first linear's input
   std::vector<Linear> linears_;

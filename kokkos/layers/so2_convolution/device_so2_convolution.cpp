@@ -1,0 +1,388 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/so2_convolution/device_so2_convolution.h"
+
+#include "kokkos/layers/so2_convolution/device_so2_kernels.h"
+#include "kokkos/runtime/device_dense.h"
+#include "src/numbers/number_types.h"
+
+#include <algorithm>
+#include <type_traits>
+
+namespace equi {
+
+namespace {
+
+// A launch for each order of the call, of `rows` rows of channels each. K<T, L>: its kernel.
+template <template <class, int> class K, class T, int L = 0, class... More>
+void launch_orders(const DeviceExec &exec, const char *label, int64_t rows, const So2RotationCall<T> &call,
+                   const More &...more) {
+  Kokkos::parallel_for(label, DeviceRange(exec, 0, rows * call.channels), K<T, L>{call, more...});
+  if constexpr (L < SO2_LMAX)
+    if (L < call.shape.lmax) launch_orders<K, T, L + 1>(exec, label, rows, call, more...);
+}
+
+DeviceTeams<> teams(const DeviceExec &exec, int64_t count) {
+  return DeviceTeams<>(exec, static_cast<int>(count), DeviceTraits<>::LANES, 1);
+}
+
+// [[W, W'], [-W', W]], or W alone for m = 0; row by row.
+template <class R>
+void add_matrix(const Matrix &same, const Matrix *other, std::vector<R> &to) {
+  for (int sign = 0; sign < (other ? 2 : 1); sign++)
+    for (int i = 0; i < same.rows; i++) {
+      const auto add = [&](const Matrix &m, double factor) {
+        for (int j = 0; j < m.cols; j++) to.push_back(static_cast<R>(factor * m(i, j)));
+      };
+      if (sign == 1) add(*other, -1.0);
+      add(same, 1.0);
+      if (other && sign == 0) add(*other, 1.0);
+    }
+}
+
+}    // namespace
+
+template <class T>
+DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer,
+                                              const FeatureLayout &in, const FeatureLayout &out, int num_species)
+    : DeviceSo2Convolution(exec, layer, So2Linears(layer, in), in, out, num_species) {}
+
+template <class T>
+DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded,
+                                              const FeatureLayout &in, const FeatureLayout &out, int num_species)
+    : in_(in),
+      out_(out),
+      channels_in_(padded.channels_in),
+      factors_row_(padded.factors_row),
+      first_(padded.first),
+      lmax_(layer.lmax),
+      host_network_(layer.radial, in, num_species, network_columns(padded.columns), padded.factors_row),
+      network_(exec, host_network_) {
+  std::vector<R> data;
+  for (So2PaddedLinear &linear : padded.linears) {
+    Linear made{{}, {}, -1};
+    for (size_t m = 0; m < linear.weights.size(); m++) {
+      made.weights.push_back(static_cast<int64_t>(data.size()));
+      add_matrix(linear.weights[m][0], m == 0 ? nullptr : &linear.weights[m][1], data);
+    }
+    if (!linear.bias.empty()) made.bias = static_cast<int64_t>(data.size());
+    data.insert(data.end(), linear.bias.begin(), linear.bias.end());
+    linear.weights.clear();
+    made.layout = std::move(linear);
+    linears_.push_back(std::move(made));
+  }
+  assign(exec, data_, data);
+  const Rotations rotations(layer.lmax);
+  assign(exec, recursion_begin_, rotations.begin());
+  assign(exec, recursion_terms_, rotations.terms());
+  std::vector<So2Generator<R>> generators = Rotations::generators<R>(layer.lmax, layer.mmax);
+  generators.erase(std::remove_if(generators.begin(), generators.end(), [](const auto &g) { return g.k == 1; }),
+                   generators.end());
+  num_generators_ = static_cast<int>(generators.size());
+  assign(exec, generators_, generators);
+}
+
+// ---- scratch
+// ------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<T>::work(R *first, int64_t count,
+                                                                                         bool backward) const {
+  int64_t size = 0;
+  const auto take = [&](const So2Shape &shape) {
+    R *const array = first ? first + size : nullptr;
+    size += PLANES<T> * count * shape.size();
+    return array;
+  };
+  Work w{};
+  w.rotated = take(backward ? widened(first_) : first_);
+  w.in.push_back(take(first_));
+  for (const Linear &linear : linears_) {
+    w.out.push_back(take(linear.layout.out));
+    w.in.push_back(linear.layout.has_gate ? take(linear.layout.gated()) : w.out.back());
+  }
+  w.messages = w.in.back();
+  if (!backward) return {w, size};
+  const So2Shape last = linears_.back().layout.gated();
+  w.of_sum = take(widened(last));
+  w.of_messages = take(last);
+  return {w, size};
+}
+
+// What make_edges() has of each edge beside its rotations: numbers, and rows.
+constexpr int EDGE_NUMBERS = 5, EDGE_ROWS = 3;
+
+template <class T>
+std::size_t DeviceSo2Convolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+  const int64_t n = std::min(num_edges, CHUNK), size = rotations_size(lmax_);
+  const DeviceSo2Scratch<T> &s = scratch.so2;
+  return s.rows.growth(EDGE_ROWS * n) + s.numbers.growth((size + EDGE_NUMBERS) * n) +
+         (IS_FLOAT64 ? 0 : s.exact.growth(size * n)) + s.work.growth(work(nullptr, n, true).second) +
+         scratch.network.growth(network_.scratch_size(n)) + scratch.weights.growth(network_.weights_size(n));
+}
+
+template <class T>
+std::size_t DeviceSo2Convolution<T>::bytes() const {
+  return network_.bytes() + data_.bytes() + recursion_begin_.bytes() + recursion_terms_.bytes() + generators_.bytes();
+}
+
+// ---- edges
+// --------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+template <class G>
+typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(const DeviceExec &exec,
+                                                                            const DeviceBatchEdges &chunk,
+                                                                            const DeviceSo2Geometry<G> &geometry,
+                                                                            const DeviceNetworkInput<R> &input,
+                                                                            Scratch &scratch) const {
+  const int64_t n = chunk.count, size = rotations_size(lmax_);
+  Edges e{};
+  e.batch = chunk;
+  e.count = n;
+  e.of_senders = input.of_senders;
+  int *const rows = scratch.so2.rows.reserve(EDGE_ROWS * n);
+  e.own_row = rows;
+  e.other_row = rows + n;
+  e.out_row = rows + 2 * n;
+  e.rotations = scratch.so2.numbers.reserve((size + EDGE_NUMBERS) * n);
+  e.cutoff = e.rotations + size * n;
+  e.cutoff_slope = e.cutoff + n;
+  e.cutoff_adj = e.cutoff_slope + n;
+  e.torque = e.cutoff_adj + n;
+  DoubleOf<T> *exact;
+  if constexpr (IS_FLOAT64)
+    exact = e.rotations;
+  else
+    exact = scratch.so2.exact.reserve(size * n);
+  network_.find_rows(exec, chunk, geometry.pair, input, e.own_row, e.other_row);
+  Kokkos::parallel_for("equi:so2_edges", DeviceRange(exec, 0, n),
+                       So2EdgeKernel<T, G>{chunk, e.of_senders, geometry.distance, geometry.unit, geometry.pair,
+                                           network_.bases(), network_.has_bases_of_pairs(),
+                                           RotationRecursion{lmax_, recursion_begin_.data(), recursion_terms_.data()},
+                                           e.out_row, exact, e.rotations, e.cutoff, e.cutoff_slope});
+  e.factors = scratch.weights.reserve(network_.weights_size(n));
+  e.factors_plane = network_.weights_plane(n);
+  network_.forward(
+      exec,
+      DeviceNetworkEdges<T, G>{chunk, geometry.distance, geometry.pair, e.own_row, e.other_row, input.x, e.of_senders},
+      scratch.network.reserve(network_.scratch_size(n)), e.factors);
+  return e;
+}
+
+template <class T>
+template <class G, class F>
+void DeviceSo2Convolution<T>::for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                         const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                         Scratch &scratch, const F &f) const {
+  for (int64_t first = 0; first < batch.count; first += CHUNK) {
+    DeviceBatchEdges chunk = batch;
+    chunk.first += first;
+    chunk.count = std::min(CHUNK, batch.count - first);
+    f(make_edges(exec, chunk, geometry, input, scratch));
+  }
+}
+
+template <class T>
+So2RotationCall<T> DeviceSo2Convolution<T>::rotation(const Edges &edges, So2Shape shape, R *u, int first,
+                                                     const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
+                                                     const T *factor) const {
+  So2RotationCall<T> call{shape, edges.count, edges.rotations, u, first, layout.group(0).channels, {}, row, factor};
+  for (int l = 0; l <= shape.lmax; l++) call.x[l] = rows.group(layout.group(l));
+  return call;
+}
+
+// ---- forward
+// ------------------------------------------------------------------------------------------------------------------
+
+template <class T>
+void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x,
+                                           So2Shape shape, R *u) const {
+  const FeatureRows<R> rows{const_cast<R *>(x.data), x.rows, 0};    // only read
+  for (const bool is_sender : {true, false})
+    launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
+                                   rotation(edges, shape, u, is_sender ? 0 : channels_in_, in_, rows,
+                                            is_sender ? edges.sender_row() : edges.receiver_row(), nullptr));
+}
+
+// f(call, threads) for each |m| of the first linear's input.
+template <class T>
+template <class F>
+void DeviceSo2Convolution<T>::for_factors(const Edges &edges, const R *u, R *v, const F &f) const {
+  int64_t before = 0;
+  for (int m = 0; m <= first_.mmax; m++) {
+    const int64_t size = static_cast<int64_t>(first_.orders(m)) * first_.channels;
+    f(So2FactorsKernel<T>{size, factors_row_, m > 0, so2_component<T>(first_, edges.count, u, 0, m, m),
+                          so2_component<T>(first_, edges.count, v, 0, m, m),
+                          make_pointer<T>(edges.factors + before, edges.factors_plane)},
+      edges.count * size);
+    before += size;
+  }
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &linear, bool transpose, int64_t count,
+                                       const R *from, R *to) const {
+  const So2Shape &in = transpose ? linear.layout.out : linear.layout.in,
+                 &out = transpose ? linear.layout.in : linear.layout.out;
+  const int64_t rows = PLANES<T> * count;
+  for (size_t k = 0; k < linear.weights.size(); k++) {
+    const int m = static_cast<int>(k);
+    device_gemm(exec, transpose, rows, static_cast<int>(out.width(m)), static_cast<int>(in.width(m)),
+                from + rows * in.before(m), data_.data() + linear.weights[k], R(0), to + rows * out.before(m));
+  }
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const {
+  const int64_t count = edges.count;
+  for_factors(edges, work.rotated, work.in[0], [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
+    Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, threads), kernel);
+  });
+  for (size_t k = 0; k < linears_.size(); k++) {
+    const So2PaddedLinear &linear = linears_[k].layout;
+    multiply(exec, linears_[k], false, count, work.in[k], work.out[k]);
+    const int64_t width = linear.out.width(0);
+    if (linears_[k].bias >= 0)
+      Kokkos::parallel_for(
+          "equi:so2_bias", DeviceRange(exec, 0, count * width),
+          So2BiasKernel<T>{width, data_.data() + linears_[k].bias, make_pointer<T>(work.out[k], count * width)});
+    if (linear.has_gate)
+      Kokkos::parallel_for("equi:so2_gate", DeviceRange(exec, 0, count * linear.out.channels),
+                           So2GateKernel<T>{gate(linear, count, work.out[k], work.in[k + 1])});
+  }
+}
+
+template <class T>
+So2GateCall<T> DeviceSo2Convolution<T>::gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const {
+  return {linear.out, linear.gated(), linear.mul, count, linear.scalars, linear.gates, z, h};
+}
+
+template <class T>
+template <class G>
+void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                      const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                      FeatureRows<R> y, Scratch &scratch) const {
+  for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
+    const Work w = work(scratch.so2.work.reserve(work(nullptr, edges.count, false).second), edges.count, false).first;
+    make_rotated(exec, edges, input.x, first_, w.rotated);
+    make_values(exec, edges, w);
+    launch_orders<So2RotateBackKernel>(
+        exec, "equi:so2_messages", batch.num_atoms,
+        rotation(edges, linears_.back().layout.gated(), w.messages, 0, out_, y, nullptr, edges.cutoff), edges.batch);
+  });
+}
+
+// ---- backward
+// -----------------------------------------------------------------------------------------------------------------
+
+template <class T>
+So2TorqueCall<T> DeviceSo2Convolution<T>::torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b,
+                                                 const T *factor) const {
+  return {shape,
+          widened(shape),
+          edges.count,
+          a,
+          b,
+          factor,
+          edges.torque,
+          generators_.data(),
+          edges.of_senders ? 0 : num_generators_};
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::find_messages_adjoint(const DeviceExec &exec, const Edges &edges,
+                                                    FeatureRows<const R> y_adj, const Work &work) const {
+  const So2Shape last = linears_.back().layout.gated();
+  const FeatureRows<R> of_y{const_cast<R *>(y_adj.data), y_adj.rows, y_adj.first};    // only read
+  launch_orders<So2RotateKernel>(exec, "equi:so2_rotate", edges.count,
+                                 rotation(edges, widened(last), work.of_sum, 0, out_, of_y, edges.out_row, nullptr));
+  Kokkos::parallel_for("equi:so2_messages_adjoint", teams(exec, edges.count),
+                       So2MessagesAdjointKernel<T>{torque(edges, last, work.messages, work.of_sum, edges.cutoff),
+                                                   edges.cutoff_adj, work.of_messages});
+}
+
+template <class T>
+typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint(const DeviceExec &exec,
+                                                                                 const Edges &edges,
+                                                                                 const Work &work) const {
+  R *adjoint = work.of_messages;
+  for (size_t k = linears_.size(); k-- > 0;) {
+    const So2PaddedLinear &linear = linears_[k].layout;
+    R *of_z = adjoint;
+    if (linear.has_gate) {
+      of_z = work.out[k];
+      Kokkos::parallel_for("equi:so2_gate_adjoint", DeviceRange(exec, 0, edges.count * linear.out.channels),
+                           So2GateAdjointKernel<T>{gate(linear, edges.count, of_z, adjoint)});
+    }
+    adjoint = work.in[k];    // what the linear has read is needed no more
+    multiply(exec, linears_[k], true, edges.count, of_z, adjoint);
+  }
+  // Those who want adjoints of senders' features want no others.
+  for_factors(edges, edges.of_senders ? adjoint : work.rotated, adjoint,
+              [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
+                const DeviceRange range(exec, 0, threads);
+                if (edges.of_senders)
+                  Kokkos::parallel_for("equi:so2_factors", range, kernel);
+                else
+                  Kokkos::parallel_for("equi:so2_factors_adjoint", range, So2FactorsAdjointKernel<T>{kernel});
+              });
+  return adjoint;
+}
+
+template <class T>
+template <class G>
+void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                       const DeviceSo2Geometry<G> &geometry, const DeviceNetworkInput<R> &input,
+                                       FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
+                                       Scratch &scratch) const {
+  for_chunks(exec, batch, geometry, input, scratch, [&](const Edges &edges) {
+    const int64_t count = edges.count;
+    const Work w = work(scratch.so2.work.reserve(work(nullptr, count, true).second), count, true).first;
+    make_rotated(exec, edges, input.x, widened(first_), w.rotated);
+    make_values(exec, edges, w);
+    find_messages_adjoint(exec, edges, y_adj, w);
+    R *const adjoint = find_input_adjoint(exec, edges, w);
+    if (adjoints.own.data)
+      launch_orders<So2RotateBackKernel>(
+          exec, "equi:so2_adjoints", batch.num_atoms,
+          rotation(edges, first_, adjoint, edges.of_senders ? 0 : channels_in_, in_, adjoints.own, nullptr, nullptr),
+          edges.batch);
+    if (adjoints.senders.data) {
+      FeatureRows<R> rows = adjoints.senders;
+      rows.first = edges.batch.first;
+      launch_orders<So2SenderAdjointKernel>(exec, "equi:so2_sender_adjoints", count,
+                                            rotation(edges, first_, adjoint, 0, in_, rows, nullptr, nullptr));
+    }
+    if (edges.of_senders) return;
+    Kokkos::parallel_for("equi:so2_torque", teams(exec, count),
+                         So2TorqueKernel<T>{torque(edges, first_, adjoint, w.rotated, nullptr)});
+    Kokkos::parallel_for(
+        "equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
+        So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, adjoints.num_y, edges.rotations, edges.cutoff_slope,
+                                   edges.cutoff_adj, edges.torque, adjoints.edges});
+    network_.backward(exec, count, scratch.network.data(), edges.factors);
+    network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), adjoints.edges, adjoints.num_y);
+  });
+}
+
+template <class T>
+void DeviceSo2Convolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                             FeatureRows<const R> of_edges, FeatureRows<R> x_adj) const {
+  for (const FeatureGroup &group : in_.groups())
+    Kokkos::parallel_for("equi:so2_gather", DeviceRange(exec, 0, static_cast<int64_t>(batch.num_atoms) * group.width()),
+                         So2GatherKernel<R>{batch, group.width(), of_edges.group(group), x_adj.group(group)});
+}
+
+#define EQUI_INSTANTIATE(T, G)                                                                                         \
+  template void DeviceSo2Convolution<T>::forward(const DeviceExec &, const DeviceBatchEdges &,                         \
+                                                 const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &,    \
+                                                 FeatureRows<Real<T>>, Scratch &) const;                               \
+  template void DeviceSo2Convolution<T>::backward(                                                                     \
+      const DeviceExec &, const DeviceBatchEdges &, const DeviceSo2Geometry<G> &, const DeviceNetworkInput<Real<T>> &, \
+      FeatureRows<const Real<T>>, const DeviceSo2Adjoints<Real<T>, G> &, Scratch &) const;
+
+EQUI_INSTANTIATE_NUMBERS(DeviceSo2Convolution)
+EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)
+#undef EQUI_INSTANTIATE
+
+}    // namespace equi

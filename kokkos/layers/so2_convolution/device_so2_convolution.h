@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT
+// One SO(2) convolution of a model on a device. It does what so2_convolution_op.h and host_so2_layer.h do on a host,
+// for the edges of a batch, some thousands at a time. A pass that needs values of the linears evaluates them again. The
+// product with the matrices of an |m| > 0 is one, of [u_m, u_-m] with [[W, W'], [-W', W]].
+#ifndef EQUI_DEVICE_SO2_CONVOLUTION_H
+#define EQUI_DEVICE_SO2_CONVOLUTION_H
+
+#include "kokkos/geometry/rotations.h"
+#include "kokkos/layers/convolution/device_edge_network.h"
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/so2_convolution/so2_linears.h"
+
+#include <type_traits>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+// All edges of a step, in device memory.
+template <class G>
+struct DeviceSo2Geometry {
+  const G *distance, *unit;    // [E], [E][3]
+  const int *pair;
+};
+
+// What a backward pass writes. Null: not wanted.
+template <class R, class G>
+struct DeviceSo2Adjoints {
+  FeatureRows<R> own;    // of the batch's atoms, which it begins with; added to
+  // For receivers, by edge: the adjoints of the senders' features, and [E][num_y] the derivatives, slot 0 by the
+  // distance, which are added to.
+  FeatureRows<R> senders;
+  int num_y;
+  G *edges;
+};
+
+// Edges are to be counted (DeviceEdges). T: float, double or a Dual of them.
+template <class T>
+class DeviceSo2Convolution {
+  using R = Real<T>;
+
+ public:
+  using Scratch = DeviceConvScratch<T>;
+  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, const FeatureLayout &in,
+                       const FeatureLayout &out, int num_species);
+  DeviceSo2Convolution(const DeviceSo2Convolution &) =
+      delete;    // the network on the device refers to that of the host
+  DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
+
+  // Adds the messages to the outputs of the batch's atoms, receivers. input: where their features are.
+  template <class G>
+  void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+               const DeviceNetworkInput<R> &input, FeatureRows<R> y, Scratch &scratch) const;
+  // For receivers y_adj begins with the batch's atoms, for senders with the row that their edges count receivers from.
+  template <class G>
+  void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+                const DeviceNetworkInput<R> &input, FeatureRows<const R> y_adj, const DeviceSo2Adjoints<R, G> &adjoints,
+                Scratch &scratch) const;
+  // x_adj, which begins with the batch's atoms, senders, += the rows of their edges that backward of receivers left.
+  void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> of_edges,
+                      FeatureRows<R> x_adj) const;
+
+  std::size_t bytes() const;
+  // Bytes that batches of num_edges edges will add to the scratch.
+  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+
+  // Edges that go through the linears together: enough to fill a device, and some hundred MB of scratch.
+  static constexpr int64_t CHUNK = DeviceTraits<>::ON_HOST ? 1024 : 8192;
+
+ private:
+  static constexpr bool IS_FLOAT64 = std::is_same_v<T, DoubleOf<T>>;
+  struct Linear {
+    So2PaddedLinear layout;          // its matrices are on the device
+    std::vector<int64_t> weights;    // offsets in data_ of the matrices of each |m|
+    int64_t bias;                    // likewise, -1: none
+  };
+  // Arrays in the scratch.
+  struct Work {
+    R *rotated;                  // features of sender and receiver
+    std::vector<R *> in, out;    // of each linear; without a gate the output is the next one's input
+    R *messages;                 // what would be one's after the last
+    R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
+  };
+  // Some edges with what does not depend on features.
+  struct Edges {
+    DeviceBatchEdges batch;
+    int64_t count;
+    int *own_row, *other_row, *out_row;    // [count]: rows of the input, and of the output or its adjoint
+    T *rotations;                          // [count][rotations_size(lmax)]
+    T *cutoff, *cutoff_slope;              // [count]
+    T *cutoff_adj, *torque;                // [count], [count][2] about x and z
+    R *factors;                            // of plane 0
+    int64_t factors_plane;
+    bool of_senders;
+    const int *sender_row() const { return of_senders ? own_row : other_row; }
+    const int *receiver_row() const { return of_senders ? other_row : own_row; }
+  };
+
+  DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded, const FeatureLayout &in,
+                       const FeatureLayout &out, int num_species);
+  // The arrays from `first` on, and how many numbers they are.
+  std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
+  // f(edges) for the batch's edges, some at a time.
+  template <class G, class F>
+  void for_chunks(const DeviceExec &exec, const DeviceBatchEdges &batch, const DeviceSo2Geometry<G> &geometry,
+                  const DeviceNetworkInput<R> &input, Scratch &scratch, const F &f) const;
+  template <class G>
+  Edges make_edges(const DeviceExec &exec, const DeviceBatchEdges &chunk, const DeviceSo2Geometry<G> &geometry,
+                   const DeviceNetworkInput<R> &input, Scratch &scratch) const;
+  So2RotationCall<T> rotation(const Edges &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
+                              FeatureRows<R> rows, const int *row, const T *factor) const;
+  // The features of both atoms of the edges, in their frames.
+  void make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x, So2Shape shape, R *u) const;
+  template <class F>
+  void for_factors(const Edges &edges, const R *u, R *v, const F &f) const;
+  void multiply(const DeviceExec &exec, const Linear &linear, bool transpose, int64_t count, const R *from,
+                R *to) const;
+  So2GateCall<T> gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const;
+  // From rotated features to messages.
+  void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
+  // Of senders' edges there is none.
+  So2TorqueCall<T> torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b, const T *factor) const;
+  void find_messages_adjoint(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> y_adj,
+                             const Work &work) const;
+  // Returns the adjoint of rotated features. Of receivers' edges, the adjoints of factors are in their place.
+  R *find_input_adjoint(const DeviceExec &exec, const Edges &edges, const Work &work) const;
+
+  FeatureLayout in_, out_;
+  int channels_in_, factors_row_;
+  So2Shape first_;
+  int lmax_;
+  EdgeNetwork<T> host_network_;
+  DeviceEdgeNetwork<T> network_;
+  std::vector<Linear> linears_;
+  DeviceBuffer<R> data_;
+  DeviceBuffer<int> recursion_begin_;
+  DeviceBuffer<RotationTerm> recursion_terms_;
+  DeviceBuffer<So2Generator<R>> generators_;    // about x and z: nothing depends on turns about the edge
+  int num_generators_ = 0;
+};
+
+}    // namespace equi
+
+#endif

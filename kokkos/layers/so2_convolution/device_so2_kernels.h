@@ -1,0 +1,323 @@
+// SPDX-License-Identifier: MIT
+// The kernels of SO(2) convolutions on a device, with the calls of the host's (so2_kernels.h). What sums over channels
+// has a team of lanes per edge; all else a thread per channel. Only device_so2_convolution.cpp includes this header.
+#ifndef EQUI_DEVICE_SO2_KERNELS_H
+#define EQUI_DEVICE_SO2_KERNELS_H
+
+#include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/rotations.h"
+#include "kokkos/runtime/device_exec.h"
+#include "src/functions/activation.h"
+#include "src/functions/basis_functions.h"
+
+#include <cstdint>
+
+namespace equi {
+
+// ---- geometry
+// -----------------------------------------------------------------------------------------------------------------
+
+// Of each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
+template <class T, class G>
+struct So2EdgeKernel {
+  using D = DoubleOf<T>;
+  DeviceBatchEdges batch;
+  bool of_senders;
+  const G *distance, *unit;
+  const int *pair;
+  const BasisFunctions *bases;
+  bool per_pair;
+  RotationRecursion recursion;
+  int *out_row;
+  D *exact;    // rotations in float64, which may be `rotations`
+  T *rotations, *cutoff, *cutoff_slope;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const int64_t position = batch.first + c, e = batch.edge_at(position);
+    const int size = rotations_size(recursion.lmax);
+    out_row[c] = of_senders ? batch.other_row[position] : batch.atom_at(position);
+    D n[3], frame[9];
+    for (int k = 0; k < 3; k++) n[k] = static_cast<D>(unit[3 * e + k]);
+    edge_frame(n, frame);
+    recursion.evaluate(frame, exact + c * size);
+    if (static_cast<const void *>(exact) != rotations)
+      for (int k = 0; k < size; k++) rotations[c * size + k] = static_cast<T>(exact[c * size + k]);
+    const double along = static_cast<double>(tangent_of(distance[e]));
+    const Jet f = bases[per_pair ? pair[e] : 0].cutoff_function(static_cast<double>(value_of(distance[e])), -1);
+    cutoff[c] = make_number<T>(static_cast<Real<T>>(f.d[0]), static_cast<Real<T>>(f.d[1] * along));
+    cutoff_slope[c] = make_number<T>(static_cast<Real<T>>(f.d[1]), static_cast<Real<T>>(f.d[2] * along));
+  }
+};
+
+// The derivatives by edges: of the cutoff function, and of the direction. A change dn of it turns the frame by y * dn
+// there: the gradient by n is R^T (torque_z, 0, -torque_x).
+template <class T, class G>
+struct So2EdgeAdjointKernel {
+  DeviceBatchEdges batch;
+  int lmax, num_y;
+  const T *rotations, *cutoff_slope, *cutoff_adj, *torque;
+  G *edge_adj;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    G *const adjoint = edge_adj + batch.edge_at(batch.first + c) * num_y;
+    adjoint[0] += static_cast<G>(cutoff_adj[c] * cutoff_slope[c]);
+    if (lmax == 0) return;
+    const Real<T> inverse_norm = static_cast<Real<T>>(0.57735026918962576451);    // Y_1 = sqrt(3) n
+    const T *const frame = rotations + c * rotations_size(lmax) + 1;
+    for (int k = 0; k < 3; k++)
+      adjoint[1 + k] += static_cast<G>(inverse_norm * (frame[k] * torque[2 * c + 1] - frame[6 + k] * torque[2 * c]));
+  }
+};
+
+// ---- rotations
+// ----------------------------------------------------------------------------------------------------------------
+
+// Order L of an atom's features, and its rotation for edge e.
+template <class T, int L>
+KOKKOS_FORCEINLINE_FUNCTION Pointer<T> so2_of_atom(const So2RotationCall<T> &c, int64_t row, int n, int k) {
+  const int64_t stride = PLANES<T> * c.channels;
+  return make_pointer<T>(c.x[L] + (row * (2 * L + 1) + n) * stride + k, c.channels);
+}
+template <class T, int L>
+KOKKOS_FORCEINLINE_FUNCTION const T *so2_rotation_of(const So2RotationCall<T> &c, int64_t e) {
+  return c.rotations + e * rotations_size(c.shape.lmax) + (L > 0 ? rotations_size(L - 1) : 0);
+}
+
+template <class T, int L>
+struct So2RotateKernel {
+  static constexpr int DIM = 2 * L + 1;
+  So2RotationCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / c.channels;
+    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
+    const T *const d = so2_rotation_of<T, L>(c, e);
+    T x[DIM];
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) x[n] = so2_of_atom<T, L>(c, c.row[e], n, k)[0];
+    for (int m = -most; m <= most; m++) {
+      const T *const row = d + (L + m) * DIM;
+      T sum = row[0] * x[0];
+      EQUI_UNROLL for (int n = 1; n < DIM; n++) sum += row[n] * x[n];
+      put(so2_component<T>(c.shape, c.count, c.u, e, L, m), c.first + k, sum);
+    }
+  }
+};
+
+// The adjoint, added up over the edges of each of the batch's atoms, one after the other. Row a of x is that of atom a.
+template <class T, int L>
+struct So2RotateBackKernel {
+  static constexpr int DIM = 2 * L + 1;
+  So2RotationCall<T> c;
+  DeviceBatchEdges batch;    // whose positions are the edges of the call
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t a = index / c.channels;
+    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
+    const int64_t begin = batch.begin[a] - batch.first, end = batch.begin[a + 1] - batch.first,
+                  last = end < batch.count ? end : batch.count;
+    int64_t e = begin > 0 ? begin : 0;
+    if (e >= last) return;
+    T sum[DIM];
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] = so2_of_atom<T, L>(c, a, n, k)[0];
+    for (; e < last; e++) {
+      const T *const d = so2_rotation_of<T, L>(c, e);
+      const T factor = c.factor ? c.factor[e] : T(1);
+      for (int m = -most; m <= most; m++) {
+        const T *const row = d + (L + m) * DIM;
+        const T u = factor * so2_component<T>(c.shape, c.count, c.u, e, L, m)[c.first + k];
+        EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+      }
+    }
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(so2_of_atom<T, L>(c, a, n, k), 0, sum[n]);
+  }
+};
+
+// The same for each edge alone, in row e of x, which is written.
+template <class T, int L>
+struct So2SenderAdjointKernel {
+  static constexpr int DIM = 2 * L + 1;
+  So2RotationCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / c.channels;
+    const int k = static_cast<int>(index % c.channels), most = c.shape.largest_m(L);
+    const T *const d = so2_rotation_of<T, L>(c, e);
+    T sum[DIM];
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] = T(0);
+    for (int m = -most; m <= most; m++) {
+      const T *const row = d + (L + m) * DIM;
+      const T u = so2_component<T>(c.shape, c.count, c.u, e, L, m)[c.first + k];
+      EQUI_UNROLL for (int n = 0; n < DIM; n++) sum[n] += row[n] * u;
+    }
+    EQUI_UNROLL for (int n = 0; n < DIM; n++) put(so2_of_atom<T, L>(c, e, n, k), 0, sum[n]);
+  }
+};
+
+// Rows of edges added up for each of the batch's atoms, in the order of its edges.
+template <class R>
+struct So2GatherKernel {
+  DeviceBatchEdges batch;
+  int width;
+  const R *of_edges;
+  R *x_adj;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t a = index / width, k = index % width;
+    R sum = x_adj[index];
+    for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
+      sum += of_edges[batch.edge_at(position) * width + k];
+    x_adj[index] = sum;
+  }
+};
+
+// ---- products with numbers of an edge
+// -----------------------------------------------------------------------------------------
+
+// v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be one array.
+template <class T>
+struct So2FactorsKernel {
+  int64_t size, row;    // row: of factors
+  bool has_minus;
+  Pointer<const T> u;
+  Pointer<T> v, factors;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / size, k = index % size, at = (has_minus ? 2 : 1) * e * size + k;
+    const T factor = factors[e * row + k];
+    put(v, at, factor * u[at]);
+    if (has_minus) put(v, at + size, factor * u[at + size]);
+  }
+};
+
+// v, the adjoint, is replaced by that of u, and factors by theirs.
+template <class T>
+struct So2FactorsAdjointKernel {
+  So2FactorsKernel<T> call;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / call.size, k = index % call.size, at = (call.has_minus ? 2 : 1) * e * call.size + k;
+    const T factor = call.factors[e * call.row + k], plus = call.v[at];
+    T sum = plus * call.u[at];
+    put(call.v, at, factor * plus);
+    if (call.has_minus) {
+      const T minus = call.v[at + call.size];
+      sum += minus * call.u[at + call.size];
+      put(call.v, at + call.size, factor * minus);
+    }
+    put(call.factors, e * call.row + k, sum);
+  }
+};
+
+template <class T>
+struct So2BiasKernel {
+  int64_t width;
+  const Real<T> *bias;
+  Pointer<T> z;
+  KOKKOS_FUNCTION void operator()(int64_t index) const { put(z, index, z[index] + T(bias[index % width])); }
+};
+
+// A lane's part of the torque about x and z, as So2TorqueCall has it.
+template <class T, int LANES>
+KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64_t e, int lane, T (&torque)[2]) {
+  for (int n = 0; n < c.num_generators; n++) {
+    const So2Generator<Real<T>> &entry = c.generators[n];
+    const Pointer<const T> a = so2_component<T>(c.a_shape, c.count, c.a, e, entry.l, entry.m),
+                           b = so2_component<T>(c.b_shape, c.count, c.b, e, entry.l, entry.n);
+    T sum = T(0);
+    for (int k = lane; k < c.a_shape.channels; k += LANES) sum += a[k] * b[k];
+    torque[0] += (entry.k == 0 ? entry.value : Real<T>(0)) * sum;
+    torque[1] += (entry.k == 0 ? Real<T>(0) : entry.value) * sum;
+  }
+}
+
+// The adjoints of the cutoff function and of the messages, and the torque on messages; c.torque is set.
+template <class T>
+struct So2MessagesAdjointKernel {
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+  static constexpr int LANES = DeviceTraits<>::LANES;
+  So2TorqueCall<T> c;    // messages and the adjoint of the sum; the factor is the cutoff function
+  T *cutoff_adj;
+  Real<T> *messages_adj;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int64_t e = team.league_rank();
+    const int lane = team.team_rank();
+    const So2Shape &s = c.a_shape;
+    T sums[3] = {T(0), T(0), T(0)};
+    for (int m = 0; m <= s.mmax; m++) {
+      const Pointer<const T> messages = so2_component<T>(s, c.count, c.a, e, m, m),
+                             of_sum = so2_component<T>(c.b_shape, c.count, c.b, e, m, m);
+      const Pointer<T> to = so2_component<T>(s, c.count, messages_adj, e, m, m);
+      for (int64_t k = lane; k < s.width(m); k += LANES) {
+        const T w = of_sum[k];
+        sums[0] += w * messages[k];
+        put(to, k, c.factor[e] * w);
+      }
+    }
+    T torque[2] = {T(0), T(0)};
+    add_so2_torque<T, LANES>(c, e, lane, torque);
+    for (int k = 0; k < 2; k++) sums[1 + k] = c.factor[e] * torque[k];
+    for (int k = 0; k < 3; k++) sums[k] = SumOfLanes<LANES>()(sums[k]);
+    if (lane > 0) return;
+    cutoff_adj[e] = sums[0];
+    for (int k = 0; k < 2; k++) c.torque[2 * e + k] = sums[1 + k];
+  }
+};
+
+// c.torque [count][2] += the torque on rotated features.
+template <class T>
+struct So2TorqueKernel {
+  using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
+  static constexpr int LANES = DeviceTraits<>::LANES;
+  So2TorqueCall<T> c;
+  KOKKOS_FUNCTION void operator()(const Member &team) const {
+    const int64_t e = team.league_rank();
+    T torque[2] = {T(0), T(0)};
+    add_so2_torque<T, LANES>(c, e, team.team_rank(), torque);
+    for (int k = 0; k < 2; k++) {
+      const T sum = SumOfLanes<LANES>()(torque[k]);
+      if (team.team_rank() == 0) c.torque[2 * e + k] += sum;
+    }
+  }
+};
+
+// ---- gates
+// ----------------------------------------------------------------------------------------------------------------------
+
+// f(l, what gates the order, whether the channel is padding) for one channel of an edge.
+template <class T, class F>
+KOKKOS_FORCEINLINE_FUNCTION void for_so2_gates(const So2GateCall<T> &c, int64_t index, const F &f) {
+  const int64_t e = index / c.z_shape.channels;
+  const int k = static_cast<int>(index % c.z_shape.channels);
+  for (int l = 0; l <= c.z_shape.lmax; l++) {
+    const int64_t at = l == 0 ? c.z_shape.at(PLANES<T> * c.count, e, 0, 0) : c.z_shape.gate_at(e, l - 1);
+    f(e, l, k, make_pointer<T>(c.z + at + k, c.count * c.z_shape.width(0)));
+  }
+}
+
+template <class T>
+struct So2GateKernel {
+  So2GateCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> of) {
+      const T a = k < c.mul ? activate(l == 0 ? c.scalars : c.gates, of[0]).value : T(0);
+      for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++)
+        put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k,
+            l == 0 ? a : a * so2_component<T>(c.z_shape, c.count, c.z, e, l, m)[k]);
+    });
+  }
+};
+
+template <class T>
+struct So2GateAdjointKernel {
+  So2GateCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    for_so2_gates(c, index, [&](int64_t e, int l, int k, Pointer<T> of) {
+      ValueAndDerivative<T> a{T(0), T(0)};
+      if (k < c.mul) a = activate(l == 0 ? c.scalars : c.gates, of[0]);
+      T sum = T(0);
+      for (int m = -c.z_shape.largest_m(l); m <= c.z_shape.largest_m(l); m++) {
+        const Pointer<T> z = so2_component<T>(c.z_shape, c.count, c.z, e, l, m) + k;
+        const T h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m)[k];
+        sum += l == 0 ? h : h * z[0];
+        if (l > 0) put(z, 0, h * a.value);
+      }
+      put(of, 0, a.derivative * sum);
+    });
+  }
+};
+
+}    // namespace equi
+
+#endif

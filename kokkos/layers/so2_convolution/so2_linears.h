@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: MIT
+// The linears of an SO(2) convolution in the memory layout of edges (So2Shape), for hosts and devices.
+#ifndef EQUI_SO2_LINEARS_H
+#define EQUI_SO2_LINEARS_H
+
+#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/host_kernels/so2_kernels.h"
+#include "kokkos/kernel_interface/feature_layout.h"
+#include "src/layers/so2_convolution.h"
+
+#include <array>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// Rows and columns of matrices are those of one sign of m, with padding.
+struct So2PaddedLinear {
+  So2Shape in, out;                              // out with the gates
+  int mul;                                       // channels of the output without padding
+  std::vector<std::array<Matrix, 2>> weights;    // of m = 0 .. mmax: W and W', which m = 0 has not
+  std::vector<double> bias;                      // [gates and orders of m = 0][channels], or empty
+  bool has_gate;
+  Activation scalars, gates;
+
+  So2Shape gated() const { return {out.lmax, out.mmax, out.channels, 0}; }
+};
+
+struct So2Linears {
+  // in: of the convolution's input.
+  So2Linears(const So2Convolution &layer, const FeatureLayout &in);
+
+  int channels_in;    // of one atom, padded
+  So2Shape first;     // of the first linear's input, which has the channels of two atoms
+  // Radial factors of an edge lie in a row by |m|, then l, then channels. columns[k]: the place of factor k of the
+  // layer.
+  int factors_row = 0;
+  std::vector<int> columns;
+  std::vector<So2PaddedLinear> linears;
+
+ private:
+  So2PaddedLinear padded_linear(const So2Linear &linear, int mmax) const;
+};
+
+// With one more m where there is one: what generators of rotations lead to (So2TorqueCall).
+inline So2Shape widened(So2Shape shape) {
+  if (shape.mmax < shape.lmax) shape.mmax++;
+  return shape;
+}
+
+// Where the radial network puts the factors.
+std::vector<EdgeColumn> network_columns(const std::vector<int> &columns);
+
+// For the log.
+std::string describe_so2_convolution(const So2Convolution &layer);
+
+}    // namespace equi
+
+#endif
