@@ -13,6 +13,7 @@
 #include "src/lammps/equi_dynamical_matrix.h"
 #include "src/lammps/equi_modes.h"
 #include "src/lammps/kokkos_styles.h"
+#include "src/lammps/lammps_faults.h"
 #include "src/lammps/lammps_plugin_api.h"
 #include "src/lammps/pair_equi.h"
 
@@ -22,14 +23,13 @@
 
 using namespace LAMMPS_NS;
 
-// LAMMPS takes a pointer to the base class.
-template <class Base, class Style>
-static void *make(void *lmp) {
-  return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
-}
-
-static void *make_compute(void *lmp, int narg, char **arg) {
-  return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
+// LAMMPS takes a pointer to the base class. A rank without memory for a style ends all.
+template <class Base, class Style, class... Arguments>
+static void *make(void *lmp, Arguments... arguments) {
+  LAMMPS *lammps = static_cast<LAMMPS *>(lmp);
+  Base *made = nullptr;
+  equi::this_rank_or_none(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
+  return made;
 }
 
 #ifndef EQUI_KK
@@ -75,6 +75,6 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
   plugin.creator.v1 = make<Command, EquiModes>;
   add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
-  plugin.creator.v2 = make_compute;
+  plugin.creator.v2 = make<Compute, ComputeEquiHVP, int, char **>;
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
 }

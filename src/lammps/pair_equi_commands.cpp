@@ -53,6 +53,10 @@ std::string read_potential_file(const std::string &name) {
 ------------------------------------------------------------------------- */
 
 void PairEqui::settings(int narg, char **arg) {
+  run_without_escape([&] { read_settings(narg, arg); });
+}
+
+void PairEqui::read_settings(int narg, char **arg) {
   impl->unset();
   impl->pair_style = EquiCommand::refused;
   EquiSettings fresh;
@@ -143,6 +147,10 @@ void PairEqui::settings(int narg, char **arg) {
 ------------------------------------------------------------------------- */
 
 void PairEqui::coeff(int narg, char **arg) {
+  run_without_escape([&] { read_coefficients(narg, arg); });
+}
+
+void PairEqui::read_coefficients(int narg, char **arg) {
   if (!allocated) allocate();
   impl->unset();
   impl->pair_coeff = EquiCommand::refused;
