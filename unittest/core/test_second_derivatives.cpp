@@ -119,6 +119,12 @@ TEST(Translations, a_moved_atom_or_another_kind_ends_them) {
   const bool open[3] = {true, false, true};
   const Crystal c = crystal();
   EXPECT_EQ(find_translations(c.fractional, c.kind, CELL, open, 1e-8).count(), 3);
+  // The same crystal with its two cells along the third vector.
+  Crystal turned = c;
+  for (auto &place : turned.fractional) std::swap(place[1], place[2]);
+  const bool other_open[3] = {true, true, false};
+  EXPECT_EQ(find_translations(turned.fractional, turned.kind, CELL, open, 1e-8).count(), 6);
+  EXPECT_EQ(find_translations(turned.fractional, turned.kind, CELL, other_open, 1e-8).count(), 3);
   EXPECT_EQ(find_translations({}, {}, CELL, PERIODIC, 1e-8).count(), 1);
 }
 

@@ -200,7 +200,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(19);
+  std::vector<TinyCase> cases(20);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -401,6 +401,20 @@ inline std::vector<TinyCase> family_cases() {
   gaunt_squares.node_product = "square";
   gaunt_squares.gaunt = true;
   gaunt_squares.seed = 32;
+  // Biases of a group's last channel, which is no padding; rows of the species tell a pair from its reverse where
+  // nothing else does.
+  cases[19].name = "biases_of_full_groups_symmetric_r0";
+  TinyModelOptions &full = cases[19].options;
+  full.elements = {"O", "H", "Si"};
+  full.hidden = {"16x0e+3x1e", "16x0e"};
+  full.basis = "gaussian";
+  full.transform = "soft";
+  full.symmetric_r0 = true;
+  full.sender_columns = 3;
+  full.receiver_columns = 2;
+  full.biases = true;
+  full.xplor = false;
+  full.seed = 33;
   return cases;
 }
 
