@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Reads a list of mutants and puts all of them into a copy of the sources, of which one is chosen when a test runs.
 
-The list has a line `@ FILE` for each source, and below it pairs of lines: `- TEXT`, a part of that source, and
-`+ TEXT`, what stands there in the mutant. A text that occurs several times is meant at its first place, or at the one
-that `-N TEXT` counts, from 1; lines below it that begin with spaces belong to it. A text that ends with a semicolon is one or more statements, any other one an expression.
+The list has a line `@ FILE` or `@ FILE PROGRAM:TESTS` for each source, with the tests that are tried first, and below it
+pairs of lines: `- TEXT`, a part of that source, and `+ TEXT`, what stands there in the mutant. A text that occurs several
+times is meant at its first place, or at the one that `-N TEXT` counts, from 1; lines below it that begin with spaces
+belong to it. A text that ends with a semicolon is one or more statements, any other one an expression as a whole: `b + c`
+is none in `a * b + c`.
 `# WHY` behind a pair says why no test can see the mutant: it is then expected to survive.
 """
 
@@ -32,6 +34,7 @@ class Mutant:
     original: str
     replacement: str
     place: int = 1
+    first: str = ""  # PROGRAM:TESTS
     why: str = ""  # expected to survive
 
     def __str__(self):
@@ -39,7 +42,7 @@ class Mutant:
 
 
 def read(path):
-    mutants, file, original, place = [], None, None, 1
+    mutants, file, first, original, place = [], None, "", None, 1
     for number, line in enumerate(path.read_text().splitlines(), 1):
         if not line.strip():
             continue
@@ -47,11 +50,11 @@ def read(path):
             original += "\n" + line
             continue
         if line.startswith("@ "):
-            file = line[2:].strip()
+            file, _, first = line[2:].strip().partition(" ")
         elif match := re.fullmatch(r"-(\d*) (.*)", line):
             place, original = int(match[1] or 1), match[2]
         elif line.startswith("+ ") and original is not None:
-            mutants.append(Mutant(len(mutants) + 1, file, original, line[2:], place))
+            mutants.append(Mutant(len(mutants) + 1, file, original, line[2:], place, first))
             original = None
         elif line.startswith("# ") and mutants:
             mutants[-1].why = (mutants[-1].why + " " + line[2:]).strip()
@@ -71,9 +74,7 @@ def position(text, mutant):
 
 def mutated(text, mutants):
     """The source with the mutants of its file, and the header by its name in front."""
-    edits = sorted((position(text, m), m) for m in mutants) if len(mutants) < 2 else sorted(
-        ((position(text, m), m) for m in mutants), key=lambda edit: edit[0]
-    )  # fmt: skip
+    edits = sorted(((position(text, m), m) for m in mutants), key=lambda edit: edit[0])
     out, at = [], 0
     # Mutants of one place stand in each other: the last one of the list outside.
     pending = None

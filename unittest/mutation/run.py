@@ -2,7 +2,7 @@
 """Mutation testing: builds the evaluation and its tests once with all mutants of mutants.txt, runs the tests with one
 mutant at a time, and prints which of them no test has noticed.
 
-    python unittest/mutation/run.py BUILD_FOLDER [--only N ...] [--jobs 2] [--results FILE] [--cmake WORDS]
+    python unittest/mutation/run.py BUILD_FOLDER [--only N ...] [--levels test_core ...] [--jobs 2] [--results FILE] [--cmake WORDS]
 
 The tests are those of the levels core, kernels and model, the last ones with the structures that take seconds.
 """
@@ -20,7 +20,8 @@ import mutants as list_of_mutants
 ROOT = Path(__file__).resolve().parents[2]
 # Programs of the tests, in the order in which a mutant meets them, and what of each is run.
 PROGRAMS = {
-    "test_core": "*",
+    # The compiler fuses multiplications and additions of changed sources in another way: bits differ.
+    "test_core": "*-NetworkGradient.rows_at_a_time_have_the_bits_of_one",
     "test_kernels": "*-KernelCache*:HostThreads*",
     # All cases, in float64 where that shows more; of the two kinds of tables and sums the default one.
     "test_model": "EvaluatorLawsInFloat64*:EvaluatorLaws.energies*:EvaluatorLaws.ranks*:Tiny/Directional.f*_table:"
@@ -54,17 +55,17 @@ def write_sources(mutants, folder):
         header.write_text(list_of_mutants.HEADER)
 
 
-def build(source, folder, jobs, options):
+def build(source, folder, jobs, levels, options):
     words = ["-DCMAKE_BUILD_TYPE=Release", "-DEQUI_TESTS=ON", "-DEQUI_TORCH=OFF", "-DEQUI_PLUGIN=OFF",
              "-DEQUI_INSTRUCTION_SETS=native", f"-DEQUI_CACHE_DIR={ROOT}/.cache", *options]  # fmt: skip
     subprocess.run(["cmake", "-S", source, "-B", folder, *words], check=True)
-    subprocess.run(["cmake", "--build", folder, f"-j{jobs}", "--target", *PROGRAMS, "--", "-k"], check=True)
+    subprocess.run(["cmake", "--build", folder, f"-j{jobs}", "--target", *levels, "--", "-k"], check=True)
 
 
-def run(folder, program, number, timeout):
+def run(folder, program, number, timeout, tests=""):
     """(status, seconds, the first test that failed); a status of 0 is a pass, and "hangs" one that took too long."""
     environment = {
-        **os.environ, "EQUI_MUTANT": str(number), "GTEST_FAIL_FAST": "1", "GTEST_FILTER": PROGRAMS[program],
+        **os.environ, "EQUI_MUTANT": str(number), "GTEST_FAIL_FAST": "1", "GTEST_FILTER": tests or PROGRAMS[program],
         "OMP_NUM_THREADS": "2", "OMP_WAIT_POLICY": "passive", "GTEST_COLOR": "no",
     }  # fmt: skip
     begin = time.monotonic()
@@ -79,10 +80,12 @@ def run(folder, program, number, timeout):
     return done.returncode, time.monotonic() - begin, failed[0] if failed else (started or [""])[-1]
 
 
-def judge(folder, mutant, seconds):
+def judge(folder, mutant, seconds, levels):
     """What noticed the mutant; empty if nothing did."""
-    for program in PROGRAMS:
-        status, _, test = run(folder, program, mutant.number, PATIENCE * seconds[program] + 10)
+    first_program, _, first_tests = mutant.first.partition(":")
+    tried = [(first_program, first_tests)] if first_program in levels else []
+    for program, tests in [*tried, *((level, "") for level in levels)]:
+        status, _, test = run(folder, program, mutant.number, PATIENCE * seconds[program] + 10, tests)
         if status == "hangs":
             return f"{program}: no end"
         if status != 0:
@@ -110,6 +113,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", type=int, nargs="*", default=[])
+    parser.add_argument("--levels", nargs="*", choices=PROGRAMS, default=list(PROGRAMS), help="programs of tests")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--results", type=Path)
     parser.add_argument("--cmake", nargs="*", default=[], help="further options of the build, without -D")
@@ -118,10 +122,10 @@ def main():
     mutants = list_of_mutants.read(Path(__file__).with_name("mutants.txt"))
     source, folder = arguments.folder.resolve() / "source", arguments.folder.resolve() / "source" / "build"
     write_sources(mutants, source)
-    build(source, folder, arguments.jobs, [f"-D{word}" for word in arguments.cmake])
+    build(source, folder, arguments.jobs, arguments.levels, [f"-D{word}" for word in arguments.cmake])
     seconds = {}
-    for program in PROGRAMS:
-        status, seconds[program], test = run(folder, program, 0, 1200)
+    for program in arguments.levels:
+        status, seconds[program], test = run(folder, program, 0, 3600)
         print(f"without a mutant {program} takes {seconds[program]:.1f} seconds", flush=True)
         if status != 0:
             sys.exit(f"{program} fails without a mutant: {test}")
@@ -129,7 +133,7 @@ def main():
     noticed = {}
 
     def judge_one(mutant):
-        noticed[mutant.number] = judge(folder, mutant, seconds)
+        noticed[mutant.number] = judge(folder, mutant, seconds, arguments.levels)
         print(f"{noticed[mutant.number] or 'SURVIVED':60} {mutant}", flush=True)
 
     with ThreadPoolExecutor(arguments.jobs) as pool:

@@ -272,6 +272,7 @@ inline std::vector<TinyCase> family_cases() {
   normed.parity = true;
   normed.lmax_edge = 3;
   normed.hidden = {"13x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e"};
+  normed.xplor = false;    // whose derivative vanishes at most distances
   normed.denominator = 6.0;
   normed.transform = "agnesi";
   normed.late_cutoff = true;
@@ -415,6 +416,7 @@ inline std::vector<TinyCase> family_cases() {
   full.biases = true;
   full.xplor = false;
   full.seed = 33;
+  cases[19].keeps_parity = true;
   return cases;
 }
 
