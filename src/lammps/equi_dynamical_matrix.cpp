@@ -24,6 +24,7 @@
 #include <cstdio>
 #include <map>
 #include <stdexcept>
+#include <utility>
 
 using namespace LAMMPS_NS;
 
@@ -48,20 +49,29 @@ class MatrixFile {
     if (!file_) throw std::runtime_error("cannot open file " + name_ + ": " + utils::getsyserror());
   }
   ~MatrixFile() {
-    if (gzip_)
-      platform::pclose(file_);
-    else
-      std::fclose(file_);
+    if (file_) is_closed();
   }
   void write(const std::vector<double> &row) {
     if (binary_)
       std::fwrite(row.data(), sizeof(double), row.size(), file_);
     else
       for (size_t k = 0; k < row.size(); k++) std::fprintf(file_, k % 3 == 2 ? "%4.8f\n" : "%4.8f ", row[k]);
-    if (std::ferror(file_)) throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
+    if (std::ferror(file_)) refuse();
+  }
+  // The last numbers leave the buffer here, and may find the disk full.
+  void close() {
+    if (!is_closed()) refuse();
   }
 
  private:
+  bool is_closed() {
+    FILE *file = std::exchange(file_, nullptr);
+    return (gzip_ ? platform::pclose(file) : std::fclose(file)) == 0;
+  }
+  [[noreturn]] void refuse() const {
+    throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
+  }
+
   std::string name_;
   bool binary_, gzip_;
   FILE *file_;
@@ -204,6 +214,7 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
     }
   }
   if (me == 0) {
+    file->close();
     if (screen) utils::print(screen, "\n");
     utils::logmesg(lmp, "Finished dynamical matrix in {:.3f} seconds\n", platform::walltime() - start);
   }

@@ -15,6 +15,7 @@
 #include "src/lammps/equi_elastic.h"
 #include "src/lammps/equi_modes.h"
 #include "src/lammps/kokkos_styles.h"
+#include "src/lammps/lammps_faults.h"
 #include "src/lammps/lammps_plugin_api.h"
 #include "src/lammps/pair_equi.h"
 
@@ -24,15 +25,13 @@
 
 using namespace LAMMPS_NS;
 
-// LAMMPS takes a pointer to the base class.
-template <class Base, class Style>
-static void *make(void *lmp) {
-  return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
-}
-
-template <class Style>
-static void *make_compute(void *lmp, int narg, char **arg) {
-  return static_cast<Compute *>(new Style(static_cast<LAMMPS *>(lmp), narg, arg));
+// LAMMPS takes a pointer to the base class. A rank without memory for a style ends all.
+template <class Base, class Style, class... Arguments>
+static void *make(void *lmp, Arguments... arguments) {
+  LAMMPS *lammps = static_cast<LAMMPS *>(lmp);
+  Base *made = nullptr;
+  equi::this_rank_or_none(lammps->error, lammps->world, "equi", [&] { made = new Style(lammps, arguments...); });
+  return made;
 }
 
 #ifndef EQUI_KK
@@ -80,8 +79,8 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("command", "equi_elastic", "elastic constants by second derivatives of pair style equi");
   plugin.creator.v1 = make<Command, EquiModes>;
   add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
-  plugin.creator.v2 = make_compute<ComputeEquiDeviation>;
+  plugin.creator.v2 = make<Compute, ComputeEquiDeviation, int, char **>;
   add("compute", "equi/deviation", "deviations among the models of a committee");
-  plugin.creator.v2 = make_compute<ComputeEquiHVP>;
+  plugin.creator.v2 = make<Compute, ComputeEquiHVP, int, char **>;
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
 }

@@ -17,6 +17,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <string>
 #include <thread>
 
 using namespace LAMMPS_NS;
@@ -27,6 +28,12 @@ namespace {
 
 // Room for the elements of any model and for a path, on the stack: there may be no other memory.
 constexpr int MAX_TEXT = 4096;
+
+// Room for a subject in front of such a text.
+constexpr int MAX_MESSAGE = MAX_TEXT + 512;
+
+// LAMMPS takes the name of the source as a string, which is made while there is memory.
+const std::string SOURCE = __FILE__;
 
 // What is known of the exception that is being handled.
 void describe_exception(char (&text)[MAX_TEXT]) {
@@ -48,8 +55,8 @@ void describe_exception(char (&text)[MAX_TEXT]) {
 
 }    // namespace
 
-std::string fault_of_ranks(MPI_Comm world, Work work) {
-  char text[MAX_TEXT];
+void all_ranks_or_none(Error *error, MPI_Comm world, const char *subject, Work work) {
+  char text[MAX_TEXT], of_rank[64] = "";
   int me, num_ranks;
   MPI_Comm_rank(world, &me);
   MPI_Comm_size(world, &num_ranks);
@@ -63,19 +70,13 @@ std::string fault_of_ranks(MPI_Comm world, Work work) {
   }
   MPI_Allreduce(mine, all, 2, MPI_INT, MPI_MIN, world);
   const int lowest = all[0];
-  if (lowest == num_ranks) return "";
+  if (lowest == num_ranks) return;
   MPI_Bcast(text, MAX_TEXT, MPI_CHAR, lowest, world);
-  std::string fault = text;
-  if (all[1] < 0) fault += " (rank " + std::to_string(lowest) + " of " + std::to_string(num_ranks) + ")";
-  return fault;
+  if (all[1] < 0) std::snprintf(of_rank, sizeof of_rank, " (rank %d of %d)", lowest, num_ranks);
+  error->all(SOURCE, __LINE__, "{}: {}{}", subject, &text[0], &of_rank[0]);
 }
 
-void all_ranks_or_none(Error *error, MPI_Comm world, const std::string &subject, Work work) {
-  const std::string fault = fault_of_ranks(world, work);
-  if (!fault.empty()) error->all(FLERR, "{}: {}", subject, fault);
-}
-
-void this_rank_or_none(Error *error, MPI_Comm world, const std::string &subject, Work work) {
+void this_rank_or_none(Error *error, MPI_Comm world, const char *subject, Work work) {
   char text[MAX_TEXT];
   try {
     work();
@@ -85,17 +86,19 @@ void this_rank_or_none(Error *error, MPI_Comm world, const std::string &subject,
   } catch (...) {
     describe_exception(text);
   }
-  end_all_ranks(error, world, subject + ": " + text);
+  char message[MAX_MESSAGE];
+  std::snprintf(message, sizeof message, "%s: %s", subject, text);
+  end_all_ranks(error, world, message);
 }
 
-void end_all_ranks(Error *error, MPI_Comm world, const std::string &text) {
+void end_all_ranks(Error *error, MPI_Comm world, const char *text) {
   constexpr int TURN = 200, MOST = 2000, MOMENT = 50;    // milliseconds
   const auto wait = [](int milliseconds) { std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds)); };
   int me;
   MPI_Comm_rank(world, &me);
   wait(std::min(me, MOST / TURN) * TURN);
   try {
-    error->one(FLERR, "{}", text);
+    error->one(SOURCE, __LINE__, "{}", text);
   } catch (const LAMMPSException &) {
     wait(MOMENT);
     throw;

@@ -15,8 +15,6 @@
 
 #include <mpi.h>
 
-#include <string>
-
 namespace LAMMPS_NS {
 class Error;
 }
@@ -36,23 +34,21 @@ class Work {
   void (*call_)(const void *);
 };
 
-// Does `work` on each rank of `world`. Where it throws anything, all ranks get the text of the lowest rank on which it
-// did, with that rank's number unless all failed; empty if it threw nowhere. Collective, hence `work` must not
-// communicate: a rank that leaves it early would let the others wait. The text is cut at some thousand characters, so
-// that a rank without memory can pass it on.
-std::string fault_of_ranks(MPI_Comm world, Work work);
+// Nothing here takes memory of its own, which a rank with a fault may lack: texts are cut at some thousand characters.
 
-// The same, and Error::all() with "SUBJECT: TEXT" on all ranks if there is a fault.
-void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
+// Does `work` on each rank of `world`. Where it throws anything, all ranks end by Error::all() with "SUBJECT: TEXT" of
+// the lowest rank on which it did, and with that rank's number unless all failed. Collective, hence `work` must not
+// communicate: a rank that leaves it early would let the others wait.
+void all_ranks_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
 // For work that communicates, or that other ranks know nothing of: what it throws, other than LAMMPS's own errors, ends
 // all ranks of `world` with "SUBJECT: TEXT" (end_all_ranks).
-void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &subject, Work work);
+void this_rank_or_none(LAMMPS_NS::Error *error, MPI_Comm world, const char *subject, Work work);
 
 // Error::one() with this text. Ranks that end each other at the same time may end without a message, so a rank first
 // gives those below it a pause of two seconds at most to end all. And mpirun may drop what a rank has printed just
 // before it ends all, so there is another pause between the two.
-[[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const std::string &text);
+[[noreturn]] void end_all_ranks(LAMMPS_NS::Error *error, MPI_Comm world, const char *text);
 
 }    // namespace equi
 

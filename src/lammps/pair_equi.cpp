@@ -29,7 +29,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <cstdio>
 #include <stdexcept>
 
 using namespace LAMMPS_NS;
@@ -38,6 +38,9 @@ namespace {
 
 // Numbers per atom.
 constexpr int FORCE_WIDTH = 3, VIRIAL_WIDTH = 9;
+
+// Of what is said of a fault, without taking memory: there may be none.
+constexpr int SUBJECT_SIZE = 200, MESSAGE_SIZE = 1000;
 
 #ifdef EQUI_DEVICE
 constexpr auto make_device_evaluator = equi::make_device_evaluator;
@@ -81,6 +84,10 @@ void PairEqui::allocate() {
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::init_style() {
+  run_without_escape([&] { set_up(); });
+}
+
+void PairEqui::set_up() {
   impl->is_set_up = false;
   check_commands();
   if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
@@ -238,8 +245,9 @@ void PairEqui::update_neighborhood() {
       use_neighborhood(any != 0);
     });
   } else {
-    const std::string subject = fmt::format("Pair style equi on step {} with {} atoms on {} ranks", update->ntimestep,
-                                            atom->natoms, comm->nprocs);
+    char subject[SUBJECT_SIZE];
+    std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %lld atoms on %d ranks",
+                  static_cast<long long>(update->ntimestep), static_cast<long long>(atom->natoms), comm->nprocs);
     equi::all_ranks_or_none(error, world, subject, read);
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
@@ -301,7 +309,7 @@ const double *PairEqui::positions() {
 }
 
 void PairEqui::evaluate() {
-  update_neighborhood();
+  run_without_escape([&] { update_neighborhood(); });
   impl->exchange->restart_counting();
   equi::EvaluationResult result;
   run_on_this_rank([&] { result = run_evaluator(); });
@@ -400,39 +408,43 @@ void PairEqui::compute(int eflag, int vflag) {
 }
 
 void PairEqui::finish_first_evaluation() {
-  if (!impl->memory_is_logged) {
-    impl->memory_is_logged = true;
-    const double mine[2] = {static_cast<double>(impl->evaluator->memory_bytes()) - impl->memory_without_atoms,
-                            static_cast<double>(impl->neighborhood.num_receivers)};
-    double all[2];
-    MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
-    const equi::LammpsExchange::Traffic &traffic = impl->exchange->traffic();
-    const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
-    double most[2];
-    MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
-    const double moved[2] = {traffic.bytes, traffic.bytes_beside_work};
-    double sum[2];
-    MPI_Allreduce(moved, sum, 2, MPI_DOUBLE, MPI_SUM, world);
-    std::string exchange = "not needed";
-    if (impl->exchange->active())
-      exchange = fmt::format(
-          "of remote features through LAMMPS's communication ({}), at most {:.3f} MB/step and {:.0f} "
-          "messages/step from a rank, {:.1f} % of the bytes beside other work",
-          impl->exchange->describe(), most[0] * 1e-6, most[1], sum[0] > 0.0 ? 100.0 * sum[1] / sum[0] : 0.0);
-    const double bytes = impl->reference ? 0.0 : impl->options.memory_limit;
-    const std::string limit = bytes > 0.0 ? fmt::format("{:.4g} GB per rank", bytes * 1e-9) : "none";
-    if (comm->me == 0)
-      utils::logmesg(lmp,
-                     "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
-                     "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
-                     exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
-                     all[0] * 1e-3 / std::max(1.0, all[1]), limit);
-  }
-  if (!impl->start_is_checked) check_start();
-  if (!impl->forces_are_checked) {
-    check_forces();
-    impl->forces_are_checked = true;
-  }
+  run_without_escape([&] {
+    if (!impl->memory_is_logged) log_exchange_and_memory();
+    if (!impl->start_is_checked) check_start();
+    if (!impl->forces_are_checked) {
+      check_forces();
+      impl->forces_are_checked = true;
+    }
+  });
+}
+
+void PairEqui::log_exchange_and_memory() {
+  impl->memory_is_logged = true;
+  const double mine[2] = {static_cast<double>(impl->evaluator->memory_bytes()) - impl->memory_without_atoms,
+                          static_cast<double>(impl->neighborhood.num_receivers)};
+  double all[2];
+  MPI_Allreduce(mine, all, 2, MPI_DOUBLE, MPI_SUM, world);
+  const equi::LammpsExchange::Traffic &traffic = impl->exchange->traffic();
+  const double sent[2] = {traffic.bytes, static_cast<double>(traffic.messages)};
+  double most[2];
+  MPI_Allreduce(sent, most, 2, MPI_DOUBLE, MPI_MAX, world);
+  const double moved[2] = {traffic.bytes, traffic.bytes_beside_work};
+  double sum[2];
+  MPI_Allreduce(moved, sum, 2, MPI_DOUBLE, MPI_SUM, world);
+  std::string exchange = "not needed";
+  if (impl->exchange->active())
+    exchange = fmt::format(
+        "of remote features through LAMMPS's communication ({}), at most {:.3f} MB/step and {:.0f} "
+        "messages/step from a rank, {:.1f} % of the bytes beside other work",
+        impl->exchange->describe(), most[0] * 1e-6, most[1], sum[0] > 0.0 ? 100.0 * sum[1] / sum[0] : 0.0);
+  const double bytes = impl->reference ? 0.0 : impl->options.memory_limit;
+  const std::string limit = bytes > 0.0 ? fmt::format("{:.4g} GB per rank", bytes * 1e-9) : "none";
+  if (comm->me == 0)
+    utils::logmesg(lmp,
+                   "Pair style equi: exchange {}\n  memory: {:.1f} MB per rank for tables and weights, {:.1f} MB for "
+                   "{:.0f} atoms, {:.1f} kB/atom, limit {}\n",
+                   exchange, impl->memory_without_atoms * 1e-6, all[0] * 1e-6, all[1],
+                   all[0] * 1e-3 / std::max(1.0, all[1]), limit);
 }
 
 /* ---------------------------------------------------------------------- */
@@ -445,28 +457,35 @@ void PairEqui::run_on_this_rank(equi::Work work) {
     const int num_atoms = impl->neighborhood.num_receivers;
     const double limit = impl->options.memory_limit, without = impl->memory_without_atoms;
     const bigint fitting = static_cast<bigint>(num_atoms * std::max(0.0, limit - without) / (beyond.bytes - without));
-    equi::end_all_ranks(
-        error, world,
-        fmt::format("Pair style equi: the {} atoms of a rank need {:.4g} GB on step {}, and it may use {:.4g} (keyword "
-                    "memory): {} atoms per rank fit, about {} on {} ranks",
-                    num_atoms, beyond.bytes * 1e-9, update->ntimestep, limit * 1e-9, fitting, fitting * comm->nprocs,
-                    comm->nprocs));
+    char text[MESSAGE_SIZE];
+    std::snprintf(text, sizeof text,
+                  "Pair style equi: the %d atoms of a rank need %.4g GB on step %lld, and it may use %.4g (keyword "
+                  "memory): %lld atoms per rank fit, about %lld on %d ranks",
+                  num_atoms, beyond.bytes * 1e-9, static_cast<long long>(update->ntimestep), limit * 1e-9,
+                  static_cast<long long>(fitting), static_cast<long long>(fitting * comm->nprocs), comm->nprocs);
+    equi::end_all_ranks(error, world, text);
   } catch (const equi::EvaluationError &fault) {
-    std::string atoms;
+    char text[MESSAGE_SIZE], atoms[SUBJECT_SIZE] = "";
+    const auto id = [&](int i) { return static_cast<long long>(atom->tag[i]); };
     if (fault.atom_i >= 0 && fault.atom_j >= 0)
-      atoms = fmt::format(": IDs {} and {} at distance {:.3g}", atom->tag[fault.atom_i], atom->tag[fault.atom_j],
-                          fault.distance);
+      std::snprintf(atoms, sizeof atoms, ": IDs %lld and %lld at distance %.3g", id(fault.atom_i), id(fault.atom_j),
+                    fault.distance);
     else if (fault.atom_i >= 0)
-      atoms = fmt::format(": ID {}", atom->tag[fault.atom_i]);
-    equi::end_all_ranks(error, world,
-                        fmt::format("Pair style equi: {}{} on step {}", fault.what(), atoms, update->ntimestep));
+      std::snprintf(atoms, sizeof atoms, ": ID %lld", id(fault.atom_i));
+    std::snprintf(text, sizeof text, "Pair style equi: %s%s on step %lld", fault.what(), atoms,
+                  static_cast<long long>(update->ntimestep));
+    equi::end_all_ranks(error, world, text);
   } catch (...) {
     impl->unset();    // an evaluation that broke off anywhere is not used again
-    equi::this_rank_or_none(
-        error, world,
-        fmt::format("Pair style equi on step {} with {} atoms on this rank", update->ntimestep, atom->nlocal),
-        [] { throw; });
+    char subject[SUBJECT_SIZE];
+    std::snprintf(subject, sizeof subject, "Pair style equi on step %lld with %d atoms on this rank",
+                  static_cast<long long>(update->ntimestep), atom->nlocal);
+    equi::this_rank_or_none(error, world, subject, [] { throw; });
   }
+}
+
+void PairEqui::run_without_escape(equi::Work work) {
+  equi::this_rank_or_none(error, world, "Pair style equi", work);
 }
 
 void PairEqui::all_ranks_or_none(equi::Work work) {

@@ -58,6 +58,10 @@ bool is_model_file(const std::string &word) {
 ------------------------------------------------------------------------- */
 
 void PairEqui::settings(int narg, char **arg) {
+  run_without_escape([&] { read_settings(narg, arg); });
+}
+
+void PairEqui::read_settings(int narg, char **arg) {
   impl->unset();
   impl->pair_style = EquiCommand::refused;
   EquiSettings fresh;
@@ -165,6 +169,10 @@ equi::Model PairEqui::read_model(const std::string &file) {
 }
 
 void PairEqui::coeff(int narg, char **arg) {
+  run_without_escape([&] { read_coefficients(narg, arg); });
+}
+
+void PairEqui::read_coefficients(int narg, char **arg) {
   if (!allocated) allocate();
   impl->unset();
   impl->pair_coeff = EquiCommand::refused;

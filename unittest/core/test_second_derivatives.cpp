@@ -114,11 +114,22 @@ TEST(Translations, a_moved_atom_or_another_kind_ends_them) {
   moved.fractional[3][1] += 1e-6;
   EXPECT_EQ(find_translations(moved.fractional, moved.kind, CELL, PERIODIC, 1e-8).count(), 1);
   EXPECT_EQ(find_translations(moved.fractional, moved.kind, CELL, PERIODIC, 1e-4).count(), 6);
+  // Along two vectors of a skew cell, whose lengths alone do not tell how far.
+  Crystal skew = crystal();
+  skew.fractional[3][0] += 1e-6;
+  skew.fractional[3][1] -= 1e-6;
+  EXPECT_EQ(find_translations(skew.fractional, skew.kind, CELL, PERIODIC, 1e-8).count(), 1);
   other.kind[5] = 2;
   EXPECT_EQ(find_translations(other.fractional, other.kind, CELL, PERIODIC, 1e-8).count(), 1);
   const bool open[3] = {true, false, true};
   const Crystal c = crystal();
   EXPECT_EQ(find_translations(c.fractional, c.kind, CELL, open, 1e-8).count(), 3);
+  // The same crystal with its two cells along the third vector.
+  Crystal turned = c;
+  for (auto &place : turned.fractional) std::swap(place[1], place[2]);
+  const bool other_open[3] = {true, true, false};
+  EXPECT_EQ(find_translations(turned.fractional, turned.kind, CELL, open, 1e-8).count(), 6);
+  EXPECT_EQ(find_translations(turned.fractional, turned.kind, CELL, other_open, 1e-8).count(), 3);
   EXPECT_EQ(find_translations({}, {}, CELL, PERIODIC, 1e-8).count(), 1);
 }
 

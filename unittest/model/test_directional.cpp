@@ -184,6 +184,40 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
   expect_together(evaluate_ranks(evaluators, parts, structure.size(), group, &together, true), "4 ranks, together");
 }
 
+// Whatever the caller says of the positions, what was kept belongs to the last evaluation that came to its end, and to
+// its neighborhood.
+TEST(DirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluation) {
+  const Model model = case_named("parity_three_layers").model();
+  KokkosOptions options = with_direction({Precision::double_, false, false});
+  options.kept_directions = KEPT_DIRECTIONS;
+  const Structure first = random_structure(model.num_species(), 7), second = random_structure(model.num_species(), 8);
+  const ImageStructure images = first.images(model.cutoff), other = second.images(model.cutoff);
+  const std::vector<Vector3> direction = random_direction(first.size(), 11);
+  const auto fresh = [&](const ImageStructure &s) {
+    return evaluate_whole(*make_kokkos(model, options), s, &direction);
+  };
+  const auto expect_fresh = [&](const Evaluation &e, const ImageStructure &s, const char *when) {
+    const Evaluation expected = fresh(s);
+    EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents),
+              SUM_ROUNDING * largest_force(expected.force_tangents))
+        << when;
+  };
+  const auto evaluator = make_kokkos(model, options);
+  evaluate_whole(*evaluator, images, &direction);
+  evaluator->set_neighborhood(other.neighborhood);
+  expect_fresh(evaluate_whole(*evaluator, other, &direction, true), other, "another neighborhood");
+
+  evaluate_whole(*evaluator, images, &direction);
+  ImageStructure lost = images;
+  lost.positions[0][0] = std::nan("");
+  evaluator->set_neighborhood(lost.neighborhood);
+  EXPECT_ANY_THROW(evaluate_whole(*evaluator, lost, &direction, true));
+  expect_fresh(evaluate_whole(*evaluator, images, &direction, true), images, "an evaluation that failed");
+  // Values without a backward pass are not kept either: it is what keeps slopes.
+  evaluate_whole(*evaluator, images);
+  expect_fresh(evaluate_whole(*evaluator, images, &direction, true), images, "energies and forces alone");
+}
+
 TEST_P(Directional, mixed_precision_is_near_double) {
   const Evaluation whole = along(direction);
   KokkosOptions mixed = with_direction(options);

@@ -105,6 +105,7 @@ struct TinyModelOptions {
   bool r_power = false;                    // weights times r^l2
   std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal
   std::string transform = "";              // or agnesi, soft
+  bool symmetric_r0 = false;               // of the transform
   bool pair_cutoffs = false;               // not with a transform or xplor
   bool late_cutoff = false;                // on the radial weights, not on the basis
   int sender_columns = 0;                  // rows of the species as further inputs of the radial networks
@@ -231,6 +232,15 @@ class TinyModelMaker {
     return uniform(name, {num_species(), num_species()}, low, high);
   }
 
+  // Of the transform of distances.
+  std::string pairs_r0() {
+    const std::string name = pairs("r0", 1.2, 2.4);
+    std::vector<double> &r0 = d_.tensors[name].values;
+    for (int i = 0; o_.symmetric_r0 && i < num_species(); ++i)
+      for (int j = 0; j < i; ++j) r0[i * num_species() + j] = r0[j * num_species() + i];
+    return name;
+  }
+
   Json radial_basis() {
     Json basis = {{"kind", o_.basis}};
     DocumentTensor grid{{o_.num_basis}, {}, o_.is_double};
@@ -255,9 +265,8 @@ class TinyModelMaker {
     if (o_.cosine) basis["cutoff_function"] = {{"kind", "cosine"}};
     if (o_.late_cutoff) basis["apply_cutoff"] = false;
     if (o_.transform == "agnesi")
-      basis["transform"] = {
-          {"kind", "agnesi"}, {"r0", pairs("r0", 1.2, 2.4)}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
-    if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs("r0", 1.2, 2.4)}, {"alpha", 4.0}};
+      basis["transform"] = {{"kind", "agnesi"}, {"r0", pairs_r0()}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
+    if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs_r0()}, {"alpha", 4.0}};
     if (o_.pair_cutoffs) basis["cutoffs"] = pairs("cutoffs", 0.7 * o_.cutoff, o_.cutoff);
     return basis;
   }

@@ -200,7 +200,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(19);
+  std::vector<TinyCase> cases(20);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -272,6 +272,7 @@ inline std::vector<TinyCase> family_cases() {
   normed.parity = true;
   normed.lmax_edge = 3;
   normed.hidden = {"13x0e+3x0o+2x1o+3x1e+1x2e", "2x0o+4x0e+1x2o+18x1o", "5x0e"};
+  normed.xplor = false;    // whose derivative vanishes at most distances
   normed.denominator = 6.0;
   normed.transform = "agnesi";
   normed.late_cutoff = true;
@@ -401,6 +402,21 @@ inline std::vector<TinyCase> family_cases() {
   gaunt_squares.node_product = "square";
   gaunt_squares.gaunt = true;
   gaunt_squares.seed = 32;
+  // Biases of a group's last channel, which is no padding; rows of the species tell a pair from its reverse where
+  // nothing else does.
+  cases[19].name = "biases_of_full_groups_symmetric_r0";
+  TinyModelOptions &full = cases[19].options;
+  full.elements = {"O", "H", "Si"};
+  full.hidden = {"16x0e+3x1e", "16x0e"};
+  full.basis = "gaussian";
+  full.transform = "soft";
+  full.symmetric_r0 = true;
+  full.sender_columns = 3;
+  full.receiver_columns = 2;
+  full.biases = true;
+  full.xplor = false;
+  full.seed = 33;
+  cases[19].keeps_parity = true;
   return cases;
 }
 

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT
+#ifndef EQUI_TEST_FUZZ_MODEL_H
+#define EQUI_TEST_FUZZ_MODEL_H
+
+#include <string>
+
+namespace equi {
+namespace testing {
+
+enum class FuzzOutcome { refused_by_reader, refused_by_plan, accepted };
+
+// Reads the bytes of a model file, plans its evaluation and makes the texts of its kernels; anything that goes wrong
+// and is no refusal leaves it as an exception or ends the process.
+FuzzOutcome fuzz_model(const std::string &bytes);
+
+}    // namespace testing
+}    // namespace equi
+
+#endif
