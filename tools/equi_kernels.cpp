@@ -18,7 +18,6 @@
 // contraction of the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
-#include "kokkos/runtime/dense.h"
 #include "src/base/host_resources.h"
 #include "src/model/model_file.h"
 #include "tools/model_kernels.h"
@@ -94,7 +93,6 @@ void print_machine(int ranks) {
   line("memory", std::to_string(shared_memory_limit()));
   line("threads", std::to_string(plan.number));
   line("threads_note", describe_threads(plan, plan.number));
-  line("blas", describe_dense());
   line("cache", kernel_cache().folder);
   line("cache_note", kernel_cache().note);
 }

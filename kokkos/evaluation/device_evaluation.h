@@ -15,10 +15,10 @@
 #ifndef EQUI_DEVICE_EVALUATION_H
 #define EQUI_DEVICE_EVALUATION_H
 
+#include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/evaluation/device_evaluator.h"
 #include "kokkos/evaluation/layered_evaluation.h"
 #include "kokkos/layers/device_batch.h"
-#include "kokkos/runtime/device_dense.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_queue.h"
 #include "kokkos/runtime/device_recorder.h"

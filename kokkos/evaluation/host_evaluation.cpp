@@ -15,7 +15,6 @@
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 #include "kokkos/layers/spherical_norm/spherical_norm_op.h"
-#include "kokkos/runtime/dense.h"
 #include "kokkos/runtime/host_exec.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
@@ -78,7 +77,6 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff),
       step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
-  start_dense();
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
@@ -95,7 +93,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
 template <class T, class G>
 std::string HostEvaluation<T, G>::describe() const {
   char text[200];
-  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels%s\n", Base::precision_name(),
+  std::snprintf(text, sizeof text, "  precision %s, %s, %s kernels and dense products%s\n", Base::precision_name(),
                 kokkos_backend().c_str(), step_.kernels.name, options_.deterministic ? ", deterministic" : "");
   std::string lines = text + Base::describe_layers();
   if (const InstructionSet best = best_instruction_set(false); best != best_instruction_set()) {

@@ -11,6 +11,7 @@
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
+#include "kokkos/host_kernels/product_kernels.h"
 #include "kokkos/host_kernels/so2_kernels.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/functions/activation.h"
@@ -174,12 +175,14 @@ struct HostKernels {
   // x is the adjoint; z and gate are replaced by theirs.
   void (*gate_backward)(const GateCall<T> &call);
 
+  int product_panel;    // columns of a panel of packed matrices (product_kernels.h)
+  void (*product)(const ProductCall<Real<T>> &call);
+
   // Of SO(2) convolutions.
   void (*so2_rotate)(const So2RotationCall<T> &call);
   void (*so2_rotate_back)(const So2RotationCall<T> &call);
   void (*so2_factors)(const So2FactorCall<T> &call);
   void (*so2_factors_backward)(const So2FactorCall<T> &call);
-  int so2_panel;    // So2ProductCall::weights
   void (*so2_product)(const So2ProductCall<Real<T>> &call);
   void (*so2_cutoff_backward)(const So2CutoffCall<T> &call);
   void (*so2_torque)(const So2TorqueCall<T> &call);

@@ -7,6 +7,7 @@
 #include "kokkos/host_kernels/host_contraction_impl.h"
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/host_generic_path_group_impl.h"
+#include "kokkos/host_kernels/host_product_impl.h"
 #include "kokkos/host_kernels/host_so2_impl.h"
 #include "kokkos/host_kernels/host_so2_product_impl.h"
 
@@ -373,11 +374,12 @@ constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
                                     backward_gather<T>,
                                     gate_forward<T>,
                                     gate_backward<T>,
+                                    PANEL<Real<T>>,
+                                    product<Real<T>>,
                                     so2_rotate<T>,
                                     so2_rotate_back<T>,
                                     so2_factors<T>,
                                     so2_factors_backward<T>,
-                                    PANEL<Real<T>>,
                                     so2_product<Real<T>>,
                                     so2_cutoff_backward<T>,
                                     so2_torque<T>,

@@ -89,9 +89,7 @@ struct So2ProductCall {
   int64_t rows;
   int in, out;    // numbers of a row of u and v, of one sign
   bool has_minus;
-  // Matrices W, W', W + W' [in][out] in panels of HostKernels::so2_panel columns, each row by row; the last one may be
-  // narrower.
-  const R *weights[3];
+  const R *weights[3];    // matrices W, W', W + W', packed (product_kernels.h); their columns fill all registers
   const R *u;
   R *v;
   R *sums;    // scratch [rows][in] where has_minus

@@ -14,6 +14,14 @@ struct Matrix {
   double operator()(int i, int j) const { return data[static_cast<size_t>(i) * cols + j]; }
 };
 
+// sign * m^T
+inline Matrix transpose(const Matrix &m, double sign = 1.0) {
+  Matrix t{m.cols, m.rows, std::vector<double>(m.data.size())};
+  for (int i = 0; i < m.rows; i++)
+    for (int j = 0; j < m.cols; j++) t.data[static_cast<size_t>(j) * m.rows + i] = sign * m(i, j);
+  return t;
+}
+
 }    // namespace equi
 
 #endif

@@ -12,8 +12,6 @@ from .errors import EquiError
 from .printable import printable
 
 OK, SLOW, BROKEN = "ok", "slow", "broken"
-# Variables by which OpenBLAS can be kept from what it would choose for this processor.
-BLAS_VARIABLES = ("OPENBLAS_CORETYPE", "OPENBLAS_L2_SIZE")
 TIME_LIMIT = 60  # seconds for LAMMPS to start
 
 
@@ -55,20 +53,6 @@ def _threads(machine):
     if "threads_note" in machine:
         return Finding("threads", found, SLOW, machine["threads_note"])
     return Finding("threads", found)
-
-
-def _blas(machine):
-    present = [name for name in BLAS_VARIABLES if name in os.environ]
-    if not present:
-        return Finding("BLAS", machine["blas"])
-    found = f"{machine['blas']}; " + ", ".join(f"{name}={printable(os.environ[name], 60)}" for name in present)
-    without = {name: value for name, value in os.environ.items() if name not in present}
-    usual = kernels.machine(environment=without)["blas"]
-    advice = f"unset {' '.join(present)}, unless you know that it helps"
-    if usual == machine["blas"]:
-        return Finding("BLAS", found, OK, advice)
-    # SevenNet-0 on a Xeon of the Ice Lake class: 1.3 times with the kernels for Haswell, 2.0 times with those for Nehalem.
-    return Finding("BLAS", found, SLOW, f"{advice}: it would be {usual}; a run was up to 2 times slower with another")
 
 
 def _answer(command):
@@ -124,7 +108,7 @@ def _frameworks():
 def examine(build_dir):
     """List of findings; EquiError if there is nothing to be examined."""
     machine = kernels.machine(build_dir=build_dir)
-    return [_processor(machine), _kernels(machine), _threads(machine), _blas(machine), *_lammps(build_dir), _frameworks()]
+    return [_processor(machine), _kernels(machine), _threads(machine), *_lammps(build_dir), _frameworks()]
 
 
 def facts(findings):

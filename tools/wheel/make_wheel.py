@@ -19,13 +19,13 @@ from pathlib import Path
 
 TOOLS = Path(__file__).resolve().parents[1]
 ROOT = TOOLS.parent
-# The model tool; the plugin, which derives from LAMMPS; OpenBLAS and its LAPACK; xxHash; Kokkos; libgomp and libgfortran.
+# The model tool; the plugin, which derives from LAMMPS; xxHash; Kokkos; libgomp.
 LICENSES = (
-    "MIT AND GPL-2.0-only AND BSD-3-Clause AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND "
+    "MIT AND GPL-2.0-only AND BSD-2-Clause AND Apache-2.0 WITH LLVM-exception AND "
     "GPL-3.0-or-later WITH GCC-exception-3.1"
 )
 # What is taken from a build folder. There is no libequi_torch.so, which would need a certain Torch.
-FROM_BUILD = ("lib/equiplugin.so", "lib/libscipy_openblas.so", "bin/equi_kernels", "include/equi")
+FROM_BUILD = ("lib/equiplugin.so", "bin/equi_kernels", "include/equi")
 
 
 def lammps_requirement():

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT
 // Radial weights by a network on features of an edge's atoms on a device, against that of the host: as the receivers'
 // pass and the gather of senders call it, with atoms that have no edges and with positions that are no edges.
+#include "kokkos/device_kernels/device_dense.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
-#include "kokkos/runtime/device_dense.h"
 #include "unittest/support/edge_network_problem.h"
 
 #include <gtest/gtest.h>

@@ -260,7 +260,7 @@ TEST(EmulatedDense, each_instance_has_a_workspace_of_its_own) {
   assign(DeviceExec(), a, std::vector<double>{1.0, 2.0});
   assign(DeviceExec(), b, std::vector<double>{3.0, 4.0});
   c.reserve(1);
-  const auto multiply = [&] { device_gemm(instance, false, 1, 1, 2, a.data(), b.data(), 0.0, c.data()); };
+  const auto multiply = [&] { device_gemm(instance, false, 1, 1, 2, a.data(), b.data(), false, c.data()); };
   const std::size_t before = emulation::num_allocations();
   EXPECT_THROW(multiply(), std::logic_error);
   {

@@ -3,7 +3,6 @@
 #include "kokkos/layers/gate/gate_op.h"
 #include "kokkos/layers/linear/linear_op.h"
 
-#include "kokkos/runtime/dense.h"
 #include "src/functions/activation.h"
 #include "unittest/support/dot.h"
 #include "unittest/support/node_rows.h"
@@ -88,10 +87,7 @@ struct SortedSpecies {
 };
 
 template <class T>
-class LinearOpTest : public ::testing::Test {
- protected:
-  LinearOpTest() { start_dense(); }
-};
+class LinearOpTest : public ::testing::Test {};
 
 template <class T>
 class GateOpTest : public ::testing::Test {};

@@ -363,7 +363,7 @@ def test_reference_library_missing(script, ranks):
     """The plugin alone in another folder, and a copy of the program that looks for plugins there."""
     build, folder = script.lammps.build_dir, script.lammps.folder
     (folder / "alone").mkdir()
-    for library in (build / "lib").glob("*.so"):  # the plugin and the BLAS it may have been given
+    for library in (build / "lib").glob("*.so"):
         if library.name != "libequi_torch.so":
             (folder / "alone" / library.name).write_bytes(library.read_bytes())
     program = folder / "lmp"

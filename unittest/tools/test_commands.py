@@ -144,14 +144,13 @@ def test_the_doctor_finds_a_sound_build():
     done = equi("doctor", "--json", OMP_NUM_THREADS="1")
     assert done.returncode == 0, done.stdout
     found = {finding["subject"]: finding for finding in json.loads(done.stdout)}
-    assert list(found) == ["processor", "kernels", "threads", "BLAS", "LAMMPS", "MPI", "plugin", "frameworks"]
+    assert list(found) == ["processor", "kernels", "threads", "LAMMPS", "MPI", "plugin", "frameworks"]
     assert all(finding["state"] == doctor.OK for finding in found.values())
-    assert "OpenBLAS" in found["BLAS"]["found"] and "MPICH" in found["MPI"]["found"] and "sevenn 0" in found["frameworks"]["found"]
+    assert "MPICH" in found["MPI"]["found"] and "sevenn 0" in found["frameworks"]["found"]
     assert "nothing is in the way" in equi("doctor", OMP_NUM_THREADS="1").stdout
 
 
 @pytest.mark.parametrize("variable, value, subject, text", [
-    ("OPENBLAS_CORETYPE", "Nehalem", "BLAS", "Nehalem"),
     ("OMP_NUM_THREADS", "400", "threads", "wait for one another"),
     ("OMP_NUM_THREADS", "many", "threads", "not a number of threads"),
     ("XDG_CACHE_HOME", "here", "kernels", "XDG_CACHE_HOME"),
@@ -175,14 +174,6 @@ def test_the_doctor_counts_libraries_of_this_version(tmp_path, monkeypatch):
     for name in ("kernel-avx2-0123456789abcdef-2_12.so", "kernel-avx512-0123456789abcdef-2_12.so"):
         (folder / name).write_text("")
     assert doctor._kernels(machine).found.endswith(f"; 1 libraries of yours in {folder}, and 1 of another version, which are not used")
-
-
-def test_the_doctor_names_a_variable_that_changes_nothing(monkeypatch):
-    machine = kernels.machine(build_dir=BUILD)
-    monkeypatch.setenv("OPENBLAS_CORETYPE", machine["blas"].split()[-1])
-    monkeypatch.setenv("OPENBLAS_L2_SIZE", "512")
-    finding = doctor._blas(machine)
-    assert finding.state == doctor.OK and "unset OPENBLAS_CORETYPE OPENBLAS_L2_SIZE" in finding.advice
 
 
 def test_the_doctor_notices_a_missing_plugin(tmp_path):

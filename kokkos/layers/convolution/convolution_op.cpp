@@ -10,11 +10,12 @@ namespace equi {
 
 template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
-                                int num_species, const EvaluatorOptions &options, const TableLayout &layout)
+                                int num_species, const EvaluatorOptions &options, const TableLayout &layout,
+                                InstructionSet set)
     : product_(convolution.product, in, out, layout), first_row_{0} {
   if (convolution.radial.reads_features()) {
     network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
-                                                view().weights_row);
+                                                view().weights_row, set);
     return;
   }
   set_.emplace(convolution.radial, num_species, options);

@@ -30,7 +30,8 @@ class ConvolutionOp {
 
  public:
   ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out, int num_species,
-                const EvaluatorOptions &options, const TableLayout &layout = HOST_TABLE);
+                const EvaluatorOptions &options, const TableLayout &layout = HOST_TABLE,
+                InstructionSet set = best_instruction_set());
 
   ConvolutionTables<T> &product() { return product_; }
   const ConvolutionTables<T> &product() const { return product_; }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/device_edge_network.h"
 
-#include "kokkos/runtime/device_dense.h"
+#include "kokkos/device_kernels/device_dense.h"
 #include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
 
@@ -192,8 +192,9 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
     return part.empty() ? -1 : at;
   };
   for (const auto &layer : host.hidden_)
-    hidden_.push_back({add(layer.product.weight), add(layer.bias), add(layer.norm_weight), add(layer.norm_bias)});
-  weights_ = add(host.weights_.weight);
+    hidden_.push_back(
+        {add(layer.product.weight.row_by_row()), add(layer.bias), add(layer.norm_weight), add(layer.norm_bias)});
+  weights_ = add(host.weights_->weight.row_by_row());
   sender_rows_ = add(host.sender_.rows);
   receiver_rows_ = add(host.receiver_.rows);
   assign(exec, data_, data);
@@ -207,7 +208,7 @@ void DeviceEdgeNetwork<T>::multiply(const DeviceExec &exec, bool transpose, int6
   // A host divides products into such blocks by itself, for its threads.
   const int64_t step = DeviceTraits<>::ON_HOST ? rows : BLOCK;
   for (int64_t row = 0; row < rows; row += step)
-    device_gemm(exec, transpose, step, out, in, from + row * in, constants(matrix), R(0), to + row * out);
+    device_gemm(exec, transpose, step, out, in, from + row * in, constants(matrix), false, to + row * out);
 }
 
 template <class T>
@@ -266,8 +267,8 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
     const auto &layer = host_.hidden_[k];
     const Hidden &at = hidden_[k];
     R *z = place(scratch, count, layer.z);
-    multiply(exec, false, count, width, layer.product.cols, h, at.weight, z);
-    width = layer.product.cols;
+    multiply(exec, false, count, width, layer.product.cols(), h, at.weight, z);
+    width = layer.product.cols();
     h = place(scratch, count, layer.h);
     const bool is_normed = at.norm_weight >= 0;
     if (is_normed)
@@ -287,14 +288,14 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
                          LastInputsKernel<T>{host_.last_inputs(num_rows(count), scratch, last)});
     h = last;
   }
-  multiply(exec, false, count, host_.last_width_, host_.weights_.cols, h, weights_, weights);
+  multiply(exec, false, count, host_.last_width_, host_.weights_->cols(), h, weights_, weights);
 }
 
 template <class T>
 void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const {
   if (count == 0) return;
   R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
-  multiply(exec, true, count, host_.weights_.cols, host_.last_width_, weights_adj, weights_, adjoint);
+  multiply(exec, true, count, host_.weights_->cols(), host_.last_width_, weights_adj, weights_, adjoint);
   if (has_last()) {
     const LastInputsRow<T> row = host_.last_inputs(num_rows(count), scratch, adjoint);
     Kokkos::parallel_for("equi:network_last_adjoint", DeviceRange(exec, 0, count),
@@ -303,7 +304,7 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
   }
   for (size_t k = hidden_.size(); k-- > 0;) {
     const auto &layer = host_.hidden_[k];
-    const int width = layer.product.cols;
+    const int width = layer.product.cols();
     R *z = place(scratch, count, layer.z);
     Kokkos::parallel_for("equi:network_activation_adjoint", DeviceRange(exec, 0, count * width),
                          ActivationAdjointKernel<T>{host_.activation_, host_.activation_scale_,
@@ -314,7 +315,7 @@ void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *sc
           NormalizeAdjointRow<T>{width, constants(hidden_[k].norm_weight),
                                  numbers(place(scratch, count, layer.normalized), count, width),
                                  numbers(place(scratch, count, layer.factor), count, 1), numbers(z, count, width)});
-    multiply(exec, true, count, width, layer.product.rows, z, hidden_[k].weight, before);
+    multiply(exec, true, count, width, layer.product.rows(), z, hidden_[k].weight, before);
     std::swap(adjoint, before);
   }
 }

@@ -47,7 +47,7 @@ class DeviceEdgeNetwork {
 
   // Numbers of scratch for this number of edges, of a plane of their weights, and of all planes.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
-  int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.weights_.cols; }
+  int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.weights_->cols(); }
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
 
   // Writes the rows of the two atoms of each edge.

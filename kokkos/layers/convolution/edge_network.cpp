@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/edge_network.h"
 
-#include "kokkos/runtime/dense.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -24,27 +23,17 @@ T along_direction(const double *d, int stride, double distance_tangent) {
 
 template <class T>
 void EdgeNetwork<T>::Product::forward(int64_t count, const R *in, R *out) const {
-  gemm(false, PLANES<T> * count, cols, rows, in, weight.data(), R(0), out);
+  weight.multiply(PLANES<T> * count, in, out);
 }
 
 template <class T>
 void EdgeNetwork<T>::Product::backward(int64_t count, const R *out_adj, R *in_adj) const {
-  gemm(false, PLANES<T> * count, rows, cols, out_adj, transposed.data(), R(0), in_adj);
-}
-
-template <class T>
-typename EdgeNetwork<T>::Product EdgeNetwork<T>::make_product(const Matrix &m) const {
-  Product p{m.rows, m.cols, AlignedVector<R>(m.data.size()), AlignedVector<R>(m.data.size())};
-  for (int i = 0; i < m.rows; i++)
-    for (int j = 0; j < m.cols; j++)
-      p.weight[static_cast<size_t>(i) * m.cols + j] = p.transposed[static_cast<size_t>(j) * m.rows + i] =
-          static_cast<R>(m(i, j));
-  return p;
+  transposed.multiply(PLANES<T> * count, out_adj, in_adj);
 }
 
 template <class T>
 EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-                            const std::vector<EdgeColumn> &columns, int64_t row)
+                            const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set)
     : in_(in),
       num_species_(num_species),
       num_basis_(function.basis.size()),
@@ -83,8 +72,8 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   const Network &network = function.network;
   int widest = num_inputs_;
   for (size_t k = 0; k + 1 < network.weights.size(); k++) {
-    Hidden layer{make_product(network.weights[k]), {}, {}, {}, R(0), 0, 0, 0, 0};
-    const int width = layer.product.cols;
+    Hidden layer{Product(network.weights[k], set), {}, {}, {}, R(0), 0, 0, 0, 0};
+    const int width = layer.product.cols();
     if (k < network.biases.size()) layer.bias.assign(network.biases[k].begin(), network.biases[k].end());
     layer.z = take(width);
     layer.h = take(width);
@@ -111,7 +100,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   for (size_t c = 0; c < columns.size(); c++)
     for (int i = 0; i < last_width_; i++)
       m.data[i * row + columns[c].column] = columns[c].scale * (i < last.rows ? last(i, static_cast<int>(c)) : bias[c]);
-  weights_ = make_product(m);
+  weights_.emplace(m, set);
 }
 
 template <class T>
@@ -160,7 +149,7 @@ LastInputsRow<T> EdgeNetwork<T>::last_inputs(int64_t count, R *scratch, R *last)
 
 template <class T>
 GateCall<T> EdgeNetwork<T>::activation_call(const Hidden &layer, int64_t count, R *z, R *h) const {
-  const int width = layer.product.cols;
+  const int width = layer.product.cols();
   GateCall<T> call{};
   call.activation = activation_;
   call.scale = activation_scale_;
@@ -204,7 +193,7 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
   for (const Hidden &layer : hidden_) {
     R *z = place(scratch, count, layer.z);
     layer.product.forward(count, h, z);
-    width = layer.product.cols;
+    width = layer.product.cols();
     if (!layer.bias.empty())    // of the values
       for (int64_t e = 0; e < count; e++)
         for (int j = 0; j < width; j++) z[e * width + j] += layer.bias[j];
@@ -232,7 +221,7 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     }
     h = last;
   }
-  weights_.forward(count, h, weights);
+  weights_->forward(count, h, weights);
 }
 
 template <class T>
@@ -242,7 +231,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   const int64_t count = edges.count;
   scratch += basis_size();
   R *adjoint = place(scratch, count, adjoint_[0]), *before = place(scratch, count, adjoint_[1]);
-  weights_.backward(count, weights_adj, adjoint);
+  weights_->backward(count, weights_adj, adjoint);
 
   if (times_cutoff_ || has_last_bias_) {
     const LastInputsRow<T> row = last_inputs(count, scratch, adjoint);
@@ -259,7 +248,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     R *z = place(scratch, count, layer->z);
     kernels.gate_backward(activation_call(*layer, count, z, adjoint));
     if (!layer->norm_weight.empty()) {
-      const int width = layer->product.cols;
+      const int width = layer->product.cols();
       const NormalizeAdjointRow<T> normalize{
           width, layer->norm_weight.data(), numbers(place(scratch, count, layer->normalized), count, width),
           numbers(place(scratch, count, layer->factor), count, 1), numbers(z, count, width)};
@@ -284,10 +273,9 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
 
 template <class T>
 std::size_t EdgeNetwork<T>::bytes() const {
-  std::size_t numbers = 0;
-  for (const Hidden &layer : hidden_) numbers += 2 * layer.product.weight.size();
-  numbers += 2 * weights_.weight.size();
-  return numbers * sizeof(R);
+  std::size_t sum = weights_->bytes();
+  for (const Hidden &layer : hidden_) sum += layer.product.bytes();
+  return sum;
 }
 
 #define EQUI_INSTANTIATE(T, G)                                                                                       \

@@ -6,11 +6,13 @@
 #define EQUI_EDGE_NETWORK_H
 
 #include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/convolution/edge_network_row.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/functions/radial_function.h"
 
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -43,16 +45,17 @@ class EdgeNetwork {
   using R = Real<T>;
 
  public:
-  // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers.
+  // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers. set:
+  // whose dense products are taken.
   EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-              const std::vector<EdgeColumn> &columns, int64_t row);
+              const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set = best_instruction_set());
 
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
 
   // Numbers of scratch for this number of edges, and of their weights.
   int64_t scratch_size(int64_t count) const { return basis_size() + PLANES<T> * count * scratch_row_; }
-  int64_t weights_size(int64_t count) const { return PLANES<T> * count * weights_.cols; }
+  int64_t weights_size(int64_t count) const { return PLANES<T> * count * weights_->cols(); }
 
   // Writes the weights of edge e into row e of each plane. scratch is aligned to a float64.
   template <class G>
@@ -71,8 +74,11 @@ class EdgeNetwork {
   friend class DeviceEdgeNetwork;
   // A product of matrices, out = in weight, for each edge and plane.
   struct Product {
-    int rows, cols;
-    AlignedVector<R> weight, transposed;
+    PackedMatrix<R> weight, transposed;
+    Product(const Matrix &m, InstructionSet set) : weight(m, set), transposed(transpose(m), set) {}
+    int rows() const { return weight.in(); }
+    int cols() const { return weight.out(); }
+    std::size_t bytes() const { return weight.bytes() + transposed.bytes(); }
     void forward(int64_t count, const R *in, R *out) const;
     void backward(int64_t count, const R *out_adj, R *in_adj) const;
   };
@@ -92,7 +98,6 @@ class EdgeNetwork {
     int group = -1, channel = 0;    // the channels of a block
   };
 
-  Product make_product(const Matrix &m) const;
   // Of the values and derivatives of the basis at one distance, in float64, with which the scratch begins.
   int64_t basis_size() const { return static_cast<int64_t>(sizeof(double) / sizeof(R)) * num_basis_ * (PLANES<T> + 1); }
   // The begin of the array of the scratch that has this many numbers per edge before it, and the numbers of an array
@@ -116,8 +121,8 @@ class EdgeNetwork {
   Activation activation_;
   R activation_scale_;
   bool times_cutoff_, has_last_bias_;
-  Product weights_;
-  int last_width_;    // inputs of the last product; a bias is one of them, which is 1
+  std::optional<Product> weights_;    // the last one
+  int last_width_;                    // inputs of the last product; a bias is one of them, which is 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
   // function and its derivative, inputs of the last product, and two for adjoints.
   int64_t inputs_, slopes_, cutoff_, last_, adjoint_[2], scratch_row_ = 0;

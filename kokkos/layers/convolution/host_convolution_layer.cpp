@@ -23,7 +23,8 @@ HostConvolutionLayer<T, G>::HostConvolutionLayer(HostContext &context, const Con
       output_(layer.output),
       number_(context.num_convolutions++),
       is_exact_(context.options.radial_exact),
-      op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options) {
+      op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.options,
+          HOST_TABLE, context.set) {
   op_.product().select_kernels(context.set);
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/linear/device_linear.h"
 
-#include "kokkos/runtime/device_dense.h"
+#include "kokkos/device_kernels/device_dense.h"
 
 #include <algorithm>
 #include <utility>
@@ -49,7 +49,8 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
     Product product{p.in, p.out, {}};
     for (const auto &w : p.weight) {
       product.weight.push_back(static_cast<int64_t>(weight.size()));
-      weight.insert(weight.end(), w.begin(), w.end());
+      const std::vector<T> rows = w.row_by_row();
+      weight.insert(weight.end(), rows.begin(), rows.end());
     }
     products_.push_back(std::move(product));
     scratch_row_ = std::max<int64_t>(scratch_row_, in_.group(p.in).width() + out_.group(p.out).width());
@@ -74,7 +75,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
     const int vectors = xg.irrep.dim() * xg.planes;
     if (!per_species_) {
       device_gemm(exec, transpose, count * vectors, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
-                  T(written[gy] ? 1 : 0), y.group(yg));
+                  written[gy], y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
       T *xs = scratch_.reserve(count * scratch_row_), *ys = xs + count * xg.width();
@@ -83,7 +84,8 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
         const int64_t n = species.begin[s + 1] - species.begin[s];
         if (n == 0) continue;
         gather_rows(exec, rows, n, xg.width(), x.group(xg), xs);
-        device_gemm(exec, transpose, n * vectors, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], T(0), ys);
+        device_gemm(exec, transpose, n * vectors, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], false,
+                    ys);
         scatter_rows(exec, rows, n, yg.width(), ys, y.group(yg), written[gy]);
       }
     }

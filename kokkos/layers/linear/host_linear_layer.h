@@ -17,7 +17,7 @@ class HostLinearLayer : public LayerOp<HostBatch<T, G>> {
   HostLinearLayer(const HostContext &context, const Linear &layer)
       : input_(layer.input),
         output_(layer.output),
-        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species()) {}
+        op_(layer, context.layout(input_), context.layout(output_), context.model.num_species(), context.set) {}
 
   // Of an input that depends on the species alone: a row per species, which forward copies or adds.
   void prepare(HostBatch<T, G> &species) override {

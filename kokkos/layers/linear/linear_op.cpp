@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/linear/linear_op.h"
 
-#include "kokkos/runtime/dense.h"
-
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -11,36 +9,41 @@
 namespace equi {
 
 template <class T>
-LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species)
+LinearOp<T>::LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                      InstructionSet set)
     : in_(in),
       out_(out),
       per_species_(linear.per_species),
       accumulate_(linear.accumulate),
       num_species_(linear.per_species ? num_species : 1) {
   std::map<std::pair<int, int>, size_t> product_of;    // groups of input and output
+  std::vector<std::vector<Matrix>> matrices;           // of each product, one or one per species
   std::vector<bool> is_read(in.num_groups(), false), is_written(out.num_groups(), false);
   for (const LinearBlock &block : linear.blocks) {
     const FeatureBlock &bin = in.block(block.in), &bout = out.block(block.out);
     const FeatureGroup &gin = in.group(bin.group), &gout = out.group(bout.group);
     const auto [place, is_new] = product_of.try_emplace({bin.group, bout.group}, products_.size());
     if (is_new) products_.push_back({bin.group, bout.group, !is_read[bin.group], !is_written[bout.group], {}, {}});
-    Product *product = &products_[place->second];
     if (is_new) {
       is_read[bin.group] = is_written[bout.group] = true;
-      product->weight.assign(num_species_, AlignedVector<T>(static_cast<size_t>(gin.channels) * gout.channels, T(0)));
-      product->transposed = product->weight;
+      matrices.emplace_back(
+          num_species_,
+          Matrix{gin.channels, gout.channels, std::vector<double>(static_cast<size_t>(gin.channels) * gout.channels)});
       scratch_row_ = std::max<int64_t>(scratch_row_, gin.width() + gout.width());
     }
     for (int s = 0; s < num_species_; s++) {
       const Matrix &w = block.weight[s];
+      Matrix &m = matrices[place->second][s];
       for (int u = 0; u < w.rows; u++)
-        for (int v = 0; v < w.cols; v++) {
-          const size_t k = bin.channel + u, n = bout.channel + v;
-          product->weight[s][k * gout.channels + n] = product->transposed[s][n * gin.channels + k] =
-              static_cast<T>(w(u, v));
-        }
+        for (int v = 0; v < w.cols; v++)
+          m.data[static_cast<size_t>(bin.channel + u) * m.cols + bout.channel + v] = w(u, v);
     }
   }
+  for (size_t k = 0; k < products_.size(); k++)
+    for (const Matrix &m : matrices[k]) {
+      products_[k].weight.emplace_back(m, set);
+      products_[k].transposed.emplace_back(transpose(m), set);
+    }
   for (int g = 0; g < in.num_groups(); g++)
     if (!is_read[g]) unread_.push_back(g);
   for (int g = 0; g < out.num_groups(); g++)
@@ -62,17 +65,17 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
     const bool written = add || !(transpose ? p.first_in : p.first_out);
-    const std::vector<AlignedVector<T>> &weight = transpose ? p.transposed : p.weight;
-    const auto multiply = [&](int64_t n, const T *from, const AlignedVector<T> &w, T beta, T *to) {
+    const std::vector<PackedMatrix<T>> &weight = transpose ? p.transposed : p.weight;
+    const auto multiply = [&](int64_t n, const T *from, const PackedMatrix<T> &w, bool is_added, T *to) {
       if (xg.is_all(planes))
-        gemm(false, n * xg.irrep.dim() * xg.planes, yg.channels, xg.channels, from, w.data(), beta, to);
+        w.multiply(n * xg.irrep.dim() * xg.planes, from, to, is_added);
       else
         for (int k = planes.begin; k < planes.end; k++)
-          gemm(false, n * xg.irrep.dim(), yg.channels, xg.channels, from + k * xg.channels, w.data(), beta,
-               to + k * yg.channels, xg.stride(), yg.stride());
+          w.multiply(n * xg.irrep.dim(), from + k * xg.channels, to + k * yg.channels, is_added, xg.stride(),
+                     yg.stride());
     };
     if (!per_species_) {
-      multiply(count, x.group(xg), weight[0], T(written ? 1 : 0), y.group(yg));
+      multiply(count, x.group(xg), weight[0], written, y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
       T *xs = scratch, *ys = scratch + count * xg.width();
@@ -83,7 +86,7 @@ void LinearOp<T>::apply(int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
         for (int k = 0; k < n; k++)
           std::memcpy(xs + static_cast<int64_t>(k) * xg.width(),
                       x.group(xg) + static_cast<int64_t>(rows[k]) * xg.width(), sizeof(T) * xg.width());
-        multiply(n, xs, weight[s], T(0), ys);
+        multiply(n, xs, weight[s], false, ys);
         for (int k = 0; k < n; k++) {
           T *to = y.group(yg) + static_cast<int64_t>(rows[k]) * yg.width();
           const T *from = ys + static_cast<int64_t>(k) * yg.width();

@@ -3,8 +3,8 @@
 #ifndef EQUI_LINEAR_OP_H
 #define EQUI_LINEAR_OP_H
 
+#include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/feature_rows.h"
-#include "kokkos/runtime/buffer.h"
 #include "src/model/model.h"
 
 #include <vector>
@@ -16,7 +16,9 @@ namespace equi {
 template <class T>
 class LinearOp {
  public:
-  LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species);
+  // set: whose products are taken.
+  LinearOp(const Linear &linear, const FeatureLayout &in, const FeatureLayout &out, int num_species,
+           InstructionSet set = best_instruction_set());
 
   bool per_species() const { return per_species_; }
   // Numbers of T of scratch that a tile of `count` rows needs.
@@ -30,10 +32,10 @@ class LinearOp {
                 T *scratch, Planes planes = VALUES) const;
 
   struct Product {
-    int in, out;                                 // groups
-    bool first_in, first_out;                    // no earlier product has this group on this side
-    std::vector<AlignedVector<T>> weight;        // one, or one per species: [channels in, channels out]
-    std::vector<AlignedVector<T>> transposed;    // the same as [channels out, channels in]
+    int in, out;                                // groups
+    bool first_in, first_out;                   // no earlier product has this group on this side
+    std::vector<PackedMatrix<T>> weight;        // one, or one per species: [channels in, channels out]
+    std::vector<PackedMatrix<T>> transposed;    // the same as [channels out, channels in]
   };
   // The constants that the layer on a device copies.
   const std::vector<Product> &products() const { return products_; }

@@ -2,7 +2,7 @@
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
 #include "kokkos/layers/so2_convolution/device_so2_kernels.h"
-#include "kokkos/runtime/device_dense.h"
+#include "kokkos/device_kernels/device_dense.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -228,7 +228,7 @@ void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &lin
   for (size_t k = 0; k < linear.weights.size(); k++) {
     const int m = static_cast<int>(k);
     device_gemm(exec, transpose, rows, static_cast<int>(out.width(m)), static_cast<int>(in.width(m)),
-                from + rows * in.before(m), data_.data() + linear.weights[k], R(0), to + rows * out.before(m));
+                from + rows * in.before(m), data_.data() + linear.weights[k], false, to + rows * out.before(m));
   }
 }
 

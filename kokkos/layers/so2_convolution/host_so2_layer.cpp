@@ -26,7 +26,8 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       description_(describe_so2_convolution(layer)),
       rotations_(layer.lmax),
       op_(host_kernels<T>(context.set), layer, context.layout(input_), context.layout(output_)),
-      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row()),
+      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row(),
+               context.set),
       kept_before_(context.kept_per_edge) {
   context.kept_per_edge += op_.values_size(1);
   const RadialBasis &basis = layer.radial.basis;

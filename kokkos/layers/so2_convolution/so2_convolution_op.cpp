@@ -2,34 +2,13 @@
 #include "kokkos/layers/so2_convolution/so2_convolution_op.h"
 
 #include "kokkos/geometry/rotations.h"
+#include "kokkos/host_kernels/packed_matrix.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
 #include <utility>
 
 namespace equi {
-
-namespace {
-
-Matrix transpose(const Matrix &m, double sign = 1.0) {
-  Matrix t{m.cols, m.rows, std::vector<double>(m.data.size())};
-  for (int i = 0; i < m.rows; i++)
-    for (int j = 0; j < m.cols; j++) t.data[static_cast<size_t>(j) * m.rows + i] = sign * m(i, j);
-  return t;
-}
-
-// In panels, as So2ProductCall wants it.
-template <class R>
-AlignedVector<R> in_panels(const Matrix &m, int panel) {
-  AlignedVector<R> numbers;
-  numbers.reserve(m.data.size());
-  for (int first = 0; first < m.cols; first += panel)
-    for (int i = 0; i < m.rows; i++)
-      for (int j = first; j < std::min(first + panel, m.cols); j++) numbers.push_back(static_cast<R>(m(i, j)));
-  return numbers;
-}
-
-}    // namespace
 
 template <class T>
 So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer,
@@ -54,12 +33,12 @@ So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Co
 
 template <class T>
 typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Matrix &same, const Matrix *other) const {
-  Product product{same.rows, same.cols, {in_panels<R>(same, kernels_.so2_panel), {}, {}}};
+  Product product{same.rows, same.cols, {packed<R>(same, kernels_.product_panel), {}, {}}};
   if (!other) return product;
   Matrix sum = same;
   for (size_t k = 0; k < sum.data.size(); k++) sum.data[k] += other->data[k];
-  product.weights[1] = in_panels<R>(*other, kernels_.so2_panel);
-  product.weights[2] = in_panels<R>(sum, kernels_.so2_panel);
+  product.weights[1] = packed<R>(*other, kernels_.product_panel);
+  product.weights[2] = packed<R>(sum, kernels_.product_panel);
   return product;
 }
 

@@ -21,12 +21,12 @@ class DeviceDense {
   DeviceExec exec_;
 };
 
-// C = A B + beta C, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n] contiguous; B
-// is [k,n], or [n,k] if transpose_b. With beta = 0 the content of C is not read.
+// C = A B, or C += A B where `add`, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n]
+// contiguous; B is [k,n], or [n,k] if transpose_b. With add = false the content of C is not read.
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 float beta, float *c);
+                 bool add, float *c);
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 double beta, double *c);
+                 bool add, double *c);
 
 }    // namespace equi
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // Dense products on CUDA: cuBLAS on the stream of the kernels.
-#include "kokkos/runtime/device_dense.h"
+#include "kokkos/device_kernels/device_dense.h"
 
 #include <cublas_v2.h>
 
@@ -80,18 +80,18 @@ int as_int(int64_t m) {
 
 // cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory.
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 float beta, float *c) {
+                 bool add, float *c) {
   if (m == 0) return;
-  const float one = 1.0f;
+  const float one = 1.0f, beta = add ? 1.0f : 0.0f;
   library_of(exec)->multiply("cublasSgemm", [&](cublasHandle_t handle) {
     return cublasSgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
                        transpose_b ? k : n, a, k, &beta, c, n);
   });
 }
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 double beta, double *c) {
+                 bool add, double *c) {
   if (m == 0) return;
-  const double one = 1.0;
+  const double one = 1.0, beta = add ? 1.0 : 0.0;
   library_of(exec)->multiply("cublasDgemm", [&](cublasHandle_t handle) {
     return cublasDgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
                        transpose_b ? k : n, a, k, &beta, c, n);

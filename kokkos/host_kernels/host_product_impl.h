@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT
+// The dense product of one instruction set, included by host_kernels_impl.h. Its matrix lies in the order in which
+// registers take it (product_kernels.h), so that a product needs no copies.
+#ifndef EQUI_HOST_PRODUCT_IMPL_H
+#define EQUI_HOST_PRODUCT_IMPL_H
+
+#include "kokkos/host_kernels/product_kernels.h"
+#include "kokkos/kernel_interface/host_simd.h"
+
+namespace equi {
+namespace EQUI_ISA {
+
+// A tile of the result is held in registers, of which there are 32 or 16.
+constexpr int TILE_ROWS = EQUI_SIMD_BYTES == 64 ? 8 : 4;
+template <class R>
+constexpr int PANEL = PANEL_REGISTERS *LANES<R>;
+
+// Registers in memory of any alignment, as the rows of a result have that are not padded.
+template <class R>
+struct UnalignedSimdOf {
+  typedef R type __attribute__((vector_size(EQUI_SIMD_BYTES), aligned(sizeof(R))));
+};
+template <class R>
+EQUI_INLINE typename UnalignedSimdOf<R>::type &unaligned(R *p) {
+  return *reinterpret_cast<typename UnalignedSimdOf<R>::type *>(p);
+}
+
+// c (+)= a b for a tile, whose panel b has `in` rows. Each number is summed in the order of these rows.
+template <int ROWS, int REGISTERS, class R>
+EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, R *c, int64_t c_stride, bool add) {
+  Simd<R> sum[ROWS][REGISTERS] = {};
+  for (int k = 0; k < in; k++, b += REGISTERS * LANES<R>) {
+    Simd<R> row[REGISTERS];
+    EQUI_UNROLL_SIMD
+    for (int v = 0; v < REGISTERS; v++) row[v] = load(b + v * LANES<R>);
+    EQUI_UNROLL_SIMD
+    for (int i = 0; i < ROWS; i++) {
+      const Simd<R> factor = a[i * a_stride + k] - Simd<R>{};
+      EQUI_UNROLL_SIMD
+      for (int v = 0; v < REGISTERS; v++) sum[i][v] += factor * row[v];
+    }
+  }
+  if (add) {
+    EQUI_UNROLL_SIMD
+    for (int i = 0; i < ROWS; i++) EQUI_UNROLL_SIMD
+    for (int v = 0; v < REGISTERS; v++) unaligned(c + i * c_stride + v * LANES<R>) += sum[i][v];
+  } else {
+    EQUI_UNROLL_SIMD
+    for (int i = 0; i < ROWS; i++) EQUI_UNROLL_SIMD
+    for (int v = 0; v < REGISTERS; v++) unaligned(c + i * c_stride + v * LANES<R>) = sum[i][v];
+  }
+}
+
+// The whole product, whose rows are cut into tiles.
+template <class R>
+struct TiledProduct {
+  const ProductCall<R> &p;
+
+  template <int ROWS, int REGISTERS>
+  EQUI_INLINE void tile(int64_t first, int column) const {
+    const R *const a = p.a + first * p.a_stride, *const b = p.b + int64_t(column) * p.in;
+    R *const c = p.c + first * p.c_stride + column;
+    const int left = p.out - column;
+    if (left >= REGISTERS * LANES<R>)
+      return tile_product<ROWS, REGISTERS>(p.in, a, p.a_stride, b, c, p.c_stride, p.add);
+    alignas(64) R wide[ROWS * REGISTERS * LANES<R>];    // with columns that the result does not have
+    tile_product<ROWS, REGISTERS>(p.in, a, p.a_stride, b, wide, REGISTERS * LANES<R>, false);
+    for (int i = 0; i < ROWS; i++)
+      for (int j = 0; j < left; j++) {
+        const R sum = wide[i * REGISTERS * LANES<R> + j];
+        c[i * p.c_stride + j] = p.add ? c[i * p.c_stride + j] + sum : sum;
+      }
+  }
+};
+
+// tiles.tile<rows, registers>(first row, first column) for all rows of the panel that begins with this column.
+template <int REGISTERS, class Tiles>
+static void for_tiles(int64_t rows, int column, const Tiles &tiles) {
+  int64_t i = 0;
+  for (; i + TILE_ROWS <= rows; i += TILE_ROWS) tiles.template tile<TILE_ROWS, REGISTERS>(i, column);
+  if (TILE_ROWS > 4 && i + 4 <= rows) tiles.template tile<4, REGISTERS>(i, column), i += 4;
+  if (i + 2 <= rows) tiles.template tile<2, REGISTERS>(i, column), i += 2;
+  if (i < rows) tiles.template tile<1, REGISTERS>(i, column);
+}
+
+// The same for all panels of a matrix with this number of columns.
+template <class R, class Tiles>
+static void for_panels(int64_t rows, int out, const Tiles &tiles) {
+  int column = 0;
+  for (; out - column > 2 * LANES<R>; column += PANEL<R>) for_tiles<PANEL_REGISTERS>(rows, column, tiles);
+  if (out - column > LANES<R>)
+    for_tiles<2>(rows, column, tiles);
+  else if (out > column)
+    for_tiles<1>(rows, column, tiles);
+}
+
+template <class R>
+static void product(const ProductCall<R> &p) {
+  for_panels<R>(p.rows, p.out, TiledProduct<R>{p});
+}
+
+}    // namespace EQUI_ISA
+}    // namespace equi
+
+#endif

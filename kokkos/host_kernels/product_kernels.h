@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: MIT
+// Dense products with matrices that never change: how such a matrix lies in memory, and the call of the host's kernel.
+// Plain data, for all instruction sets (host_kernels.h). R: float or double.
+#ifndef EQUI_PRODUCT_KERNELS_H
+#define EQUI_PRODUCT_KERNELS_H
+
+#include <cstdint>
+
+namespace equi {
+
+// A matrix [in][out] lies in panels of HostKernels::product_panel columns, one after another, each row by row. The last
+// panel is narrower: it has as many registers, of PANEL_REGISTERS in a panel, as its columns need, filled with zeros.
+constexpr int PANEL_REGISTERS = 3;
+
+// c = a b, or c += a b where `add`. A row of the result depends neither on the number of rows nor on its place.
+template <class R>
+struct ProductCall {
+  int64_t rows;
+  int in, out;    // numbers of a row of a and c
+  const R *b;     // packed, aligned to 64 bytes
+  const R *a;
+  R *c;
+  int64_t a_stride, c_stride;    // between rows
+  bool add;
+};
+
+}    // namespace equi
+
+#endif
