@@ -9,6 +9,7 @@
 
 // Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
 
+#include "src/lammps/compute_equi_heat_flux.h"
 #include "src/lammps/compute_equi_hvp.h"
 #include "src/lammps/equi_dynamical_matrix.h"
 #include "src/lammps/equi_modes.h"
@@ -28,8 +29,9 @@ static void *make(void *lmp) {
   return static_cast<Base *>(new Style(static_cast<LAMMPS *>(lmp)));
 }
 
+template <class Style>
 static void *make_compute(void *lmp, int narg, char **arg) {
-  return static_cast<Compute *>(new ComputeEquiHVP(static_cast<LAMMPS *>(lmp), narg, arg));
+  return static_cast<Compute *>(new Style(static_cast<LAMMPS *>(lmp), narg, arg));
 }
 
 #ifndef EQUI_KK
@@ -75,6 +77,8 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("command", "equi_dynamical_matrix", "dynamical matrix by second derivatives of pair style equi");
   plugin.creator.v1 = make<Command, EquiModes>;
   add("command", "equi_modes", "lowest vibrational modes by second derivatives of pair style equi");
-  plugin.creator.v2 = make_compute;
+  plugin.creator.v2 = make_compute<ComputeEquiHVP>;
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
+  plugin.creator.v2 = make_compute<ComputeEquiHeatFlux>;
+  add("compute", "equi/heat/flux", "exact heat flux of pair style equi");
 }

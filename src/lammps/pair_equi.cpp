@@ -98,6 +98,7 @@ void PairEqui::init_style() {
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
+  if (impl->wants_moments) make_moments();
   share_buffer_sizes();
   impl->neighborhood_is_set = false;
   impl->is_set_up = true;
@@ -228,7 +229,7 @@ void PairEqui::update_neighborhood() {
     equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
   }
   impl->neighborhood_is_set = true;
-  impl->directional_is_set = false;
+  impl->directional_is_set = impl->moments_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
 }
 
@@ -472,5 +473,6 @@ void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
 
 double PairEqui::memory_usage() {
   return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0) +
-         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0);
+         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0) +
+         (impl->moments ? static_cast<double>(impl->moments->memory_bytes()) : 0.0);
 }
