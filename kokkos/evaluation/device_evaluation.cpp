@@ -613,6 +613,7 @@ EQUI_INSTANTIATE_PRECISIONS(DeviceEvaluation)
 
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options) {
   start_kokkos(0, 0);
+  if (options.energy_moments) throw std::invalid_argument("there are no energy moments by kernels for devices yet");
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
     return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(model, o);
   });

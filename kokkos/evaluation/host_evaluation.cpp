@@ -73,7 +73,8 @@ struct MakeHostLayer : HostContext {
 template <class T, class G>
 HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
     : Base(model, options,
-           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
+           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
+                                options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff),
       step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
@@ -85,6 +86,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   std::vector<int> species(model.num_species());
   std::iota(species.begin(), species.end(), 0);
   step_.planes = {0, plan_.planes};
+  step_.energy_moments = options.energy_moments;
   features_.for_fixed_arrays([](Buffer<R> &array, int64_t n) { std::fill_n(array.reserve(n), n, R(0)); });
   Batch of_species{step_, threads_[0]->scratch, 0, model.num_species(), species.data()};
   Base::evaluate_fixed_features(of_species);
@@ -374,10 +376,11 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
   const auto is_finite = [](const double *numbers, int count) {
     return std::all_of(numbers, numbers + count, [](double number) { return std::isfinite(number); });
   };
-  for (int i = 0; i < num_owned(); i++) {
-    const D e = energy_.data()[i];
-    if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
-  }
+  for (int i = 0; i < num_owned(); i++)
+    for (int d = 0; d < step_.num_directions(); d++) {
+      const D e = step_.energy_of(i, d);
+      if (!std::isfinite(value_of(e)) || !std::isfinite(tangent_of(e))) return neighborhood_->receiver[i];
+    }
   const int num_atoms = neighborhood_->num_atoms;
   int first = num_atoms;
   Kokkos::parallel_reduce(
@@ -396,10 +399,13 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
 template <class T, class G>
 void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
-    const double e = value_of(energy_.data()[i]) + Base::shift_[step_.row_species[i]];
+    const double e = value_of(step_.energy_of(i, 0)) + Base::shift_[step_.row_species[i]];
     result.energy += e;
-    result.energy_tangent += tangent_of(energy_.data()[i]);
-    if (request.atom_energy) request.atom_energy[neighborhood_->receiver[i]] += e;
+    result.energy_tangent += tangent_of(step_.energy_of(i, 0));
+    const int atom = neighborhood_->receiver[i];
+    if (request.atom_energy) request.atom_energy[atom] += e;
+    for (int c = 0; request.energy_moments && c < 3; c++)
+      request.energy_moments[atom][c] += tangent_of(step_.energy_of(i, 1 + c));
   }
 }
 
@@ -429,20 +435,23 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
       values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial;
   if (request.num_directions > (tangents_alone ? max_directions() : 1))
     throw std::logic_error("more directions than an evaluation takes at a time");
-  step_.planes = tangents_alone ? Planes{1, 1 + request.num_directions} : Planes{0, PLANES<T>};
+  if (options_.energy_moments != static_cast<bool>(request.energy_moments) ||
+      (options_.energy_moments && (backward_is_wanted || request.virial || request.atom_virial)))
+    throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
+  step_.planes = tangents_alone            ? Planes{1, 1 + request.num_directions}
+                 : options_.energy_moments ? Planes{0, plan_.planes}
+                                           : Planes{0, PLANES<T>};
   values_are_kept_ = false;
   edges_.build(request);
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
   check_memory(memory_estimate(edges_.size()), options_);
-  if (!tangents_alone) {
-    Base::reserve_arrays(num_owned());
-    energy_.reserve(num_owned());
-  }
+  if (!tangents_alone) Base::reserve_arrays(num_owned());
+  const int64_t num_energies = static_cast<int64_t>(step_.num_directions()) * num_owned();
+  step_.energy = energy_.reserve(num_energies);
   if (!options_.deterministic) find_partial_rows();
   step_.edge_partial_row = edge_partial_row_.data();
-  step_.energy = energy_.data();
-  std::fill_n(energy_.data(), num_owned(), D(0.0));
+  std::fill_n(step_.energy, num_energies, D(0.0));
   forward(exchange);
   add_energies(request, result);
   if (backward_is_wanted) {
@@ -469,8 +478,8 @@ std::size_t HostEvaluation<T, G>::memory_bytes() const {
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
-  std::size_t bytes =
-      memory_bytes() + edges_.growth(num_edges) + Base::growth_of_arrays(num_owned()) + energy_.growth(num_owned());
+  std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + Base::growth_of_arrays(num_owned()) +
+                      energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned());
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.growth(num_edges);
   for (const auto &thread : threads_)

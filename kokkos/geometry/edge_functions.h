@@ -49,14 +49,16 @@ struct EdgeArrays {
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
 
-  // From the positions of atoms i and j, which move along v unless that is null. Returns the distance, BROKEN_DISTANCE
-  // if it is not a number.
+  // From the positions of atoms i and j, which move along v unless that is null. moment: if not -1, the component c of
+  // the edge whose moment is taken: the tangent of the edge's vector is then (r_i - r_j)_c v_j. Returns the distance,
+  // BROKEN_DISTANCE if it is not a number.
   EQUI_FUNCTION double set(const HarmonicsNorms &norms, int64_t e, const double *x, const double *v, int64_t i,
-                           int64_t j) const {
+                           int64_t j, int moment = -1) const {
     using std::sqrt;
     D d[3];
+    const double of_j = moment < 0 ? 1.0 : x[3 * i + moment] - x[3 * j + moment], of_i = moment < 0 ? 1.0 : 0.0;
     for (int k = 0; k < 3; k++)
-      d[k] = make_number<D>(x[3 * j + k] - x[3 * i + k], v ? v[3 * j + k] - v[3 * i + k] : 0.0);
+      d[k] = make_number<D>(x[3 * j + k] - x[3 * i + k], v ? of_j * v[3 * j + k] - of_i * v[3 * i + k] : 0.0);
     const D r = sqrt(d[0] * d[0] + d[1] * d[1] + d[2] * d[2]);
     const D inverse =
         value_of(r) > 0.0 ? D(1.0) / r : D(0.0);    // coinciding atoms are reported, not propagated as NaN

@@ -74,7 +74,8 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
     return;
   }
   const Neighborhood &n = *data_->neighborhood;
-  const int N = n.num_receivers, num_y = num_y_, num_directions = request.num_directions;
+  const int N = n.num_receivers, num_y = num_y_;
+  const int num_directions = request.energy_moments ? EnergyMoments::DIRECTIONS : request.num_directions;
   const double(*x)[3] = request.positions;
   data_->num_directions = num_directions;
   int64_t *begin = data_->begin.reserve(N + 1);
@@ -131,8 +132,9 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
           for (int along = 0; along < num_directions; along++) {
-            const double(*v)[3] = request.along(along).direction;
-            note_closest(best, arrays(along).set(NORMS, e, x[0], v ? v[0] : nullptr, n.receiver[i], j), c);
+            const int moment = request.energy_moments ? along - 1 : -1;
+            const double(*v)[3] = request.along(request.energy_moments ? 0 : along).direction;
+            note_closest(best, arrays(along).set(NORMS, e, x[0], v ? v[0] : nullptr, n.receiver[i], j, moment), c);
             std::fill_n(adjoint(along) + num_y * e, num_y, G(0));
           }
         }

@@ -15,7 +15,13 @@
 namespace equi {
 
 // T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
-// positions move along a direction, or along several, each with arrays of its own.
+// positions move along a direction, or along several, each with arrays of its own. For
+// EvaluationRequest::energy_moments the directions are EnergyMoments::DIRECTIONS: that of the request, and for its
+// moments in x, y and z.
+struct EnergyMoments {
+  static constexpr int DIRECTIONS = 4;
+};
+
 template <class T, class G>
 class Edges {
  public:

@@ -165,6 +165,11 @@ double PairEquiKokkos<DeviceType>::energy_of_rank() {
 
 // The rows are those of the forces' evaluation, which the exchange knows.
 template <class DeviceType>
+bool PairEquiKokkos<DeviceType>::has_host_neighborhood() const {
+  return !std::is_same_v<DeviceType, LMPDeviceType> || !dynamic_cast<equi::DeviceEvaluator *>(impl->evaluator.get());
+}
+
+template <class DeviceType>
 void PairEquiKokkos<DeviceType>::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3],
                                                   bool same_positions) {
   if (!on_device) return PairEqui::multiply_hessian(count, v, hv, same_positions);

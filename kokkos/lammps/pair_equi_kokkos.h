@@ -57,6 +57,7 @@ class PairEquiKokkos : public PairEqui, public KokkosBase {
   double energy_of_rank() override;
   void multiply_hessian(int, const double (*const *)[3], double (*const *)[3], bool) override;
   bool is_for_gpus() const override;
+  bool has_host_neighborhood() const override;
   const double *positions() override;
   void sync_host_positions() override;
   void modified_host_positions() override;

@@ -38,10 +38,11 @@ bool can_keep_values(const Model &model) {
 
 }    // namespace
 
-EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions) {
+EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
+                                    int directions) {
   EvaluationPlan plan;
   plan.keeps_values = kept_directions > 0 && !gather_senders && can_keep_values(model);
-  plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 2 : 1;
+  plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 1 + directions : 1;
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
   for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], plan.planes);

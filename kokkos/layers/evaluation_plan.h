@@ -80,13 +80,14 @@ struct EvaluationPlan {
 };
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
-// batch. duals: features have tangents in one direction. kept_directions: if not 0, values are kept and tangents are in
+// batch. duals: features have tangents. kept_directions: if not 0, values are kept and tangents are in
 // this number of directions where possible. It is not possible where senders are gathered, where radial networks read
 // features, or where a layer that is not linear reads two features or is one of several that read or that write a
 // feature. Throws std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends
-// only on the species and is contracted).
+// only on the species and is contracted). directions: of duals without kept values, the directions that go together
+// with the values.
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
-                                    int kept_directions = 0);
+                                    int kept_directions = 0, int directions = 1);
 
 }    // namespace equi
 

@@ -26,7 +26,7 @@ struct HostContext : LayerContext {
 template <class T, class G>
 struct HostScratch {
   using R = Real<T>;
-  Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row, so2;
+  Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row, so2, edge_rows;
   Buffer<char> kernel;
   Buffer<int> table_row, order, receiver_row, function, moving_table_row;
   Buffer<int64_t> gather_begin;
@@ -35,9 +35,10 @@ struct HostScratch {
 
   std::size_t bytes() const {
     return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
-           bins_per_length.bytes() + row.bytes() + so2.bytes() + kernel.bytes() + table_row.bytes() + order.bytes() +
-           receiver_row.bytes() + function.bytes() + moving_table_row.bytes() + gather_begin.bytes() +
-           gather_distance.bytes() + y_adj.bytes() + gather_y.bytes() + fraction.bytes() + moving_fraction.bytes();
+           bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + kernel.bytes() +
+           table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() + moving_table_row.bytes() +
+           gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() + gather_y.bytes() + fraction.bytes() +
+           moving_fraction.bytes();
   }
 };
 
@@ -57,16 +58,20 @@ struct HostStep {
   const int *row_species = nullptr;    // [num_rows]
   const int *edge_partial_row =
       nullptr;                      // [edges] row of the sender in the partial adjoints of the receiver's thread
-  DoubleOf<T> *energy = nullptr;    // [num_receivers], added to
+  DoubleOf<T> *energy = nullptr;    // [num_directions][num_receivers], added to
+  bool energy_moments = false;      // EvaluatorOptions: tangents of senders are seen from each edge (edge_rows.h)
   Planes planes = VALUES;           // that are computed
   R *kept = nullptr;    // HostContext::kept_per_edge numbers for each edge, layer by layer; null: there is no memory
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   const HostKernels<T> &work() const { return kernels; }
-  // With values there is one direction at most.
+  // With values there is one direction at most, but for energy moments.
   bool tangents_alone() const { return planes.begin > 0; }
-  int num_directions() const { return tangents_alone() ? planes.count() : 1; }
+  int num_directions() const { return std::max(1, planes.end - 1); }
+  DoubleOf<T> &energy_of(int receiver, int direction) const {
+    return energy[static_cast<int64_t>(direction) * num_receivers + receiver];
+  }
 };
 
 // Of duals, the plane of a direction's tangents.
@@ -105,7 +110,11 @@ class HostBatch {
     return {order, begin};
   }
 
-  // The function of `set` of each edge of these rows; null if there is one for all.
+  // The function of `set` of each edge of these rows, or of those from row `from` of all; null if there is one for all.
+  const int *functions(const RadialSet &set, int from) {
+    const int *all = functions(set);
+    return all ? all + (step.edges.begin()[from] - step.edges.begin()[first]) : nullptr;
+  }
   const int *functions(const RadialSet &set) {
     if (set.one_for_all()) return nullptr;
     const int64_t *begin = step.edges.begin() + first;

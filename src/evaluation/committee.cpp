@@ -52,6 +52,8 @@ EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExch
   if (request.force_tangents)
     own.force_tangents = reinterpret_cast<double(*)[3]>(cleared(force_tangents_, num_tangents));
 
+  if (request.energy_moments) own.energy_moments = reinterpret_cast<double(*)[3]>(cleared(energy_moments_, num_atoms_));
+
   EvaluationResult mean;
   std::exception_ptr fault;
   for (int m = 0; m < size(); m++) {
@@ -76,6 +78,7 @@ EvaluationResult Committee::evaluate(const EvaluationRequest &request, GhostExch
   for (int a = 0; request.atom_energy && a < num_atoms_; a++) request.atom_energy[a] += atom_energy_[a] / size();
   if (request.atom_virial) add_mean<9>(atom_virial_.data(), num_atoms_, size(), request.atom_virial);
   if (request.force_tangents) add_mean<3>(force_tangents_.data(), num_tangents, size(), request.force_tangents);
+  if (request.energy_moments) add_mean<3>(energy_moments_.data(), num_atoms_, size(), request.energy_moments);
   return mean;
 }
 
@@ -97,7 +100,7 @@ std::size_t Committee::exchange_bytes_per_row() const {
 
 std::size_t Committee::memory_bytes() const {
   std::size_t bytes = atom_energy_.capacity() * sizeof(double) + atom_virial_.capacity() * sizeof(atom_virial_[0]) +
-                      force_tangents_.capacity() * sizeof(force_tangents_[0]);
+                      (force_tangents_.capacity() + energy_moments_.capacity()) * sizeof(force_tangents_[0]);
   for (const auto &member : members_) bytes += member->memory_bytes();
   for (const auto &forces : forces_) bytes += forces.capacity() * sizeof(forces[0]);
   return bytes;

@@ -36,6 +36,7 @@ class Committee : public Evaluator {
   std::vector<double> energies_;                              // [members]
   std::vector<std::vector<std::array<double, 3>>> forces_;    // [members][atoms]
   // Sums over the members.
+  std::vector<std::array<double, 3>> energy_moments_;    // [atoms]
   std::vector<double> atom_energy_;                      // [atoms]
   std::vector<std::array<double, 9>> atom_virial_;       // [atoms]
   std::vector<std::array<double, 3>> force_tangents_;    // as in EvaluationRequest

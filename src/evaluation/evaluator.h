@@ -28,6 +28,9 @@ struct EvaluatorOptions {
   // and takes at most this number of them at a time, which costs memory (EvaluationRequest::same_positions). It has no
   // effect where that is not possible: Evaluator::max_directions().
   int kept_directions = 0;
+  // With directional: the evaluation gives EvaluationRequest::energy_moments and energies, and nothing that takes a
+  // backward pass. On CPUs alone.
+  bool energy_moments = false;
   int batch = 0;          // on a device: receivers of a launch; 0: its own choice
   bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
@@ -57,6 +60,12 @@ struct EvaluationRequest {
   // `force_tangents` have an array for each, at this distance in atoms.
   int num_directions = 1;
   int64_t direction_distance = 0;
+
+  // Of an evaluator made with EvaluatorOptions::energy_moments, which always takes this: for each receiver i, of energy
+  // e_i, the sum over all atoms j and their images of (r_i - r_j) (de_i/dr_j . v_j), v the direction, in eV Angstrom
+  // per unit of the direction. With velocities for v, the sum over i is the part of the heat flux that is not
+  // convective.
+  double (*energy_moments)[3] = nullptr;    // [atoms]; only receivers are written
 
   // This request for one of the directions.
   EvaluationRequest along(int d) const {

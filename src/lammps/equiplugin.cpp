@@ -10,6 +10,7 @@
 // Entry of equiplugin.so: registers pair style, compute and commands with the LAMMPS that loads it.
 
 #include "src/lammps/compute_equi_deviation.h"
+#include "src/lammps/compute_equi_heat_flux.h"
 #include "src/lammps/compute_equi_hvp.h"
 #include "src/lammps/equi_dynamical_matrix.h"
 #include "src/lammps/equi_elastic.h"
@@ -83,4 +84,6 @@ extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *l
   add("compute", "equi/deviation", "deviations among the models of a committee");
   plugin.creator.v2 = make<Compute, ComputeEquiHVP, int, char **>;
   add("compute", "equi/hvp", "second derivatives of pair style equi times a vector");
+  plugin.creator.v2 = make<Compute, ComputeEquiHeatFlux, int, char **>;
+  add("compute", "equi/heat/flux", "exact heat flux of pair style equi");
 }

@@ -106,6 +106,7 @@ void PairEqui::set_up() {
   neighbor->add_request(this, NeighConst::REQ_FULL);
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
+  if (impl->wants_moments) make_moments();
   share_buffer_sizes();
   impl->neighborhood_is_set = false;
   impl->is_set_up = true;
@@ -139,11 +140,11 @@ PairEqui::EvaluatorMaker *PairEqui::evaluator_maker() const {
 }
 
 // The mean of several models, each of which may use its share of the memory.
-std::unique_ptr<equi::Evaluator> PairEqui::evaluator_of_models(equi::EvaluatorOptions options) const {
+std::unique_ptr<equi::Evaluator> PairEqui::evaluator_of_models(EvaluatorMaker *make,
+                                                               equi::EvaluatorOptions options) const {
   options.memory_limit /= static_cast<double>(impl->models.size());
   std::vector<std::unique_ptr<equi::Evaluator>> members;
-  for (const equi::Model &model : impl->models)
-    members.push_back(evaluator_maker()(model.restricted_to(impl->symbols), options));
+  for (const equi::Model &model : impl->models) members.push_back(make(model.restricted_to(impl->symbols), options));
   if (members.size() == 1) return std::move(members.front());
   return std::make_unique<equi::Committee>(std::move(members));
 }
@@ -199,7 +200,7 @@ void PairEqui::make_evaluator() {
   std::unique_ptr<equi::Evaluator> evaluator;
   std::string description;
   all_ranks_or_none([&] {
-    evaluator = evaluator_of_models(impl->options);
+    evaluator = evaluator_of_models(evaluator_maker(), impl->options);
     description = evaluator->describe();
   });
 
@@ -254,7 +255,7 @@ void PairEqui::update_neighborhood() {
     equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
   }
   impl->neighborhood_is_set = true;
-  impl->directional_is_set = false;
+  impl->directional_is_set = impl->moments_is_set = false;
   impl->neighbor_builds = neighbor->ncalls;
 }
 
@@ -512,5 +513,6 @@ void PairEqui::unpack_reverse_comm(int n, int *list, double *buf) {
 
 double PairEqui::memory_usage() {
   return Pair::memory_usage() + (impl->evaluator ? static_cast<double>(impl->evaluator->memory_bytes()) : 0.0) +
-         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0);
+         (impl->directional ? static_cast<double>(impl->directional->memory_bytes()) : 0.0) +
+         (impl->moments ? static_cast<double>(impl->moments->memory_bytes()) : 0.0);
 }

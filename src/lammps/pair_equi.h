@@ -70,6 +70,12 @@ class PairEqui : public Pair {
   void *extract(const char *, int &) override;
   void *extract_peratom(const char *, int &) override;
 
+  // The energies of this rank's atoms and the moments of their derivatives, sum over j of (r_i - r_j) (de_i/dr_j .
+  // v_j), along the velocities v [nlocal][3] in LAMMPS's units (equi::EvaluationRequest::energy_moments). energies
+  // [nlocal] and moments [nlocal][3] are written. Collective. init_energy_moments() is called as init_hessian().
+  void init_energy_moments();
+  void energy_moments(const double (*v)[3], double *energies, double (*moments)[3]);
+
   int pack_forward_comm(int, int *, double *, int, int *) override;
   void unpack_forward_comm(int, int, double *) override;
   int pack_reverse_comm(int, int, double *) override;
@@ -99,11 +105,12 @@ class PairEqui : public Pair {
   virtual void multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions);
   // Receivers, and their candidates by atom, of the present neighborhood: that of impl, or `space`, filled.
   virtual const equi::Neighborhood &neighborhood_on_host(equi::Neighborhood &space);
-  bool wants_virial() const;                   // of the next evaluation
-  virtual bool is_for_gpus() const;            // which kernels the keyword `kernels` means by auto
-  virtual const double *positions();           // [atoms][3], null without atoms
-  virtual void sync_host_positions() {}        // before positions are read from atom->x
-  virtual void modified_host_positions() {}    // after they were changed there
+  bool wants_virial() const;                                     // of the next evaluation
+  virtual bool is_for_gpus() const;                              // which kernels the keyword `kernels` means by auto
+  virtual bool has_host_neighborhood() const { return true; }    // read_neighbor_list() fills that of impl
+  virtual const double *positions();                             // [atoms][3], null without atoms
+  virtual void sync_host_positions() {}                          // before positions are read from atom->x
+  virtual void modified_host_positions() {}                      // after they were changed there
 
  private:
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
@@ -115,11 +122,16 @@ class PairEqui : public Pair {
   void check_commands();
   void check_setup();
   EvaluatorMaker *evaluator_maker() const;
-  std::unique_ptr<equi::Evaluator> evaluator_of_models(equi::EvaluatorOptions options) const;
+  std::unique_ptr<equi::Evaluator> evaluator_of_models(EvaluatorMaker *, equi::EvaluatorOptions) const;
   void log_model(const equi::Model &);
   equi::Model read_model(const std::string &file);
   void make_evaluator();
   void make_directional();
+  std::unique_ptr<equi::Evaluator> make_directional(equi::EvaluatorOptions, EvaluatorMaker *, const char *name);
+  void reserve_buffers(const equi::Evaluator &);
+  void make_moments();
+  void spread_to_copies(const double (*v)[3], double (*copies)[3]);
+  void evaluate_moments(const double (*v)[3], double *energies, double (*moments)[3]);
   void check_symbols();
   void check_timestep();
   void update_neighborhood();

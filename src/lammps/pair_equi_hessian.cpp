@@ -7,9 +7,11 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// Second derivatives of pair style equi: products of the Hessian with vectors of atoms.
+// Derivatives of pair style equi along directions: products of the Hessian with vectors of atoms, and the moments of
+// the derivatives of atoms' energies.
 #include "src/lammps/pair_equi_impl.h"
 
+#include "src/evaluation/native_evaluators.h"
 #include "src/lammps/lammps_faults.h"
 
 #include "atom.h"
@@ -35,23 +37,33 @@ void PairEqui::init_hessian(int kept_directions) {
 }
 
 void PairEqui::make_directional() {
-  if (impl->reference) error->all(FLERR, "Pair style equi: second derivatives need reference no");
   if (!impl->directional) {
     equi::EvaluatorOptions options = impl->options;
-    options.directional = true;
     options.kept_directions = impl->kept_directions;
-    std::unique_ptr<equi::Evaluator> directional;
-    std::string description;
-    all_ranks_or_none([&] {
-      directional = evaluator_of_models(options);
-      description = directional->describe();
-    });
-    if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: second derivatives\n{}", description);
-    impl->directional = std::move(directional);
+    impl->directional = make_directional(options, evaluator_maker(), "second derivatives");
     impl->directional_is_set = false;
   }
-  // Sizes only grow: at any time either evaluator may run.
-  const int size = equi::LammpsExchange::buffer_size(impl->directional->exchange_bytes_per_row());
+  reserve_buffers(*impl->directional);
+}
+
+// An evaluator with these options that computes derivatives along directions, of what `name` says in the log.
+std::unique_ptr<equi::Evaluator> PairEqui::make_directional(equi::EvaluatorOptions options, EvaluatorMaker *maker,
+                                                            const char *name) {
+  if (impl->reference) error->all(FLERR, "Pair style equi: {} need reference no", name);
+  options.directional = true;
+  std::unique_ptr<equi::Evaluator> made;
+  std::string description;
+  all_ranks_or_none([&] {
+    made = evaluator_of_models(maker, options);
+    description = made->describe();
+  });
+  if (comm->me == 0) utils::logmesg(lmp, "Pair style equi: {}\n{}", name, description);
+  return made;
+}
+
+// Sizes only grow: at any time either evaluator may run.
+void PairEqui::reserve_buffers(const equi::Evaluator &evaluator) {
+  const int size = equi::LammpsExchange::buffer_size(evaluator.exchange_bytes_per_row());
   comm_forward = std::max(comm_forward, size);
   comm_reverse = comm_reverse_off = std::max(comm_reverse, size);
   share_buffer_sizes();
@@ -64,9 +76,21 @@ void PairEqui::hessian_vectors(int count, const double (*const *v)[3], double (*
   run_on_this_rank([&] { multiply_hessian(count, v, hv, same_positions); });
 }
 
+// Ghosts move like the atoms whose copies they are, those of their rows. copies: [nlocal + nghost].
+void PairEqui::spread_to_copies(const double (*v)[3], double (*copies)[3]) {
+  const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
+  const std::vector<int> &atom_row = impl->atom_row;
+  auto &rows = impl->row_values;
+  rows.assign(impl->neighborhood.num_rows + 1, {});
+  for (int i = 0; i < nlocal; i++)
+    if (atom_row[i] >= 0) std::copy_n(v[i], 3, rows[atom_row[i]].data());
+  impl->exchange->forward(equi::FeaturePieces<double>{{rows.data()->data(), 3}});
+  for (int i = 0; i < nall; i++)
+    if (atom_row[i] >= 0) std::copy_n(rows[atom_row[i]].data(), 3, copies[i]);
+}
+
 void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
   set_directional_neighborhood();
-  // Ghosts move like the atoms whose copies they are, those of their rows.
   const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
   const std::vector<int> &atom_row = impl->atom_row;
   auto &rows = impl->row_values;
@@ -74,14 +98,8 @@ void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (
   for (int done = 0, batch; done < count; done += batch) {
     batch = same_positions ? std::min(count - done, impl->directional->max_directions()) : 1;
     impl->direction.assign(static_cast<size_t>(nall + 1) * batch, {});
-    for (int d = 0; d < batch; d++) {
-      rows.assign(impl->neighborhood.num_rows + 1, {});
-      for (int i = 0; i < nlocal; i++)
-        if (atom_row[i] >= 0) std::copy_n(v[done + d][i], 3, rows[atom_row[i]].data());
-      impl->exchange->forward(pieces());
-      for (int i = 0; i < nall; i++)
-        if (atom_row[i] >= 0) impl->direction[static_cast<size_t>(nall + 1) * d + i] = rows[atom_row[i]];
-    }
+    const auto copies = reinterpret_cast<double(*)[3]>(impl->direction.data());
+    for (int d = 0; d < batch; d++) spread_to_copies(v[done + d], copies + static_cast<size_t>(nall + 1) * d);
 
     impl->tangents.assign(static_cast<size_t>(nall + 1) * batch, {});
     equi::EvaluationRequest request;
@@ -146,4 +164,55 @@ PairEqui::StrainDerivatives PairEqui::strain_derivatives(const double strain[3][
   for (double *numbers : {all.virial, all.virial_tangent})
     for (int k = 0; k < 6; k++) numbers[k] *= impl->energy_unit;
   return all;
+}
+
+/* ----------------------------------------------------------------------
+   energy moments
+------------------------------------------------------------------------- */
+
+void PairEqui::init_energy_moments() {
+  impl->wants_moments = true;
+  if (impl->evaluator) make_moments();
+}
+
+void PairEqui::make_moments() {
+  if (!has_host_neighborhood())
+    error->all(FLERR,
+               "Compute equi/heat/flux: pair style equi/kk with kernels for devices has no heat flux yet; use "
+               "pair style equi, or kernels host");
+  if (!impl->moments) {
+    equi::EvaluatorOptions options = impl->options;
+    options.energy_moments = true;
+    impl->moments = make_directional(options, equi::make_kokkos_evaluator, "the heat flux");
+    impl->moments_is_set = false;
+  }
+  reserve_buffers(*impl->moments);
+}
+
+void PairEqui::energy_moments(const double (*v)[3], double *energies, double (*moments)[3]) {
+  update_neighborhood();
+  if (!impl->moments) error->all(FLERR, "Pair style equi: the heat flux was not asked for before the last setup");
+  run_on_this_rank([&] { evaluate_moments(v, energies, moments); });
+}
+
+void PairEqui::evaluate_moments(const double (*v)[3], double *energies, double (*moments)[3]) {
+  if (!impl->moments_is_set) impl->moments->set_neighborhood(impl->neighborhood);
+  impl->moments_is_set = true;
+
+  const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
+  impl->direction.assign(nall + 1, {});
+  impl->tangents.assign(nall + 1, {});
+  const auto direction = reinterpret_cast<double(*)[3]>(impl->direction.data());
+  spread_to_copies(v, direction);
+  std::vector<double> energy(nall + 1, 0.0);
+  equi::EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(positions());
+  request.direction = direction;
+  request.atom_energy = energy.data();
+  request.energy_moments = reinterpret_cast<double(*)[3]>(impl->tangents.data());
+  impl->moments->evaluate(request, *impl->exchange);
+  for (int i = 0; i < nlocal; i++) {
+    energies[i] = impl->energy_unit * energy[i];
+    for (int k = 0; k < 3; k++) moments[i][k] = impl->energy_unit * impl->tangents[i][k];
+  }
 }

@@ -57,6 +57,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
     is_set_up = false;
     evaluator.reset();
     directional.reset();
+    moments.reset();
   }
 
   // The largest of the models.
@@ -68,15 +69,16 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
 
   bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
   std::unique_ptr<equi::Evaluator> evaluator;
-  bool wants_hessian = false;
+  bool wants_hessian = false, wants_moments = false;
   int kept_directions = 0;
   std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
+  std::unique_ptr<equi::Evaluator> moments;        // for energy moments, likewise
   double energy_unit = 1.0;                        // LAMMPS's units per eV
 
   std::unique_ptr<equi::LammpsExchange> exchange;
   equi::Neighborhood neighborhood;
   std::vector<int> atom_row;
-  bool neighborhood_is_set = false, directional_is_set = false;
+  bool neighborhood_is_set = false, directional_is_set = false, moments_is_set = false;
   bigint neighbor_builds = -1;
   std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
   std::vector<std::array<double, 9>> virials;                            // [atoms], eV

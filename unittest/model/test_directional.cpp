@@ -143,9 +143,9 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
   expect_same(evaluate_whole(*evaluator, images, &direction), first, ROUNDING, "first");
   for (int i = 0; i < structure.size(); ++i) {
     const std::vector<Vector3> v = of_atom(i);
-    expect_along(v, evaluate_whole(*evaluator, images, &v, true), "atom " + std::to_string(i));
+    expect_along(v, evaluate_whole(*evaluator, images, &v, Wanted::tangents), "atom " + std::to_string(i));
   }
-  expect_along(direction, evaluate_whole(*evaluator, images, &direction, true), "all");
+  expect_along(direction, evaluate_whole(*evaluator, images, &direction, Wanted::tangents), "all");
   const int most = evaluator->max_directions();
   // Values are not kept where radial networks read features, nor by SO(2) convolutions, nor where a layer that is not
   // linear reads two features or is one of several that read a feature.
@@ -161,10 +161,10 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
     EXPECT_LT(largest_difference(e.force_tangents, expected), SUM_ROUNDING * largest_force(first.force_tangents))
         << name;
   };
-  expect_together(evaluate_whole(*evaluator, images, &together, true), "together");
+  expect_together(evaluate_whole(*evaluator, images, &together, Wanted::tangents), "together");
   const std::vector<Vector3> one = of_atom(0);
-  expect_along(one, evaluate_whole(*evaluator, images, &one, true), "one after several");
-  const Evaluation none = evaluate_whole(*evaluator, images, nullptr, true);
+  expect_along(one, evaluate_whole(*evaluator, images, &one, Wanted::tangents), "one after several");
+  const Evaluation none = evaluate_whole(*evaluator, images, nullptr, Wanted::tangents);
   EXPECT_EQ(largest_force(none.force_tangents), 0.0);
   if (most > 1) {
     EXPECT_THROW(evaluate_whole(*make_kokkos(model, kept), images, &together), std::logic_error);
@@ -177,11 +177,12 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
   evaluate_ranks(evaluators, parts, structure.size(), group, &direction);
   for (int i = 0; i < structure.size(); ++i) {
     const std::vector<Vector3> v = of_atom(i);
-    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &v, true);
+    const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group, &v, Wanted::tangents);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_along(v, e, "4 ranks, atom " + std::to_string(i));
   }
-  expect_together(evaluate_ranks(evaluators, parts, structure.size(), group, &together, true), "4 ranks, together");
+  expect_together(evaluate_ranks(evaluators, parts, structure.size(), group, &together, Wanted::tangents),
+                  "4 ranks, together");
 }
 
 // Whatever the caller says of the positions, what was kept belongs to the last evaluation that came to its end, and to
@@ -260,12 +261,12 @@ TEST(DirectionalKernels, instruction_sets_agree) {
       const auto kept = make_kokkos(model, options);
       options.kept_directions = 0;
       evaluate_whole(*kept, images, &direction);
-      const Evaluation along_one = evaluate_whole(*kept, images, &of_one_atom, true);
+      const Evaluation along_one = evaluate_whole(*kept, images, &of_one_atom, Wanted::tangents);
       EXPECT_LT(largest_difference(along_one.force_tangents, expected_of_one.force_tangents), allowed)
           << tiny.name << " " << instruction_set_name(set) << ", kept values";
       if (kept->max_directions() == 1) continue;
       const std::vector<Vector3> both = joined({of_one_atom, direction});
-      EXPECT_LT(largest_difference(evaluate_whole(*kept, images, &both, true).force_tangents,
+      EXPECT_LT(largest_difference(evaluate_whole(*kept, images, &both, Wanted::tangents).force_tangents,
                                    joined({expected_of_one.force_tangents, expected.force_tangents})),
                 allowed)
           << tiny.name << " " << instruction_set_name(set) << ", two directions";

@@ -17,6 +17,7 @@ struct KokkosOptions {
   InstructionSet set = best_instruction_set();
   bool directional = false;
   int kept_directions = 0;
+  bool energy_moments = false;
   double radial_tolerance = 0.0;
   double memory_limit = 0.0;
 };
@@ -28,6 +29,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.deterministic = k.deterministic;
   options.directional = k.directional;
   options.kept_directions = k.kept_directions;
+  options.energy_moments = k.energy_moments;
   options.radial_tolerance = k.radial_tolerance;
   options.memory_limit = k.memory_limit;
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {

@@ -219,19 +219,22 @@ struct Evaluation {
   double energy = 0.0, energy_tangent = 0.0;
   std::array<double, 6> virial{};
   int64_t num_edges = 0;
-  std::vector<Vector3> forces, force_tangents;
+  std::vector<Vector3> forces, force_tangents, energy_moments;
   std::vector<double> atom_energy;
   std::vector<std::array<double, 9>> atom_virial;
   std::vector<std::exception_ptr> errors;    // per rank; null: none
   double bystander_force = 0.0;              // sum of magnitudes over ranks, to stay zero
 };
 
+// What is asked of an evaluator: all that it gives; tangents alone, where nothing has moved
+// (EvaluationRequest::same_positions); or energies and EvaluationRequest::energy_moments.
+enum class Wanted { all, tangents, energy_moments };
+
 // One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
 // real atoms, for an evaluator that takes one; or null; or several, one after the other, as force_tangents then are.
-// same_positions: as in EvaluationRequest, for tangents alone.
 inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions, const std::vector<int> &real_atom,
                      GhostExchange &exchange, std::mutex &mutex, Evaluation &sum,
-                     const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
+                     const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
   const size_t num_atoms = positions.size();
   std::vector<Vector3> forces(num_atoms, Vector3{});
   std::vector<double> atom_energy(num_atoms, 0.0);
@@ -239,9 +242,11 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   EvaluationRequest request;
   // Typed pointers over arrays of arrays, which have the same memory layout.
   request.positions = reinterpret_cast<const double(*)[3]>(positions.data());
-  request.same_positions = same_positions;
+  request.same_positions = wanted == Wanted::tangents;
   request.atom_energy = atom_energy.data();
-  if (!same_positions) {
+  std::vector<Vector3> moments(wanted == Wanted::energy_moments ? num_atoms : 0, Vector3{});
+  if (wanted == Wanted::energy_moments) request.energy_moments = reinterpret_cast<double(*)[3]>(moments.data());
+  if (wanted == Wanted::all) {
     request.forces = reinterpret_cast<double(*)[3]>(forces.data());
     request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
     request.virial = true;
@@ -256,7 +261,7 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
     request.num_directions = static_cast<int>(num_directions);
     request.direction_distance = static_cast<int64_t>(num_atoms);
     request.direction = reinterpret_cast<const double(*)[3]>(directions.data());
-    request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
+    if (moments.empty()) request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data());
   }
   const EvaluationResult result = evaluator.evaluate(request, exchange);
 
@@ -281,6 +286,7 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
       continue;
     }
     for (int k = 0; k < 3; ++k) sum.forces[i][k] += forces[a][k];
+    for (int k = 0; !moments.empty() && k < 3; ++k) sum.energy_moments[i][k] += moments[a][k];
     sum.atom_energy[i] += atom_energy[a];
     for (int k = 0; k < 9; ++k) sum.atom_virial[i][k] += atom_virial[a][k];
   }
@@ -290,20 +296,21 @@ inline Evaluation make_evaluation(int num_real, int num_ranks) {
   Evaluation sum;
   sum.forces.assign(num_real, Vector3{});
   sum.force_tangents.assign(num_real, Vector3{});
+  sum.energy_moments.assign(num_real, Vector3{});
   sum.atom_energy.assign(num_real, 0.0);
   sum.atom_virial.assign(num_real, std::array<double, 9>{});
   sum.errors.assign(num_ranks, nullptr);
   return sum;
 }
 
-// The whole structure on one rank; errors are thrown. same_positions: and the same neighborhood.
+// The whole structure on one rank; errors are thrown. For tangents alone the neighborhood is that of the last call.
 inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
-                                 const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
+                                 const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
   Evaluation sum = make_evaluation(s.neighborhood.num_receivers, 1);
   std::mutex mutex;
   NoExchange none;
-  if (!same_positions) evaluator.set_neighborhood(s.neighborhood);
-  add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction, same_positions);
+  if (wanted != Wanted::tangents) evaluator.set_neighborhood(s.neighborhood);
+  add_rank(evaluator, s.positions, s.owner, none, mutex, sum, direction, wanted);
   return sum;
 }
 
@@ -312,19 +319,19 @@ inline Evaluation evaluate_whole(Evaluator &evaluator, const ImageStructure &s,
 // Steps with other ranks have an instance of their own.
 inline Evaluation evaluate_ranks(const std::vector<std::unique_ptr<Evaluator>> &evaluators,
                                  const std::vector<RankPart> &parts, int num_real, RankGroup &group,
-                                 const std::vector<Vector3> *direction = nullptr, bool same_positions = false) {
+                                 const std::vector<Vector3> *direction = nullptr, Wanted wanted = Wanted::all) {
   Evaluation sum = make_evaluation(num_real, static_cast<int>(parts.size()));
   std::mutex mutex;
   std::vector<std::thread> threads;
   for (size_t r = 0; r < parts.size(); ++r)
     threads.emplace_back([&, r] {
       try {
-        if (!same_positions) {
+        if (wanted != Wanted::tangents) {
           const std::lock_guard<std::mutex> lock(mutex);
           evaluators[r]->set_neighborhood(parts[r].neighborhood);
         }
         add_rank(*evaluators[r], parts[r].positions, parts[r].real_atom, group.rank(static_cast<int>(r)), mutex, sum,
-                 direction, same_positions);
+                 direction, wanted);
       } catch (...) {
         sum.errors[r] = std::current_exception();
       }

@@ -105,7 +105,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 
 template <class T>
 void EdgeNetwork<T>::add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows,
-                                FeatureRows<const R> x, R *inputs) const {
+                                FeatureRows<const R> x, int direction, R *inputs) const {
   if (part.size == 0) return;
   for (int plane = 0; plane < PLANES<T>; plane++)
     for (int64_t e = 0; e < count; e++) {
@@ -113,7 +113,8 @@ void EdgeNetwork<T>::add_inputs(const AtomInputs &part, int64_t count, const int
       const R *from = part.rows.data() + static_cast<int64_t>(species[e]) * part.size;
       if (part.group >= 0) {
         const FeatureGroup &group = in_.group(part.group);
-        from = x.group(group) + static_cast<int64_t>(rows[e]) * group.width() + plane * group.channels + part.channel;
+        from = x.group(group) + static_cast<int64_t>(rows[e]) * group.width() +
+               (plane > 0 ? plane + direction : 0) * group.channels + part.channel;
       } else if (plane > 0) {    // rows of species are constants
         std::fill_n(to, part.size, R(0));
         continue;
@@ -185,8 +186,8 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     bases_[pair].cutoff_function(r, PLANES<T>, -1, of_cutoff);
     for (int k = 0; k < 2; k++) put(cutoff, 2 * e + k, along_direction<T>(of_cutoff + k, 1, along));
   }
-  add_inputs(sender_, count, edges.sender_species, edges.sender_row, edges.x, inputs);
-  add_inputs(receiver_, count, edges.receiver_species, edges.receiver_row, edges.x, inputs);
+  add_inputs(sender_, count, edges.sender_species, edges.sender_row, edges.x, edges.direction, inputs);
+  add_inputs(receiver_, count, edges.receiver_species, edges.receiver_row, edges.x, edges.direction, inputs);
 
   R *h = inputs;
   int width = num_inputs_;

@@ -25,6 +25,7 @@ struct NetworkEdges {
   const int *receiver_species, *sender_species;
   const int *receiver_row, *sender_row;
   FeatureRows<const Real<T>> x;
+  int direction = 0;    // of duals, forward: tangents of x are in plane 1 + direction
 };
 
 // The adjoints of the network's inputs; all are added to. Null: not wanted.
@@ -105,7 +106,7 @@ class EdgeNetwork {
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
   void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const R> x,
-                  R *inputs) const;
+                  int direction, R *inputs) const;
   void add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
                     FeatureRows<R> x_adj) const;
   // last: the inputs of the last product, or their adjoints.

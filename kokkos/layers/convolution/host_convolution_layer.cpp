@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 
+#include "kokkos/layers/edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -12,6 +13,9 @@ namespace {
 // Edges whose weights a network makes at a time: enough rows for the dense products, and their scratch, some tens of kB
 // per edge, stays small.
 constexpr int NETWORK_EDGES = 256;
+// Edges whose senders' rows are made at a time: a row of five planes takes up to some tens of kB, which should stay in
+// a second-level cache.
+constexpr int MOMENT_EDGES = 32;
 // Senders of a gather, whose sums do not depend on their number; with a network for a similar number of edges.
 constexpr int GATHERED_SENDERS = 32, NETWORK_SENDERS = 4;
 
@@ -49,19 +53,21 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 // --------------------------------------------------------------------------------------------------
 
 // f(run) for the runs of a batch's receivers whose weights are made together: the batch itself unless a network makes
-// them.
+// them, or edges see rows of their own.
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
-  if (!op_.network()) {
+  const bool sees_rows = batch.step.energy_moments && !batch.layer->fixed_input;
+  if (!op_.network() && !sees_rows) {
     f(Run{batch.first, batch.count});
     return;
   }
+  const int most = sees_rows ? MOMENT_EDGES : NETWORK_EDGES;
   const int64_t *begin = batch.step.edges.begin();
   const int end = batch.first + batch.count;
   for (int first = batch.first; first < end;) {
     int last = first + 1;
-    while (last < end && begin[last + 1] - begin[first] <= NETWORK_EDGES) last++;
+    while (last < end && begin[last + 1] - begin[first] <= most) last++;
     f(Run{first, last - first});
     first = last;
   }
@@ -69,7 +75,8 @@ void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const 
 
 // What the network reads of the edges of a run.
 template <class T, class G>
-NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run) const {
+NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const Run &run, int direction,
+                                                             const SeenRows *seen) const {
   const Edges<T, G> &edges = batch.step.edges;
   const int64_t *begin = edges.begin() + run.first;
   const int64_t count = begin[run.count] - begin[0];
@@ -83,13 +90,16 @@ NetworkEdges<T, G> HostConvolutionLayer<T, G>::network_edges(Batch &batch, const
   const bool fixed = batch.layer->fixed_input;
   FeatureRows<R> x = batch.rows(input_);
   x.first = 0;
+  const G *distance = edges.distance(direction) + begin[0];
+  if (seen) return {count, distance, species, sender_species, seen->receiver, seen->sender, seen->x, direction};
   return {count,
-          edges.distance() + begin[0],
+          distance,
           species,
           sender_species,
           fixed ? species : receiver,
           fixed ? sender_species : edges.sender_row() + begin[0],
-          x};
+          x,
+          direction};
 }
 
 // The weights of the edges that the network makes, each a bin of its own.
@@ -109,7 +119,8 @@ RadialRows<Real<T>> HostConvolutionLayer<T, G>::network_weights(Batch &batch, co
 
 // The edges of a run with their radial weights. Everything in it lives in the thread's scratch or in the step's edges.
 template <class T, class G>
-ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction) const {
+ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, int direction,
+                                                  const SeenRows *seen) const {
   const Edges<T, G> &edges = batch.step.edges;
   HostScratch<T, G> &scratch = batch.scratch;
   const int64_t *begin = edges.begin() + run.first;
@@ -119,9 +130,10 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
   R *bins_per_length = scratch.bins_per_length.reserve(count);
   const RadialRows<R> radial =
       op_.network()
-          ? network_weights(batch, network_edges(batch, run), table_row, fraction, bins_per_length)
-          : op_.radial(edges.distance(direction) + begin[0], batch.functions(op_.radial_set()), count, 0, count,
-                       scratch.radial.reserve(count * op_.scratch_per_edge()), table_row, fraction, bins_per_length);
+          ? network_weights(batch, network_edges(batch, run, direction, seen), table_row, fraction, bins_per_length)
+          : op_.radial(edges.distance(direction) + begin[0], batch.functions(op_.radial_set(), run.first), count, 0,
+                       count, scratch.radial.reserve(count * op_.scratch_per_edge()), table_row, fraction,
+                       bins_per_length);
   ConvEdges<T> of_run =
       make_edges(batch, run.count, begin, batch.layer->fixed_input ? edges.sender_species() : edges.sender_row(),
                  edges.harmonics(direction), radial);
@@ -147,6 +159,54 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
           op_.rows_per_bin(),
           make_pointer<const T>(weights, plane),
           make_pointer<T>(weights, plane)};
+}
+
+// ---- edges of energy moments
+// ---------------------------------------------------------------------------------------------------
+
+// The rows of the senders of a run's edges, and if a network reads them those of its receivers.
+template <class T, class G>
+typename HostConvolutionLayer<T, G>::SeenRows HostConvolutionLayer<T, G>::seen_rows(Batch &batch,
+                                                                                    const Run &run) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  const FeatureLayout &layout = batch.layout(input_);
+  const FeatureRows<R> x = batch.rows(input_);
+  const int64_t *begin = edges.begin() + run.first;
+  const int64_t count = begin[run.count] - begin[0];
+  const int64_t num_rows = count + (op_.network() ? run.count : 0);
+  FeatureRows<R> rows{batch.scratch.edge_rows.reserve(num_rows * layout.row_size()), num_rows, 0};
+  int *sender = batch.scratch.moving_table_row.reserve(2 * count), *receiver = sender + count;
+  for (int a = 0; a < run.count; a++) {
+    if (op_.network())
+      copy_edge_row<R, G>(layout, {x.data, x.rows, 0}, run.first + a, nullptr, nullptr, rows, count + a);
+    for (int64_t e = begin[a]; e < begin[a + 1]; e++) {
+      const int64_t k = e - begin[0];
+      sender[k] = static_cast<int>(k);
+      receiver[k] = static_cast<int>(count + a);
+      copy_edge_row<R, G>(layout, {x.data, x.rows, 0}, edges.sender_row()[e], edges.distance() + e,
+                          edges.unit_vector() + 3 * e, rows, k);
+    }
+  }
+  return {rows, receiver, sender};
+}
+
+template <class T, class G>
+void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
+  const FeatureRows<R> y = batch.rows(output_);
+  for_runs(batch, [&](const Run &run) {
+    const SeenRows seen = seen_rows(batch, run);
+    const int64_t *begin = batch.step.edges.begin() + run.first;
+    int64_t *of_run = batch.scratch.gather_begin.reserve(run.count + 1);
+    for (int a = 0; a <= run.count; a++) of_run[a] = begin[a] - begin[0];
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      ConvEdges<T> edges = edges_of(batch, run, d, &seen);
+      edges.edge_begin = of_run;
+      edges.other_row = seen.sender;
+      edges.y += begin[0] * op_.view().num_y;
+      batch.step.kernels.forward(op_.view(), edges, seen.x.data, seen.x.rows, y.data, y.rows,
+                                 y.first + run.first - batch.first, kernel_scratch(batch, edges));
+    }
+  });
 }
 
 // ---- edges of tangents
@@ -258,6 +318,7 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward(Batch &batch) {
   if (batch.step.tangents_alone() && op_.has_rigid_kernels()) return forward_tangents(batch);
+  if (batch.step.energy_moments && !batch.layer->fixed_input) return forward_moments(batch);
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
     for (int d = 0; d < batch.step.num_directions(); d++) {

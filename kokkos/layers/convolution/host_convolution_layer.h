@@ -33,6 +33,12 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   struct Run {
     int first, count;
   };
+  // What the edges of a run see of the input: the feature's rows, or for energy moments (edge_rows.h) rows of their
+  // own.
+  struct SeenRows {
+    FeatureRows<R> x;
+    const int *receiver, *sender;    // [edges of the run] rows of x
+  };
   // What a gather knows of the edges that point at its rows.
   struct GatheredEdges {
     int64_t count;
@@ -45,13 +51,16 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
 
   template <class F>
   void for_runs(const Batch &batch, const F &f) const;
-  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0) const;
+  ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const SeenRows *seen = nullptr) const;
   ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
                           const RadialRows<R> &radial) const;
-  NetworkEdges<T, G> network_edges(Batch &batch, const Run &run) const;
+  NetworkEdges<T, G> network_edges(Batch &batch, const Run &run, int direction = 0,
+                                   const SeenRows *seen = nullptr) const;
+  SeenRows seen_rows(Batch &batch, const Run &run) const;
   RadialRows<R> network_weights(Batch &batch, const NetworkEdges<T, G> &of, int *table_row, T *fraction,
                                 R *bins_per_length) const;
   void forward_tangents(Batch &batch) const;
+  void forward_moments(Batch &batch) const;
   ConvEdges<T> rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const;
   ConvEdges<T> rigid_edges_of_moving_senders(Batch &batch, const ConvEdges<T> &edges) const;
   template <class F>

@@ -42,8 +42,8 @@ class HostReadoutLayer : public LayerOp<HostBatch<T, G>> {
         network_.template evaluate<DoubleOf<T>>(count, in, value, gradient, scratch);
         for (int a = 0; a < count; a++) {
           const double scale = scale_[batch.species[first + a]];
-          if (d == 0)
-            batch.step.energy[batch.first + first + a] += scale * make_pointer<const DoubleOf<T>>(value + a * P, 1)[0];
+          batch.step.energy_of(batch.first + first + a, d) +=
+              scale * make_pointer<const DoubleOf<T>>(value + a * P, 1)[0];
           R *adjoint = adjoint_of(batch, first + a);
           for (int p = 0; p < P; p++)
             for (int u = 0; u < mul; u++)

@@ -28,7 +28,7 @@ class HostRepulsionLayer : public LayerOp<HostBatch<T, G>> {
           const G distance = edges.distance(d)[e];
           const double energy = pair_.energy(species, edges.sender_species()[e], value_of(distance), &first, &second);
           const double along = tangent_of(distance);
-          if (d == 0) batch.step.energy[i] += scale_[species] * make_number<DoubleOf<T>>(energy, first * along);
+          batch.step.energy_of(i, d) += scale_[species] * make_number<DoubleOf<T>>(energy, first * along);
           edges.adjoint(d)[e * edges.num_y()] +=
               static_cast<G>(scale_[species] * make_number<DoubleOf<T>>(first, second * along));
         }

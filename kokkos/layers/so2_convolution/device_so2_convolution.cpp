@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/so2_convolution/device_so2_convolution.h"
 
-#include "kokkos/layers/so2_convolution/device_so2_kernels.h"
 #include "kokkos/device_kernels/device_dense.h"
+#include "kokkos/layers/so2_convolution/device_so2_kernels.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 
+#include "kokkos/layers/edge_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -25,9 +26,10 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       lmax_(layer.lmax),
       description_(describe_so2_convolution(layer)),
       rotations_(layer.lmax),
-      op_(host_kernels<T>(context.set), layer, context.layout(input_), context.layout(output_)),
-      network_(layer.radial, context.layout(input_), num_species_, network_columns(op_.columns()), op_.factors_row(),
-               context.set),
+      in_(context.model.features[input_], PLANES<T>),
+      out_(context.model.features[output_], PLANES<T>),
+      op_(host_kernels<T>(context.set), layer, in_, out_),
+      network_(layer.radial, in_, num_species_, network_columns(op_.columns()), op_.factors_row(), context.set),
       kept_before_(context.kept_per_edge) {
   context.kept_per_edge += op_.values_size(1);
   const RadialBasis &basis = layer.radial.basis;
@@ -95,7 +97,15 @@ NetworkEdges<T, G> HostSo2Layer<T, G>::network_edges(const EdgeList &list) const
 }
 
 template <class T, class G>
-typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list, bool backward,
+FeatureRows<const Real<T>> HostSo2Layer<T, G>::input_rows(const Batch &batch) const {
+  FeatureRows<R> x = batch.rows(input_);
+  x.first = 0;
+  return x;
+}
+
+template <class T, class G>
+typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, const EdgeList &list,
+                                                                  FeatureRows<const R> x, bool backward,
                                                                   bool may_keep) const {
   using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
@@ -130,8 +140,6 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
   in.factors = batch.scratch.weights.reserve(network_.weights_size(count));
   network_.forward(batch.step.kernels, network_edges(list), batch.scratch.radial.reserve(network_.scratch_size(count)),
                    in.factors);
-  FeatureRows<R> x = batch.rows(input_);
-  x.first = 0;
   in.edges = {count, list.sender, list.receiver, rotations, cutoff, in.factors, x};
   return in;
 }
@@ -141,12 +149,60 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
 
 template <class T, class G>
 void HostSo2Layer<T, G>::forward(Batch &batch) {
+  if (batch.step.energy_moments) return forward_moments(batch);
   const FeatureRows<R> y = batch.rows(output_);
   set_to_zero(y, batch.layout(output_), batch.count, batch.step.planes);
   for_lists(batch, [&](const EdgeList &list) {
-    const Inputs in = inputs_of(batch, list, false, true);
+    const Inputs in = inputs_of(batch, list, input_rows(batch), false, true);
     op_.forward(in.edges, y, list.out, in.work, in.values);
   });
+}
+
+// Gives a list the geometry of a direction, and rows of its senders and receivers as its edges see them (edge_rows.h).
+template <class T, class G>
+FeatureRows<Real<T>> HostSo2Layer<T, G>::see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const {
+  const Edges<T, G> &edges = batch.step.edges;
+  const FeatureLayout &layout = batch.layout(input_);
+  const FeatureRows<const R> x = input_rows(batch);
+  const FeatureRows<R> to{rows, 2 * LIST_EDGES, 0};
+  const G *const none = nullptr;
+  for (int k = 0; k < list.count; k++) {
+    const int64_t e = list.edge[k];
+    list.distance[k] = edges.distance(direction)[e];
+    std::copy_n(edges.unit_vector(direction) + 3 * e, 3, list.unit + 3 * k);
+    copy_edge_row(layout, x, list.sender[k], list.distance + k, list.unit + 3 * k, direction, in_, to, k);
+    copy_edge_row(layout, x, list.receiver[k], none, none, direction, in_, to, LIST_EDGES + k);
+    list.sender[k] = k;
+    list.receiver[k] = LIST_EDGES + k;
+  }
+  return to;
+}
+
+template <class T, class G>
+void HostSo2Layer<T, G>::forward_moments(Batch &batch) const {
+  const FeatureRows<R> y = batch.rows(output_);
+  const int64_t out_size = static_cast<int64_t>(batch.count) * out_.row_size();
+  R *of_direction = batch.scratch.edge_rows.reserve(out_size + 2 * LIST_EDGES * in_.row_size());
+  const FeatureRows<R> sum{of_direction, batch.count, 0};
+  for (int d = 0; d < batch.step.num_directions(); d++) {
+    std::fill_n(of_direction, out_size, R(0));
+    for_lists(batch, [&](EdgeList &list) {
+      const FeatureRows<R> x = see_rows(batch, list, d, of_direction + out_size);
+      const Inputs in = inputs_of(batch, list, x, false, false);
+      op_.forward(in.edges, sum, list.out, in.work, in.values);
+    });
+    for (int g = 0; g < out_.num_groups(); g++) {
+      const FeatureGroup &group = batch.layout(output_).group(g);
+      const R *from = sum.group(out_.group(g));
+      R *to = y.group(group);
+      for (int64_t k = 0; k < static_cast<int64_t>(batch.count) * group.irrep.dim(); k++) {
+        if (d == 0) std::copy_n(from, group.channels, to);
+        std::copy_n(from + group.channels, group.channels, to + (1 + d) * group.channels);
+        from += out_.group(g).stride();
+        to += group.stride();
+      }
+    }
+  }
 }
 
 template <class T, class G>
@@ -165,7 +221,7 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
   const FeatureRows<R> own_adj = fixed ? none : batch.rows(input_, true);
   if (!fixed && !batch.adds(input_)) set_to_zero(own_adj, batch.layout(input_), batch.count, batch.step.planes);
   for_lists(batch, [&](const EdgeList &list) {
-    const Inputs in = inputs_of(batch, list, true, true);
+    const Inputs in = inputs_of(batch, list, input_rows(batch), true, true);
     backward_of(list, in, batch.rows(output_, true), partial, own_adj);
     for (int e = 0; e < list.count; e++) in.distance_adj[e] = in.cutoff_adj[e] * in.cutoff_slope[e];
     network_.backward(step.kernels, network_edges(list), batch.scratch.radial.data(), in.factors,
@@ -190,7 +246,7 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   const FeatureRows<R> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
   EdgeList list = empty_list(senders);
   const auto evaluate = [&] {
-    backward_of(list, inputs_of(senders, list, true, false), out_adj, sums, {nullptr, 0, 0});
+    backward_of(list, inputs_of(senders, list, input_rows(senders), true, false), out_adj, sums, {nullptr, 0, 0});
     list.count = 0;
   };
   for (int a = 0; a < senders.count; a++) {

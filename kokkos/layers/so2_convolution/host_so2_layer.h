@@ -60,8 +60,11 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   template <class F>
   void for_lists(Batch &batch, const F &f) const;
   NetworkEdges<T, G> network_edges(const EdgeList &list) const;
-  // may_keep: the list is one of for_lists.
-  Inputs inputs_of(Batch &batch, const EdgeList &list, bool backward, bool may_keep) const;
+  // may_keep: the list is one of for_lists. x: the rows of the input that the list's numbers mean.
+  Inputs inputs_of(Batch &batch, const EdgeList &list, FeatureRows<const R> x, bool backward, bool may_keep) const;
+  FeatureRows<const R> input_rows(const Batch &batch) const;
+  void forward_moments(Batch &batch) const;
+  FeatureRows<R> see_rows(Batch &batch, EdgeList &list, int direction, R *rows) const;
   // Adjoints of the factors are left in their place.
   void backward_of(const EdgeList &list, const Inputs &inputs, FeatureRows<const R> out_adj, FeatureRows<R> sender_adj,
                    FeatureRows<R> receiver_adj) const;
@@ -70,6 +73,7 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   std::string description_;
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
+  FeatureLayout in_, out_;    // with the planes of one direction
   So2ConvolutionOp<T> op_;
   EdgeNetwork<T> network_;
   int64_t kept_before_;    // numbers per edge that other layers keep before this one
