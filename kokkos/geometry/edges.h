@@ -14,14 +14,13 @@
 
 namespace equi {
 
-// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
-// positions move along a direction, or along several, each with arrays of its own. For
-// EvaluationRequest::energy_moments the directions are EnergyMoments::DIRECTIONS: that of the request, and for its
-// moments in x, y and z.
+// What EvaluationRequest::energy_moments has for directions: that of the request, and for its moments in x, y and z.
 struct EnergyMoments {
   static constexpr int DIRECTIONS = 4;
 };
 
+// T: type of the harmonics as the kernels read them. G: type of the geometry and of derivatives by it. With duals,
+// positions move along a direction, or along several, each with arrays of its own.
 template <class T, class G>
 class Edges {
  public:

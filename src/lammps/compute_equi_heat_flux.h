@@ -8,7 +8,7 @@
 ------------------------------------------------------------------------- */
 
 // compute equi/heat/flux: the heat flux of pair style equi, exact for potentials whose energies of atoms depend on more
-// than pairs. The manual page is doc/heat_flux.rst.
+// than pairs. The manual page is doc/second_derivatives.rst.
 
 #ifndef LMP_COMPUTE_EQUI_HEAT_FLUX_H
 #define LMP_COMPUTE_EQUI_HEAT_FLUX_H
