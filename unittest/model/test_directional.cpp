@@ -206,17 +206,17 @@ TEST(DirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluati
   const auto evaluator = make_kokkos(model, options);
   evaluate_whole(*evaluator, images, &direction);
   evaluator->set_neighborhood(other.neighborhood);
-  expect_fresh(evaluate_whole(*evaluator, other, &direction, true), other, "another neighborhood");
+  expect_fresh(evaluate_whole(*evaluator, other, &direction, Wanted::tangents), other, "another neighborhood");
 
   evaluate_whole(*evaluator, images, &direction);
   ImageStructure lost = images;
   lost.positions[0][0] = std::nan("");
   evaluator->set_neighborhood(lost.neighborhood);
-  EXPECT_ANY_THROW(evaluate_whole(*evaluator, lost, &direction, true));
-  expect_fresh(evaluate_whole(*evaluator, images, &direction, true), images, "an evaluation that failed");
+  EXPECT_ANY_THROW(evaluate_whole(*evaluator, lost, &direction, Wanted::tangents));
+  expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "an evaluation that failed");
   // Values without a backward pass are not kept either: it is what keeps slopes.
   evaluate_whole(*evaluator, images);
-  expect_fresh(evaluate_whole(*evaluator, images, &direction, true), images, "energies and forces alone");
+  expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "energies and forces alone");
 }
 
 TEST_P(Directional, mixed_precision_is_near_double) {

@@ -261,7 +261,7 @@ TEST_P(EnergyMoments, mixed_precision_is_near_double) {
             FLOAT32_NETWORK * std::max(1.0, largest_force(whole.energy_moments)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Tiny, EnergyMoments, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(host_cases())),
+INSTANTIATE_TEST_SUITE_P(Tiny, EnergyMoments, ::testing::Combine(::testing::Bool(), ::testing::ValuesIn(all_cases())),
                          [](const auto &info) {
                            return std::get<1>(info.param).name + (std::get<0>(info.param) ? "_exact" : "_table");
                          });
