@@ -169,7 +169,7 @@ class Mutator {
 
 std::vector<ModelDocument> make_corpus() {
   std::vector<ModelDocument> corpus;
-  for (const TinyCase &c : host_cases()) corpus.push_back(make_tiny_model(c.options));
+  for (const TinyCase &c : all_cases()) corpus.push_back(make_tiny_model(c.options));
   return corpus;
 }
 
