@@ -92,7 +92,8 @@ void PairEquiKokkos<DeviceType>::init_style() {
     all_ranks_or_none([&] { on_device = std::make_unique<equi::LammpsDeviceEvaluation>(*evaluator); });
   if (!on_device && is_for_gpus())
     error->all(FLERR,
-               "Pair style equi/kk on a GPU needs kernels device, reference no and a single model file: use the suffix kk/host otherwise");
+               "Pair style equi/kk on a GPU needs kernels device, reference no and a single model file: use the suffix "
+               "kk/host otherwise");
   if (impl->exchange_mode == equi::ExchangeMode::device && (execution_space == Host || comm->style != Comm::BRICK))
     error->all(FLERR, "Pair style equi/kk: exchange device needs comm style brick and not the suffix kk/host");
   exchange->set_mode(impl->exchange_mode, lmp->kokkos->gpu_aware_flag);
