@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from ase.build import bulk
 from equi_tools.lammps_runner import NKTV2P_METAL, lammps_box
-from lammps_script import FORCE_DUMP, rock_salt
+from lammps_script import rock_salt
 from test_committee import setup as setup_committee
 from test_phonons import rutile, wurtzite
 from test_second_derivatives import setup
@@ -15,8 +15,7 @@ STEP = 1e-4
 TOLERANCE = 1e-6  # relative to the largest constant: that of a central difference of fourth order and its rounding
 RANK_TOLERANCE = 1e-10
 
-PRESSURE = ["compute virial all pressure NULL virial", "thermo_style custom step pe c_virial[*]", "run 0",
-            'print "PRESSURE ' + " ".join(f"$(c_virial[{k}]:%.17g)" for k in (1, 2, 3, 6, 5, 4)) + '"']  # fmt: skip
+PRESSURE = ["run 0", 'print "PRESSURE ' + " ".join(f"$(c_virial[{k}]:%.17g)" for k in (1, 2, 3, 6, 5, 4)) + '"']
 
 CASES = {
     "diamond": ("sevennet-0", bulk("Si", "diamond", 5.5)),
@@ -47,18 +46,34 @@ def strained(atoms, voigt, amount):
     return result
 
 
-def by_differences(evaluate, atoms):
-    """[6, ...] derivatives of what evaluate(atoms) returns by the six strains, to fourth order."""
-    rows = []
-    for voigt in range(6):
-        e = {k: evaluate(strained(atoms, voigt, k * STEP)) for k in (-2, -1, 1, 2)}
-        rows.append((e[-2] - 8 * e[-1] + 8 * e[1] - e[2]) / (12 * STEP))
-    return np.array(rows)
-
-
 def rotation_to_lammps(atoms):
     """R of x_lammps = R x, of the box that LAMMPS has for these atoms."""
     return np.linalg.solve(atoms.cell.array, lammps_box(atoms).cell).T
+
+
+def derivatives_by_strains(lammps, lines, atoms):
+    """[6, 6 + 3 N] derivatives of stresses (bar) and of forces by the six
+    strains, to fourth order, by one run that changes its box."""
+    structures = [strained(atoms, voigt, k * STEP) for voigt in range(6) for k in (-2, -1, 1, 2)]
+    lines = [*lines, "box tilt large", "change_box all triclinic", "compute virial all pressure NULL virial",
+             "thermo_style custom step pe c_virial[*]"]  # fmt: skip
+    for n, one in enumerate(structures):
+        cell = lammps_box(one).cell
+        places = {"x": (0, 0), "y": (1, 1), "z": (2, 2), "xy": (1, 0), "xz": (2, 0), "yz": (2, 1)}
+        finals = (f"{name} final {'0 ' if len(name) == 1 else ''}{cell[i, j]:.17g}" for name, (i, j) in places.items())
+        lines += [f"change_box all {' '.join(finals)} remap units box", *PRESSURE,
+                  f"write_dump all custom dump.{n} id fx fy fz modify sort id format float %.17g"]  # fmt: skip
+    run = lammps.run(lines)
+    rows = []
+    for n, (one, pressures) in enumerate(zip(structures, run.values("PRESSURE"))):
+        r = rotation_to_lammps(one)
+        p = np.zeros((3, 3))
+        for (i, j), number in zip(VOIGT, pressures):
+            p[i, j] = p[j, i] = number
+        p = r.T @ p @ r
+        rows.append(np.concatenate([[-p[i, j] for i, j in VOIGT], (run.dump(f"dump.{n}")[:, 1:] @ r).ravel()]))
+    e = np.array(rows).reshape(6, 4, -1)
+    return (e[:, 0] - 8 * e[:, 1] + 8 * e[:, 2] - e[:, 3]) / (12 * STEP)
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -67,16 +82,7 @@ def test_constants_equal_differences_of_stresses_and_forces(lammps, name):
     atoms.set_cell(atoms.cell.standard_form()[0], scale_atoms=True)  # as LAMMPS has it
     assert np.abs(rotation_to_lammps(atoms) - np.eye(3)).max() < 1e-12
 
-    def stress_and_forces(strained_atoms):
-        run = lammps.run([*setup(lammps, model, strained_atoms), *FORCE_DUMP, *PRESSURE])
-        r = rotation_to_lammps(strained_atoms)
-        p = np.zeros((3, 3))
-        for (i, j), number in zip(VOIGT, run.values("PRESSURE")[0]):
-            p[i, j] = p[j, i] = number
-        p = r.T @ p @ r
-        return np.concatenate([[-p[i, j] for i, j in VOIGT], (run.dump("dump.forces")[:, 1:] @ r).ravel()])
-
-    derivatives = by_differences(stress_and_forces, atoms)
+    derivatives = derivatives_by_strains(lammps, setup(lammps, model, atoms), atoms)
     clamped, force_tangents = derivatives[:, :6].T * 1e-4, derivatives[:, 6:]  # bars to GPa
     run = lammps.run([*setup(lammps, model, atoms), "equi_dynamical_matrix all regular 1 binary yes file h.dyn"])
     masses = np.repeat(atoms.get_masses(), 3)

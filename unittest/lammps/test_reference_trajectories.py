@@ -117,10 +117,16 @@ def differences(lammps, name, precision="double", radial=None, ranks=1, model=No
     return result
 
 
-@pytest.mark.parametrize("ranks", [1, 4])
 @pytest.mark.parametrize("name", NAMES)
-def test_double_follows_the_framework(lammps, name, ranks):
-    assert differences(lammps, name, ranks=ranks).over(DOUBLE) == []
+def test_double_follows_the_framework(lammps, name):
+    assert differences(lammps, name).over(DOUBLE) == []
+
+
+@pytest.mark.parametrize(
+    "name", [*RANDOM, "surface", *[pytest.param(name, marks=pytest.mark.slow) for name in SEVENNET if name != "surface"]]
+)
+def test_double_on_four_ranks_follows_the_framework(lammps, name):
+    assert differences(lammps, name, ranks=4).over(DOUBLE) == []
 
 
 @pytest.mark.parametrize("name", [*RANDOM, *[pytest.param(name, marks=pytest.mark.slow) for name in SEVENNET]])

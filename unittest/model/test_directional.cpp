@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <tuple>
@@ -54,16 +55,19 @@ class Directional : public ::testing::TestWithParam<std::tuple<bool, bool, TinyC
       : options{Precision::double_, std::get<0>(GetParam()), std::get<1>(GetParam())},
         model(std::get<2>(GetParam()).model()),
         structure(random_structure(model.num_species(), 7)),
-        direction(random_direction(structure.size(), 11)) {}
+        direction(random_direction(structure.size(), 11)),
+        keeping_nothing(make_kokkos(model, with_direction(options))) {}
 
+  // By one evaluator without kept values.
   Evaluation along(const std::vector<Vector3> &v) const {
-    return evaluate_whole(*make_kokkos(model, with_direction(options)), structure.images(model.cutoff), &v);
+    return evaluate_whole(*keeping_nothing, structure.images(model.cutoff), &v);
   }
 
   const KokkosOptions options;
   const Model model;
   const Structure structure;
   const std::vector<Vector3> direction;
+  const std::unique_ptr<Evaluator> keeping_nothing;
 };
 
 TEST_P(Directional, energies_forces_and_virials_are_those_of_plain_numbers) {
