@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -15,7 +16,8 @@ from ase.io import write
 from built_models import built
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = ("README.md", "examples/README.md", *sorted(f"doc/{path.name}" for path in (ROOT / "doc").glob("*.rst")))
+PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examples/README.md", "examples/*/README.md", "doc/*.rst")
+                              for path in ROOT.glob(pattern)))  # fmt: skip
 # Snippets that take many minutes, by a text in them; that of the wheel has a test of its own (test_wheel.py), those of KOKKOS
 # and CUDA need other builds, and weights of UMA and eSEN are not at hand.
 LEFT_OUT = (
@@ -23,7 +25,7 @@ LEFT_OUT = (
     "uma-s-1p1.pt", "relax.py",
 )  # fmt: skip
 # What runs with the slow tests.
-SLOW = ("equi demo",)
+SLOW = ("equi demo", "-partition")
 # A snippet that takes this long hangs.
 TIMEOUT = 300
 
@@ -64,9 +66,11 @@ def clone(tmp_path_factory):
     folder = tmp_path_factory.mktemp("clone")
     (folder / "build").symlink_to(os.environ["EQUI_BUILD_DIR"])
     (folder / "potentials").symlink_to(ROOT / "potentials")
+    (folder / ".cache").mkdir()
+    (folder / ".cache" / "venv").symlink_to(sys.prefix)
     shutil.copytree(ROOT / "examples", folder / "examples")
     for script in (folder / "examples").glob("*/in.*"):  # the same runs, but short
-        script.write_text(re.sub(r"^(variable +steps index) \d+$", r"\1 10", script.read_text(), flags=re.M))
+        script.write_text(re.sub(r"^(variable +(?:steps|settle) index) \d+$", r"\1 80", script.read_text(), flags=re.M))
     write(folder / "POSCAR", bulk("NaCl", "rocksalt", 5.64, cubic=True), format="vasp")
     for name, model in (
         ("checkpoint_best.pth", "tiny/plain.pth"), ("MACE.model", "mace/plain.model"), ("my.model", "mace/plain.model"),
