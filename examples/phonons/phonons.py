@@ -15,7 +15,10 @@ from pathlib import Path
 
 import matplotlib
 import numpy as np
+from ase import Atoms
 from ase.cell import Cell
+from ase.data import atomic_masses_iupac2016
+from ase.io import write
 
 matplotlib.use("Agg")
 from matplotlib import pyplot  # noqa: E402
@@ -24,6 +27,7 @@ POINTS = 200  # of the path
 MESH = 16  # of the density of states, per direction
 WIDTH = 0.06  # of its Gaussians, THz
 SAME_PLACE = 1e-3  # Angstrom
+MASS_PER_SQUARED_TIME = 1.0364269656e-4  # of one g/(mol ps^2), eV/Angstrom^2
 SHIFTS = np.array(np.meshgrid(*3 * [[-1, 0, 1]])).reshape(3, -1).T
 STYLES = [{"color": "C0", "lw": 2}, {"color": "k", "lw": 1, "ls": (0, (4, 4))}, {"color": "C1", "lw": 1, "ls": ":"}]
 
@@ -132,6 +136,28 @@ def print_quality(matrices, masses):
               f"{np.abs(matrix - reference).max() / largest:.1e}")  # fmt: skip
 
 
+def write_phonopy(folder, crystal, masses, matrix):
+    """POSCAR of the supercell, elements by their masses, and FORCE_CONSTANTS of all pairs of atoms in eV/Angstrom^2.
+
+    matrix: [3N,3N] dynamical matrix in 1/ps^2. phonopy takes the supercell for the unit cell and finds the primitive one.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    elements = [int(np.abs(atomic_masses_iupac2016 - mass).argmin()) for mass in masses]
+    atoms = Atoms(elements, cell=crystal.cell, positions=crystal.positions, pbc=True)
+    write(folder / "POSCAR", atoms, format="vasp", direct=True)
+    n = len(masses)
+    roots = np.sqrt(np.repeat(masses, 3))
+    constants = (matrix + matrix.T) / 2 * roots[:, None] * roots * MASS_PER_SQUARED_TIME
+    with open(folder / "FORCE_CONSTANTS", "w") as file:
+        file.write(f"{n} {n}\n")
+        for i in range(n):
+            for j in range(n):
+                block = constants[3 * i : 3 * i + 3, 3 * j : 3 * j + 3]
+                file.write(f"{i + 1} {j + 1}\n" + "".join("%22.15f%22.15f%22.15f\n" % tuple(row) for row in block))
+    print(f'in {folder}: phonopy.load(unitcell_filename="POSCAR", supercell_matrix=[1, 1, 1], primitive_matrix="auto", '
+          'force_constants_filename="FORCE_CONSTANTS")')  # fmt: skip
+
+
 def draw(crystal, matrices, title, file):
     path = Cell(crystal.primitive).bandpath(npoints=POINTS)
     x, ticks, labels = path.get_linear_kpoint_axis()
@@ -167,6 +193,7 @@ def main():
     parser.add_argument("--atoms", default="atoms.dump", metavar="DUMP", help="default: %(default)s")
     parser.add_argument("--title", default="", help="of the picture")
     parser.add_argument("--out", default="phonons.png", metavar="FILE", help="default: %(default)s")
+    parser.add_argument("--phonopy", type=Path, metavar="FOLDER", help="write the first matrix there for phonopy")
     args = parser.parse_args()
 
     cell, types, masses, positions = read_dump(args.atoms)
@@ -177,6 +204,8 @@ def main():
     size = 3 * len(types)
     matrices = {Path(file).stem: np.fromfile(file).reshape(size, size) for file in args.matrices}
     print_quality(matrices, masses)
+    if args.phonopy:
+        write_phonopy(args.phonopy, crystal, masses, next(iter(matrices.values())))
     draw(crystal, matrices, args.title, args.out)
 
 

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from ase import units
 from ase.build import bulk
+from ase.io import read
 from ase.spacegroup import crystal
 from lammps_script import rock_salt
 from test_second_derivatives import setup
@@ -75,8 +77,22 @@ def test_the_script_draws_a_picture(lammps, monkeypatch, capsys):
               "write_dump all custom atoms.dump id type mass x y z modify sort id format float %.16g"]  # fmt: skip
     folder = lammps.run(lines).folder
     monkeypatch.chdir(folder)
-    monkeypatch.setattr(sys, "argv", ["phonons.py", "exact.dyn", "--title", "rutile"])
+    monkeypatch.setattr(sys, "argv", ["phonons.py", "exact.dyn", "--title", "rutile", "--phonopy", "for_phonopy"])
     monkeypatch.setattr(phonons, "MESH", 2)
     phonons.main()
     assert "48 atoms, 6 of the primitive cell" in capsys.readouterr().out
     assert (folder / "phonons.png").stat().st_size > 10000
+
+    # The files for phonopy, read by another program: frequencies of the supercell.
+    supercell = read(folder / "for_phonopy" / "POSCAR")
+    assert supercell.get_chemical_formula() == "O32Ti16"
+    lines = (folder / "for_phonopy" / "FORCE_CONSTANTS").read_text().splitlines()
+    assert lines[:2] == ["48 48", "1 1"] and lines[5] == "1 2" and len(lines) == 1 + 4 * 48**2
+    blocks = np.array([line.split() for n, line in enumerate(lines[1:]) if n % 4], float).reshape(48, 48, 3, 3)
+    constants = blocks.transpose(0, 2, 1, 3).reshape(144, 144)
+    roots = np.sqrt(np.repeat(supercell.get_masses(), 3))
+    values = np.linalg.eigvalsh(constants / roots / roots[:, None])
+    frequencies = np.sqrt(values[-1]) / (2 * np.pi) * units.s * 1e-12  # ASE's unit of time from eV, Angstrom and u; THz
+    matrix = np.fromfile(folder / "exact.dyn").reshape(144, 144)
+    expected = np.sqrt(np.linalg.eigvalsh((matrix + matrix.T) / 2)[-1]) / (2 * np.pi)
+    assert frequencies == pytest.approx(expected, rel=1e-6)
