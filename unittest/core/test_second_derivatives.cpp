@@ -2,6 +2,7 @@
 // What commands with second derivatives need of mathematics: duals, networks over them, translations of crystals,
 // eigenvalues.
 #include "src/functions/activation.h"
+#include "src/hessian/conjugate_directions.h"
 #include "src/hessian/lattice_translations.h"
 #include "src/hessian/lowest_eigenpairs.h"
 
@@ -222,6 +223,48 @@ TEST(LowestEigenpairs, small_matrices_are_exhausted_and_products_are_limited) {
   const Eigenpairs few = lowest_eigenpairs(large.as_operator(), noise(5, 300), options, [](int, int) {});
   EXPECT_FALSE(few.converged);
   EXPECT_LE(few.products, 20 + 5);
+}
+
+// ---- linear equations ----
+
+TEST(ConjugateDirections, solve_for_several_right_sides_beside_directions_without_curvature) {
+  constexpr int SIZE = 33, FLAT = 3, RIGHT_SIDES = 6;
+  std::vector<double> values(SIZE, 0.0);
+  for (int k = FLAT; k < SIZE; ++k) values[k] = std::pow(1000.0, double(k) / SIZE);
+  const KnownMatrix matrix(values);
+  const SymmetricOperator a = matrix.as_operator();
+  std::vector<std::vector<double>> right(RIGHT_SIDES, std::vector<double>(SIZE));
+  const std::vector<std::vector<double>> x = noise(RIGHT_SIDES, SIZE);
+  for (int k = 0; k < RIGHT_SIDES; ++k) a.multiply(x[k], right[k]);
+  constexpr double ALLOWED = 1e-8;
+  const LinearSolutions found = solve_by_conjugate_directions(a, right, ALLOWED, 1000);
+  EXPECT_TRUE(found.converged);
+  EXPECT_TRUE(found.positive);
+  EXPECT_LE(found.residual, ALLOWED);
+  EXPECT_LE(found.products, SIZE - FLAT);    // each direction serves all right sides
+  std::vector<double> product(SIZE);
+  for (int k = 0; k < RIGHT_SIDES; ++k) {
+    a.multiply(found.x[k], product);
+    for (int i = 0; i < SIZE; ++i) EXPECT_NEAR(product[i], right[k][i], 2 * ALLOWED);
+  }
+}
+
+TEST(ConjugateDirections, say_when_they_stop_early) {
+  std::vector<double> values(13), opposite(13);
+  for (int k = 0; k < 13; ++k) opposite[k] = -(values[k] = 1.0 + k);
+  const KnownMatrix positive(values), negative(opposite);
+  const std::vector<std::vector<double>> right = noise(1, 13), zero(2, std::vector<double>(13, 0.0));
+  const LinearSolutions few = solve_by_conjugate_directions(positive.as_operator(), right, 1e-10, 4);
+  EXPECT_FALSE(few.converged);
+  EXPECT_TRUE(few.positive);
+  EXPECT_EQ(few.products, 4);
+  EXPECT_GT(few.residual, 1e-10);
+  const LinearSolutions none = solve_by_conjugate_directions(negative.as_operator(), right, 1e-10, 100);
+  EXPECT_FALSE(none.positive);
+  EXPECT_FALSE(none.converged);
+  const LinearSolutions nothing = solve_by_conjugate_directions(positive.as_operator(), zero, 1e-10, 100);
+  EXPECT_TRUE(nothing.converged);
+  EXPECT_EQ(nothing.products, 0);
 }
 
 }    // namespace
