@@ -103,4 +103,6 @@ def test_snippets_work_as_pasted(page, text, clone, tmp_path):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
     assert done.returncode == 0, f"{page}:\n{text}\n{done.stdout[-3000:]}"
     warnings = [line for line in done.stdout.splitlines() if line.startswith("WARNING")]
-    assert not [line for line in warnings if "No fixes with time integration" not in line], warnings  # of a run 0
+    # Of a run 0, of a box that is relaxed, of deuterium.
+    known = ("No fixes with time integration", "extra global DOFs", "(an isotope?)")
+    assert not [line for line in warnings if not any(words in line for words in known)], warnings
