@@ -11,9 +11,9 @@ import json
 import os
 import re
 import subprocess
-from pathlib import Path
 
 import pytest
+from equi_tools import equi_file
 from lammps_script import rock_salt
 from test_kernels import best_target, needs_kernels
 
@@ -54,7 +54,8 @@ def breakable(text, first):
 
 @pytest.fixture(scope="module")
 def switched_kernels(build_dir, tmp_path_factory):
-    """(cache folder with the libraries of MODEL, number of their paths)"""
+    """(cache folder with the libraries of MODEL, number of their paths); the folder also has the model without stored values,
+    alone.equi."""
     program, folder = build_dir / "bin" / "equi_kernels", tmp_path_factory.mktemp("switched")
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder)}
     model, target = str(build_dir / "models" / f"{MODEL}.equi"), best_target()
@@ -73,17 +74,21 @@ def switched_kernels(build_dir, tmp_path_factory):
         command = [os.environ.get("CXX", "c++"), *kernels("flags", target).split(), "-I", build_dir / "include" / "equi"]
         subprocess.run([*command, source, "-o", library], check=True)
         kernels("store", target, key, library)
+    document, tensors = equi_file.read(model)
+    equi_file.write(str(folder / "alone.equi"), {**document, "self_check": []}, tensors)
     return folder, num_paths
 
 
-def script(lammps):
-    atoms = rock_salt((2, 2, 2))
+def script(lammps, model=None):
+    atoms = rock_salt((2, 2, 2), length=4.6)  # some 26 neighbors
     atoms.symbols[:] = [ELEMENTS[0] if s == "Na" else ELEMENTS[1] for s in atoms.symbols]
-    return ["units metal", *lammps.write(atoms, list(ELEMENTS)), *lammps.pair(MODEL, list(ELEMENTS), "precision double check yes"), "run 0"]
+    model = model or lammps.model(MODEL)
+    pair = ["pair_style equi precision double check yes", f'pair_coeff * * "{model}" {" ".join(ELEMENTS)}']
+    return ["units metal", *lammps.write(atoms, list(ELEMENTS)), *pair, "run 0"]
 
 
-def tool(build_dir, *words):
-    model = build_dir / "models" / f"{MODEL}.equi"
+def tool(build_dir, *words, model=None):
+    model = model or build_dir / "models" / f"{MODEL}.equi"
     done = subprocess.run([build_dir / "bin" / "equi", "check", "-q", model, *words], capture_output=True, text=True, check=False)
     return done.returncode, done.stdout + done.stderr
 
@@ -106,10 +111,10 @@ def test_each_broken_path_is_noticed_by_both(lammps, build_dir, switched_kernels
     assert num_paths >= 15
     for path in range(num_paths):
         monkeypatch.setenv("BROKEN_PATH", str(path))
-        run = lammps.try_run(script(lammps))
+        run = lammps.try_run(script(lammps, folder / "alone.equi"))
         reason = "the kernel" if above < 0 else "differ from those of plain loops: plain loops"
         assert "ERROR" in run.output and reason in run.output, (path, run.output)
-        status, output = tool(build_dir)
+        status, output = tool(build_dir, model=folder / "alone.equi")
         assert status == 1 and "checks of this machine fail" in output, (path, output)
         if above > 0:
             assert "plain loops" in output and not re.search(r"(rotation|permutation|quotient).*FAILED", output), (path, output)
