@@ -101,15 +101,20 @@ void print_model_check(const Model &whole) {
   const auto plain = make_plain_evaluator(model, {});
   NoExchange exchange;
   constexpr struct {
-    Precision precision;
     const char *name;
-  } PRECISIONS[] = {{Precision::double_, "double"}, {Precision::mixed, "mixed"}, {Precision::single, "single"}};
+    Precision precision;
+    bool radial_exact;
+  } PRECISIONS[] = {{"exact", Precision::double_, true},
+                    {"double", Precision::double_, false},
+                    {"mixed", Precision::mixed, false},
+                    {"single", Precision::single, false}};
   for (const std::string &set : host_instruction_sets()) {
     for (const KernelCheck &k : check_kernels(model, set))
       print_line(set, "-", "kernel " + k.name, k.difference, k.allowed, "-", k.fault.empty(), k.fault);
     for (const auto &precision : PRECISIONS) {
       EvaluatorOptions options;
       options.precision = precision.precision;
+      options.radial_exact = precision.radial_exact;
       const auto evaluator = make_host_evaluator(model, options, set);
       for (const Structure &structure : structures)
         for (const LawResult &r : check_laws(*evaluator, *plain, system_of(structure.images), exchange, options))
