@@ -76,7 +76,7 @@ foreach(target avx2 avx512)
 endforeach()
 set_source_files_properties(kokkos/host_kernels/kernel_cache.cpp PROPERTIES COMPILE_DEFINITIONS "${stamps}")
 # What `equi compile` and `equi schedule` ask.
-add_executable(equi_kernels tools/equi_kernels.cpp tools/model_kernels.cpp tools/model_radial.cpp)
+add_executable(equi_kernels tools/equi_kernels.cpp tools/model_check.cpp tools/model_kernels.cpp tools/model_radial.cpp)
 target_link_libraries(equi_kernels PRIVATE equi_kokkos)
 set_target_properties(equi_kernels PROPERTIES BUILD_RPATH_USE_ORIGIN ON)    # the Python wheel has it, too
 target_compile_definitions(equi_kernels PRIVATE ${flags_definitions})

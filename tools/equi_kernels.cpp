@@ -13,6 +13,7 @@
 //   equi_kernels radial FILE.equi RECEIVER SENDER N    radial functions of two elements at N distances, see
 //   model_radial.h equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the
 //   plugin takes it
+//   equi_kernels selfcheck FILE.equi                   checks of a model on this machine, see model_check.h
 //
 // TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
@@ -20,6 +21,7 @@
 #include "kokkos/host_kernels/kernel_library.h"
 #include "src/base/host_resources.h"
 #include "src/model/model_file.h"
+#include "tools/model_check.h"
 #include "tools/model_kernels.h"
 #include "tools/model_radial.h"
 
@@ -126,6 +128,8 @@ void run(const std::vector<std::string> &words) {
     print_machine(std::stoi(words[1]));
   } else if (verb == "radial" && words.size() == 5) {
     print_radial(read_model(words[1]), words[2], words[3], std::stoi(words[4]));
+  } else if (verb == "selfcheck" && words.size() == 2) {
+    print_model_check(read_model(words[1]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
     store_kernel_library(words[3], place_of(words[1], words[2]));
     const std::string fault = found_for(words[1], words[2], word(4)).fault;
@@ -134,7 +138,7 @@ void run(const std::vector<std::string> &words) {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
         "flags TARGET | machine RANKS | radial FILE.equi RECEIVER SENDER N | place TARGET KEY | check TARGET KEY "
-        "[FILE.equi] | store TARGET KEY LIBRARY "
+        "[FILE.equi] | selfcheck FILE.equi | store TARGET KEY LIBRARY "
         "[FILE.equi]");
   }
 }

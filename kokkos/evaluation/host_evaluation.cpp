@@ -489,11 +489,27 @@ std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
 
 EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
 
-std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
+std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
+                                               const std::string &instruction_set) {
   start_kokkos(0, 0);
-  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, best_instruction_set());
-  });
+  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+    if (instruction_set == instruction_set_name(set))
+      return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, set);
+      });
+  throw std::invalid_argument("an instruction set '" + instruction_set + "' is not known");
+}
+
+std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {
+  return make_host_evaluator(model, options, instruction_set_name(best_instruction_set()));
+}
+
+std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const EvaluatorOptions &options) {
+  EvaluatorOptions exact;
+  exact.precision = Precision::double_;
+  exact.radial_exact = true;
+  exact.memory_limit = options.memory_limit;
+  return make_host_evaluator(model, exact, instruction_set_name(InstructionSet::generic));
 }
 
 }    // namespace equi

@@ -9,6 +9,7 @@
 #include <array>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace equi {
 
@@ -17,6 +18,27 @@ namespace equi {
 // to the elements of the run. The second starts Kokkos if the host program has not.
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
+
+// The instruction sets for which this build has kernels and which the CPU can run: "generic", "avx2", "avx512".
+std::vector<std::string> host_instruction_sets();
+// As make_kokkos_evaluator(), with the kernels for one of them. "generic" takes no generated kernel: plain loops over
+// tables.
+std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
+                                               const std::string &instruction_set);
+// As make_kokkos_evaluator(), to compare others with: float64, exact radial functions and plain loops.
+std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const EvaluatorOptions &options);
+
+// The result of a check of one kernel on random numbers.
+struct KernelCheck {
+  std::string name;           // its key, and what was compared
+  double difference = 0.0;    // the largest, relative to the largest number
+  double allowed = 0.0;
+  std::string fault;    // empty if the check was passed
+};
+// The kernels that a model takes on CPUs with an instruction set, empty for the best. Convolutions are compared with
+// sums over Clebsch-Gordan coefficients in float64 (TensorProduct), and all functions with those of generic kernels. A
+// library of the user's that is not used since it is broken is a fault.
+std::vector<KernelCheck> check_kernels(const Model &model, const std::string &instruction_set);
 
 // Receivers that a GPU computes at a time unless EvaluatorOptions::batch says so. It needs some thousand atoms to be
 // busy, and more so that the first and the last blocks of a launch, when it is not, count little; beyond the features a

@@ -202,17 +202,23 @@ void PairEqui::make_evaluator() {
   all_ranks_or_none([&] {
     evaluator = evaluator_of_models(evaluator_maker(), impl->options);
     description = evaluator->describe();
+    impl->plain.reset();
+    if (impl->check) impl->plain = evaluator_of_models(equi::make_plain_evaluator, impl->options);
   });
 
   const int num_models = static_cast<int>(impl->models.size());
   comm_forward = comm_reverse = comm_reverse_off =
       std::max(equi::LammpsExchange::buffer_size(evaluator->exchange_bytes_per_row()),
                std::max(FORCE_WIDTH + VIRIAL_WIDTH, FORCE_WIDTH * num_models));
+  if (impl->plain) reserve_buffers(*impl->plain);
 
   for (const equi::Model &model : impl->models) log_model(model);
   if (comm->me == 0) utils::logmesg(lmp, description);
-  for (const equi::Model &model : impl->models)
-    if (impl->check) check_stored_structures(model);
+  for (const equi::Model &model : impl->models) {
+    if (!impl->check) break;
+    check_stored_structures(model);
+    if (evaluator_maker() == equi::make_kokkos_evaluator) check_kernels(model.restricted_to(impl->symbols));
+  }
   impl->forces_are_checked = !impl->check;
   impl->memory_is_logged = false;
   impl->memory_without_atoms = static_cast<double>(evaluator->memory_bytes());
@@ -413,6 +419,7 @@ void PairEqui::finish_first_evaluation() {
     if (!impl->memory_is_logged) log_exchange_and_memory();
     if (!impl->start_is_checked) check_start();
     if (!impl->forces_are_checked) {
+      check_system();
       check_forces();
       impl->forces_are_checked = true;
     }

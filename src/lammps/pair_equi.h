@@ -140,6 +140,8 @@ class PairEqui : public Pair {
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures(const equi::Model &);
+  void check_kernels(const equi::Model &);
+  void check_system();
   void check_forces();
   void check_start();
   double total_energy();

@@ -10,6 +10,8 @@
 // What pair style equi checks of a model and of the system at hand: the composition, and what `check yes` asks for.
 #include "src/lammps/pair_equi_impl.h"
 
+#include "src/evaluation/law_check.h"
+#include "src/evaluation/native_evaluators.h"
 #include "src/evaluation/self_check.h"
 #include "src/lammps/lammps_faults.h"
 
@@ -27,7 +29,8 @@
 using namespace LAMMPS_NS;
 
 /* ----------------------------------------------------------------------
-   check yes: the structures of the file, then forces of a few atoms of the system at hand by differences of energies
+   check yes: the structures of the file and the kernels of the model, then laws that hold for the system at hand, and
+forces of a few of its atoms by differences of energies
 ------------------------------------------------------------------------- */
 
 void PairEqui::check_stored_structures(const equi::Model &model) {
@@ -47,6 +50,70 @@ void PairEqui::check_stored_structures(const equi::Model &model) {
   all_ranks_or_none([&] {
     if (!failed.empty())
       throw std::runtime_error("the model's stored energies, forces and stresses are not reproduced:" + failed);
+  });
+}
+
+void PairEqui::check_kernels(const equi::Model &model) {
+  std::string fault, line;
+  all_ranks_or_none([&] {
+    int number = 0;
+    double largest = 0.0;    // in units of what is allowed
+    for (const equi::KernelCheck &k : equi::check_kernels(model, "")) {
+      number++;
+      if (k.allowed > 0.0) largest = std::max(largest, k.difference / k.allowed);
+      if (!k.fault.empty() && fault.empty()) fault = fmt::format("the kernel {} is broken: {}", k.name, k.fault);
+    }
+    line = fmt::format("  kernel check: {} checks, largest difference {:.2e} of what is allowed  {}\n", number, largest,
+                       fault.empty() ? "ok" : "FAILED");
+  });
+  if (comm->me == 0) utils::logmesg(lmp, line);
+  all_ranks_or_none([&] {
+    if (!fault.empty()) throw std::runtime_error(fault);
+  });
+}
+
+// After the first evaluation of a system.
+void PairEqui::check_system() {
+  const std::unique_ptr<equi::Evaluator> plain = std::move(impl->plain);
+  if (!has_host_neighborhood()) {
+    if (comm->me == 0)
+      utils::logmesg(lmp,
+                     "  system check: not with neighbors on a device: pair style equi without the suffix kk has it\n");
+    return;
+  }
+  const int nall = atom->nlocal + atom->nghost;
+  const auto over_ranks = [&](double mine, MPI_Op operation) {
+    double all = 0.0;
+    MPI_Allreduce(&mine, &all, 1, MPI_DOUBLE, operation, world);
+    return all;
+  };
+  std::vector<equi::LawResult> results;
+  run_on_this_rank([&] {
+    equi::LawSystem system{&impl->neighborhood,
+                           {},
+                           {},
+                           [&](double mine) { return over_ranks(mine, MPI_SUM); },
+                           [&](double mine) { return over_ranks(mine, MPI_MAX); }};
+    const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
+    for (int i = 0; i < nall; i++) {
+      system.positions.push_back({x[i][0], x[i][1], x[i][2]});
+      // A number of an atom's ID, so that all copies of the atom have the same.
+      const double id = static_cast<double>(atom->tag[i]);
+      system.direction.push_back({std::sin(1.3 * id), std::sin(2.1 * id + 1.0), std::sin(2.9 * id + 2.0)});
+    }
+    results = equi::check_laws(*impl->evaluator, *plain, system, *impl->exchange, impl->options);
+  });
+  std::string failed, table = "  system check: law                     measured   allowed\n";
+  for (const equi::LawResult &r : results) {
+    table += fmt::format("                {:22}  {:.2e}   {:.2e}  {}{}\n", r.name, r.measured, r.allowed, r.unit,
+                         r.passed() ? "" : "  FAILED");
+    if (!r.passed()) failed += (failed.empty() ? "" : "; ") + r.name;
+  }
+  if (comm->me == 0) utils::logmesg(lmp, table);
+  all_ranks_or_none([&] {
+    if (!failed.empty())
+      throw std::runtime_error(
+          "the energies and forces of this system break laws or differ from those of plain loops: " + failed);
   });
 }
 

@@ -56,6 +56,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   void unset() {
     is_set_up = false;
     evaluator.reset();
+    plain.reset();
     directional.reset();
     moments.reset();
   }
@@ -71,6 +72,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::unique_ptr<equi::Evaluator> evaluator;
   bool wants_hessian = false, wants_moments = false;
   int kept_directions = 0;
+  std::unique_ptr<equi::Evaluator> plain;          // with `check yes` until the first evaluation is compared with it
   std::unique_ptr<equi::Evaluator> directional;    // for second derivatives, if something asks for them
   std::unique_ptr<equi::Evaluator> moments;        // for energy moments, likewise
   double energy_unit = 1.0;                        // LAMMPS's units per eV

@@ -160,9 +160,11 @@ def parser():
     _add_json(sub)
 
     sub = command(
-        "check", commands.run_check, "Evaluate the structures stored in the file through LAMMPS and compare with the stored values."
-    )
+        "check", commands.run_check,
+        "Check a model on this machine: its kernels, laws of energies and forces, and the values that are stored in the file.",
+    )  # fmt: skip
     _add_file(sub)
+    sub.add_argument("--stored", action="store_true", help="evaluate the structures stored in the file through LAMMPS, and no more")
     _add_native_options(sub, "double")
     _add_json(sub)
 

@@ -9,12 +9,14 @@ import shlex
 import shutil
 import subprocess
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from .errors import EquiError
 from .lammps_runner import build_folder
+from .printable import printable
 from .progress import Steps
 
 TARGETS = ("avx2", "avx512")
@@ -70,6 +72,55 @@ def machine(ranks=1, build_dir=None, environment=None):
     """This machine as a run on `ranks` ranks sees it: a dict of texts, whose keys tools/equi_kernels.cpp explains."""
     lines = _kernels("machine", ranks, build_dir=build_dir, environment=environment).splitlines()
     return dict(line.split(" ", 1) for line in lines)
+
+
+@dataclass(frozen=True)
+class MachineCheck:
+    """A check of a model on this machine. Numbers are null where they are not finite."""
+
+    instruction_set: str
+    precision: str  # None for kernels
+    name: str
+    measured: float
+    allowed: float
+    unit: str  # None: relative to the largest number
+    passed: bool
+    remark: str
+
+
+def check(file, build_dir=None):
+    """The checks of a model without a user's system: its kernels for each instruction set that the CPU can run, and with each
+    precision the laws of energies and forces on small structures. A list of MachineCheck."""
+
+    def number(word):
+        return float(word) if np.isfinite(float(word)) else None
+
+    found = []
+    for line in _kernels("selfcheck", file, build_dir=build_dir).splitlines():
+        target, precision, name, measured, allowed, unit, verdict, remark = line.split("\t")
+        found.append(MachineCheck(
+            target, None if precision == "-" else precision, name, number(measured), number(allowed),
+            None if unit == "-" else unit, verdict == "ok", remark,
+        ))  # fmt: skip
+    return found
+
+
+def check_text(checks):
+    """A table of the checks: of kernels the broken ones and the number of the others, of laws each one."""
+    lines = [f"{'kernels':<8} {'precision':<9} {'check':<36} {'measured':>9} {'allowed':>9}"]
+    for target in dict.fromkeys(c.instruction_set for c in checks):
+        of_kernels = [c for c in checks if c.instruction_set == target and c.precision is None]
+        good = [c for c in of_kernels if c.passed]
+        lines.append(f"{target:<8} {'':<9} {len(good)} of {len(of_kernels)} checks of kernels")
+        for c in checks:
+            if c.instruction_set != target or (c in good):
+                continue
+            verdict = "" if c.passed else f"  FAILED{': ' if c.remark else ''}{printable(c.remark, 300)}"
+            measured = "-" if c.measured is None else f"{c.measured:.2e}"
+            lines.append(f"{target:<8} {c.precision or '':<9} {c.name:<36} {measured:>9} {c.allowed:9.2e} {c.unit or ''}{verdict}")
+    failed = sum(not c.passed for c in checks)
+    lines.append(f"{failed} of {len(checks)} checks of this machine fail" if failed else f"this machine passes all {len(checks)} checks")
+    return "\n".join(lines)
 
 
 def _compiler():

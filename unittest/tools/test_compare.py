@@ -205,7 +205,7 @@ def test_native_evaluation_of_every_option(name):
 def test_values_of_the_framework_are_stored_after_a_comparison_that_passes(model, tmp_path, capsys):
     converted, target = convert(model[1], tmp_path / "alone.equi", quiet=True), str(tmp_path / "alone.equi")
     assert converted["self_check"] == []
-    assert main(["check", "-q", target]) == 1
+    assert main(["check", "--stored", "-q", target]) == 1
     assert "'equi compare FILE.equi SOURCE --store' adds them" in capsys.readouterr().err
     assert main(["info", target]) == 0
     assert "stores no values of sevenn" in capsys.readouterr().out

@@ -243,7 +243,7 @@ def test_names_of_files_may_be_any_bytes(name, environment, tmp_path):
     one_line(run("info", path, environment=environment))
 
 
-@pytest.mark.parametrize("words", [["info"], ["check"]])
+@pytest.mark.parametrize("words", [["info"], ["check", "--stored"]])
 def test_no_home_and_no_temporary_folder(words, tmp_path):
     path = sound_copy(tmp_path)
     environment = {"TMPDIR": "/nonexistent", "EQUI_PLUGIN": f"{os.environ['EQUI_BUILD_DIR']}/lib/equiplugin.so"}
@@ -255,7 +255,7 @@ def test_lammps_takes_files_of_any_name(tmp_path):
     for name in (b'a "$x" & #.equi', b"\xff\xfe.equi"):
         path = sound_copy(tmp_path, name)
         environment = {"EQUI_PLUGIN": f"{os.environ['EQUI_BUILD_DIR']}/lib/equiplugin.so"}
-        done = run("check", path, environment=environment)
+        done = run("check", "--stored", path, environment=environment)
         assert done.returncode == 0, done.stderr + done.stdout
 
 

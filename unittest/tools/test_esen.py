@@ -236,7 +236,7 @@ def test_files_are_recognized_and_read_without_running_them(tmp_path):
 def test_a_file_without_self_check_says_so(folder, capsys):
     document, _ = equi_file.read(converted("plain", folder))
     assert document["self_check"] == [] and document["framework"] == {"name": "fairchem", "version": "none"}
-    assert main(["check", "-q", str(converted("plain", folder))]) == 1
+    assert main(["check", "--stored", "-q", str(converted("plain", folder))]) == 1
     assert "stores no values of fairchem" in capsys.readouterr().err
 
 

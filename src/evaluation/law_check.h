@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT
+// Laws that hold for the energy and the forces of every system, checked on a system at hand.
+#ifndef EQUI_LAW_CHECK_H
+#define EQUI_LAW_CHECK_H
+
+#include "src/evaluation/evaluator.h"
+
+#include <array>
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// What this rank knows of a system. All arrays are [atoms], ghosts included.
+struct LawSystem {
+  const Neighborhood *neighborhood;
+  std::vector<std::array<double, 3>> positions;
+  std::vector<std::array<double, 3>> direction;    // of the differentiation, equal for all copies of an atom
+  // Over all ranks. On one rank they return what they get.
+  std::function<double(double)> sum, largest;
+};
+
+struct LawResult {
+  std::string name;
+  std::string unit;
+  double measured, allowed;
+  bool passed() const { return measured <= allowed; }    // NaN is no pass
+};
+
+// The evaluator against plain, which is another evaluation of the same model (make_plain_evaluator): energy per atom
+// and forces. Then against itself: the atoms turned together about a point, their order and that of their neighbors
+// reversed (of atoms where no rank needs features of others), and a central difference of the energy along the
+// direction against the forces. Bars follow the precision and grow with the largest force where that exceeds 1
+// eV/Angstrom. Collective. Evaluators know the system's neighborhood afterwards.
+std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const LawSystem &system,
+                                  GhostExchange &exchange, const EvaluatorOptions &options);
+
+}    // namespace equi
+
+#endif
