@@ -77,7 +77,7 @@ LawSystem system_of(const ImageStructure &images) {
   for (auto &v : of_owner)
     for (double &component : v) component = uniform(engine);
   const auto same = [](double value) { return value; };
-  LawSystem system{&images.neighborhood, images.positions, {}, same, same};
+  LawSystem system{&images.neighborhood, images.positions, {}, same, same, {}};
   for (const int owner : images.owner) system.direction.push_back(of_owner[owner]);
   return system;
 }

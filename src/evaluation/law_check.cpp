@@ -23,6 +23,7 @@ Answer answer_of(Evaluator &evaluator, const Vectors &positions, GhostExchange &
   request.positions = reinterpret_cast<const double(*)[3]>(positions.data());
   request.forces = reinterpret_cast<double(*)[3]>(answer.forces.data());
   answer.energy = system.sum(evaluator.evaluate(request, exchange).energy);
+  if (system.sum_at_owners) system.sum_at_owners(answer.forces);
   return answer;
 }
 

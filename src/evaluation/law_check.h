@@ -19,6 +19,9 @@ struct LawSystem {
   std::vector<std::array<double, 3>> direction;    // of the differentiation, equal for all copies of an atom
   // Over all ranks. On one rank they return what they get.
   std::function<double(double)> sum, largest;
+  // Replaces forces on copies of atoms by their sums at the owned atoms, over all ranks, and zeros at the others: to
+  // which copy of an atom of another rank a force goes depends on the order of neighbors. Empty: nothing to sum.
+  std::function<void(std::vector<std::array<double, 3>> &)> sum_at_owners;
 };
 
 struct LawResult {

@@ -93,7 +93,13 @@ void PairEqui::check_system() {
                            {},
                            {},
                            [&](double mine) { return over_ranks(mine, MPI_SUM); },
-                           [&](double mine) { return over_ranks(mine, MPI_MAX); }};
+                           [&](double mine) { return over_ranks(mine, MPI_MAX); },
+                           [&](std::vector<std::array<double, 3>> &forces) {
+                             std::vector<std::array<double, 3>> owned(atom->nlocal + 1);
+                             sum_at_owners(forces.data(), 1.0, reinterpret_cast<double(*)[3]>(owned.data()));
+                             std::fill(std::copy_n(owned.begin(), atom->nlocal, forces.begin()), forces.end(),
+                                       std::array<double, 3>{});
+                           }};
     const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
     for (int i = 0; i < nall; i++) {
       system.positions.push_back({x[i][0], x[i][1], x[i][2]});

@@ -92,9 +92,6 @@ void PairEqui::spread_to_copies(const double (*v)[3], double (*copies)[3]) {
 void PairEqui::multiply_hessian(int count, const double (*const *v)[3], double (*const *hv)[3], bool same_positions) {
   set_directional_neighborhood();
   const int nlocal = atom->nlocal, nall = nlocal + atom->nghost;
-  const std::vector<int> &atom_row = impl->atom_row;
-  auto &rows = impl->row_values;
-  const auto pieces = [&] { return equi::FeaturePieces<double>{{rows.data()->data(), 3}}; };
   for (int done = 0, batch; done < count; done += batch) {
     batch = same_positions ? std::min(count - done, impl->directional->max_directions()) : 1;
     impl->direction.assign(static_cast<size_t>(nall + 1) * batch, {});

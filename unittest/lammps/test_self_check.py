@@ -4,8 +4,8 @@
 A library of kernels is compiled from the generator's text with a switch that each weight of a path passes through: the
 variable BROKEN_PATH names a path whose coefficient is then 1 % too large, forward and backward alike, so that neither
 rotations nor differences can show it. With BROKEN_ABOVE=17 only atoms with more neighbors than that are affected, more
-than the random numbers have by which kernels are tried: then the comparison of the whole system is what notices it. That can be
-shown of paths alone by which energies and forces of this small model change by more than what its tables are allowed to.
+than the random numbers have by which kernels are tried: then the comparison of the whole system is what notices it. That is tried
+of two paths, whose error in this small model is above what its tables are allowed to have.
 """
 
 import json
