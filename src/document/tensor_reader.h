@@ -39,6 +39,7 @@ class TensorReader {
 
   // Counts numbers that an evaluation will hold for a field beside those that are read.
   void lay_out(const JsonField &field, int64_t numbers);
+  const std::set<std::string> &used() const { return used_; }    // names of tensors that have been read
   // Throws ModelFileError, which names `file`, if a tensor has not been read.
   void refuse_unused(const std::string &file) const;
 

@@ -104,6 +104,7 @@ void PairEqui::set_up() {
   impl->symbols_are_checked = true;
   check_timestep();
   neighbor->add_request(this, NeighConst::REQ_FULL);
+  make_models_for_system();
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
   if (impl->wants_moments) make_moments();
@@ -163,9 +164,13 @@ void PairEqui::log_model(const equi::Model &model) {
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
                    impl->reference ? "LibTorch reference" : "native");
+  if (comm->me == 0 && model.mixture)
+    utils::logmesg(
+        lmp, "  a file for all systems, used for {}{}\n", model.mixture->describe(),
+        model.composition.empty() ? "" : " and the composition " + equi::formula(model.composition, model.elements));
   for (const std::string &note : model.notes)
     if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
-  if (comm->me == 0 && model.self_check.empty())
+  if (comm->me == 0 && model.self_check.empty() && !model.mixture)
     utils::logmesg(
         lmp, "  the file stores no values of {} to check it by: 'equi compare FILE.equi SOURCE --store' adds them\n",
         model.framework);
@@ -229,7 +234,7 @@ void PairEqui::make_evaluator() {
 
 void PairEqui::update_neighborhood() {
   check_setup();
-  for (const equi::Model &model : impl->models) check_composition(model);
+  check_composition();
   // Also without a rebuild the arrays can be new: after another setup, or another instance of the list.
   const int nall = atom->nlocal + atom->nghost;
   const bool same_list = impl->neighborhood_is_set && neighbor->ago != 0 && impl->neighbor_builds == neighbor->ncalls &&

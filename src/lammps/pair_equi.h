@@ -21,10 +21,13 @@ PairStyle(equi,PairEqui);
 #include "pair.h"
 
 #include <array>
+#include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 
 namespace equi {
+struct AtomicSystem;
 struct EvaluationResult;
 struct EvaluatorOptions;
 struct Neighborhood;
@@ -124,7 +127,8 @@ class PairEqui : public Pair {
   EvaluatorMaker *evaluator_maker() const;
   std::unique_ptr<equi::Evaluator> evaluator_of_models(EvaluatorMaker *, equi::EvaluatorOptions) const;
   void log_model(const equi::Model &);
-  equi::Model read_model(const std::string &file);
+  equi::Model read_model(const std::string &file, const equi::AtomicSystem &system);
+  void make_models_for_system();
   void make_evaluator();
   void make_directional();
   std::unique_ptr<equi::Evaluator> make_directional(equi::EvaluatorOptions, EvaluatorMaker *, const char *name);
@@ -136,7 +140,8 @@ class PairEqui : public Pair {
   void check_timestep();
   void update_neighborhood();
   void check_special_neighbors();
-  void check_composition(const equi::Model &);
+  std::map<std::string, int64_t> count_elements();
+  void check_composition();
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures(const equi::Model &);

@@ -137,35 +137,65 @@ double PairEqui::total_energy() {
 }
 
 /* ----------------------------------------------------------------------
-   The matrices of a mixture of experts hold for the fractions of the elements that they were mixed for. Fixes that
-insert, delete or swap atoms change them between two neighbor lists, of which only one rank knows.
+   The matrices of a mixture of experts hold for the fractions of the elements that they were mixed for. Files for all
+systems are mixed when a run starts. Fixes that insert, delete or swap atoms change the fractions between two neighbor
+lists, of which only one rank knows.
 ------------------------------------------------------------------------- */
 
-void PairEqui::check_composition(const equi::Model &model) {
-  if (model.composition.empty()) return;
-  std::vector<int> species_of_type(atom->ntypes + 1, -1);
-  for (int type = 1; type <= atom->ntypes; type++)
-    if (impl->type_species[type] >= 0) species_of_type[type] = model.species(impl->type_symbol[type]);
-  std::vector<bigint> mine(model.composition.size(), 0), atoms(model.composition.size());
+// The atoms of all ranks that the models are used for, by symbol.
+std::map<std::string, int64_t> PairEqui::count_elements() {
+  std::vector<int64_t> mine(impl->symbols.size(), 0), all(impl->symbols.size());
   for (int i = 0; i < atom->nlocal; i++)
-    if (const int s = species_of_type[atom->type[i]]; s >= 0) mine[s]++;
-  MPI_Allreduce(mine.data(), atoms.data(), static_cast<int>(mine.size()), MPI_LMP_BIGINT, MPI_SUM, world);
+    if (const int s = impl->type_species[atom->type[i]]; s >= 0) mine[s]++;
+  MPI_Allreduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_INT64_T, MPI_SUM, world);
+  std::map<std::string, int64_t> counts;
+  for (size_t s = 0; s < all.size(); s++)
+    if (all[s] > 0) counts[impl->symbols[s]] = all[s];
+  return counts;
+}
 
-  const auto sum = [](const auto &numbers) { return std::accumulate(numbers.begin(), numbers.end(), bigint(0)); };
-  const auto formula = [&](const auto &numbers) {
-    std::string text;
-    for (size_t s = 0; s < numbers.size(); s++)
-      if (numbers[s] > 0) text += model.elements[s] + (numbers[s] > 1 ? std::to_string(numbers[s]) : "");
-    return text;
-  };
-  const bigint all = sum(atoms), of_formula = sum(model.composition);
-  for (size_t s = 0; s < atoms.size(); s++)
-    if (atoms[s] * of_formula != model.composition[s] * all)
-      error->all(
-          FLERR,
-          "Pair style equi: {} holds for the composition {} alone, for which its experts were mixed, and the atoms "
-          "are {} on step {}: convert the model for this composition (equi convert --composition)",
-          model.file, formula(model.composition), formula(atoms), update->ntimestep);
+void PairEqui::make_models_for_system() {
+  const auto has_mixture = [](const equi::Model &model) { return model.mixture.has_value(); };
+  const bool any = std::any_of(impl->models.begin(), impl->models.end(), has_mixture);
+  if (!any && !impl->system.says_something()) return;
+  equi::AtomicSystem wanted = impl->system;
+  wanted.atoms = count_elements();
+  if (wanted.atoms.empty())    // a box without atoms is one of equal numbers
+    for (const std::string &symbol : impl->symbols) wanted.atoms[symbol] = 1;
+  for (const equi::Model &model : impl->models) {
+    if (!model.mixture || model.mixture->tasks.size() == 1 || !wanted.task.empty()) continue;
+    std::string known;
+    for (const std::string &task : model.mixture->tasks) known += " " + task;
+    error->all(FLERR, "Pair style equi: {} has several tasks: choose one by the keyword task:{}", model.file, known);
+  }
+  if (wanted == impl->made_for) return;
+  impl->unset();
+  for (size_t k = 0; k < impl->models.size(); k++)
+    if (impl->models[k].mixture || impl->system.says_something()) impl->models[k] = read_model(impl->files[k], wanted);
+  impl->made_for = std::move(wanted);
+}
+
+void PairEqui::check_composition() {
+  const auto depends = [](const equi::Model &model) { return !model.composition.empty(); };
+  if (std::none_of(impl->models.begin(), impl->models.end(), depends)) return;
+  const std::map<std::string, int64_t> counts = count_elements();
+  for (const equi::Model &model : impl->models) {
+    if (model.composition.empty()) continue;
+    std::vector<int64_t> atoms(model.composition.size(), 0);
+    for (const auto &[symbol, number] : counts) atoms[model.species(symbol)] = number;
+    const auto sum = [](const auto &numbers) { return std::accumulate(numbers.begin(), numbers.end(), int64_t(0)); };
+    const int64_t all = sum(atoms), of_formula = sum(model.composition);
+    const bool needs_number = model.mixture && model.mixture->depends_on_number && all > 0;
+    for (size_t s = 0; s < atoms.size(); s++)
+      if (atoms[s] * of_formula != model.composition[s] * all || (needs_number && all != of_formula))
+        error->all(FLERR,
+                   "Pair style equi: {} holds for the composition {} alone, for which its experts were mixed, and the "
+                   "atoms are {} on step {}: {}",
+                   model.file, equi::formula(model.composition, model.elements), equi::formula(atoms, model.elements),
+                   update->ntimestep,
+                   model.mixture ? "a run with these atoms has another potential; start it anew"
+                                 : "convert the model for this composition (equi convert --composition)");
+  }
 }
 
 /* ---------------------------------------------------------------------- */

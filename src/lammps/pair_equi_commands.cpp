@@ -66,7 +66,8 @@ void PairEqui::read_settings(int narg, char **arg) {
   impl->pair_style = EquiCommand::refused;
   EquiSettings fresh;
   const std::string keywords =
-      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap";
+      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap, task, charge, "
+      "spin";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -83,6 +84,12 @@ void PairEqui::read_settings(int narg, char **arg) {
     if (v != "auto" && v != "device" && v != "host")
       error->all(FLERR, "Pair style equi: keyword {} must be {}, not {}", keyword, choices, v);
     return v == "auto" ? automatic : v == "device" ? device : host;
+  };
+  auto whole_number = [&](const std::string &keyword) {
+    const std::string v = value(keyword, "a whole number");
+    if (!utils::is_integer(v))
+      error->all(FLERR, "Pair style equi: keyword {} must be a whole number, not {}", keyword, v);
+    return utils::inumeric(FLERR, v, false, lmp);
   };
   while (k < narg) {
     const std::string keyword = arg[k++];
@@ -139,6 +146,12 @@ void PairEqui::read_settings(int narg, char **arg) {
       fresh.options.graphs = yes_no(keyword);
     } else if (keyword == "overlap") {
       fresh.options.overlap = yes_no(keyword);
+    } else if (keyword == "task") {
+      fresh.system.task = value(keyword, "the name of a data set");
+    } else if (keyword == "charge") {
+      fresh.system.charge = whole_number(keyword);
+    } else if (keyword == "spin") {
+      fresh.system.spin = whole_number(keyword);
     } else {
       error->all(FLERR, "Pair style equi: unknown keyword {}; known are {}", keyword, keywords);
     }
@@ -152,7 +165,7 @@ void PairEqui::read_settings(int narg, char **arg) {
 ------------------------------------------------------------------------- */
 
 // Rank 0 reads, and all ranks parse the same bytes.
-equi::Model PairEqui::read_model(const std::string &file) {
+equi::Model PairEqui::read_model(const std::string &file, const equi::AtomicSystem &system) {
   std::string bytes;
   all_ranks_or_none([&] {
     if (comm->me == 0) bytes = read_potential_file(file);
@@ -164,7 +177,7 @@ equi::Model PairEqui::read_model(const std::string &file) {
   for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
     MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
   equi::Model model;
-  all_ranks_or_none([&] { model = equi::parse_model(bytes, file); });
+  all_ranks_or_none([&] { model = equi::parse_model(bytes, file, system); });
   return model;
 }
 
@@ -189,7 +202,11 @@ void PairEqui::read_coefficients(int narg, char **arg) {
                narg - first_symbol, ntypes);
 
   EquiCoefficients fresh;
-  for (int k = 2; k < first_symbol; k++) fresh.models.push_back(read_model(arg[k]));
+  for (int k = 2; k < first_symbol; k++) {
+    fresh.files.push_back(arg[k]);
+    // What it is to be used for is known when a run starts; until then its elements and its cutoff are wanted.
+    fresh.models.push_back(read_model(arg[k], {}));
+  }
   all_ranks_or_none([&] {
     fresh.type_symbol.assign(ntypes + 1, "");
     fresh.type_species.assign(ntypes + 1, -1);

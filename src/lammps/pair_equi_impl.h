@@ -16,6 +16,7 @@
 
 #include "src/evaluation/evaluator.h"
 #include "src/lammps/lammps_exchange.h"
+#include "src/model/model.h"
 
 #include "lmptype.h"
 
@@ -38,12 +39,15 @@ struct EquiSettings {
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
   double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
+  equi::AtomicSystem system;     // task, charge and spin, for files for all systems
 };
 
 // The settings of pair_coeff, likewise.
 struct EquiCoefficients {
   EquiCommand pair_coeff = EquiCommand::missing;
-  std::vector<equi::Model> models;         // whole files; several are a committee
+  std::vector<equi::Model> models;         // of all elements; several are a committee
+  std::vector<std::string> files;          // of the models, as pair_coeff names them
+  equi::AtomicSystem made_for;             // what models of files for all systems have been made for
   std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
   std::vector<int> type_species;           // [ntypes+1], -1 for NULL

@@ -20,6 +20,7 @@
 #include "src/layers/species_embedding.h"
 #include "src/layers/spherical_norm.h"
 #include "src/layers/symmetric_contraction.h"
+#include "src/model/mixture.h"
 #include "src/numbers/matrix.h"
 
 #include <array>
@@ -78,8 +79,9 @@ struct Model {
   double cutoff = 0.0;                  // Angstrom
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
-  int max_neighbors = 0;           // of an atom within the cutoff, more are refused; 0: any number
-  std::vector<int> composition;    // empty, or by species the atoms of the one formula that the model holds for
+  int max_neighbors = 0;               // of an atom within the cutoff, more are refused; 0: any number
+  std::vector<int64_t> composition;    // empty, or by species the atoms of the one formula that the model holds for
+  std::optional<Mixture> mixture;      // of a file for all systems: what this model has been made for
   std::vector<std::string> feature_names;
   std::vector<Irreps> features;
   std::vector<Layer> layers;

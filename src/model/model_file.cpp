@@ -8,6 +8,7 @@
 #include "src/geometry/neighbor_graph.h"
 #include "src/layers/layer_reader.h"
 #include "src/model/chemical_elements.h"
+#include "src/model/mixture_reader.h"
 
 #include <cerrno>
 #include <cmath>
@@ -16,6 +17,7 @@
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -54,9 +56,10 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
     version.fail("at most " + std::to_string(MODEL_FORMAT_VERSION),
                  version.describe() + ": the file is newer than this program");
   const bool has_hash = version.integer(1, MODEL_FORMAT_VERSION) >= FIRST_VERSION_WITH_HASH;
-  std::vector<const char *> keys = {"format",     "format_version", "framework",   "architecture",  "elements",
-                                    "cutoff",     "lmax_edge",      "edge_parity", "radial_basis",  "layers",
-                                    "provenance", "units",          "self_check",  "max_neighbors", "composition"};
+  std::vector<const char *> keys = {"format",       "format_version", "framework",   "architecture",
+                                    "elements",     "cutoff",         "lmax_edge",   "edge_parity",
+                                    "radial_basis", "layers",         "provenance",  "units",
+                                    "self_check",   "max_neighbors",  "composition", "mixture"};
   if (has_hash) keys.push_back("data_hash");
   d.only_keys(keys);
   if (has_hash)
@@ -230,11 +233,39 @@ ReferenceStructure read_structure(const JsonField &f, const Model &model, int64_
   return r;
 }
 
-Model read_document(const JsonField &document, const SafetensorsFile &container, const std::string &path) {
+// The tensors for one system of a file for all of them.
+SystemTensors read_mixture(const JsonField &document, const SafetensorsFile &container, const AtomicSystem &system,
+                           Model &model) {
+  const JsonField field = document["mixture"];
+  if (document.has("composition")) field.fail("no composition beside a mixture", "both");
+  if (document.has("self_check") && document["self_check"].size() > 0)
+    field.fail("no structures for a self-check beside a mixture, which are of one system", "both");
+  SystemTensors of_system = make_system_tensors(field, container, model.elements, model.file, system);
+  model.mixture = of_system.mixture;
+  if (model.mixture->depends_on_composition && !system.atoms.empty()) {
+    model.composition.assign(model.elements.size(), 0);
+    for (const auto &[symbol, number] : system.atoms) {
+      const int s = model.species(symbol);
+      if (s < 0) field.refuse("the model does not know element " + printable(symbol, SHOWN_NAME));
+      model.composition[s] = number;
+    }
+  }
+  return of_system;
+}
+
+Model read_document(const JsonField &document, const SafetensorsFile &container, const std::string &path,
+                    const AtomicSystem &system) {
   Model model;
   model.file = printable(path);
   read_head(document, container, model);
-  TensorReader tensors(container, model.num_species());
+  std::optional<SystemTensors> of_system;
+  if (document.has("mixture"))
+    of_system = read_mixture(document, container, system, model);
+  else if (system.says_something())
+    throw ModelFileError(model.file +
+                         ": expected no task, charge or spin: the file is not one for all systems, and what its model "
+                         "has of these is fixed when it is converted");
+  TensorReader tensors(of_system ? of_system->container : container, model.num_species());
   RadialBasis basis = read_radial_basis(document["radial_basis"], model.cutoff, tensors);
   model.pair_cutoff = basis.pair_cutoff;
 
@@ -276,7 +307,7 @@ std::string read_file_bytes(const std::string &path) {
   return bytes;
 }
 
-Model parse_model(const std::string &bytes, const std::string &path) {
+Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system) {
   try {
     const SafetensorsFile container = parse_safetensors(bytes, path);
     const auto it = container.metadata.find("equi");
@@ -284,7 +315,7 @@ Model parse_model(const std::string &bytes, const std::string &path) {
       throw ModelFileError(path +
                            ": __metadata__.equi: expected the model's description, found none (not an .equi file?)");
     const nlohmann::json document = parse_json(it->second.data(), it->second.size(), path, "__metadata__.equi");
-    return read_document(JsonField(document, path, ""), container, path);
+    return read_document(JsonField(document, path, ""), container, path, system);
   } catch (const std::bad_alloc &) {
     throw ModelFileError(path + ": expected a model that fits into memory, found a larger one");
   }

@@ -125,6 +125,8 @@ def run_compare(args):
     )
     settings = {**stored_settings(framework, document["provenance"]), **given}
     source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source
+    if "mixture" in document:
+        native.keywords += tuple(compare.keywords_of_system(document, choice, args.charge, args.spin))
     chosen = structures.read_files(args.structures, args.symbols)
     for name, atoms in chosen:
         unknown = sorted(set(atoms.get_chemical_symbols()) - set(document["elements"]))

@@ -163,6 +163,16 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
     return show(differences, bars, write)
 
 
+def keywords_of_system(document, task, charge, spin):
+    """Keywords of pair_style for a file for all systems."""
+    known = [entry["name"] for entry in document["mixture"]["tasks"]]
+    if task is None and len(known) > 1:
+        raise EquiError(f"the model has several tasks, choose one: --task {' | '.join(known)}")
+    for name, value in (("task", task), ("charge", charge), ("spin", spin)):
+        if value is not None:
+            yield from (name, value if isinstance(value, str) else f"{value:.0f}")
+
+
 def select_builtin(document, write=print):
     """The built-in structures that a model holds for; says which ones are left out."""
     chosen, left_out = [], []

@@ -93,6 +93,8 @@ def convert(
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
+        if "mixture" in body:
+            _check_for_all_systems(settings, reference)
         remarks = notes(body, framework)
         choice = framework.chosen(checkpoint, choice)
         version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
@@ -115,6 +117,16 @@ def convert(
     return document
 
 
+def _check_for_all_systems(settings, reference):
+    for name in settings:
+        raise EquiError(
+            f"--{name}: the file is one for all systems, whose {name} is a keyword of pair_style; name a --composition for a file of "
+            "one system"
+        )
+    if reference:
+        raise EquiError("values of the framework are stored in files for one system: name a --composition")
+
+
 def renew(source, output, options):
     """Writes the model of an .equi file in the present format version, all its numbers as they are."""
     if options:
@@ -135,7 +147,8 @@ def notes(document, framework):
     found = list(framework.notes(document))
     for n, layer in enumerate(document["layers"]):
         radial = layer.get("radial")
-        if radial is None or radial.get("times_cutoff"):
+        # Messages of SO(2) convolutions are multiplied by the cutoff function whatever their radial networks give.
+        if radial is None or radial.get("times_cutoff") or layer["type"] == "so2_convolution":
             continue
         # Where the basis is zero the network is, unless something else goes in.
         causes = [name for name in ("sender", "receiver", "biases", "norms") if any(radial.get(name) or ())]

@@ -164,6 +164,15 @@ def counts_of_atoms(value, where, tensors=None):
         whole(1, 10**6)(item, f"{where}.{key}")
 
 
+def kinds_of_tensors(value, where, tensors):
+    """What tensors of a mixture depend on, by name."""
+    if not isinstance(value, dict):
+        _fail(where, "an object", value)
+    for key, item in value.items():
+        tensor(key, where, tensors)
+        one_of("embedding", "experts", "task")(item, f"{where}.{printable(key, 60)}", tensors)
+
+
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({})})
 BASIS = {"cutoff_function": CUTOFF_FUNCTION}
 BASIS_OPTIONS = {"transform": record({"kind": text})}
@@ -224,6 +233,20 @@ LAYERS = {
     "pair_repulsion": record({"coefficients": list_of(number)}),
     "scale_shift": record({}),
 }
+ROWS_OF_NUMBERS = record({"rows": tensor, "first": whole(-(10**6))})
+MIXTURE = record(
+    {
+        "tasks": list_of(record({"name": text, "spin": whole()}), 1),
+        "embedding": record({"charge": ROWS_OF_NUMBERS, "spin": ROWS_OF_NUMBERS, "weight": tensor, "bias": tensor}, {"task": tensor}),
+        "tensors": kinds_of_tensors,
+    },
+    {
+        "experts": record(
+            {"weights": list_of(tensor, 1), "biases": list_of(tensor, 1), "least": number},
+            {"composition": tensor, "extra_atoms": whole()},
+        )
+    },
+)
 VECTOR = list_of(number, 3, 3)
 STRUCTURE = record(
     {
@@ -250,12 +273,12 @@ DOCUMENT = record(
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
-    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms},
+    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms, "mixture": MIXTURE},
 )
 
 
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
-                  "max_neighbors", "composition", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+                  "max_neighbors", "composition", "mixture", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
 
 
 def check(document, tensors):

@@ -84,6 +84,13 @@ def summary(path):
         "cutoff_function": basis["cutoff_function"],
         "transform": basis["transform"]["kind"] if "transform" in basis else None,
     }
+    if "mixture" in document:
+        experts = document["mixture"].get("experts", {})
+        facts["mixture"] = {
+            "tasks": [task["name"] for task in document["mixture"]["tasks"]],
+            "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
+            "composition": "composition" in experts,
+        }
     # Couplings of products are mathematics, not parameters.
     couplings = {
         term["coupling"]
@@ -111,6 +118,13 @@ def summary(path):
     return facts
 
 
+def _mixture_lines(mixture):
+    if mixture is None:
+        return
+    by = "task, charge, spin and composition" if mixture["composition"] else "task, charge and spin"
+    yield f"for all systems: {mixture['experts']} experts, mixed by {by} when a run starts; tasks {' '.join(mixture['tasks'])}"
+
+
 def _formula(symbols):
     return "".join(f"{e}{count if count > 1 else ''}" for e, count in Counter(symbols).items())
 
@@ -128,6 +142,7 @@ def text(path):
         f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
+        *_mixture_lines(f.get("mixture")),
         "",
         "layers",
     ]

@@ -343,9 +343,9 @@ TEST(ModelFile, reads_a_composition_and_a_number_of_neighbors) {
   d.document["composition"] = {{"Al", 2}, {"O", 7}, {"Si", 2}};
   d.document["max_neighbors"] = 300;
   const Model model = d.model();
-  EXPECT_EQ(model.composition, (std::vector<int>{7, 2, 2}));
+  EXPECT_EQ(model.composition, (std::vector<int64_t>{7, 2, 2}));
   EXPECT_EQ(model.max_neighbors, 300);
-  EXPECT_EQ(model.restricted_to({"Al", "O"}).composition, (std::vector<int>{2, 7}));
+  EXPECT_EQ(model.restricted_to({"Al", "O"}).composition, (std::vector<int64_t>{2, 7}));
 
   const auto with = [](const char *key, const Json &value) {
     return [=](ModelDocument &m) { m.document[key] = value; };

@@ -296,7 +296,6 @@ SETTINGS = {
     "no task": ({}, {}, "several tasks, choose one: --task omat | omol"),
     "task": ({}, dict(task="oc20"), "--task oc20: the model has omat, omol"),
     "composition of eSEN": ({}, dict(task="omat", composition="NaCl"), "--composition NaCl: the model has no experts"),
-    "no composition": (dict(num_experts=3), dict(task="omat"), "name the composition of the system"),
     "formula": (dict(num_experts=3), dict(task="omat", composition="Na(Cl"), "--composition Na(Cl: expected a chemical formula"),
     "heavy": (dict(num_experts=3), dict(task="omat", composition="PbO"), "the model does not know Pb"),
     "elements": (dict(num_experts=3), dict(task="omat", composition="NaCl", elements=["Na"]), "all of which are needed"),

@@ -267,6 +267,8 @@ class FairChem(Framework):
         return fairchem_convert.convert(checkpoint, choice, elements)
 
     def chosen(self, checkpoint, choice):
+        if choice is None and checkpoint.is_for_all_systems:
+            return None  # all of them
         return checkpoint.task_name(choice)
 
     def notes(self, document):

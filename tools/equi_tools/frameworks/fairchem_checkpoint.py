@@ -13,6 +13,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
 from .fairchem_config import plain
+from .fairchem_system import CHARGES, SPINS
 from .origin import Origin, digest
 
 FAIR_LICENSE = "FAIR Chemistry License v1 (gated, with an acceptable use policy that also binds converted files)"
@@ -61,7 +62,6 @@ FIXED = {
     "moe_type": ("so2", "fairchem itself merges the experts of no other maps"),
 }  # fmt: skip
 NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
-CHARGES, SPINS = (-100, 100), (0, 100)
 
 
 @dataclass
@@ -111,8 +111,17 @@ class Checkpoint(Origin):
             raise EquiError(f"--task {printable(choice, 60)}: the model has {known}")
         return choice
 
+    @property
+    def is_for_all_systems(self):
+        """Whether its experts are mixed by a composition that the user has not named."""
+        return bool(self.num_experts and self.options["use_composition_embedding"] and self.composition is None)
+
+    @staticmethod
+    def usual_spin(task):
+        return 1 if task == "omol" else 0
+
     def spin_of(self, task):
-        return self.spin if self.spin is not None else 1 if task == "omol" else 0
+        return self.spin if self.spin is not None else self.usual_spin(task)
 
     def datasets(self):
         """Names of the embeddings by names of data sets."""

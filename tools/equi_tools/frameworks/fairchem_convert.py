@@ -2,8 +2,9 @@
 """eSEN and UMA models of fairchem 2 (the backbone eSCNMDBackbone, an energy head) -> document and tensors of an .equi file
 (doc/model_file.rst).
 
-Charge, spin and task are folded into the embedding of the species and the biases of norms, and the matrices of experts are mixed
-for one composition, in float64. All other numbers are fairchem's, transposed where its matrices are.
+A file of a UMA model without a composition is one for all systems, with the matrices of all experts. In others charge, spin and task
+are folded into the embedding of the species and the biases of norms, and the matrices of experts are mixed for one composition, in
+float64. All other numbers are fairchem's, transposed where its matrices are.
 """
 
 import numpy as np
@@ -11,7 +12,7 @@ from ase.data import atomic_numbers
 
 from ..errors import EquiError
 from .e3nn_layers import TensorTable
-from .fairchem_system import System
+from .fairchem_system import composition_of, describe, merge
 from .state import State
 
 # fairchem's constants: the width of a Gaussian in spacings, what divides the sum of the edge degrees, the norms' epsilon.
@@ -29,30 +30,32 @@ class Converter:
         self.checkpoint, self.options = checkpoint, checkpoint.options
         self.lmax, self.mmax = self.options["lmax"], self.options["mmax"]
         self.channels, self.hidden = self.options["sphere_channels"], self.options["hidden_channels"]
-        task = checkpoint.task_name(task)
-        self.task, self.head = checkpoint.tasks[task], checkpoint.head(task)
-        self.state = State(self._numbers_of_the_task(), "eSEN or UMA")
-        self.system = System(checkpoint, self.state, task)
+        chosen = [checkpoint.task_name(task)] if task is not None or not checkpoint.is_for_all_systems else sorted(checkpoint.tasks)
+        self.tasks, self.heads = {name: checkpoint.tasks[name] for name in chosen}, [checkpoint.head(name) for name in chosen]
+        self.state = State(self._numbers_of_the_tasks(), "eSEN or UMA")
+        self.composition = composition_of(checkpoint)
         self.elements = self._elements(elements)
         self.numbers = [atomic_numbers[e] for e in self.elements]
         self.table = TensorTable()
         self.layers = []
+        self.made = {}  # tensors that depend on the system: by name "embedding", "experts" or "task"
 
-    def _numbers_of_the_task(self):
+    def _numbers_of_the_tasks(self):
         """All numbers but those of other heads and other data sets."""
         kept = {}
         for name, value in self.checkpoint.state.items():
             last = name.rsplit(".", 1)[-1]
-            other_head = name.startswith("output_heads.") and not name.startswith(self.head.prefix)
+            other_head = name.startswith("output_heads.") and not name.startswith(tuple(head.prefix for head in self.heads))
             if not other_head and last not in MADE_ANEW and not last.startswith("Jd_"):
                 kept[name] = value
         return kept
 
     def _elements(self, elements):
         known = list(self.checkpoint.elements)
-        if self.task.references is not None:
-            known = known[: len(self.task.references) - 1]
-        composition = self.system.counts
+        for task in self.tasks.values():
+            if task.references is not None:
+                known = known[: len(task.references) - 1]
+        composition = self.composition
         if composition is not None:
             known = [e for e in known if e in composition]
         elements = elements or known
@@ -116,8 +119,8 @@ class Converter:
             "receiver": "backbone.target_embedding.weight",
         }  # fmt: skip
 
-    def norm(self, name, source, target, extra=None):
-        """extra: added to the scalars behind it."""
+    def norm(self, name, source, target, with_system=False):
+        """with_system: the embedding of the system is added to the scalars behind it."""
         kind, channels, orders = self.options["norm_type"], self.channels, list(range(self.lmax + 1))
         groups = {
             "rms_norm_sh": [(orders, [1.0 / ((2 * l + 1) * (self.lmax + 1)) for l in orders])],
@@ -131,8 +134,8 @@ class Converter:
         else:
             scale = self.state.take(f"{name}.affine_weight", self.lmax + 1, channels)
             bias = self.state.take(f"{name}.affine_bias", channels)
-        if extra is not None:
-            bias = bias.astype(np.float64) + extra
+        if with_system:
+            self.made[f"{name}.bias"] = "embedding"
         irreps = self.irreps(channels)
         self.add("spherical_norm", source, irreps, target, irreps,
                  groups=[{"blocks": blocks, "weights": [w / channels for w in weights], "center": 0 in blocks}
@@ -141,16 +144,26 @@ class Converter:
                  bias=self.table.add(f"{name}.bias", bias))  # fmt: skip
 
     def so2_linear(self, name, channels_in, channels, gate):
-        def matrix(of_m, orders, orders_out):
-            return self.system.matrix(f"{name}.{of_m}", orders_out * channels, orders * channels_in)
+        def matrix(of_m, orders, orders_out, parts=1):
+            """Name of the tensor [in, out], or one for each of the parts that its rows have."""
+            source, shape = f"{name}.{of_m}", (orders_out * channels, orders * channels_in)
+            experts = f"{source}.weights" in self.state.source
+            if experts and not self.checkpoint.num_experts:
+                raise EquiError(f"tensor {source}.weights: matrices of experts in a model without experts")
+            lead = (self.checkpoint.num_experts,) if experts else ()
+            found = self.state.take(f"{source}.weights" if experts else f"{source}.weight", *lead, *shape)
+            found = found.reshape(*lead, parts, shape[0] // parts, shape[1]).swapaxes(-1, -2)
+            target = self.table.add(source, found if parts > 1 else found.reshape(*lead, shape[1], shape[0]))
+            if experts:
+                self.made[target] = "experts"
+            return target
 
         rows = self.lmax + 1 + (self.lmax if gate else 0)
-        weights = [self.table.add(f"{name}.fc_m0.weight", matrix("fc_m0", self.lmax + 1, rows).T)]
+        weights = [matrix("fc_m0", self.lmax + 1, rows)]
         for m in range(1, self.mmax + 1):
             orders = self.lmax + 1 - m
             # Rows of the real and of the imaginary part.
-            real, imaginary = np.split(matrix(f"so2_m_conv.{m - 1}.fc", orders, 2 * orders), 2)
-            weights.append(self.table.add(f"{name}.so2_m_conv.{m - 1}", np.stack([real.T, imaginary.T])))
+            weights.append(matrix(f"so2_m_conv.{m - 1}.fc", orders, 2 * orders, 2))
         linear = {"channels": channels, "weights": weights, "bias": self.tensor(f"{name}.fc_m0.bias", rows * channels)}
         return linear | ({"gate": {"scalars": "silu", "gates": "sigmoid"}} if gate else {})
 
@@ -165,8 +178,9 @@ class Converter:
     def initial_features(self, target):
         """The embedding of the species, and a convolution of 1 in all channels with the harmonics of edges."""
         scalars, irreps = f"{self.channels}x0e", self.irreps(self.channels)
-        weight = self.rows_of_elements("backbone.sphere_embedding.weight", self.channels).astype(np.float64) + self.system.embedding
-        self.species_embedding("backbone.sphere_embedding.weight", "embedding", weight)
+        name = "backbone.sphere_embedding.weight"
+        self.species_embedding(name, "embedding", self.rows_of_elements(name, self.channels))
+        self.made[name] = "embedding"
         self.species_embedding("ones", "ones", np.ones((len(self.numbers), self.channels), np.float32))
         paths = [{"in": 0, "l": l, "out": l, "scale": EDGE_DEGREE_SCALE} for l in range(self.lmax + 1)]
         radial = self.radial("backbone.edge_degree_embedding", (self.lmax + 1) * self.channels) | {"times_cutoff": True}
@@ -178,7 +192,7 @@ class Converter:
         """Messages of edges, then a network of each atom, each added to what it begins with."""
         name, irreps = f"backbone.blocks.{t}", self.irreps(self.channels)
         normed, messages, middle = f"y{t}", f"m{t}", f"z{t}"
-        self.norm(f"{name}.norm_1", source, normed, self.system.embedding)
+        self.norm(f"{name}.norm_1", source, normed, with_system=True)
         conv = f"{name}.edge_wise.so2_conv"
         num_factors = sum(self.lmax + 1 - m for m in range(self.mmax + 1)) * 2 * self.channels
         self.add("so2_convolution", normed, irreps, messages, irreps, mmax=self.mmax,
@@ -223,30 +237,37 @@ class Converter:
         ]  # fmt: skip
         self.add("gate", f"u{t}", both, target, wide, terms=terms)
 
-    def head_matrix(self, name, out, width):
-        """A matrix of the head, which may have one for each kind of data set."""
-        if not self.head.experts:
-            return self.state.take(f"{name}.weight", out, width)
-        return self.state.take(f"{name}.weights", self.head.experts, out, width)[self.head.expert]
+    def of_tasks(self, name, arrays):
+        """The tensor of an array for each task, which is stored once if all of them are the same."""
+        if any(not np.array_equal(array, arrays[0]) for array in arrays):
+            self.made[name] = "task"
+            return self.table.add(name, np.stack(arrays))
+        return self.table.add(name, arrays[0])
+
+    def head_matrix(self, head, name, out, width):
+        """A matrix [in, out] of a head, which may have one for each kind of data set."""
+        if not head.experts:
+            return self.state.take(f"{head.prefix}{name}.weight", out, width).T
+        return self.state.take(f"{head.prefix}{name}.weights", head.experts, out, width)[head.expert].T
 
     def energies(self, source):
         irreps = self.irreps(self.channels)
         self.norm("backbone.norm", source, "last")
         widths, weights, biases = (self.channels, self.hidden, self.hidden, 1), [], []
         for k, n in enumerate((0, 2, 4)):
-            name = f"{self.head.prefix}energy_block.{n}"
-            weights.append(self.table.add(f"head.{n}.weight", self.head_matrix(name, widths[k + 1], widths[k]).T))
-            biases.append({"tensor": self.table.add(f"head.{n}.bias", self.state.take(f"{name}.bias", widths[k + 1])), "scale": 1.0})
+            name, shape = f"energy_block.{n}", (widths[k + 1], widths[k])
+            weights.append(self.of_tasks(f"head.{n}.weight", [self.head_matrix(head, name, *shape) for head in self.heads]))
+            bias = self.of_tasks(f"head.{n}.bias", [self.state.take(f"{head.prefix}{name}.bias", shape[0]) for head in self.heads])
+            biases.append({"tensor": bias, "scale": 1.0})
         network = {"weights": weights, "scales": [1.0] * 3, "biases": biases, "activation": "silu", "activation_scale": 1.0}
         self.layers.append({"type": "readout", "input": "last", "irreps_in": irreps, "block": 0, "network": network})
-        references = self.task.references
-        shift = np.zeros(len(self.elements)) if references is None else references[self.numbers]
-        scale = np.full(len(self.elements), self.task.rmsd)
-        self.layers.append({"type": "scale_shift", "scale": self.table.add("scale", scale),
-                            "shift": self.table.add("shift", shift)})  # fmt: skip
+        ones, references = np.ones(len(self.elements)), [task.references for task in self.tasks.values()]
+        scales = [task.rmsd * ones for task in self.tasks.values()]
+        shifts = [0.0 * ones if found is None else found[self.numbers] for found in references]
+        self.layers.append({"type": "scale_shift", "scale": self.of_tasks("scale", scales), "shift": self.of_tasks("shift", shifts)})
 
     def document(self):
-        """The architecture part of the document."""
+        """The architecture part of the document, and the tensors."""
         cutoff = self.checkpoint.cutoff
         for name in ("source", "target"):
             name = f"backbone.{name}_embedding.weight"
@@ -257,6 +278,7 @@ class Converter:
             self.block(t, x, f"x{t + 1}")
             x = f"x{t + 1}"
         self.energies(x)
+        mixture = describe(self.checkpoint, self.state, list(self.tasks), self.numbers, self.table)
         self._leave_other_systems()
         self.state.finish()
         centers = np.linspace(0.0, cutoff, self.options["num_distance_basis"])
@@ -275,10 +297,12 @@ class Converter:
                 "apply_cutoff": False,
             },
             "layers": self.layers,
+            "mixture": mixture | {"tensors": self.made},
         }
-        if self.system.counts is not None:
-            body["composition"] = {symbol: self.system.counts[symbol] for symbol in self.elements}
-        return body
+        if self.checkpoint.is_for_all_systems:
+            return body, self.table.tensors
+        (task,) = self.tasks
+        return merge(body, self.table.tensors, task, self.checkpoint.charge, self.checkpoint.spin_of(task), self.composition)
 
     def _leave_other_systems(self):
         """Embeddings of other data sets are no part of this model."""
@@ -289,6 +313,4 @@ class Converter:
 
 def convert(checkpoint, choice=None, elements=None):
     """(architecture part of the document, tensors) of a loaded model."""
-    converter = Converter(checkpoint, choice, elements)
-    document = converter.document()
-    return document, converter.table.tensors
+    return Converter(checkpoint, choice, elements).document()

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT
+// A file for all systems has numbers that depend on the task, charge, spin and composition of the atoms: matrices of
+// experts, of which a network makes a mixture, and an embedding of the whole system (UMA; M. Wood et al.,
+// arXiv:2506.23971). All of them are constant while a simulation runs. doc/model_file.rst states the document.
+#ifndef EQUI_MIXTURE_H
+#define EQUI_MIXTURE_H
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace equi {
+
+// What a file for all systems is to be used for.
+struct AtomicSystem {
+  std::string task;                        // name of a data set; empty: the first
+  std::optional<int> charge, spin;         // of the whole system, in e, and its multiplicity; none: the task's own
+  std::map<std::string, int64_t> atoms;    // numbers by chemical symbol; none: equal fractions of all elements
+
+  bool says_something() const { return !task.empty() || charge || spin; }
+  bool operator==(const AtomicSystem &other) const {
+    return task == other.task && charge == other.charge && spin == other.spin && atoms == other.atoms;
+  }
+};
+
+// Numbers of atoms by species as text: Li6PS5Cl.
+std::string formula(const std::vector<int64_t> &numbers, const std::vector<std::string> &elements);
+
+// What a model has been made for.
+struct Mixture {
+  std::vector<std::string> tasks;    // all of the file
+  std::string task;
+  int charge = 0, spin = 0;
+  bool depends_on_composition = false;    // on the fractions of the elements
+  bool depends_on_number = false;         // of atoms, too
+
+  std::string describe() const;    // "task omat, charge 0, spin 0"
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT
+#include "src/model/mixture_reader.h"
+
+#include "src/base/model_limits.h"
+#include "src/base/printable.h"
+#include "src/document/tensor_reader.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+constexpr int64_t ANY = TensorReader::ANY;
+
+double silu(double x) {
+  return x / (1.0 + std::exp(-x));
+}
+
+// silu(x W + b), W [in, out].
+std::vector<double> layer_of(const JsonField &weight, const JsonField &bias, const std::vector<double> &x,
+                             TensorReader &reader) {
+  const Matrix w = reader.matrix(weight, static_cast<int64_t>(x.size()), ANY);
+  std::vector<double> y = reader.values(bias, {w.cols});
+  for (int i = 0; i < w.rows; ++i)
+    for (int j = 0; j < w.cols; ++j) y[j] += x[i] * w.data[static_cast<size_t>(i) * w.cols + j];
+  for (double &v : y) v = silu(v);
+  return y;
+}
+
+void append(std::vector<double> &to, const Matrix &rows, size_t row) {
+  to.insert(to.end(), rows.data.begin() + row * rows.cols, rows.data.begin() + (row + 1) * rows.cols);
+}
+
+// The row of a number, charge or spin, of a table that begins with the number "first".
+void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
+  table.only_keys({"rows", "first"});
+  const Matrix rows = reader.matrix(table["rows"], ANY, ANY);
+  const int first = table["first"].integer(-MAX_FORMULA_ATOMS, MAX_FORMULA_ATOMS), last = first + rows.rows - 1;
+  if (number < first || number > last)
+    table.refuse(std::string(name) + " " + std::to_string(number) + ": the model knows those from " +
+                 std::to_string(first) + " to " + std::to_string(last));
+  append(to, rows, number - first);
+}
+
+struct Embedding {
+  int task = 0;
+  std::vector<double> values;    // [channels], added to scalars of all atoms
+};
+
+Embedding read_embedding(const JsonField &field, const JsonField &tasks, const AtomicSystem &system, Mixture &mixture,
+                         TensorReader &reader) {
+  tasks.size_between(1, MAX_LAYERS, "tasks");
+  Embedding embedding;
+  std::string known;
+  for (size_t t = 0; t < tasks.size(); ++t) {
+    tasks[t].only_keys({"name", "spin"});
+    mixture.tasks.push_back(printable(tasks[t]["name"].text(), SHOWN_NAME));
+    known += (t ? ", " : "") + mixture.tasks.back();
+  }
+  const auto found = std::find(mixture.tasks.begin(), mixture.tasks.end(), system.task);
+  if (!system.task.empty()) {
+    if (found == mixture.tasks.end())
+      tasks.refuse("no task " + printable(system.task, SHOWN_NAME) + "; the model has " + known);
+    embedding.task = static_cast<int>(found - mixture.tasks.begin());
+  }
+  mixture.task = mixture.tasks[embedding.task];
+  const int usual_spin = tasks[embedding.task]["spin"].integer(0, MAX_FORMULA_ATOMS);
+  mixture.charge = system.charge.value_or(0);
+  mixture.spin = system.spin.value_or(usual_spin);
+
+  field.only_keys({"charge", "spin", "task", "weight", "bias"});
+  std::vector<double> x;
+  append_row(x, field["charge"], "charge", mixture.charge, reader);
+  append_row(x, field["spin"], "spin", mixture.spin, reader);
+  if (field.has("task"))
+    append(x, reader.matrix(field["task"], static_cast<int64_t>(tasks.size()), ANY), embedding.task);
+  embedding.values = layer_of(field["weight"], field["bias"], x, reader);
+  return embedding;
+}
+
+// [species, channels] -> the mean over the atoms of the system.
+std::vector<double> mean_of_atoms(const JsonField &field, int extra_atoms, const std::vector<std::string> &elements,
+                                  const AtomicSystem &system, TensorReader &reader) {
+  const Matrix rows = reader.matrix(field, reader.num_species, ANY);
+  std::vector<double> mean(rows.cols, 0.0);
+  double all = extra_atoms;
+  for (int s = 0; s < rows.rows; ++s) {
+    const auto it = system.atoms.find(elements[s]);
+    const double n = system.atoms.empty() ? 1.0 : it == system.atoms.end() ? 0.0 : static_cast<double>(it->second);
+    all += n;
+    for (int k = 0; k < rows.cols; ++k) mean[k] += n * rows.data[static_cast<size_t>(s) * rows.cols + k];
+  }
+  for (double &v : mean) v /= all;
+  return mean;
+}
+
+// [experts]: the softmax of a network, and a constant.
+std::vector<double> read_coefficients(const JsonField &field, const std::vector<double> &embedding,
+                                      const std::vector<std::string> &elements, const AtomicSystem &system,
+                                      Mixture &mixture, TensorReader &reader) {
+  field.only_keys({"composition", "extra_atoms", "weights", "biases", "least"});
+  std::vector<double> x;
+  if (field.has("composition")) {
+    mixture.depends_on_composition = true;
+    const int extra_atoms = field.has("extra_atoms") ? field["extra_atoms"].integer(0, MAX_FORMULA_ATOMS) : 0;
+    mixture.depends_on_number = extra_atoms > 0;
+    x = mean_of_atoms(field["composition"], extra_atoms, elements, system, reader);
+  }
+  x.insert(x.end(), embedding.begin(), embedding.end());
+  const JsonField weights = field["weights"], biases = field["biases"];
+  weights.size_between(1, MAX_LAYERS, "matrices");
+  biases.size(weights.size(), "tensors, one per matrix");
+  for (size_t k = 0; k < weights.size(); ++k) x = layer_of(weights[k], biases[k], x, reader);
+  const double largest = *std::max_element(x.begin(), x.end()), least = field["least"].number(0.0, 1.0);
+  double sum = 0.0;
+  for (double &v : x) sum += v = std::exp(v - largest);
+  for (double &v : x) v = v / sum + least;
+  return x;
+}
+
+}    // namespace
+
+SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile &container,
+                                  const std::vector<std::string> &elements, const std::string &file,
+                                  const AtomicSystem &system) {
+  field.only_keys({"tasks", "embedding", "experts", "tensors"});
+  SystemTensors result{{}, container, {}};
+  TensorReader reader(container, static_cast<int>(elements.size()));
+  const Embedding embedding = read_embedding(field["embedding"], field["tasks"], system, result.mixture, reader);
+  std::vector<double> coefficients;
+  if (field.has("experts"))
+    coefficients = read_coefficients(field["experts"], embedding.values, elements, system, result.mixture, reader);
+  for (const std::string &name : reader.used()) result.container.tensors.erase(name);    // no layer reads them
+
+  const JsonField kinds = field["tensors"];
+  kinds.object();
+  for (const auto &item : kinds.json().items()) {
+    const JsonField kind(item.value(), file, kinds.name() + "." + printable(item.key(), SHOWN_NAME));
+    const nlohmann::json key = item.key();
+    const JsonField name(key, file, kind.name());
+    const auto it = result.container.tensors.find(item.key());
+    if (it == result.container.tensors.end()) name.fail("a tensor of the file which nothing else of the mixture reads");
+    StoredTensor &tensor = it->second;
+    std::vector<double> all = reader.values(name, tensor.shape), made;
+    if (kind.text() == "embedding") {    // added to each row
+      const size_t width = embedding.values.size();
+      if (tensor.shape.empty() || tensor.shape.back() != static_cast<int64_t>(width))
+        name.fail("rows of " + std::to_string(width) + " numbers, as many as the embedding has", tensor.shape_text());
+      made = std::move(all);
+      for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
+    } else if (kind.text() == "task" || kind.text() == "experts") {    // one for each
+      const bool of_task = kind.text() == "task";
+      std::vector<double> factors = coefficients;
+      if (of_task) {
+        factors.assign(result.mixture.tasks.size(), 0.0);
+        factors[embedding.task] = 1.0;
+      }
+      if (tensor.shape.size() < 2 || tensor.shape[0] != static_cast<int64_t>(factors.size()))
+        name.fail("a tensor for each of " + std::to_string(factors.size()) + (of_task ? " tasks" : " experts"),
+                  tensor.shape_text());
+      tensor.shape.erase(tensor.shape.begin());
+      const size_t size = all.size() / factors.size();
+      made.assign(size, 0.0);
+      for (size_t e = 0; e < factors.size(); ++e)
+        for (size_t i = 0; i < size && factors[e] != 0.0; ++i) made[i] += factors[e] * all[e * size + i];
+    } else {
+      kind.fail("embedding, experts or task");
+    }
+    result.made.push_back(std::move(made));
+    tensor.is_double = true;
+    tensor.data = reinterpret_cast<const char *>(result.made.back().data());
+  }
+  return result;
+}
+
+}    // namespace equi

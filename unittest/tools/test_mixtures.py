@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: MIT
+"""Files for all systems, of UMA models: LAMMPS mixes the experts when a run starts, by the keywords of pair_style and the atoms. Against
+the tests' own evaluation of the checkpoint (esen_reference.py), and against files that `equi convert` has merged.
+"""
+
+import os
+import subprocess
+
+import numpy as np
+import pytest
+import tensornet_laws as laws
+from ase import Atoms
+from ase.build import bulk
+from equi_tools import compare, equi_file, info, lammps_runner
+from equi_tools.cli import main
+from equi_tools.convert import convert
+from equi_tools.errors import EquiError
+from esen_reference import Checkpoint
+
+# Both routes are in float64.
+SAME = 1e-12
+SYSTEMS = [("omat", 0, 0), ("omol", 0, 1), ("omol", -2, 3), ("omol", 1, 2)]
+ELEMENTS = ["Na", "Cl", "O"]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("mixtures")
+
+
+@pytest.fixture(scope="module")
+def checkpoint():
+    return Checkpoint(num_experts=5, sphere_channels=18)
+
+
+@pytest.fixture(scope="module")
+def source(folder, checkpoint):
+    return checkpoint.save(folder / "uma.pt", as_omegaconf=True)
+
+
+@pytest.fixture(scope="module")
+def whole(folder, source):
+    convert(source, folder / "whole.equi", quiet=True)
+    return folder / "whole.equi"
+
+
+def keywords(task, charge, spin):
+    return ("task", task, "charge", str(charge), "spin", str(spin))
+
+
+def native(path, system=("omat", 0, 0), extra=(), **options):
+    return compare.Native(str(path), keywords=keywords(*system) + tuple(extra), build_dir=os.environ["EQUI_BUILD_DIR"], **options)
+
+
+def differences(path, calculator, named, system, bars=None, **options):
+    bars, found = bars or compare.bars_for(options.get("precision", "double"), options.get("radial")), []
+    for name, atoms in named:
+        result, atoms = native(path, system, **options)(atoms), atoms.copy()
+        atoms.calc = calculator
+        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
+        found.append(compare.difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
+    return found
+
+
+@pytest.mark.parametrize("system", SYSTEMS)
+def test_every_composition_has_its_own_mixture(system, whole, checkpoint):
+    named = laws.structures(ELEMENTS, checkpoint.backbone["cutoff"])
+    laws.assert_within_bars(differences(whole, checkpoint.calculator(*system), named, system, radial="exact"))
+    some = [pair for pair in named if pair[0] in ("sheared", "slab", "cluster")]
+    laws.assert_within_bars(differences(whole, checkpoint.calculator(*system), some, system))
+    laws.assert_mixed(differences(whole, checkpoint.calculator(*system), some, system, precision="mixed"))
+
+
+def test_what_is_not_said_is_what_fairchem_takes(whole, checkpoint):
+    """A charge of 0, and a spin of 1 for molecules, else 0."""
+    atoms = dict(laws.structures(ELEMENTS, checkpoint.backbone["cutoff"]))["cluster"]
+    for task, spin in (("omat", 0), ("omol", 1)):
+        run = compare.Native(str(whole), keywords=("task", task), radial="exact", build_dir=os.environ["EQUI_BUILD_DIR"])
+        atoms.calc = checkpoint.calculator(task, 0, spin)
+        assert abs(run(atoms).energy - atoms.get_potential_energy()) < SAME * 100
+        other = checkpoint.calculator(task, 0, 1 - spin).get_potential_energy(atoms)
+        assert abs(run(atoms).energy - other) > 1e-6, "the model does not test spins"
+
+
+@pytest.mark.parametrize("extra", [(), ("reference", "yes"), ("check", "yes"), ("deterministic", "yes")])
+def test_a_merged_file_gives_the_same(extra, folder, source, whole):
+    merged = folder / "merged.equi"
+    convert(source, merged, task="omol", charge=1, spin=2, composition="Na3Cl", quiet=True)
+    atoms = bulk("NaCl", "rocksalt", 5.0, cubic=True)
+    atoms.symbols[[1, 3]] = "Na"
+    atoms.positions += 0.1 * np.random.default_rng(3).standard_normal((8, 3))
+    one = native(whole, ("omol", 1, 2), extra)(atoms)
+    two = compare.Native(str(merged), build_dir=os.environ["EQUI_BUILD_DIR"])(atoms)
+    assert abs(one.energy - two.energy) < SAME * 100
+    assert np.abs(one.forces - two.forces).max() < SAME * 100
+
+
+def test_ranks_agree(whole):
+    atoms = dict(laws.structures(ELEMENTS, 4.0))["slab"] * (2, 2, 1)
+    one, several = (native(whole, ("omol", 1, 2), ranks=n)(atoms) for n in (1, 3))
+    assert abs(one.energy - several.energy) < SAME * len(atoms) * 10
+    assert np.abs(one.forces - several.forces).max() < SAME * 100
+
+
+# ---- scripts
+
+
+def script(folder, commands, atoms=None, ranks=1):
+    """(output, status) of LAMMPS with a crystal of Na and Cl, and commands."""
+    atoms = atoms or bulk("NaCl", "rocksalt", 5.0, cubic=True) * (2, 1, 1)
+    lammps_runner.write_data(folder / "data.system", atoms, ["Na", "Cl"], lammps_runner.lammps_box(atoms))
+    lines = ["units metal", "box tilt large", "atom_modify map yes", "read_data data.system", "timestep 0.0005", *commands]
+    (folder / "in.system").write_text("\n".join(lines) + "\n")
+    lmp, mpirun = lammps_runner.lammps_programs(os.environ["EQUI_BUILD_DIR"])
+    command = [str(mpirun), "-np", str(ranks), str(lmp), "-in", "in.system", "-log", "none"]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
+    return done.stdout + done.stderr, done.returncode
+
+
+def energies(output):
+    return [float(line.split()[1]) for line in output.splitlines() if line.startswith("energy ")]
+
+
+PRINT = ["variable e equal pe", 'print "energy $(v_e:%.15g)"']
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_each_run_has_the_mixture_of_its_atoms(ranks, whole, checkpoint, tmp_path):
+    atoms = bulk("NaCl", "rocksalt", 5.0, cubic=True) * (2, 1, 1)
+    atoms.positions += 0.1 * np.random.default_rng(1).standard_normal(atoms.positions.shape)
+    fewer = atoms[[k for k in range(len(atoms)) if k not in (2, 5)]]
+    style = "pair_style equi precision double radial exact task omol"
+    commands = [style, f"pair_coeff * * {whole} Na Cl", "thermo_modify norm no", "run 0", *PRINT,
+                "group gone id 3 6", "delete_atoms group gone compress no", "run 0", *PRINT,
+                f"{style} charge 1 spin 2", "run 0", *PRINT]  # fmt: skip
+    output, status = script(tmp_path, commands, atoms, ranks)
+    assert status == 0, output
+    expected = [checkpoint.calculator("omol", 0, 1).get_potential_energy(atoms), checkpoint.calculator("omol", 0, 1).get_potential_energy(fewer),
+                checkpoint.calculator("omol", 1, 2).get_potential_energy(fewer)]  # fmt: skip
+    assert np.abs(np.array(energies(output)) - expected).max() < 1e-10, (energies(output), expected)
+    assert "a file for all systems, used for task omol, charge 0, spin 1 and the composition Na8Cl8" in output
+    assert "used for task omol, charge 1, spin 2" in output
+    assert "FAIR Chemistry License" in output
+
+
+@pytest.mark.parametrize("ranks", [1, 2])
+def test_a_composition_that_changes_in_a_run_is_noticed(ranks, whole, tmp_path):
+    commands = ["pair_style equi task omat", f"pair_coeff * * {whole} Na Cl", "velocity all create 300 1", "fix move all nve",
+                "run 3", "fix swap all atom/swap 1 20 5 1e9 ke no semi-grand yes types 1 2 mu 0 0", "run 5"]  # fmt: skip
+    output, status = script(tmp_path, commands, ranks=ranks)
+    assert status != 0 and "holds for the composition Na8Cl8 alone" in output and "start it anew" in output, output
+
+
+def test_two_files_are_a_committee(folder, whole, tmp_path):
+    convert(Checkpoint(num_experts=3, sphere_channels=18, seed=2).save(folder / "second.pt"), folder / "second.equi", quiet=True)
+    files = [whole, folder / "second.equi"]
+    outputs = [
+        script(tmp_path, ["pair_style equi precision double task omat", f"pair_coeff * * {' '.join(map(str, chosen))} Na Cl",
+                          "thermo_modify norm no", "run 0", *PRINT])
+        for chosen in (files[:1], files[1:], files)
+    ]  # fmt: skip
+    assert all(status == 0 for _, status in outputs), outputs
+    one, two, both = (energies(output)[0] for output, _ in outputs)
+    assert abs(one - two) > 1e-3 and abs(both - (one + two) / 2) < 1e-10
+
+
+@pytest.mark.parametrize(
+    "words, message",
+    [
+        ("", "has several tasks: choose one by the keyword task: omat omol"),
+        ("task oc20", "no task oc20; the model has omat, omol"),
+        ("task omol charge 101", "charge 101: the model knows those from -100 to 100"),
+        ("task omol spin -1", "spin -1: the model knows those from 0 to 100"),
+        ("task omol charge 0.5", "keyword charge must be a whole number, not 0.5"),
+        ("task omol charge", "keyword charge needs a value"),
+    ],
+)
+def test_what_the_model_does_not_know_is_refused(words, message, whole, tmp_path):
+    output, status = script(tmp_path, [f"pair_style equi {words}", f"pair_coeff * * {whole} Na Cl", "run 0"])
+    assert status != 0 and message in output, output
+
+
+def test_other_files_take_no_charge(folder, source, tmp_path):
+    convert(source, folder / "fixed.equi", task="omol", composition="NaCl", quiet=True)
+    output, status = script(tmp_path, ["pair_style equi charge 1", f"pair_coeff * * {folder / 'fixed.equi'} Na Cl", "run 0"])
+    assert status != 0 and "expected no task, charge or spin" in output, output
+
+
+# ---- the tool
+
+
+def test_the_tool_says_what_the_file_is_for(whole, source, tmp_path, capsys):
+    assert "for all systems: 5 experts, mixed by task, charge, spin and composition when a run starts; tasks omat omol" in info.text(whole)
+    assert info.summary(whole)["mixture"] == {"tasks": ["omat", "omol"], "experts": 5, "composition": True}
+    with pytest.raises(EquiError, match="keyword of pair_style; name a --composition"):
+        convert(source, tmp_path / "model.equi", charge=1, quiet=True)
+    assert main(["convert", "-q", source, "-o", str(tmp_path / "omol.equi"), "--task", "omol"]) == 0
+    assert info.summary(tmp_path / "omol.equi")["mixture"]["tasks"] == ["omol"]
+    assert "energy jumps" not in capsys.readouterr().err
+    run = compare.Native(str(tmp_path / "omol.equi"), build_dir=os.environ["EQUI_BUILD_DIR"])
+    atoms = Atoms("NaCl", [[0, 0, 0], [2.3, 0, 0]])
+    assert abs(run(atoms).energy - native(whole, ("omol", 0, 1))(atoms).energy) < SAME * 100
+
+
+@pytest.mark.parametrize("changed", ["tensors", "tasks", "experts", "embedding"])
+def test_damaged_files_are_refused(changed, whole, tmp_path):
+    document, tensors = equi_file.read(whole)
+    document.pop("data_hash")
+    mixture = document["mixture"]
+    if changed == "tensors":  # one that is not made
+        del mixture["tensors"]["backbone.sphere_embedding.weight"], mixture["tensors"]["backbone.blocks.0.edge_wise.so2_conv_1.fc_m0"]
+        message = "of shape"
+    elif changed == "tasks":
+        mixture["tasks"].append({"name": "oc20", "spin": 0})
+        message = "of shape [3, n]"
+    elif changed == "experts":
+        mixture["experts"]["weights"].reverse()
+        message = "mixture.experts.weights[0]"
+    else:
+        tensors[mixture["embedding"]["bias"]] = tensors[mixture["embedding"]["bias"]][:-1]
+        message = "mixture.embedding.bias"
+    equi_file.write(tmp_path / "damaged.equi", document, tensors)
+    output, status = script(tmp_path, ["pair_style equi task omat", f"pair_coeff * * {tmp_path / 'damaged.equi'} Na Cl", "run 0"])
+    assert status != 0 and message in output, output
