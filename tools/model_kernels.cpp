@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "tools/model_kernels.h"
 
+#include "kokkos/layers/linear_folds.h"
 #include "kokkos/layers/operation_count.h"
 #include "src/generator/common_kernels.h"
 
@@ -162,10 +163,14 @@ void print_schedule(const Model &model, const KernelTarget &target) {
 }
 
 void print_operations(const Model &model) {
-  const OperationCount count = count_operations(model, make_evaluation_plan(model, false), AVX512_TARGET);
-  for (const LayerOperations &layer : count.layers)
-    std::printf("%.0f %.0f %.0f %.0f\n", layer.per_atom.forward, layer.per_atom.both(), layer.per_edge.forward,
-                layer.per_edge.both());
+  const auto count = [](const Model &m) {
+    return count_operations(m, make_evaluation_plan(m, false), AVX512_TARGET);
+  };
+  const auto line = [](const LayerOperations &n) {
+    std::printf("%.0f %.0f %.0f %.0f\n", n.per_atom.forward, n.per_atom.both(), n.per_edge.forward, n.per_edge.both());
+  };
+  for (const LayerOperations &layer : count(model).layers) line(layer);
+  line(count(fold_linears(model)).total());
 }
 
 }    // namespace equi
