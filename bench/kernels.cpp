@@ -11,6 +11,7 @@
 #include "bench/peak.h"
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_op.h"
+#include "kokkos/layers/operation_count.h"
 #include "src/algebra/spherical_harmonics.h"
 #include "src/evaluation/native_evaluators.h"
 
@@ -283,7 +284,8 @@ class Case {
     const int rows = op_.rows_per_bin();
     double n = 0.0;
     for_path_groups([&](const PathGroupSchedule &u, int mul, int outputs) {
-      n += 2.0 * mul * (is_backward ? u.backward_products(rows, outputs) : u.forward_products(rows, outputs));
+      const Operations operations = path_group_operations(u, mul, rows, outputs);
+      n += is_backward ? operations.backward : operations.forward;
     });
     return n;
   }

@@ -3,6 +3,7 @@
 //
 //   bench_products [generic|avx2|avx512]
 #include "kokkos/host_kernels/packed_matrix.h"
+#include "kokkos/layers/operation_count.h"
 
 #include <algorithm>
 #include <chrono>
@@ -28,7 +29,7 @@ template <class R>
 double rate(const PackedMatrix<R> &matrix, int rows) {
   const AlignedVector<R> a(static_cast<std::size_t>(rows) * matrix.in(), R(1));
   AlignedVector<R> c(static_cast<std::size_t>(rows) * matrix.out());
-  const double operations = 2.0 * rows * matrix.in() * matrix.out();
+  const double operations = product_operations(rows, matrix.in(), matrix.out());
   const int turns = std::max(1, static_cast<int>(2e7 / operations));
   double least = 1e9;
   for (int repeat = 0; repeat < REPEATS; repeat++) {

@@ -14,6 +14,7 @@
 //   model_radial.h equi_kernels store TARGET KEY LIBRARY [FILE.equi]  puts LIBRARY in its place, and looks whether the
 //   plugin takes it
 //   equi_kernels selfcheck FILE.equi                   checks of a model on this machine, see model_check.h
+//   equi_kernels operations FILE.equi                  operations of a model's layers, see print_operations()
 //
 // TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
@@ -130,6 +131,8 @@ void run(const std::vector<std::string> &words) {
     print_radial(read_model(words[1]), words[2], words[3], std::stoi(words[4]));
   } else if (verb == "selfcheck" && words.size() == 2) {
     print_model_check(read_model(words[1]));
+  } else if (verb == "operations" && words.size() == 2) {
+    print_operations(read_model(words[1]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
     store_kernel_library(words[3], place_of(words[1], words[2]));
     const std::string fault = found_for(words[1], words[2], word(4)).fault;
@@ -138,7 +141,7 @@ void run(const std::vector<std::string> &words) {
     throw std::invalid_argument(
         "usage: equi_kernels missing FILE.equi | schedule TARGET FILE.equi | library TARGET KEY FILE.equi FILE | "
         "flags TARGET | machine RANKS | radial FILE.equi RECEIVER SENDER N | place TARGET KEY | check TARGET KEY "
-        "[FILE.equi] | selfcheck FILE.equi | store TARGET KEY LIBRARY "
+        "[FILE.equi] | selfcheck FILE.equi | operations FILE.equi | store TARGET KEY LIBRARY "
         "[FILE.equi]");
   }
 }

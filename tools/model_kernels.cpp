@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT
 #include "tools/model_kernels.h"
 
+#include "kokkos/layers/linear_folds.h"
+#include "kokkos/layers/operation_count.h"
 #include "src/generator/common_kernels.h"
 
 #include <cstdio>
@@ -66,7 +68,6 @@ std::string kernel_library_of(const std::string &key, const Model &model, const 
 }
 
 void print_schedule(const Model &model, const KernelTarget &target) {
-  constexpr int ROWS = 6;    // a quintic table, which most models get
   const std::set<std::string> have = keys_of_build();
   std::printf("Per edge and channel, with quintic tables, float32, %s (%d lanes, %d registers%s).\n", target.name,
               target.lanes, target.registers, target.is_device() ? " per lane, one channel per lane" : "");
@@ -76,14 +77,16 @@ void print_schedule(const Model &model, const KernelTarget &target) {
       "Run:\nnumber of the paths whose accumulators are in registers together%s.\n",
       target.is_device() ? ", forward and backward" : "");
   int number = -1;
-  double layer_forward = 0.0, layer_backward = 0.0, layer_bytes = 0.0;
+  Operations layer;
+  double layer_bytes = 0.0;
   const auto end_layer = [&] {
     if (number >= 0)
       std::printf(
           "  layer: %.0f flops forward, %.0f backward, %.0f bytes per edge and direction, intensity %.1f and %.1f "
           "flops/byte\n",
-          layer_forward, layer_backward, layer_bytes, layer_forward / layer_bytes, layer_backward / layer_bytes);
-    layer_forward = layer_backward = layer_bytes = 0.0;
+          layer.forward, layer.backward, layer_bytes, layer.forward / layer_bytes, layer.backward / layer_bytes);
+    layer = {};
+    layer_bytes = 0.0;
   };
   for_path_groups(model, [&](int n, const Convolution &c, const ProductPathGroup &path_group) {
     const PathGroupShape &shape = path_group.shape;
@@ -123,10 +126,11 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                                                       : "w s",
                   run.c_str(), (shape.is_uvw() ? u.forward_outputs : 1) * (2 * p.l3 + 1));
     }
-    const int forward = u.forward_products(ROWS, outputs), backward = u.backward_products(ROWS, outputs);
+    const int forward = u.forward_products(QUINTIC_ROWS, outputs),
+              backward = u.backward_products(QUINTIC_ROWS, outputs);
     // Table rows, the sender's channels; the cotangent and the output are shared by the atom's edges.
     const double weights = shape.is_uvw() ? outputs : static_cast<double>(path_group.paths.size());
-    const double bytes = 4.0 * mul * (ROWS * weights + d1);
+    const double bytes = 4.0 * mul * (QUINTIC_ROWS * weights + d1);
     std::printf("    multiply-adds %d forward, %d backward; loads of table and sender %.0f bytes per edge\n", forward,
                 backward, bytes);
     std::printf("    bound by multiply-adds at %d per cycle: %.0f cycles per edge forward, %.0f backward\n",
@@ -139,8 +143,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
           std::printf(" %d", runs == &u.forward_runs ? u.forward_numbers(g) : u.backward_numbers(g));
         std::printf(" (room for %d in float64)\n", target.numbers());
       }
-    layer_forward += 2.0 * forward * mul;
-    layer_backward += 2.0 * backward * mul;
+    layer = layer + path_group_operations(u, mul, QUINTIC_ROWS, outputs);
     layer_bytes += bytes;
   });
   end_layer();
@@ -157,6 +160,17 @@ void print_schedule(const Model &model, const KernelTarget &target) {
                 target.products, static_cast<double>(forward) * mul / target.products,
                 static_cast<double>(backward) * mul / target.products);
   });
+}
+
+void print_operations(const Model &model) {
+  const auto count = [](const Model &m) {
+    return count_operations(m, make_evaluation_plan(m, false), AVX512_TARGET);
+  };
+  const auto line = [](const LayerOperations &n) {
+    std::printf("%.0f %.0f %.0f %.0f\n", n.per_atom.forward, n.per_atom.both(), n.per_edge.forward, n.per_edge.both());
+  };
+  for (const LayerOperations &layer : count(model).layers) line(layer);
+  line(count(fold_linears(model)).total());
 }
 
 }    // namespace equi

@@ -20,6 +20,10 @@ std::string kernel_library_of(const std::string &key, const Model &model, const 
 // Prints a table of the model's kernels.
 void print_schedule(const Model &model, const KernelTarget &target);
 
+// Prints a line for each layer: the operations (operation_count.h) of an atom, forward and forward with backward, and
+// the same of an edge, with quintic tables; and a line for all of them together when linear maps are folded.
+void print_operations(const Model &model);
+
 }    // namespace equi
 
 #endif

@@ -9,6 +9,7 @@
 #include "kokkos/layers/gate/device_gate.h"
 #include "kokkos/layers/layer_norm/device_layer_norm.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
+#include "kokkos/layers/linear_folds.h"
 #include "kokkos/layers/norm_scale/device_norm_scale.h"
 #include "kokkos/layers/readout/device_readout_layer.h"
 #include "kokkos/layers/repulsion/device_repulsion_layer.h"
@@ -615,7 +616,7 @@ std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const Evalu
   start_kokkos(0, 0);
   if (options.energy_moments) throw std::invalid_argument("there are no energy moments by kernels for devices yet");
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(model, o);
+    return std::make_unique<DeviceEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o);
   });
 }
 

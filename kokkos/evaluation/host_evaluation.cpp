@@ -10,6 +10,7 @@
 #include "kokkos/layers/gate/gate_op.h"
 #include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
+#include "kokkos/layers/linear_folds.h"
 #include "kokkos/layers/norm_scale/norm_scale_op.h"
 #include "kokkos/layers/readout/host_readout_layer.h"
 #include "kokkos/layers/repulsion/host_repulsion_layer.h"
@@ -495,7 +496,7 @@ std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const Evaluat
   for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
     if (instruction_set == instruction_set_name(set))
       return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, set);
+        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o, set);
       });
   throw std::invalid_argument("an instruction set '" + instruction_set + "' is not known");
 }
@@ -508,6 +509,7 @@ std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const Evalua
   EvaluatorOptions exact;
   exact.precision = Precision::double_;
   exact.radial_exact = true;
+  exact.folds = false;
   exact.memory_limit = options.memory_limit;
   return make_host_evaluator(model, exact, instruction_set_name(InstructionSet::generic));
 }

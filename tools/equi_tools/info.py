@@ -4,10 +4,14 @@
 from collections import Counter
 
 from . import document as document_rules
-from . import equi_file, reference_values
+from . import equi_file, kernels, reference_values
+from .errors import EquiError
 from .printable import printable
 
 
+# A table of operations sums up an atom with this number of neighbors: a crystal of NaCl has about as many within 5 Angstrom.
+NEIGHBORS = 30
+OPERATIONS = ("atom", "atom_with_forces", "edge", "edge_with_forces")
 # Longer lines are cut: no sound model has a table of paths of this length.
 MAX_LINE = 20_000
 
@@ -71,6 +75,34 @@ def path_labels(layer):
     return list(map(text_of, layer["paths"]))
 
 
+def _operations(path, layers):
+    """Operations of each kind of layer, of all, and of all as they are evaluated, by the keys OPERATIONS, or {"missing": why}."""
+    try:
+        *counts, folded = kernels.operations(path)
+    except EquiError as error:
+        return {"missing": str(error)}
+    sums = {}
+    for layer, count in zip(layers, counts, strict=True):
+        sums.setdefault(layer["type"], []).append(count)
+    sums["all"] = counts
+    sums["all, folded"] = [folded]
+    return {kind: dict(zip(OPERATIONS, map(sum, zip(*rows)))) for kind, rows in sums.items()}
+
+
+def _operation_lines(operations):
+    if "missing" in operations:
+        return [f"  not counted: {printable(operations['missing'], MAX_LINE)}"]
+
+    def row(kind, count):
+        of_atom = [count["atom" + key] + NEIGHBORS * count["edge" + key] for key in ("", "_with_forces")]
+        return f"  {kind:<22}" + "".join(f" {number:>11}" for number in [*(count[key] for key in OPERATIONS), *of_atom])
+
+    heads = ("atom", "and forces", "edge", "and forces", f"{NEIGHBORS} edges", "and forces")
+    return [f"  {'':<22}" + "".join(f" {head:>11}" for head in heads)] + [
+        row(kind, count) for kind, count in operations.items() if any(count.values())
+    ]
+
+
 def summary(path):
     """The facts as a dict, for --json."""
     document, tensors = equi_file.read(path)
@@ -105,6 +137,7 @@ def summary(path):
         | ({"paths": " ".join(path_labels(layer))} if layer["type"] == "convolution" else {})
         for layer in document["layers"]
     ]
+    facts["operations"] = _operations(path, document["layers"])
     facts["self_check"] = [
         {
             "name": s["name"],
@@ -150,6 +183,8 @@ def text(path):
         lines.append(f"  {layer['type']:<22} {layer['text']}")
         if "paths" in layer:
             lines.append(f"  {'':<22} {layer['paths']}")
+    lines += ["", "floating-point operations per atom and per edge, of energies alone and of energies and forces"]
+    lines += _operation_lines(f["operations"])
     lines += ["", "provenance"]
     lines += [f"  {key:<18} {value}" for key, value in f["provenance"].items()]
     framework = f"{f['framework']['name']} {f['framework']['version']}"

@@ -54,6 +54,13 @@ def schedule(file, target):
     return _kernels("schedule", target, file)
 
 
+def operations(file):
+    """Floating-point operations of each layer, in the order of the file: a list of [per atom of energies, per atom of energies
+    and forces, the same two per edge], as kokkos/layers/operation_count.h counts them. Then the same of all together, with those
+    linear maps multiplied that are when a model is loaded."""
+    return [[int(word) for word in line.split()] for line in _kernels("operations", file).splitlines()]
+
+
 def radial(file, receiver, sender, count):
     """Radial functions of the convolutions, by the position of the layer: (distances [count], values [count, paths, 3]), of
     each path the root mean square over its channels, the least and the largest; None where they depend on features."""

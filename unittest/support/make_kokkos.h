@@ -4,6 +4,7 @@
 #define EQUI_TEST_MAKE_KOKKOS_H
 
 #include "kokkos/evaluation/host_evaluation.h"
+#include "kokkos/layers/linear_folds.h"
 
 #include <memory>
 
@@ -20,6 +21,7 @@ struct KokkosOptions {
   bool energy_moments = false;
   double radial_tolerance = 0.0;
   double memory_limit = 0.0;
+  bool folds = true;
 };
 
 inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOptions &k = {}) {
@@ -33,7 +35,7 @@ inline std::unique_ptr<Evaluator> make_kokkos(const Model &model, const KokkosOp
   options.radial_tolerance = k.radial_tolerance;
   options.memory_limit = k.memory_limit;
   return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(model, o, k.set);
+    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(k.folds ? fold_linears(model) : model, o, k.set);
   });
 }
 

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/linear_folds.h"
+
+#include "kokkos/layers/operation_count.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+namespace equi {
+
+namespace {
+
+Matrix product(const Matrix &a, const Matrix &b) {
+  Matrix c{a.rows, b.cols, std::vector<double>(static_cast<size_t>(a.rows) * b.cols, 0.0)};
+  for (int i = 0; i < a.rows; ++i)
+    for (int k = 0; k < a.cols; ++k) {
+      const double factor = a(i, k);
+      for (int j = 0; j < b.cols; ++j) c.data[static_cast<size_t>(i) * c.cols + j] += factor * b(k, j);
+    }
+  return c;
+}
+
+void add(const std::vector<double> &from, std::vector<double> &to) {
+  to.resize(from.size(), 0.0);
+  for (size_t k = 0; k < from.size(); ++k) to[k] += from[k];
+}
+
+// Features of scalars by species, as far as embeddings and linear layers make them.
+class SpeciesRows {
+ public:
+  explicit SpeciesRows(const Model &model) : model_(model) {}
+
+  // Of a block of a linear layer's output: what this layer adds to it, [species][channels]. Empty if it is not known.
+  std::vector<std::vector<double>> of_layer(const Linear &linear, int block) const {
+    std::vector<std::vector<double>> rows(model_.num_species(), std::vector<double>(channels(linear.output, block)));
+    for (const LinearBlock &b : linear.blocks) {
+      if (b.out != block) continue;
+      const auto inputs = of_feature(linear.input, b.in);
+      if (inputs.empty()) return {};
+      for (int s = 0; s < model_.num_species(); ++s)
+        add(product({1, channels(linear.input, b.in), inputs[s]}, b.weight[linear.per_species ? s : 0]).data, rows[s]);
+    }
+    if (!linear.bias.empty() && !linear.bias[block].empty())
+      for (auto &row : rows) add(linear.bias[block], row);
+    return rows;
+  }
+
+ private:
+  int channels(int feature, int block) const { return model_.features[feature][block].mul; }
+
+  std::vector<std::vector<double>> of_feature(int feature, int block) const {
+    std::vector<std::vector<double>> rows(model_.num_species(), std::vector<double>(channels(feature, block)));
+    for (const Layer &layer : model_.layers) {
+      if (ports(layer).output != feature) continue;
+      if (const auto *embedding = std::get_if<SpeciesEmbedding>(&layer)) {
+        const Matrix &w = embedding->weight;
+        for (int s = 0; s < w.rows; ++s) add({w.data.begin() + s * w.cols, w.data.begin() + (s + 1) * w.cols}, rows[s]);
+      } else if (const auto *linear = std::get_if<Linear>(&layer)) {
+        const auto added = of_layer(*linear, block);
+        if (added.empty()) return {};
+        for (size_t s = 0; s < rows.size(); ++s) add(added[s], rows[s]);
+      } else {
+        return {};
+      }
+    }
+    return rows;
+  }
+
+  const Model &model_;
+};
+
+bool has_bias(const Linear &linear) {
+  return std::any_of(linear.bias.begin(), linear.bias.end(), [](const auto &b) { return !b.empty(); });
+}
+
+// second behind first, in front of the output of the second. No value if a bias would depend on the species.
+std::optional<Linear> composed(const Linear &first, const Linear &second) {
+  if (has_bias(first) && second.per_species) return std::nullopt;
+  Linear both{first.input, second.output, first.per_species || second.per_species, true, {}, {}};
+  both.bias.resize(second.bias.size());
+  for (const LinearBlock &b : second.blocks) {
+    for (const LinearBlock &a : first.blocks) {
+      if (a.out != b.in) continue;
+      auto block = std::find_if(both.blocks.begin(), both.blocks.end(),
+                                [&](const LinearBlock &c) { return c.in == a.in && c.out == b.out; });
+      const bool is_new = block == both.blocks.end();
+      if (is_new) block = both.blocks.insert(block, {a.in, b.out, {}});
+      const size_t num = both.per_species ? std::max(a.weight.size(), b.weight.size()) : 1;
+      for (size_t s = 0; s < num; ++s) {
+        Matrix m = product(a.weight[first.per_species ? s : 0], b.weight[second.per_species ? s : 0]);
+        if (is_new)
+          block->weight.push_back(std::move(m));
+        else
+          add(m.data, block->weight[s].data);
+      }
+    }
+    if (!first.bias.empty() && !first.bias[b.in].empty()) {
+      const std::vector<double> &bias = first.bias[b.in];
+      add(product({1, static_cast<int>(bias.size()), bias}, b.weight[0]).data, both.bias[b.out]);
+    }
+  }
+  return both;
+}
+
+// Takes the place of the layers that write and read one feature.
+class Fold {
+ public:
+  Fold(const Model &model, const std::vector<bool> &fixed, int feature)
+      : model_(model), fixed_(fixed), rows_(model), feature_(feature), folded_(model) {}
+
+  std::optional<Model> make() {
+    for (const Layer &layer : model_.layers)
+      if (ports(layer).output == feature_) {
+        const auto *linear = std::get_if<Linear>(&layer);
+        if (!linear) return std::nullopt;
+        writers_.push_back(linear);
+      }
+    folded_.layers.clear();
+    for (const Layer &layer : model_.layers) {
+      const Ports p = ports(layer);
+      if (p.output == feature_) continue;
+      bool reads = false;
+      p.for_inputs([&](int f) { reads = reads || f == feature_; });
+      if (!reads) {
+        folded_.layers.push_back(layer);
+        continue;
+      }
+      const auto *linear = std::get_if<Linear>(&layer);
+      const auto *readout = std::get_if<Readout>(&layer);
+      if (!(linear && replace(*linear)) && !(readout && replace(*readout))) return std::nullopt;
+    }
+    bool is_shifted = shift_.empty();
+    for (Layer &layer : folded_.layers)
+      if (auto *s = std::get_if<ScaleShift>(&layer); s && !shift_.empty()) {
+        for (size_t k = 0; k < shift_.size(); ++k) s->shift[k] += s->scale[k] * shift_[k];
+        is_shifted = true;
+      }
+    if (!is_shifted) return std::nullopt;
+    return std::move(folded_);
+  }
+
+ private:
+  bool replace(const Linear &reader) {
+    bool is_first = !reader.accumulate;
+    for (const Linear *writer : writers_) {
+      std::optional<Linear> both = composed(*writer, reader);
+      if (!both) return false;
+      if (is_first) {
+        for (size_t b = 0; b < reader.bias.size(); ++b)
+          if (!reader.bias[b].empty()) add(reader.bias[b], both->bias[b]);
+        both->accumulate = false;
+        is_first = false;
+      } else if (writer == writers_.front() && has_bias(reader)) {
+        return false;    // a bias on what other layers have written
+      }
+      if (both->accumulate && both->blocks.empty() && !has_bias(*both)) continue;
+      folded_.layers.emplace_back(std::move(*both));
+    }
+    return true;
+  }
+
+  bool replace(const Readout &reader) {
+    Network network = reader.network;
+    network.simplify();
+    if (network.weights.size() > 1) return false;
+    const Matrix weight = network.weights[0];
+    std::vector<double> bias = network.biases.empty() ? std::vector<double>() : network.biases[0];
+    if (bias.empty()) bias = {0.0};
+    bool has_readout = false;
+    for (const Linear *writer : writers_) {
+      if (fixed_[writer->input]) {
+        const auto rows = rows_.of_layer(*writer, reader.block);
+        if (rows.empty()) return false;
+        shift_.resize(model_.num_species(), 0.0);
+        for (size_t s = 0; s < rows.size(); ++s) shift_[s] += product({1, weight.rows, rows[s]}, weight).data[0];
+        continue;
+      }
+      if (writer->per_species) return false;
+      if (!writer->bias.empty() && !writer->bias[reader.block].empty())
+        bias[0] += product({1, weight.rows, writer->bias[reader.block]}, weight).data[0];
+      for (const LinearBlock &block : writer->blocks) {
+        if (block.out != reader.block) continue;
+        Network of_block;
+        of_block.weights = {product(block.weight[0], weight)};
+        of_block.biases = {has_readout ? std::vector<double>() : bias};
+        has_readout = true;
+        folded_.layers.emplace_back(Readout{writer->input, block.in, std::move(of_block)});
+      }
+    }
+    // A bias that a later writer has added to is not in the first readout.
+    if (has_readout) {
+      const auto first = std::find_if(folded_.layers.rbegin(), folded_.layers.rend(), [](const Layer &layer) {
+        const auto *r = std::get_if<Readout>(&layer);
+        return r && !r->network.biases[0].empty();
+      });
+      std::get<Readout>(*first).network.biases[0] = bias;
+    }
+    return has_readout;
+  }
+
+  const Model &model_;
+  const std::vector<bool> &fixed_;
+  const SpeciesRows rows_;
+  const int feature_;
+  std::vector<const Linear *> writers_;
+  Model folded_;
+  std::vector<double> shift_;    // of energies before their scale, by species; or empty
+};
+
+double operations_of(const Model &model, const EvaluationPlan &plan) {
+  return count_operations(model, plan, AVX512_TARGET).total().per_atom.both();
+}
+
+}    // namespace
+
+Model fold_linears(const Model &model) {
+  Model best = model;
+  EvaluationPlan plan = make_evaluation_plan(best, false);
+  double operations = operations_of(best, plan);
+  for (size_t f = 0; f < model.features.size(); ++f) {
+    std::vector<bool> fixed;
+    for (const FeaturePlan &feature : plan.features) fixed.push_back(feature.storage == Storage::fixed);
+    if (fixed[f]) continue;
+    std::optional<Model> folded = Fold(best, fixed, static_cast<int>(f)).make();
+    if (!folded) continue;
+    EvaluationPlan folded_plan = make_evaluation_plan(*folded, false);
+    const double of_folded = operations_of(*folded, folded_plan);
+    if (of_folded >= operations) continue;
+    best = std::move(*folded);
+    plan = std::move(folded_plan);
+    operations = of_folded;
+  }
+  return best;
+}
+
+}    // namespace equi
