@@ -6,6 +6,7 @@
 //   fuzz_model --only NUMBER [SEED]     one of them, whose bytes go into the file fuzz.equi
 //   fuzz_model --corpus FOLDER          writes the corpus, for libFuzzer
 #include "unittest/fuzz/fuzz_model.h"
+#include "unittest/support/mixture_builder.h"
 #include "unittest/support/model_cases.h"
 
 #include <array>
@@ -170,6 +171,7 @@ class Mutator {
 std::vector<ModelDocument> make_corpus() {
   std::vector<ModelDocument> corpus;
   for (const TinyCase &c : all_cases()) corpus.push_back(make_tiny_model(c.options));
+  corpus.push_back(with_mixture(corpus.front()));
   return corpus;
 }
 

@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: MIT
+// Files for all systems: what the reader makes of the mixture, against sums written out here, and what it refuses.
+#include "unittest/support/expect_refusal.h"
+#include "unittest/support/mixture_builder.h"
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <cmath>
+#include <functional>
+
+namespace equi {
+namespace testing {
+namespace {
+
+constexpr double SAME = 1e-14;
+using Vector = std::vector<double>;
+
+ModelDocument document() {
+  return with_mixture(make_tiny_model({}));
+}
+
+Model model(const ModelDocument &d, const AtomicSystem &system) {
+  return parse_model(d.bytes(), "tiny.equi", system);
+}
+
+Vector silu_of(const ModelDocument &d, const Vector &x, const char *weight, const char *bias) {
+  const DocumentTensor &w = d.tensors.at(weight);
+  Vector y = d.tensors.at(bias).values;
+  for (size_t j = 0; j < y.size(); ++j) {
+    for (size_t i = 0; i < x.size(); ++i) y[j] += x[i] * w.values[i * y.size() + j];
+    y[j] *= 1.0 / (1.0 + std::exp(-y[j]));
+  }
+  return y;
+}
+
+void append(Vector &to, const ModelDocument &d, const char *name, int row) {
+  const DocumentTensor &t = d.tensors.at(name);
+  to.insert(to.end(), t.values.begin() + row * t.shape[1], t.values.begin() + (row + 1) * t.shape[1]);
+}
+
+// fractions: of the two elements, whose sum is not one with further atoms.
+void expect_made_for(const ModelDocument &d, const Model &m, int charge, int spin, int task, const Vector &fractions) {
+  Vector x;
+  append(x, d, "system.charge", charge + 2);
+  append(x, d, "system.spin", spin);
+  append(x, d, "system.task", task);
+  const Vector embedding = silu_of(d, x, "system.weight", "system.bias");
+  x.assign(4, 0.0);
+  for (int s = 0; s < 2; ++s)
+    for (int k = 0; k < 4; ++k) x[k] += fractions[s] * d.tensors.at("composition").values[4 * s + k];
+  x.insert(x.end(), embedding.begin(), embedding.end());
+  Vector c = silu_of(d, silu_of(d, x, "mix.0", "mix.0.bias"), "mix.1", "mix.1.bias");
+  double sum = 0.0;
+  for (double &v : c) sum += v = std::exp(v);
+  for (double &v : c) v = v / sum + 0.005;
+
+  bool has_linear = false;
+  for (const Layer &layer : m.layers) {
+    if (const auto *e = std::get_if<SpeciesEmbedding>(&layer)) {
+      for (size_t i = 0; i < e->weight.data.size(); ++i)
+        EXPECT_NEAR(e->weight.data[i], d.tensors.at("embedding").values[i] + embedding[i % embedding.size()], SAME);
+    }
+    if (const auto *s = std::get_if<ScaleShift>(&layer)) {
+      EXPECT_EQ(s->shift, Vector(d.tensors.at("shift").values.begin() + 2 * task,
+                                 d.tensors.at("shift").values.begin() + 2 * task + 2));
+    }
+    if (const auto *l = std::get_if<Linear>(&layer); l && !has_linear) {
+      has_linear = true;
+      const Json field = *std::find_if(d.document["layers"].begin(), d.document["layers"].end(),
+                                       [](const Json &f) { return f["type"] == "linear"; });
+      const Vector &all = d.tensors.at(field["blocks"][0]["weight"]).values;
+      const Vector &found = l->blocks[0].weight[0].data;
+      ASSERT_EQ(3 * found.size(), all.size());
+      const double scale = field["blocks"][0]["scale"];
+      for (size_t i = 0; i < found.size(); ++i) {
+        double mixed = 0.0;
+        for (size_t e = 0; e < 3; ++e) mixed += c[e] * all[e * found.size() + i];
+        EXPECT_NEAR(found[i], scale * mixed, SAME * 10);
+      }
+    }
+  }
+  EXPECT_TRUE(has_linear);
+}
+
+TEST(Mixture, is_made_for_charge_spin_task_and_composition) {
+  const ModelDocument d = document();
+  expect_made_for(d, model(d, {}), 0, 0, 0, {0.5, 0.5});
+  expect_made_for(d, model(d, {"b", {}, {}, {}}), 0, 1, 1, {0.5, 0.5});
+  expect_made_for(d, model(d, {"a", -2, 2, {{"Na", 3}, {"Cl", 1}}}), -2, 2, 0, {0.75, 0.25});
+  expect_made_for(d, model(d, {"b", 2, 0, {{"Cl", 4}}}), 2, 0, 1, {0.0, 1.0});
+  ModelDocument further = d;
+  further.document["mixture"]["experts"]["extra_atoms"] = 1;
+  expect_made_for(further, model(further, {"b", 2, 0, {{"Na", 2}, {"Cl", 1}}}), 2, 0, 1, {0.5, 0.25});
+}
+
+TEST(Mixture, says_what_it_has_been_made_for) {
+  const Model m = model(document(), {"b", -1, {}, {{"Na", 3}}});
+  ASSERT_TRUE(m.mixture);
+  EXPECT_EQ(m.mixture->describe(), "task b, charge -1, spin 1");
+  EXPECT_EQ(m.mixture->tasks, (std::vector<std::string>{"a", "b"}));
+  EXPECT_TRUE(m.mixture->depends_on_composition);
+  EXPECT_FALSE(m.mixture->depends_on_number);
+  EXPECT_EQ(m.composition, (std::vector<int64_t>{3, 0}));
+  EXPECT_EQ(formula(m.composition, m.elements), "Na3");
+  EXPECT_TRUE(model(document(), {}).composition.empty());
+  EXPECT_FALSE(make_tiny_model({}).model().mixture);
+}
+
+TEST(Mixture, refuses_systems_that_it_does_not_know) {
+  const auto refused = [](const AtomicSystem &system, const char *part, const ModelDocument &d = document()) {
+    try {
+      model(d, system);
+      ADD_FAILURE() << "accepted; expected " << part;
+    } catch (const ModelFileError &e) {
+      EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();
+    }
+  };
+  refused({"c", {}, {}, {}}, "no task c; the model has a, b");
+  refused({"", 3, {}, {}}, "charge 3: the model knows those from -2 to 2");
+  refused({"", {}, -1, {}}, "spin -1: the model knows those from 0 to 2");
+  refused({"", {}, {}, {{"O", 1}}}, "does not know element O");
+  refused({"", 0, {}, {}}, "expected no task, charge or spin", make_tiny_model({}));
+}
+
+TEST(Mixture, refuses_documents_that_do_not_fit) {
+  const auto refused = [](const std::function<void(Json &, ModelDocument &)> &change,
+                          const std::vector<std::string> &parts) {
+    ModelDocument d = document();
+    change(d.document["mixture"], d);
+    expect_refusal(d.bytes(), parts);
+  };
+  refused(
+      [](Json &m, ModelDocument &) {
+        m["tasks"].push_back({{"name", "c"}, {"spin", 0}});
+      },
+      {"embedding.task", "[3, n]"});
+  refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "experts"; }, {"mixture.tensors", "3 experts"});
+  refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "embedding"; }, {"mixture.tensors", "rows of 5"});
+  refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "other"; },
+          {"mixture.tensors", "embedding, experts or task"});
+  refused([](Json &m, ModelDocument &) { m["tensors"]["system.task"] = "task"; }, {"mixture.tensors", "nothing else"});
+  refused([](Json &m, ModelDocument &) { m["tensors"].erase("shift"); }, {"shape [2]", "[2, 2]"});
+  refused([](Json &m, ModelDocument &) { m.erase("experts"); }, {"mixture.tensors"});
+  refused([](Json &m, ModelDocument &) { m["more"] = 1; }, {"more"});
+  refused([](Json &m, ModelDocument &) { m["tasks"] = Json::array(); }, {"mixture.tasks"});
+  refused([](Json &m, ModelDocument &) { m["experts"]["biases"].erase(1); }, {"mixture.experts.biases"});
+  refused([](Json &m, ModelDocument &) { m["experts"]["least"] = -0.1; }, {"mixture.experts.least"});
+  refused([](Json &m, ModelDocument &) { m["embedding"]["spin"]["first"] = 1; }, {"spin 0"});
+  refused([](Json &, ModelDocument &d) { d.document["composition"] = {{"Na", 1}, {"Cl", 1}}; }, {"composition"});
+}
+
+}    // namespace
+}    // namespace testing
+}    // namespace equi

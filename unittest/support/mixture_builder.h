@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT
+// Tiny models as files for all systems: experts, tasks and an embedding of the system in place of fixed numbers.
+#ifndef EQUI_TEST_MIXTURE_BUILDER_H
+#define EQUI_TEST_MIXTURE_BUILDER_H
+
+#include "unittest/support/model_builder.h"
+
+#include <cmath>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+// Charges from -2 to 2, spins from 0 to 2, the tasks a and b. The embedding of species depends on the system, the shift
+// of energies on the task, and the first matrix of the first linear layer is a mixture of three experts.
+inline ModelDocument with_mixture(ModelDocument d) {
+  std::mt19937_64 random(7);
+  const auto tensor = [&](const std::string &name, const std::vector<int64_t> &shape) {
+    std::normal_distribution<double> normal;
+    int64_t size = 1;
+    for (const int64_t n : shape) size *= n;
+    DocumentTensor t{shape, std::vector<double>(size), true};
+    for (double &v : t.values) v = normal(random);
+    d.tensors[name] = t;
+    return name;
+  };
+  const auto stack = [&](const std::string &name, int64_t number) {
+    std::vector<int64_t> shape = d.tensors.at(name).shape;
+    shape.insert(shape.begin(), number);
+    return tensor(name, shape);
+  };
+  const int64_t species = d.document["elements"].size(), channels = d.tensors.at("embedding").shape[1];
+  std::string matrix;
+  for (const Json &layer : d.document["layers"])
+    if (layer["type"] == "linear" && matrix.empty()) matrix = layer["blocks"][0]["weight"];
+  d.document["mixture"] = {
+      {"tasks", {{{"name", "a"}, {"spin", 0}}, {{"name", "b"}, {"spin", 1}}}},
+      {"embedding",
+       {{"charge", {{"rows", tensor("system.charge", {5, 3})}, {"first", -2}}},
+        {"spin", {{"rows", tensor("system.spin", {3, 3})}, {"first", 0}}},
+        {"task", tensor("system.task", {2, 3})},
+        {"weight", tensor("system.weight", {9, channels})},
+        {"bias", tensor("system.bias", {channels})}}},
+      {"experts",
+       {{"composition", tensor("composition", {species, 4})},
+        {"weights", {tensor("mix.0", {4 + channels, 6}), tensor("mix.1", {6, 3})}},
+        {"biases", {tensor("mix.0.bias", {6}), tensor("mix.1.bias", {3})}},
+        {"least", 0.005}}},
+      {"tensors", {{"embedding", "embedding"}, {stack("shift", 2), "task"}, {stack(matrix, 3), "experts"}}}};
+  return d;
+}
+
+}    // namespace testing
+}    // namespace equi
+
+#endif
