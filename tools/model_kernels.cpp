@@ -163,9 +163,7 @@ void print_schedule(const Model &model, const KernelTarget &target) {
 }
 
 void print_operations(const Model &model) {
-  const auto count = [](const Model &m) {
-    return count_operations(m, make_evaluation_plan(m, false), AVX512_TARGET);
-  };
+  const auto count = [](const Model &m) { return count_operations(m, make_evaluation_plan(m, false), AVX512_TARGET); };
   const auto line = [](const LayerOperations &n) {
     std::printf("%.0f %.0f %.0f %.0f\n", n.per_atom.forward, n.per_atom.both(), n.per_edge.forward, n.per_edge.both());
   };

@@ -496,7 +496,8 @@ std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const Evaluat
   for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
     if (instruction_set == instruction_set_name(set))
       return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o, set);
+        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o,
+                                                                          set);
       });
   throw std::invalid_argument("an instruction set '" + instruction_set + "' is not known");
 }

@@ -22,7 +22,8 @@ Operations path_group_operations(const PathGroupSchedule &schedule, int channels
 
 Operations contraction_operations(const ContractionSchedule &schedule, int channels) {
   return 2.0 * channels *
-         Operations{static_cast<double>(schedule.forward_products()), static_cast<double>(schedule.backward_products())};
+         Operations{static_cast<double>(schedule.forward_products()),
+                    static_cast<double>(schedule.backward_products())};
 }
 
 namespace {
@@ -105,9 +106,10 @@ class Counter {
       }
     }
     const Operations radial = network_operations(c.radial.network);
-    return {{},
-            radial + gates +
-                Operations{rotations + factors + products + cutoff, rotations + 3.0 * factors + products + 3.0 * cutoff}};
+    return {
+        {},
+        radial + gates +
+            Operations{rotations + factors + products + cutoff, rotations + 3.0 * factors + products + 3.0 * cutoff}};
   }
 
   LayerOperations operator()(const Gate &g) const {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
-// The floating-point operations of a model, layer by layer, as the kernels' schedules and the evaluation plan have them.
+// The floating-point operations of a model, layer by layer, as the kernels' schedules and the evaluation plan have
+// them.
 //
-// A multiply-add counts as two operations; an activation, its derivative, a root, an exponential and a quotient count as
-// one each. Padding does not count, nor do layers and products that are evaluated once per species when a model is
+// A multiply-add counts as two operations; an activation, its derivative, a root, an exponential and a quotient count
+// as one each. Padding does not count, nor do layers and products that are evaluated once per species when a model is
 // loaded, nor what all layers share: distances, harmonics and rotations of edges, positions in tables, sums of forces.
 #ifndef EQUI_OPERATION_COUNT_H
 #define EQUI_OPERATION_COUNT_H
@@ -23,7 +24,9 @@ struct Operations {
 inline Operations operator+(const Operations &a, const Operations &b) {
   return {a.forward + b.forward, a.backward + b.backward};
 }
-inline Operations operator*(double factor, const Operations &a) { return {factor * a.forward, factor * a.backward}; }
+inline Operations operator*(double factor, const Operations &a) {
+  return {factor * a.forward, factor * a.backward};
+}
 
 struct LayerOperations {
   Operations per_atom, per_edge;
@@ -37,7 +40,9 @@ struct OperationCount {
 };
 
 // Of a dense product of `rows` rows by a matrix [in, out].
-inline double product_operations(double rows, double in, double out) { return 2.0 * rows * in * out; }
+inline double product_operations(double rows, double in, double out) {
+  return 2.0 * rows * in * out;
+}
 // Of a path group on one edge, whose input block has `channels` channels and whose radial weights come from tables of
 // rows_per_bin rows (1: from a network). outputs: channels of the output of a uvw path.
 Operations path_group_operations(const PathGroupSchedule &schedule, int channels, int rows_per_bin, int outputs = 0);

@@ -25,8 +25,8 @@ std::vector<std::string> host_instruction_sets();
 // tables.
 std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
                                                const std::string &instruction_set);
-// As make_kokkos_evaluator(), to compare others with: float64, exact radial functions, plain loops and each layer as the
-// file has it.
+// As make_kokkos_evaluator(), to compare others with: float64, exact radial functions, plain loops and each layer as
+// the file has it.
 std::unique_ptr<Evaluator> make_plain_evaluator(const Model &model, const EvaluatorOptions &options);
 
 // The result of a check of one kernel on random numbers.

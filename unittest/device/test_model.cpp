@@ -5,6 +5,7 @@
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
+#include "unittest/support/linear_chain.h"
 
 #include <gtest/gtest.h>
 
@@ -83,6 +84,18 @@ TEST_P(DeviceModel, float32_agrees_with_float64) {
 
 INSTANTIATE_TEST_SUITE_P(, DeviceModel, ::testing::ValuesIn(evaluator_law_cases()),
                          [](const auto &info) { return info.param.name; });
+
+TEST(DeviceModelRun, folded_linears_agree_with_each_layer_as_it_is) {
+  for (const Chain &chain : all_chains()) {
+    const Model m = with_chain(chain);
+    const ImageStructure images = random_structure(m.num_species(), 3).images(m.cutoff);
+    EvaluatorOptions options = options_of(Precision::double_, true);
+    const auto device = make_device_evaluator(m, options);
+    options.folds = false;
+    const auto host = make_kokkos_evaluator(m, options);
+    expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER, "folded");
+  }
+}
 
 // More atoms than a batch holds, a size that fills no batch, and a second neighborhood for the same evaluator.
 TEST(DeviceModelRun, batches_do_not_show) {

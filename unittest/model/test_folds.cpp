@@ -53,9 +53,24 @@ TEST(LinearFolds, a_folded_chain_has_fewer_operations_and_the_same_results) {
   }
 }
 
-// x1 of the chain: 4x0e+4x1e of b, read by a gate's linear (4x0e), by the next convolution's (4x0e+4x1e) and by a readout
-// of one matrix. Without x1 the products of its map go, and the 16 numbers of a row of the species that were added to it;
-// such rows are added to the 4 and the 16 numbers of the two readers instead.
+TEST(LinearFolds, two_ranks_agree_with_one_that_has_each_layer_as_it_is) {
+  for (const Chain &chain : all_chains()) {
+    const Model model = with_chain(chain);
+    const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+    KokkosOptions options{Precision::double_, true};
+    const std::vector<RankPart> parts = split_structure(images, {1, 1, 0, 1, 1, 0, 1, 1}, 2);
+    RankGroup group(parts);
+    std::vector<std::unique_ptr<Evaluator>> ranks;
+    for (int r = 0; r < 2; ++r) ranks.push_back(make_kokkos(model, options));
+    options.folds = false;
+    expect_same(evaluate_ranks(ranks, parts, 8, group), evaluate_whole(*make_kokkos(model, options), images), SUM_ORDER,
+                "two ranks");
+  }
+}
+
+// x1 of the chain: 4x0e+4x1e of b, read by a gate's linear (4x0e), by the next convolution's (4x0e+4x1e) and by a
+// readout of one matrix. Without x1 the products of its map go, and the 16 numbers of a row of the species that were
+// added to it; such rows are added to the 4 and the 16 numbers of the two readers instead.
 TEST(LinearFolds, a_fold_saves_the_operations_of_the_first_map) {
   const Model model = with_chain({});
   EXPECT_EQ(operations_of(model) - operations_of(fold_linears(model)), 2 * 2 * (4 * 4 + 3 * 4 * 4) + 16 - (4 + 16));

@@ -14,7 +14,8 @@ OperationCount count_of(const Model &model, int rows_per_bin = QUINTIC_ROWS) {
   return count_operations(model, make_evaluation_plan(model, false), AVX512_TARGET, rows_per_bin);
 }
 
-// Features are x0 3x0e; z0 4x0e+2x1e, y0 3x0e, m0 3x0e+3x1e; x1 2x0e+2x1e; z1 2x0e, y1 2x0e+2x1e, m1 2x0e+2x0e; x2 2x0e.
+// Features are x0 3x0e; z0 4x0e+2x1e, y0 3x0e, m0 3x0e+3x1e; x1 2x0e+2x1e; z1 2x0e, y1 2x0e+2x1e, m1 2x0e+2x0e; x2
+// 2x0e.
 TinyModelOptions small_model() {
   TinyModelOptions options;
   options.lmax_edge = 1;
@@ -37,12 +38,12 @@ std::vector<std::array<double, 4>> counts_of(const Model &model) {
 }
 using Counts = std::vector<std::array<double, 4>>;
 
-// Multiply-adds of a path on an edge and channel, with 5 of the weight forward and 10 of weight and derivative backward:
-// 0x0->0 takes 1 and 2 more, 0x1->1 3 + 1 and 2 + 2 * 3 + 1, 1x1->0 3 + 1 and 6 + 5.
+// Multiply-adds of a path on an edge and channel, with 5 of the weight forward and 10 of weight and derivative
+// backward: 0x0->0 takes 1 and 2 more, 0x1->1 3 + 1 and 2 + 2 * 3 + 1, 1x1->0 3 + 1 and 6 + 5.
 TEST(OperationCount, of_the_sevennet_family) {
   const Model model = make_tiny_model(small_model()).model();
-  EXPECT_EQ(counts_of<Convolution>(model), (Counts{{0, 0, 2 * 3 * (6. + 9), 2 * 3 * (12. + 19)},
-                                                   {0, 0, 2 * 2 * (6. + 9), 2 * 2 * (12. + 21)}}));
+  EXPECT_EQ(counts_of<Convolution>(model),
+            (Counts{{0, 0, 2 * 3 * (6. + 9), 2 * 3 * (12. + 19)}, {0, 0, 2 * 2 * (6. + 9), 2 * 2 * (12. + 21)}}));
   // x0 to z0 and to y0 once per species; m0 to z0, x1 to z1, x1 to y1, m1 to z1 in both directions.
   EXPECT_EQ(counts_of<Linear>(model), (Counts{{0, 0, 0, 0},
                                               {0, 0, 0, 0},
@@ -88,8 +89,8 @@ TEST(OperationCount, of_the_tensornet_family) {
   EXPECT_EQ(counts_of<Readout>(model), (Counts{{2 * 8. + 2 * 4 + 2 * 4, 2 * 8. + 2 * 4 + 2 * 4, 0, 0}}));
 }
 
-// From 2 channels of each atom to 4 and on to 3, l and m to 1. Rotations take 2 and 18 operations per channel; there are 4
-// numbers per channel, of 3 pairs of l and |m|.
+// From 2 channels of each atom to 4 and on to 3, l and m to 1. Rotations take 2 and 18 operations per channel; there
+// are 4 numbers per channel, of 3 pairs of l and |m|.
 TEST(OperationCount, of_the_esen_family) {
   TinyModelOptions options = small_model();
   options.so2_lmax = options.so2_mmax = 1;
@@ -102,9 +103,10 @@ TEST(OperationCount, of_the_esen_family) {
   // 4 basis functions, two hidden layers of 8 and 3 * 4 factors.
   const double matrices = 2 * (4 * 8 + 8 * 8 + 8 * 12), activations = 2 * 16;
   const double gates_forward = 4 + 4 * (1 + 3), gates_backward = 4 * 2 + 4 * (2 + 9);
-  EXPECT_EQ(counts_of<So2Convolution>(model),
-            (Counts{{0, 0, rotations + factors + cutoff + first + second + matrices + activations + gates_forward,
-                     rotations + 3 * factors + 3 * cutoff + first + second + matrices + activations + gates_backward}}));
+  EXPECT_EQ(
+      counts_of<So2Convolution>(model),
+      (Counts{{0, 0, rotations + factors + cutoff + first + second + matrices + activations + gates_forward,
+               rotations + 3 * factors + 3 * cutoff + first + second + matrices + activations + gates_backward}}));
 }
 
 }    // namespace

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT
 // HostEvaluation against the LibTorch reference, which shares no arithmetic with it, on tiny models with every option.
 #include "src/reference/torch_model.h"
+#include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
+#include "unittest/support/linear_chain.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
 
@@ -58,6 +60,16 @@ TEST_P(ModelTorch, agrees_with_autograd) {
             EXPECT_NEAR(e.atom_virial[i][k], expected.atom_virial[i][k], 10 * force) << what << ", atom " << i;
         }
       }
+  }
+}
+
+// The reference takes each layer as it is.
+TEST(ModelTorchFolds, folded_linears_agree_with_autograd) {
+  for (const Chain &chain : all_chains()) {
+    const Model model = with_chain(chain);
+    const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+    expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images),
+                evaluate_whole(*make_torch(model), images), {EXACT_REFERENCE.force}, "folded");
   }
 }
 

@@ -22,7 +22,7 @@ inline int add_feature(Model &model, const std::string &name, const Irreps &irre
 }
 
 inline Linear random_linear(const Model &model, int input, int output, bool per_species, bool accumulate, bool bias,
-                     unsigned seed) {
+                            unsigned seed) {
   std::mt19937 random(seed);
   std::normal_distribution<double> normal;
   Linear linear{input, output, per_species, accumulate, {}, {}};

@@ -486,6 +486,18 @@ def test_info_names_what_is_inside(capsys):
     facts = json.loads(capsys.readouterr().out)
     _, tensors = equi_file.read(converted("plain"))
     assert facts["num_parameters"] == sum(t.size for t in tensors.values())
+    operations = facts["operations"]
+    parts = [counts for kind, counts in operations.items() if not kind.startswith("all")]
+    assert operations["all"] == {key: sum(counts[key] for counts in parts) for key in operations["all"]}
+    assert operations["convolution"]["edge_with_forces"] > operations["convolution"]["edge"] > 0
+    assert operations["linear"]["atom_with_forces"] == 2 * operations["linear"]["atom"] > 0
+    assert f"{operations['all']['edge_with_forces']}" in text and "all, folded" in text
+
+
+def test_info_without_the_program_of_operations_says_so(capsys, monkeypatch, tmp_path):
+    monkeypatch.setenv("EQUI_BUILD_DIR", str(tmp_path))
+    assert main(["info", str(converted("plain"))]) == 0
+    assert "not counted: " in capsys.readouterr().out
 
 
 def damaged(path, how):
