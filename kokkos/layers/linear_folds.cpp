@@ -103,19 +103,31 @@ std::optional<Linear> composed(const Linear &first, const Linear &second) {
   return both;
 }
 
-// Takes the place of the layers that write and read one feature.
+// Whether linear layers alone write a feature, and linear layers and readouts alone read it.
+bool may_fold(const Model &model, int feature) {
+  bool is_written = false, is_read = false;
+  for (const Layer &layer : model.layers) {
+    const Ports p = ports(layer);
+    bool reads = false;
+    p.for_inputs([&](int f) { reads = reads || f == feature; });
+    if (p.output == feature && !std::holds_alternative<Linear>(layer)) return false;
+    if (reads && !std::holds_alternative<Linear>(layer) && !std::holds_alternative<Readout>(layer)) return false;
+    is_written = is_written || p.output == feature;
+    is_read = is_read || reads;
+  }
+  return is_written && is_read;
+}
+
+// Takes the place of the layers that write and read one feature (may_fold).
 class Fold {
  public:
   Fold(const Model &model, const std::vector<bool> &fixed, int feature)
       : model_(model), fixed_(fixed), rows_(model), feature_(feature), folded_(model) {}
 
+  // No value if it cannot be done.
   std::optional<Model> make() {
     for (const Layer &layer : model_.layers)
-      if (ports(layer).output == feature_) {
-        const auto *linear = std::get_if<Linear>(&layer);
-        if (!linear) return std::nullopt;
-        writers_.push_back(linear);
-      }
+      if (ports(layer).output == feature_) writers_.push_back(&std::get<Linear>(layer));
     folded_.layers.clear();
     for (const Layer &layer : model_.layers) {
       const Ports p = ports(layer);
@@ -216,19 +228,19 @@ double operations_of(const Model &model, const EvaluationPlan &plan) {
 
 Model fold_linears(const Model &model) {
   Model best = model;
-  EvaluationPlan plan = make_evaluation_plan(best, false);
-  double operations = operations_of(best, plan);
+  std::optional<double> operations;    // of the best
   for (size_t f = 0; f < model.features.size(); ++f) {
+    if (!may_fold(best, static_cast<int>(f))) continue;
+    const EvaluationPlan plan = make_evaluation_plan(best, false);
     std::vector<bool> fixed;
     for (const FeaturePlan &feature : plan.features) fixed.push_back(feature.storage == Storage::fixed);
     if (fixed[f]) continue;
     std::optional<Model> folded = Fold(best, fixed, static_cast<int>(f)).make();
     if (!folded) continue;
-    EvaluationPlan folded_plan = make_evaluation_plan(*folded, false);
-    const double of_folded = operations_of(*folded, folded_plan);
-    if (of_folded >= operations) continue;
+    if (!operations) operations = operations_of(best, plan);
+    const double of_folded = operations_of(*folded, make_evaluation_plan(*folded, false));
+    if (of_folded >= *operations) continue;
     best = std::move(*folded);
-    plan = std::move(folded_plan);
     operations = of_folded;
   }
   return best;
