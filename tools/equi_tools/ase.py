@@ -19,6 +19,7 @@ from . import lammps_runner
 from .errors import EquiError
 
 PRECISIONS = ("double", "mixed", "single")
+SYSTEM = ("task", "charge", "spin")  # of a file for all systems
 
 
 class EquiCalculator(Calculator):
@@ -31,7 +32,7 @@ class EquiCalculator(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
-    default_parameters = {"precision": "double", "radial": None, "threads": None}
+    default_parameters = {"precision": "double", "radial": None, "threads": None, "task": None, "charge": None, "spin": None}
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
@@ -39,8 +40,8 @@ class EquiCalculator(Calculator):
 
         precision: "double" (the default), "mixed" or "single".  radial: "exact" or the tolerance of the radial tables, by
         default that of the pair style.  threads: their number, by default as the pair style chooses it.  The first
-        evaluation in a process chooses for all; another number later ends in CalculationFailed.  Unknown names and values
-        are InputErrors of ASE.
+        evaluation in a process chooses for all; another number later ends in CalculationFailed.  task, charge and spin: of
+        a file for all systems, as the keywords of the pair style.  Unknown names and values are InputErrors of ASE.
         """
         self._session = None
         self._arrangement = None    # chemical symbols and periodic directions that LAMMPS was set up with
@@ -129,7 +130,8 @@ class EquiCalculator(Calculator):
         try:
             with lammps_runner._working_folder() as folder, _asking_for_threads(p.threads):
                 model = lammps_runner._plain_path(p.model, folder)
-                commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial)
+                system = [word for name in SYSTEM if p[name] is not None for word in (name, p[name])]
+                commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial, system)
                 session.command(f'log "{folder}/log.lammps"')
                 session.set_up(atoms, symbols, box, commands, folder)
                 result = session.run(atoms, box)
@@ -158,6 +160,12 @@ def _check(parameters):
         raise InputError(f'radial must be "exact" or a tolerance above zero, not {radial}')
     if not (threads is None or (isinstance(threads, int) and threads > 0)):
         raise InputError(f"threads must be a positive integer, not {threads}")
+    task = parameters["task"]
+    if not (task is None or (isinstance(task, str) and task and not set(task) & set(" \t\n$&#\"'"))):
+        raise InputError(f"task must be the name of a data set, not {task!r}")
+    for name in ("charge", "spin"):
+        if not (parameters[name] is None or type(parameters[name]) is int):
+            raise InputError(f"{name} must be a whole number, not {parameters[name]!r}")
 
 
 @contextmanager

@@ -11,7 +11,9 @@ import pytest
 import tensornet_laws as laws
 from ase import Atoms
 from ase.build import bulk
+from ase.calculators.calculator import InputError
 from equi_tools import compare, equi_file, info, lammps_runner
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -200,6 +202,19 @@ def test_the_tool_says_what_the_file_is_for(whole, source, tmp_path, capsys):
     run = compare.Native(str(tmp_path / "omol.equi"), build_dir=os.environ["EQUI_BUILD_DIR"])
     atoms = Atoms("NaCl", [[0, 0, 0], [2.3, 0, 0]])
     assert abs(run(atoms).energy - native(whole, ("omol", 0, 1))(atoms).energy) < SAME * 100
+
+
+def test_the_calculator_of_ase_takes_task_charge_and_spin(whole, checkpoint):
+    atoms = Atoms("NaCl", [[0, 0, 0], [2.3, 0, 0.1]])
+    atoms.calc = EquiCalculator(whole, radial="exact", task="omol")
+    for charge, spin in ((0, 1), (1, 2)):
+        atoms.calc.set(charge=charge, spin=spin)
+        expected = checkpoint.calculator("omol", charge, spin).get_potential_energy(atoms)
+        assert abs(atoms.get_potential_energy() - expected) < SAME * 100
+    atoms.calc.close()
+    for wrong in ({"charge": 0.5}, {"spin": "2"}, {"task": "omat check yes"}, {"task": ""}):
+        with pytest.raises(InputError):
+            EquiCalculator(whole, **wrong)
 
 
 @pytest.mark.parametrize("changed", ["tensors", "tasks", "experts", "embedding"])
