@@ -220,6 +220,11 @@ class Fold {
   std::vector<double> shift_;    // of energies before their scale, by species; or empty
 };
 
+// Of the operations of an atom, without those of its edges: folds that save less are not worth their rounding. In mixed
+// precision a model of MACE has had 2 to 3 times the errors of energies with a fold that saved 5 %, because products of
+// matrices are rounded to float32 in place of the matrices.
+constexpr double LEAST_SAVING = 0.1;
+
 double operations_of(const Model &model, const EvaluationPlan &plan) {
   return count_operations(model, plan, AVX512_TARGET).total().per_atom.both();
 }
@@ -228,7 +233,7 @@ double operations_of(const Model &model, const EvaluationPlan &plan) {
 
 Model fold_linears(const Model &model) {
   Model best = model;
-  std::optional<double> operations;    // of the best
+  double operations = 0.0, unfolded = 0.0;    // of the best and of the model
   for (size_t f = 0; f < model.features.size(); ++f) {
     if (!may_fold(best, static_cast<int>(f))) continue;
     const EvaluationPlan plan = make_evaluation_plan(best, false);
@@ -237,13 +242,13 @@ Model fold_linears(const Model &model) {
     if (fixed[f]) continue;
     std::optional<Model> folded = Fold(best, fixed, static_cast<int>(f)).make();
     if (!folded) continue;
-    if (!operations) operations = operations_of(best, plan);
+    if (unfolded == 0.0) operations = unfolded = operations_of(best, plan);
     const double of_folded = operations_of(*folded, make_evaluation_plan(*folded, false));
-    if (of_folded >= *operations) continue;
+    if (of_folded >= operations) continue;
     best = std::move(*folded);
     operations = of_folded;
   }
-  return best;
+  return operations < (1.0 - LEAST_SAVING) * unfolded ? best : model;
 }
 
 }    // namespace equi
