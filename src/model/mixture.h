@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
 // A file for all systems has numbers that depend on the task, charge, spin and composition of the atoms: matrices of
-// experts, of which a network makes a mixture, and an embedding of the whole system (UMA; M. Wood et al.,
+// experts, of which a network makes a mixture, and an embedding of the whole system (UMA; B. M. Wood et al.,
 // arXiv:2506.23971). All of them are constant while a simulation runs. doc/model_file.rst states the document.
 #ifndef EQUI_MIXTURE_H
 #define EQUI_MIXTURE_H
