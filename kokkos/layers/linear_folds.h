@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT
-// Linear maps one behind another as one, where that takes clearly fewer operations.
+// Linear maps one behind another as one, where that saves a tenth of the operations of an atom.
 //
 // A feature that only linear layers write, and only linear layers and readouts of one matrix read, need not exist: with
 // x = sum_k g_k W_k + b, a reader y = x R is y = sum_k g_k (W_k R) + b R. A part of x that depends on the species alone

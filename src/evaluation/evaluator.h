@@ -34,7 +34,7 @@ struct EvaluatorOptions {
   int batch = 0;          // on a device: receivers of a launch; 0: its own choice
   bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
-  // Whether linear maps that follow one another are multiplied together where that takes fewer operations.
+  // Whether linear maps that follow one another are multiplied: linear_folds.h says where.
   bool folds = true;
   // Bytes that an evaluation may hold (MemoryLimitError); on a device it works on fewer atoms at a time before it gives
   // up. 0: no limit. TorchModel has no limit.

@@ -56,13 +56,13 @@ def structures(elements, cutoff):
     ]
 
 
-def native(path, precision="double", radial=None, ranks=0):
-    return compare.Native(str(path), precision, radial, ranks=ranks, build_dir=os.environ["EQUI_BUILD_DIR"])
+def native(path, precision="double", radial=None, ranks=0, keywords=()):
+    return compare.Native(str(path), precision, radial, keywords, ranks, os.environ["EQUI_BUILD_DIR"])
 
 
-def differences(path, calculator, named, precision="double", radial=None):
-    """compare.Difference of LAMMPS from an ASE calculator for each structure."""
-    run, bars, found = native(path, precision, radial), compare.bars_for(precision, radial), []
+def differences(path, calculator, named, precision="double", radial=None, keywords=()):
+    """compare.Difference of LAMMPS from an ASE calculator for each structure. keywords: further ones of pair_style equi."""
+    run, bars, found = native(path, precision, radial, keywords=keywords), compare.bars_for(precision, radial), []
     for name, atoms in named:
         result = run(atoms)
         atoms = atoms.copy()

@@ -5,7 +5,6 @@ own constructors.
 Runs in the environment of tools/requirements-fairchem.txt. test_esen.py needs no fairchem.
 """
 
-import os
 from functools import lru_cache
 
 import numpy as np
@@ -13,7 +12,7 @@ import pytest
 import tensornet_laws as laws
 from ase import Atoms
 from built_models import built, built_copy
-from equi_tools import compare, equi_file
+from equi_tools import equi_file
 from equi_tools import structures as structures_of_tools
 from equi_tools.cli import main
 from equi_tools.convert import convert
@@ -119,15 +118,9 @@ def test_a_file_for_all_systems_is_mixed_for_each(name, tmp_path):
     convert(source, tmp_path / "whole.equi", quiet=True)
     for task, charge, spin in (("omat", 0, 0), ("omol", 0, 1), ("omol", -1, 2)):
         calculator = fairchem_oracle.float64_calculator(fairchem_checkpoint.load(source, charge=charge, spin=spin), task)
-        for label, atoms in laws.structures(ELEMENTS, VARIANTS[name].get("cutoff", 4.2)):
-            keywords = ("task", task, "charge", str(charge), "spin", str(spin))
-            run = compare.Native(str(tmp_path / "whole.equi"), "double", "exact", keywords, build_dir=os.environ["EQUI_BUILD_DIR"])
-            result = run(atoms)
-            atoms.calc = calculator
-            stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
-            bars = compare.bars_for("double", "exact")
-            found = compare.difference(label, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars)
-            assert not found.missed(), found
+        named = laws.structures(ELEMENTS, VARIANTS[name].get("cutoff", 4.2))
+        keywords = ("task", task, "charge", str(charge), "spin", str(spin))
+        laws.assert_within_bars(laws.differences(tmp_path / "whole.equi", calculator, named, radial="exact", keywords=keywords))
 
 
 def test_a_file_for_all_systems_is_compared_by_the_command(tmp_path, capsys):

@@ -12,7 +12,7 @@ import tensornet_laws as laws
 from ase import Atoms
 from ase.build import bulk
 from ase.calculators.calculator import InputError
-from equi_tools import compare, equi_file, info, lammps_runner
+from equi_tools import equi_file, info, lammps_runner
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
@@ -51,33 +51,24 @@ def keywords(task, charge, spin):
 
 
 def native(path, system=("omat", 0, 0), extra=(), **options):
-    return compare.Native(str(path), keywords=keywords(*system) + tuple(extra), build_dir=os.environ["EQUI_BUILD_DIR"], **options)
-
-
-def differences(path, calculator, named, system, bars=None, **options):
-    bars, found = bars or compare.bars_for(options.get("precision", "double"), options.get("radial")), []
-    for name, atoms in named:
-        result, atoms = native(path, system, **options)(atoms), atoms.copy()
-        atoms.calc = calculator
-        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
-        found.append(compare.difference(name, result, atoms.get_potential_energy(), atoms.get_forces(), stress, bars))
-    return found
+    return laws.native(path, keywords=keywords(*system) + tuple(extra), **options)
 
 
 @pytest.mark.parametrize("system", SYSTEMS)
 def test_every_composition_has_its_own_mixture(system, whole, checkpoint):
     named = laws.structures(ELEMENTS, checkpoint.backbone["cutoff"])
-    laws.assert_within_bars(differences(whole, checkpoint.calculator(*system), named, system, radial="exact"))
+    calculator, words = checkpoint.calculator(*system), keywords(*system)
+    laws.assert_within_bars(laws.differences(whole, calculator, named, radial="exact", keywords=words))
     some = [pair for pair in named if pair[0] in ("sheared", "slab", "cluster")]
-    laws.assert_within_bars(differences(whole, checkpoint.calculator(*system), some, system))
-    laws.assert_mixed(differences(whole, checkpoint.calculator(*system), some, system, precision="mixed"))
+    laws.assert_within_bars(laws.differences(whole, calculator, some, keywords=words))
+    laws.assert_mixed(laws.differences(whole, calculator, some, "mixed", keywords=words))
 
 
 def test_what_is_not_said_is_what_fairchem_takes(whole, checkpoint):
     """A charge of 0, and a spin of 1 for molecules, else 0."""
     atoms = dict(laws.structures(ELEMENTS, checkpoint.backbone["cutoff"]))["cluster"]
     for task, spin in (("omat", 0), ("omol", 1)):
-        run = compare.Native(str(whole), keywords=("task", task), radial="exact", build_dir=os.environ["EQUI_BUILD_DIR"])
+        run = laws.native(whole, radial="exact", keywords=("task", task))
         atoms.calc = checkpoint.calculator(task, 0, spin)
         assert abs(run(atoms).energy - atoms.get_potential_energy()) < SAME * 100
         other = checkpoint.calculator(task, 0, 1 - spin).get_potential_energy(atoms)
@@ -92,7 +83,7 @@ def test_a_merged_file_gives_the_same(extra, folder, source, whole):
     atoms.symbols[[1, 3]] = "Na"
     atoms.positions += 0.1 * np.random.default_rng(3).standard_normal((8, 3))
     one = native(whole, ("omol", 1, 2), extra)(atoms)
-    two = compare.Native(str(merged), build_dir=os.environ["EQUI_BUILD_DIR"])(atoms)
+    two = laws.native(merged)(atoms)
     assert abs(one.energy - two.energy) < SAME * 100
     assert np.abs(one.forces - two.forces).max() < SAME * 100
 
@@ -199,7 +190,7 @@ def test_the_tool_says_what_the_file_is_for(whole, source, tmp_path, capsys):
     assert main(["convert", "-q", source, "-o", str(tmp_path / "omol.equi"), "--task", "omol"]) == 0
     assert info.summary(tmp_path / "omol.equi")["mixture"]["tasks"] == ["omol"]
     assert "energy jumps" not in capsys.readouterr().err
-    run = compare.Native(str(tmp_path / "omol.equi"), build_dir=os.environ["EQUI_BUILD_DIR"])
+    run = laws.native(tmp_path / "omol.equi")
     atoms = Atoms("NaCl", [[0, 0, 0], [2.3, 0, 0]])
     assert abs(run(atoms).energy - native(whole, ("omol", 0, 1))(atoms).energy) < SAME * 100
 
