@@ -38,7 +38,7 @@ void append(std::vector<double> &to, const Matrix &rows, size_t row) {
 void append_row(std::vector<double> &to, const JsonField &table, const char *name, int number, TensorReader &reader) {
   table.only_keys({"rows", "first"});
   const Matrix rows = reader.matrix(table["rows"], ANY, ANY);
-  const int first = table["first"].integer(-MAX_FORMULA_ATOMS, MAX_FORMULA_ATOMS), last = first + rows.rows - 1;
+  const int first = table["first"].integer(-MAX_SYSTEM_NUMBER, MAX_SYSTEM_NUMBER), last = first + rows.rows - 1;
   if (number < first || number > last)
     table.refuse(std::string(name) + " " + std::to_string(number) + ": the model knows those from " +
                  std::to_string(first) + " to " + std::to_string(last));
@@ -52,7 +52,7 @@ struct Embedding {
 
 Embedding read_embedding(const JsonField &field, const JsonField &tasks, const AtomicSystem &system, Mixture &mixture,
                          TensorReader &reader) {
-  tasks.size_between(1, MAX_LAYERS, "tasks");
+  tasks.size_between(1, MAX_TASKS, "tasks");
   Embedding embedding;
   std::string known;
   for (size_t t = 0; t < tasks.size(); ++t) {
@@ -67,7 +67,7 @@ Embedding read_embedding(const JsonField &field, const JsonField &tasks, const A
     embedding.task = static_cast<int>(found - mixture.tasks.begin());
   }
   mixture.task = mixture.tasks[embedding.task];
-  const int usual_spin = tasks[embedding.task]["spin"].integer(0, MAX_FORMULA_ATOMS);
+  const int usual_spin = tasks[embedding.task]["spin"].integer(0, MAX_SYSTEM_NUMBER);
   mixture.charge = system.charge.value_or(0);
   mixture.spin = system.spin.value_or(usual_spin);
 
@@ -105,7 +105,7 @@ std::vector<double> read_coefficients(const JsonField &field, const std::vector<
   std::vector<double> x;
   if (field.has("composition")) {
     mixture.depends_on_composition = true;
-    const int extra_atoms = field.has("extra_atoms") ? field["extra_atoms"].integer(0, MAX_FORMULA_ATOMS) : 0;
+    const int extra_atoms = field.has("extra_atoms") ? field["extra_atoms"].integer(0, MAX_SYSTEM_NUMBER) : 0;
     mixture.depends_on_number = extra_atoms > 0;
     x = mean_of_atoms(field["composition"], extra_atoms, elements, system, reader);
   }
