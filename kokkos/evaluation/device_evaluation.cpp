@@ -2,6 +2,7 @@
 #include "kokkos/evaluation/device_evaluation.h"
 
 #include "kokkos/geometry/radial_set.h"
+#include "kokkos/layers/channel_balance/device_channel_balance.h"
 #include "kokkos/layers/contraction/device_contraction_layer.h"
 #include "kokkos/layers/convolution/device_convolution_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
@@ -57,6 +58,9 @@ struct MakeDeviceLayer : DeviceContext {
   Op operator()(const DensityNormalization &l) { return std::make_unique<DeviceDensityLayer<T, G>>(*this, l); }
   Op operator()(const LayerNorm &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
+  }
+  Op operator()(const ChannelBalance &l) {
+    return make_balance_layer<DeviceBatch<T, G>, PLANES<T>>(l, DeviceChannelBalance<T>(l, layout(l.input)));
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
@@ -438,12 +442,17 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
   const auto step = [&] {
     recorder_.run(exec_, [&] { launch_edges(request); });
     const int num_stages = static_cast<int>(plan_.stages.size());
-    for (int s = 0; s < num_stages; s++) forward_stage(s, exchange);
-    if (request.forces)
-      for (int s = num_stages - 1; s >= 0; s--) backward_stage(s, exchange);
+    for (int s = 0; s < num_stages; s++) {
+      Base::balance(exec_, plan_.stages[s], num_owned(), false, exchange);
+      forward_stage(s, exchange);
+    }
+    for (int s = num_stages - 1; request.forces && s >= 0; s--) {
+      backward_stage(s, exchange);
+      Base::balance(exec_, plan_.stages[s], num_owned(), true, exchange);
+    }
     recorder_.run(exec_, [&] { launch_results(request); });
   };
-  if (is_exchanging_)
+  if (is_exchanging_ || plan_.has_balances())
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);

@@ -3,6 +3,7 @@
 
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/layers/channel_balance/channel_balance_op.h"
 #include "kokkos/layers/contraction/host_contraction_layer.h"
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 #include "kokkos/layers/density/host_density_layer.h"
@@ -53,6 +54,9 @@ struct MakeHostLayer : HostContext {
   Op operator()(const LayerNorm &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
+  Op operator()(const ChannelBalance &l) {
+    return make_balance_layer<HostBatch<T, G>, PLANES<T>>(l, ChannelBalanceOp<T>(l, layout(l.input)));
+  }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));
   }
@@ -79,6 +83,10 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff),
       step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
+  if (options.energy_moments && has_channel_balance(model.layers))
+    throw std::invalid_argument(
+        "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
+        "depends on atoms at any distance");
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
@@ -330,6 +338,7 @@ void HostEvaluation<T, G>::for_tiles(Thread &thread, const Stage &stage, const F
 template <class T, class G>
 void HostEvaluation<T, G>::forward(GhostExchange &exchange) {
   for (const Stage &stage : plan_.stages) {
+    Base::balance(step_.work(), stage, num_owned(), false, exchange);
     if (stage.exchanged_input >= 0)
       exchange.forward(
           Base::pieces(stage.exchanged_input, features_.data(stage.exchanged_input), neighborhood_->num_rows));
@@ -353,18 +362,25 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
       }
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
-    if (input < 0) continue;
-    if (options_.deterministic)
-      gather_senders(s);
-    else
-      add_partials(s);
-    R *adjoint = features_.exchanged_adjoint(s);
-    exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
-    // What remote rows had is in the sums now, which must not get the kept values another time.
-    if (plan_.keeps_values)
-      set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
-                  neighborhood_->num_rows - num_owned(), {0, plan_.planes});
+    if (input >= 0) return_senders(s, exchange);
+    Base::balance(step_.work(), stage, num_owned(), true, exchange);
   }
+}
+
+// What the adjoints of a stage's senders are, to the ranks that own these atoms.
+template <class T, class G>
+void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
+  const int input = plan_.stages[s].exchanged_input;
+  if (options_.deterministic)
+    gather_senders(s);
+  else
+    add_partials(s);
+  R *adjoint = features_.exchanged_adjoint(s);
+  exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
+  // What remote rows had is in the sums now, which must not get the kept values another time.
+  if (plan_.keeps_values)
+    set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
+                neighborhood_->num_rows - num_owned(), {0, plan_.planes});
 }
 
 // ---- a step

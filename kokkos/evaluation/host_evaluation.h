@@ -71,6 +71,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   void forward(GhostExchange &exchange);
   void backward(GhostExchange &exchange);
   void add_energies(const EvaluationRequest &request, EvaluationResult &result) const;
+  void return_senders(int stage, GhostExchange &exchange);
   void add_partials(int stage);
   void gather_senders(int stage);
   int num_owned() const { return neighborhood_ ? neighborhood_->num_receivers : 0; }

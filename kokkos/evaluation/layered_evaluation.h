@@ -4,12 +4,14 @@
 #ifndef EQUI_LAYERED_EVALUATION_H
 #define EQUI_LAYERED_EVALUATION_H
 
+#include "kokkos/layers/channel_balance/channel_balance_layer.h"
 #include "kokkos/layers/evaluation_plan.h"
 #include "kokkos/layers/feature_memory.h"
 #include "kokkos/layers/layer_op.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -84,6 +86,20 @@ class LayeredEvaluation : public Interface {
       batch.layer = &*step;
       ops_[step->layer]->backward(batch);
     }
+  }
+  // What all ranks do before the forward pass of a stage, or after its backward pass, with their receivers.
+  void balance(const typename Batch::Work &work, const Stage &stage, int num_receivers, bool is_adjoint,
+               GhostExchange &exchange) {
+    const auto apply = [&](const BalanceStep &step) {
+      if (is_adjoint && !step.has_adjoint) return;
+      const FeatureRows<R> rows =
+          features_.rows({0, num_receivers, nullptr}, ports(model_.layers[step.layer]).output, is_adjoint);
+      static_cast<BalanceOp<Batch> &>(*ops_[step.layer]).balance(work, rows, num_receivers, is_adjoint, exchange);
+    };
+    if (is_adjoint)
+      std::for_each(stage.balances.rbegin(), stage.balances.rend(), apply);
+    else
+      std::for_each(stage.balances.begin(), stage.balances.end(), apply);
   }
   // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
   template <class ConvolutionOp, class F>

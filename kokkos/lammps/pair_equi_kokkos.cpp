@@ -62,7 +62,7 @@ PairEquiKokkos<DeviceType>::PairEquiKokkos(LAMMPS *lmp) : PairEqui(lmp) {
   execution_space = std::is_same_v<DeviceType, LMPDeviceType> ? Device : Host;
   datamask_read = X_MASK | F_MASK | TAG_MASK | TYPE_MASK;
   datamask_modify = F_MASK;
-  auto own = std::make_unique<equi::LammpsExchangeKokkos<DeviceType>>(this);
+  auto own = std::make_unique<equi::LammpsExchangeKokkos<DeviceType>>(this, world);
   exchange = own.get();
   impl->exchange = std::move(own);
 }

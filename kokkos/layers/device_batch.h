@@ -85,6 +85,7 @@ template <class T, class G>
 class DeviceBatch {
  public:
   using R = Real<T>;
+  using Work = DeviceExec;    // what a step works with
 
   DeviceStep<T, G> &step;
   int first, count;
@@ -101,7 +102,7 @@ class DeviceBatch {
   }
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.
-  bool adds(int feature) const { return layer->adds(feature) || feature == exchanged_input; }
+  bool adds(int feature) const { return layer->adds(feature) || step.plan.features[feature].memory == exchanged_input; }
   DeviceBatchEdges edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
 
   // f(rows, 0), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.

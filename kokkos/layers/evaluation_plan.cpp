@@ -4,6 +4,7 @@
 #include "src/base/model_limits.h"
 
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 
 namespace equi {
@@ -31,9 +32,32 @@ bool can_keep_values(const Model &model) {
     if (p.output >= 0 && writers[p.output] > 1 && !is<Linear>(layer)) return false;
     if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
-    if (is<So2Convolution>(layer)) return false;
+    if (is<So2Convolution>(layer) || is<ChannelBalance>(layer)) return false;
   }
   return true;
+}
+
+// Adjoints of exchanged inputs share memory where their stages, from the first to the last, do not overlap.
+void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &first_stage,
+                              const std::vector<int> &last_stage) {
+  for (const Stage &stage : plan.stages) {
+    const int f = stage.exchanged_input;
+    if (f < 0 || plan.features[f].has_own_adjoint) continue;
+    const auto overlaps = [&](size_t memory) {
+      for (const Stage &other : plan.stages) {
+        const int g = other.exchanged_input;
+        if (g >= 0 && plan.features[g].exchanged_adjoint == static_cast<int>(memory) &&
+            first_stage[g] <= last_stage[f] && first_stage[f] <= last_stage[g])
+          return true;
+      }
+      return false;
+    };
+    size_t memory = 0;
+    while (memory < plan.exchanged_adjoints.size() && overlaps(memory)) memory++;
+    if (memory == plan.exchanged_adjoints.size()) plan.exchanged_adjoints.push_back(0);
+    plan.features[f].exchanged_adjoint = static_cast<int>(memory);
+    plan.exchanged_adjoints[memory] = std::max(plan.exchanged_adjoints[memory], plan.features[f].layout.row_size());
+  }
 }
 
 }    // namespace
@@ -46,6 +70,16 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
   for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], plan.planes);
+  std::vector<int> memory(num_features);
+  std::iota(memory.begin(), memory.end(), 0);
+  for (const Layer &layer : model.layers)
+    if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory[b->output] = memory[b->input];
+  const auto memory_ports = [&](const Layer &layer) {
+    Ports p = ports(layer);
+    for (int *f : {&p.input, &p.output, &p.second_input})
+      if (*f >= 0) *f = memory[*f];
+    return p;
+  };
 
   // Fixed features: every layer that writes them reads fixed features only and is not a convolution. Deciding this
   // needs all writers of a feature, so start from "all fixed" and strike out until nothing changes.
@@ -53,9 +87,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
   for (bool changed = true; changed;) {
     changed = false;
     for (const Layer &layer : model.layers) {
-      const Ports p = ports(layer);
+      const Ports p = memory_ports(layer);
       if (p.output < 0 || !fixed[p.output]) continue;
-      bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer);
+      bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer) && !is<ChannelBalance>(layer);
       p.for_inputs([&](int f) { is_fixed = is_fixed && fixed[f]; });
       if (!is_fixed) {
         fixed[p.output] = false;
@@ -71,7 +105,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
   int num_repulsions = 0;
   for (size_t k = 0; k < model.layers.size(); k++) {
     const Layer &layer = model.layers[k];
-    const Ports p = ports(layer);
+    const Ports p = memory_ports(layer);
     if (is<ScaleShift>(layer)) continue;
     if (is<PairRepulsion>(layer)) {    // no features: before the others
       plan.stages.front().steps.insert(plan.stages.front().steps.begin() + num_repulsions++, {static_cast<int>(k)});
@@ -82,6 +116,13 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
         throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                     " depends on the species alone and is contracted");
       plan.fixed_layers.push_back(static_cast<int>(k));
+      continue;
+    }
+    if (is<ChannelBalance>(layer)) {
+      const Stage &last = plan.stages.back();
+      if (!last.steps.empty() || last.exchanged_input >= 0) plan.stages.emplace_back();
+      plan.stages.back().balances.push_back({static_cast<int>(k)});
+      last_stage[p.output] = static_cast<int>(plan.stages.size()) - 1;
       continue;
     }
     int stage = static_cast<int>(plan.stages.size()) - 1;
@@ -104,7 +145,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     if (plan.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint[p.output] = true;
     Step step;
     step.layer = static_cast<int>(k);
-    step.second_input = p.second_input;
+    step.second_input = ports(layer).second_input;
     p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
     if (step.fixed_input && is<Readout>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
@@ -122,6 +163,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
 
   for (int f = 0; f < num_features; f++) {
     FeaturePlan &feature = plan.features[f];
+    feature.memory = memory[f];
+    if (feature.memory != f) continue;
     const bool is_one_stage = first_stage[f] == last_stage[f];
     feature.has_own_adjoint =
         !fixed[f] && first_stage[f] >= 0 && (plan.keeps_values || (needed_input[f] && readers[f] > 1));
@@ -151,6 +194,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     }
   }
 
+  share_exchanged_adjoints(plan, first_stage, last_stage);
+  for (int f = 0; f < num_features; f++) plan.features[f] = plan.features[memory[f]];
+
   // The first layer that writes the adjoint of receivers' rows in the backward order overwrites it; what comes to
   // senders is added later. A layer whose output has no adjoint takes no part.
   std::vector<bool> has_adjoint(num_features, false), written(num_features, false);
@@ -158,7 +204,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     stage->input_adjoint_is_begun = stage->exchanged_input >= 0 && written[stage->exchanged_input];
     for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
       const Layer &layer = model.layers[step->layer];
-      const Ports p = ports(layer);
+      const Ports p = memory_ports(layer);
       if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
       if (step->fixed_input && !reads_senders(layer)) continue;
       p.for_inputs([&](int f) {
@@ -170,6 +216,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       });
     }
     stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
+    for (BalanceStep &balance : stage->balances)
+      balance.has_adjoint = has_adjoint[memory_ports(model.layers[balance.layer]).output];
   }
   return plan;
 }

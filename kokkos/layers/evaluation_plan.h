@@ -5,7 +5,8 @@
 // Features that depend only on the species are *fixed*: they are computed once per species when the model is loaded.
 // The remaining layers are cut into stages. Each begins with a convolution whose input has to be known for the remote
 // atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch, so that
-// features that are needed only within a stage take memory for one batch.
+// features that are needed only within a stage take memory for one batch. A channel balance, which sums over all atoms,
+// begins a stage, too: before it the feature is changed in place, so that its input and its output are one memory.
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 
@@ -26,6 +27,7 @@ enum class Storage {
 
 struct FeaturePlan {
   FeatureLayout layout;
+  int memory = 0;    // the feature whose memory this one has: itself, but for the output of a channel balance
   Storage storage = Storage::batch;
   int64_t offset = 0;    // storage batch, stage: numbers per row before this feature in the scratch
   int consumer = -1;     // storage rows: the stage that begins with the exchange of this feature
@@ -35,6 +37,8 @@ struct FeaturePlan {
   bool has_own_adjoint = false;
   Storage adjoint_storage = Storage::batch;
   int64_t adjoint_offset = 0;
+  // Storage rows, without memory of its own: which of the plan's exchanged adjoints it is.
+  int exchanged_adjoint = -1;
 };
 
 // A layer of the model within a stage.
@@ -52,7 +56,14 @@ struct Step {
   bool fixed_input = false;
 };
 
+// A channel balance, which all ranks take part in before the batches of a stage, and in the backward pass after them.
+struct BalanceStep {
+  int layer = 0;
+  bool has_adjoint = false;
+};
+
 struct Stage {
+  std::vector<BalanceStep> balances;
   std::vector<Step> steps;
   int exchanged_input = -1;    // feature that must be known on remote rows before the stage, or -1
   // Whether receivers' rows of its adjoint are written by later stages, and whether by any layer before the sums of
@@ -66,11 +77,18 @@ struct EvaluationPlan {
   std::vector<int> fixed_layers;    // evaluated once per species, in order
   std::vector<Stage> stages;
   int max_exchanged_row_size = 0;    // of all exchanged inputs
+  // Numbers per row of the memories that the adjoints of exchanged inputs share, those whose stages do not overlap.
+  std::vector<int> exchanged_adjoints;
   // Whether the values and adjoints that nonlinear layers read outlive an evaluation, so that another one at the same
   // positions needs only tangents.
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
 
+  bool has_balances() const {
+    for (const Stage &stage : stages)
+      if (!stage.balances.empty()) return true;
+    return false;
+  }
   // The layouts of what a layer reads.
   std::vector<FeatureLayout> inputs(const Ports &ports) const {
     std::vector<FeatureLayout> layouts;

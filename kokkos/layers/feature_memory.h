@@ -28,7 +28,11 @@ class FeatureMemory {
  public:
   // The plan must live as long.
   FeatureMemory(const EvaluationPlan &plan, int num_species)
-      : plan_(plan), num_species_(num_species), feature_(plan.features.size()), adjoint_(plan.features.size()) {}
+      : plan_(plan),
+        num_species_(num_species),
+        feature_(plan.features.size()),
+        adjoint_(plan.features.size()),
+        exchanged_adjoint_(plan.exchanged_adjoints.size()) {}
 
   // num_rows, num_receivers: of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
   void set_rows(int64_t num_rows, int64_t num_receivers, int64_t stage_rows) {
@@ -39,6 +43,7 @@ class FeatureMemory {
 
   FeatureRows<R> rows(const BatchRows<R> &batch, int feature, bool adjoint) const {
     const FeaturePlan &plan = plan_.features[feature];
+    feature = plan.memory;
     if (adjoint && plan.has_own_adjoint) {
       if (plan.adjoint_storage == Storage::batch)
         return {batch.batch_features + batch.count * plan.adjoint_offset, batch.count, 0};
@@ -60,17 +65,19 @@ class FeatureMemory {
     return {feature_[feature].data(), num_species_, 0};
   }
   // All rows of a feature with the storage rows or fixed.
-  R *data(int feature) const { return feature_[feature].data(); }
+  R *data(int feature) const { return feature_[plan_.features[feature].memory].data(); }
   // The adjoint of a stage's exchanged input, of all rows.
   R *exchanged_adjoint(int stage) const {
     const int input = plan_.stages[stage].exchanged_input;
-    return plan_.features[input].has_own_adjoint ? adjoint_[input].data() : exchanged_adjoint_[stage % 2].data();
+    const FeaturePlan &plan = plan_.features[input];
+    return plan.has_own_adjoint ? adjoint_[input].data() : exchanged_adjoint_[plan.exchanged_adjoint].data();
   }
 
   // f(array, numbers) for all arrays but those of fixed features.
   void for_arrays(const ArrayVisitor &f) {
     for (size_t k = 0; k < plan_.features.size(); k++) {
       const FeaturePlan &feature = plan_.features[k];
+      if (feature.memory != static_cast<int>(k)) continue;
       const int64_t size = feature.layout.row_size();
       if (feature.storage == Storage::rows) f(feature_[k], num_rows_ * size);
       if (feature.storage == Storage::owned) f(feature_[k], num_receivers_ * size);
@@ -78,15 +85,10 @@ class FeatureMemory {
         f(adjoint_[k], (feature.adjoint_storage == Storage::rows ? num_rows_ : num_receivers_) * size);
     }
     int64_t stage_row_size = 0;
-    bool is_exchanged[2] = {false, false};
-    for (size_t s = 0; s < plan_.stages.size(); s++) {
-      const int input = plan_.stages[s].exchanged_input;
-      stage_row_size = std::max(stage_row_size, plan_.stages[s].stage_row_size);
-      if (input >= 0 && !plan_.features[input].has_own_adjoint) is_exchanged[s % 2] = true;
-    }
+    for (const Stage &stage : plan_.stages) stage_row_size = std::max(stage_row_size, stage.stage_row_size);
     f(stage_, stage_rows_ * stage_row_size);
-    for (int k = 0; k < 2; k++)
-      if (is_exchanged[k]) f(exchanged_adjoint_[k], num_rows_ * plan_.max_exchanged_row_size);
+    for (size_t k = 0; k < exchanged_adjoint_.size(); k++)
+      f(exchanged_adjoint_[k], num_rows_ * plan_.exchanged_adjoints[k]);
   }
   // The same for those of fixed features, which have a row per species.
   void for_fixed_arrays(const std::function<void(Array &, int64_t)> &f) {
@@ -101,9 +103,7 @@ class FeatureMemory {
   int64_t num_rows_ = 0, num_receivers_ = 0, stage_rows_ = 0;
   std::vector<Array> feature_, adjoint_;
   Array stage_;
-  // Adjoints of exchanged inputs that have none of their own. That of one stage is read while that of the stage before
-  // is written.
-  Array exchanged_adjoint_[2];
+  std::vector<Array> exchanged_adjoint_;    // FeaturePlan::exchanged_adjoint
 };
 
 }    // namespace equi

@@ -83,6 +83,7 @@ template <class T, class G>
 class HostBatch {
  public:
   using R = Real<T>;
+  using Work = HostKernels<T>;    // what a step works with
 
   HostStep<T, G> &step;
   HostScratch<T, G> &scratch;

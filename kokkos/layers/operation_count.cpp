@@ -133,6 +133,11 @@ class Counter {
     const double n = static_cast<double>(l.weight.size());
     return {{7.0 * n + 4.0, 8.0 * n + 2.0}, {}};
   }
+  // Each way a sum and a difference.
+  LayerOperations operator()(const ChannelBalance &b) const {
+    const double n = 2.0 * static_cast<double>(b.target.size());
+    return {{n, n}, {}};
+  }
   // Backward computes the squares again.
   LayerOperations operator()(const NormScale &s) const {
     const Irreps &in = model_.features[s.input];
@@ -184,11 +189,14 @@ OperationCount count_operations(const Model &model, const EvaluationPlan &plan, 
   OperationCount count;
   count.layers.resize(model.layers.size());
   Counter counter(model, target, rows_per_bin);
-  for (const Stage &stage : plan.stages)
+  for (const Stage &stage : plan.stages) {
     for (const Step &step : stage.steps) {
       counter.step = &step;
       count.layers[step.layer] = std::visit(counter, model.layers[step.layer]);
     }
+    for (const BalanceStep &step : stage.balances)
+      count.layers[step.layer] = std::visit(counter, model.layers[step.layer]);
+  }
   for (size_t k = 0; k < model.layers.size(); ++k)
     if (const auto *scale = std::get_if<ScaleShift>(&model.layers[k])) count.layers[k] = counter(*scale);
   return count;

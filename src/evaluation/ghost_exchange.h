@@ -30,6 +30,8 @@ class GhostExchange {
   // reverse adds the remote rows into their owners' rows and zeroes the remote rows.
   virtual void reverse(const FeaturePieces<float> &rows) = 0;
   virtual void reverse(const FeaturePieces<double> &rows) = 0;
+  // Each of the numbers becomes its sum over all ranks, with the same bits on each of them. Collective, too.
+  virtual void sum(double *numbers, int count) = 0;
 
   // Whether any rank has remote rows; the same on all ranks.
   virtual bool active() const { return true; }
@@ -53,6 +55,7 @@ class NoExchange : public GhostExchange {
   void forward(const FeaturePieces<double> &) override {}
   void reverse(const FeaturePieces<float> &) override {}
   void reverse(const FeaturePieces<double> &) override {}
+  void sum(double *, int) override {}
   bool active() const override { return false; }
 };
 

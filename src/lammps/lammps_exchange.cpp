@@ -37,6 +37,18 @@ void LammpsExchange::communicate(bool forward) {
     comm_->reverse_comm(pair_);
 }
 
+// Every rank adds in the order of ranks: MPI_Allreduce need not give all of them the same bits.
+void LammpsExchange::sum(double *numbers, int count) {
+  int size = 1;
+  MPI_Comm_size(world_, &size);
+  std::vector<double> all(static_cast<std::size_t>(size) * count);
+  MPI_Allgather(numbers, count, MPI_DOUBLE, all.data(), count, MPI_DOUBLE, world_);
+  for (int k = 0; k < count; k++) {
+    numbers[k] = 0.0;
+    for (int rank = 0; rank < size; rank++) numbers[k] += all[static_cast<std::size_t>(rank) * count + k];
+  }
+}
+
 template <class T>
 void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
   if (!active_) return;

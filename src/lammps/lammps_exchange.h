@@ -42,7 +42,8 @@ enum class ExchangeMode { automatic, device, host };
 
 class LammpsExchange : public GhostExchange {
  public:
-  explicit LammpsExchange(LAMMPS_NS::Pair *pair) : pair_(pair) {}
+  // world: of all ranks of the simulation.
+  LammpsExchange(LAMMPS_NS::Pair *pair, MPI_Comm world) : pair_(pair), world_(world) {}
 
   // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
   // active: whether any rank has remote rows; the same on all ranks.
@@ -53,6 +54,7 @@ class LammpsExchange : public GhostExchange {
   void forward(const FeaturePieces<double> &rows) override { run(rows, true); }
   void reverse(const FeaturePieces<float> &rows) override { run(rows, false); }
   void reverse(const FeaturePieces<double> &rows) override { run(rows, false); }
+  void sum(double *numbers, int count) override;
 
   // Called back by the pair style's hooks. Buffers are of doubles; floats travel two to a double.
   virtual int pack_forward(int n, const int *list, double *buffer);
@@ -97,6 +99,7 @@ class LammpsExchange : public GhostExchange {
   void run(const FeaturePieces<T> &rows, bool forward);
 
   LAMMPS_NS::Pair *pair_;
+  MPI_Comm world_;
   LAMMPS_NS::Comm *comm_ = nullptr;
   bool active_ = false;
   Traffic traffic_;

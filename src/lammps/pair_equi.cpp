@@ -54,7 +54,7 @@ std::unique_ptr<equi::Evaluator> make_device_evaluator(const equi::Model &, cons
 
 /* ---------------------------------------------------------------------- */
 
-PairEqui::PairEqui(LAMMPS *lmp) : Pair(lmp), impl(new Impl(this)) {
+PairEqui::PairEqui(LAMMPS *lmp) : Pair(lmp), impl(new Impl(this, world)) {
   single_enable = 0;
   restartinfo = 0;
   one_coeff = 1;

@@ -54,7 +54,7 @@ struct EquiCoefficients {
 };
 
 struct PairEqui::Impl : EquiSettings, EquiCoefficients {
-  explicit Impl(Pair *pair) : exchange(std::make_unique<equi::LammpsExchange>(pair)) {}
+  Impl(Pair *pair, MPI_Comm world) : exchange(std::make_unique<equi::LammpsExchange>(pair, world)) {}
 
   // Called before a command or a setup that may be refused: drops everything that was set up.
   void unset() {

@@ -33,8 +33,23 @@ int LayerReader::input(const JsonField &layer) {
 int LayerReader::input(const JsonField &name, const JsonField &irreps) {
   const int f = find(name.text());
   if (f < 0) name.fail("a feature that an earlier layer writes");
+  if (is_read_by_one_[f]) name.fail("another feature than \"" + names_[f] + "\", which a layer has changed in place");
   check_irreps(irreps, f);
   has_been_read_[f] = true;
+  return f;
+}
+
+int LayerReader::input_of_one(const JsonField &layer) {
+  const JsonField name = layer["input"];
+  if (const int f = find(name.text()); f >= 0 && has_been_read_[f]) name.fail("a feature that no other layer reads");
+  const int f = input(layer);
+  is_read_by_one_[f] = true;
+  return f;
+}
+
+int LayerReader::output_of_one(const JsonField &layer) {
+  const int f = output(layer);
+  is_complete_[f] = true;
   return f;
 }
 
@@ -65,6 +80,8 @@ int LayerReader::output(const JsonField &layer, const char *irreps_key) {
   number_of_[name.text()] = number;
   names_.push_back(printable(name.text(), SHOWN_NAME));
   has_been_read_.push_back(false);
+  is_complete_.push_back(false);
+  is_read_by_one_.push_back(false);
   return number;
 }
 
@@ -72,7 +89,8 @@ int LayerReader::accumulated_output(const JsonField &layer) {
   const JsonField name = layer["output"];
   const int f = find(name.text());
   if (f < 0) name.fail("a feature that an earlier layer writes, to accumulate into");
-  if (has_been_read_[f]) name.fail("a feature that no layer has read yet, to accumulate into");
+  if (has_been_read_[f] || is_complete_[f])
+    name.fail("a feature that no layer has read yet or has changed in place, to accumulate into");
   check_irreps(layer["irreps_out"], f);
   return f;
 }

@@ -40,6 +40,10 @@ class LayerReader {
   int input(const JsonField &name, const JsonField &irreps);
   int output(const JsonField &layer, const char *irreps_key = "irreps_out");
   int accumulated_output(const JsonField &layer);
+  // The same of a layer that changes the feature in place: no other layer reads what it reads, or adds to what it
+  // writes.
+  int input_of_one(const JsonField &layer);
+  int output_of_one(const JsonField &layer);
   // Refuses irreps other than those of the feature.
   void check_irreps(const JsonField &field, int feature) const;
   // Refuses a feature whose blocks have different numbers of channels.
@@ -51,7 +55,7 @@ class LayerReader {
  private:
   std::vector<Irreps> features_;
   std::vector<std::string> names_;
-  std::vector<bool> has_been_read_;
+  std::vector<bool> has_been_read_, is_complete_, is_read_by_one_;    // nothing may be added; nothing else may read it
   std::map<std::string, int> number_of_;
   int64_t num_components_ = 0, num_weights_ = 0;
 

@@ -151,6 +151,9 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
         name.fail("rows of " + std::to_string(width) + " numbers, as many as the embedding has", tensor.shape_text());
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
+    } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by it
+      made = std::move(all);
+      for (double &v : made) v *= kind.text() == "charge" ? result.mixture.charge : result.mixture.spin - 1;
     } else if (kind.text() == "task" || kind.text() == "experts") {    // one for each
       const bool of_task = kind.text() == "task";
       std::vector<double> factors = coefficients;
@@ -167,7 +170,7 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       for (size_t e = 0; e < factors.size(); ++e)
         for (size_t i = 0; i < size && factors[e] != 0.0; ++i) made[i] += factors[e] * all[e * size + i];
     } else {
-      kind.fail("embedding, experts or task");
+      kind.fail("embedding, experts, task, charge or spin");
     }
     result.made.push_back(std::move(made));
     tensor.is_double = true;

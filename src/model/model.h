@@ -6,6 +6,7 @@
 #define EQUI_MODEL_H
 
 #include "src/algebra/irreps.h"
+#include "src/layers/channel_balance.h"
 #include "src/layers/convolution.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/gate.h"
@@ -33,9 +34,9 @@
 namespace equi {
 
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not.
-using Layer =
-    std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
-                 NodeProduct, NormScale, SphericalNorm, SymmetricContraction, Readout, PairRepulsion, ScaleShift>;
+using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
+                           ChannelBalance, NodeProduct, NormScale, SphericalNorm, SymmetricContraction, Readout,
+                           PairRepulsion, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
@@ -49,6 +50,13 @@ inline bool reads_senders(const Layer &layer) {
 inline bool reads_receivers(const Layer &layer) {
   const auto *convolution = std::get_if<Convolution>(&layer);
   return convolution ? convolution->radial.reads_receiver() : std::holds_alternative<So2Convolution>(layer);
+}
+
+// Whether the energy of an atom depends on atoms at any distance.
+inline bool has_channel_balance(const std::vector<Layer> &layers) {
+  for (const Layer &layer : layers)
+    if (std::holds_alternative<ChannelBalance>(layer)) return true;
+  return false;
 }
 
 // What a layer evaluates by the kernels of contractions, if it does.

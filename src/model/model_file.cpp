@@ -121,6 +121,7 @@ constexpr struct {
                    {"gate", read_as<Gate>},
                    {"density_normalization", read_as<DensityNormalization>},
                    {"layer_norm", read_as<LayerNorm>},
+                   {"channel_balance", read_as<ChannelBalance>},
                    {"node_product", read_as<NodeProduct>},
                    {"norm_scale", read_as<NormScale>},
                    {"spherical_norm", read_as<SphericalNorm>},

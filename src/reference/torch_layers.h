@@ -494,6 +494,14 @@ struct TorchLayerNorm {
   }
 };
 
+struct TorchChannelBalance {
+  int input, output;
+  int64_t first;    // column
+  Tensor target;    // [channels] float64
+
+  void evaluate(auto &run) const { run.balance_forward(*this); }
+};
+
 struct TorchNodeProduct {
   int input, second_input, output;
   ChannelwiseProduct product;
@@ -587,8 +595,8 @@ struct TorchSphericalNorm {
 };
 
 using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate,
-                                TorchDensity, TorchLayerNorm, TorchNodeProduct, TorchNormScale, TorchSphericalNorm,
-                                TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
+                                TorchDensity, TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale,
+                                TorchSphericalNorm, TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -615,6 +623,11 @@ struct LayerBuilder {
   TorchLayer operator()(const DensityNormalization &l) const { return TorchDensity(l, model, type, chunk_bytes); }
   TorchLayer operator()(const LayerNorm &l) const {
     return TorchLayerNorm{l.input, l.output, to_tensor(l.weight, type), to_tensor(l.bias, type), l.epsilon};
+  }
+  TorchLayer operator()(const ChannelBalance &l) const {
+    int64_t first = l.first;
+    for (int b = 0; b < l.block; ++b) first += model.features[l.input][b].dim();
+    return TorchChannelBalance{l.input, l.output, first, to_tensor(l.target, at::kDouble)};
   }
   TorchLayer operator()(const NodeProduct &l) const { return TorchNodeProduct(l, type); }
   TorchLayer operator()(const NormScale &l) const {

@@ -101,13 +101,15 @@ struct Stage {
 };
 
 // What would keep too much for autograd is not part of a stage's graph but evaluated again in the backward pass, chunk
-// by chunk: a sum over edges or, where `contraction` is not null, a contraction.
+// by chunk: a sum over edges or, where `contraction` is not null, a contraction. A channel balance, where all ranks add
+// up, is no part of a graph either.
 struct Record {
   const EdgeSum *sum;
   const TorchContraction *contraction;
   int input, output;    // features; input -1: none
   Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
   bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
+  const TorchChannelBalance *balance = nullptr;
 };
 
 }    // namespace
@@ -314,6 +316,32 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, x_adj);
   }
 
+  // x [N, dim] with the sums of some columns over all atoms of all ranks brought to those of `target`.
+  Tensor balanced(const Tensor &x, int64_t first, const Tensor &target) const {
+    const int64_t channels = target.size(0);
+    const Tensor number = at::full({1}, static_cast<double>(num_owned), at::kDouble);
+    Tensor sums = at::cat({x.narrow(1, first, channels).to(at::kDouble).sum(0), number}).contiguous();
+    exchange.sum(sums.data_ptr<double>(), static_cast<int>(channels) + 1);
+    Tensor y = x.clone();
+    y.narrow(1, first, channels)
+        .add_(((target - sums.narrow(0, 0, channels)) / sums.narrow(0, channels, 1)).to(x.scalar_type()));
+    return y;
+  }
+
+  void balance_forward(const TorchChannelBalance &layer) {
+    const Tensor x = owned(read(layer.input).detach());
+    end_stage();
+    Record r{nullptr, nullptr, layer.input, layer.output, {}, false};
+    r.balance = &layer;
+    record(r, balanced(x, layer.first, layer.target));
+  }
+
+  void balance_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
+    const auto zeros = [&] { return at::zeros({num_owned, model.feature_dims[r.output]}, model.type); };
+    add(adjoint, r.input,
+        balanced(y_adj.defined() ? y_adj : zeros(), r.balance->first, at::zeros_like(r.balance->target)));
+  }
+
   static void add(Features &adjoint, int feature, const Tensor &t) {
     const auto it = adjoint.find(feature);
     adjoint[feature] = it == adjoint.end() ? t : it->second + t;
@@ -323,7 +351,9 @@ struct TorchModel::Impl::Run {
     const auto it = adjoint.find(r.output);
     const Tensor out_adj = it == adjoint.end() ? Tensor() : it->second;
     if (it != adjoint.end()) adjoint.erase(it);
-    if (r.contraction)
+    if (r.balance)
+      balance_backward(r, out_adj, adjoint);
+    else if (r.contraction)
       contraction_backward(r, out_adj, adjoint);
     else
       sum_backward(r, out_adj, adjoint, vec_adj);

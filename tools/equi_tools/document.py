@@ -170,7 +170,7 @@ def kinds_of_tensors(value, where, tensors):
         _fail(where, "an object", value)
     for key, item in value.items():
         tensor(key, where, tensors)
-        one_of("embedding", "experts", "task")(item, f"{where}.{printable(key, 60)}", tensors)
+        one_of("embedding", "experts", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
 CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({})})
@@ -216,6 +216,7 @@ LAYERS = {
     ),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
+    "channel_balance": record(FEATURES | {"block": whole(), "first": whole(), "target": tensor}),
     "norm_scale": record(FEATURES | {"offset": number, "factor": number}),
     "spherical_norm": record(
         FEATURES

@@ -45,6 +45,8 @@ def _layer_line(layer):
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
     if kind in ("layer_norm", "spherical_norm"):
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
+    if kind == "channel_balance":
+        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), sums over all atoms"
     if kind == "norm_scale":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
     if kind == "node_product":

@@ -93,6 +93,25 @@ TEST(Mixture, is_made_for_charge_spin_task_and_composition) {
   expect_made_for(further, model(further, {"b", 2, 0, {{"Na", 2}, {"Cl", 1}}}), 2, 0, 1, {0.5, 0.25});
 }
 
+TEST(Mixture, multiplies_targets_by_the_charge_and_the_spin) {
+  TinyModelOptions o;
+  o.balanced_channels = 2;
+  for (const bool is_charge : {true, false}) {
+    ModelDocument d = with_mixture(make_tiny_model(o));
+    std::string target;
+    for (const Json &layer : d.document["layers"])
+      if (layer["type"] == "channel_balance") target = layer["target"];
+    d.document["mixture"]["tensors"][target] = is_charge ? "charge" : "spin";
+    const Model m = model(d, {"b", -2, 0, {{"Na", 1}, {"Cl", 1}}});
+    const ChannelBalance *last = nullptr;
+    for (const Layer &layer : m.layers)
+      if (const auto *b = std::get_if<ChannelBalance>(&layer)) last = b;
+    ASSERT_TRUE(last);
+    for (size_t k = 0; k < 2; ++k)
+      EXPECT_EQ(last->target[k], d.tensors.at(target).values[k] * (is_charge ? -2.0 : -1.0));
+  }
+}
+
 TEST(Mixture, says_what_it_has_been_made_for) {
   const Model m = model(document(), {"b", -1, {}, {{"Na", 3}}});
   ASSERT_TRUE(m.mixture);
@@ -137,7 +156,7 @@ TEST(Mixture, refuses_documents_that_do_not_fit) {
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "experts"; }, {"mixture.tensors", "3 experts"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "embedding"; }, {"mixture.tensors", "rows of 5"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["shift"] = "other"; },
-          {"mixture.tensors", "embedding, experts or task"});
+          {"mixture.tensors", "embedding, experts, task, charge or spin"});
   refused([](Json &m, ModelDocument &) { m["tensors"]["system.task"] = "task"; }, {"mixture.tensors", "nothing else"});
   refused([](Json &m, ModelDocument &) { m["tensors"].erase("shift"); }, {"shape [2]", "[2, 2]"});
   refused([](Json &m, ModelDocument &) { m.erase("experts"); }, {"mixture.tensors"});

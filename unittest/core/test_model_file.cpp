@@ -582,6 +582,37 @@ TEST(ModelFile, refuses_bad_layer_norms) {
   expect_refusal(make_tiny_model(o).bytes(), {"irreps_in", "0e blocks alone"});
 }
 
+TEST(ModelFile, refuses_bad_channel_balances) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+3x1e", "4x0e"};
+  o.balanced_channels = 2;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "channel_balance"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  refused("/irreps_out", "5x0e", {"irreps_out"});
+  refused("/block", 1, {"block", "a 0e block"});
+  refused("/block", 2, {"block"});
+  refused("/first", 4, {"target", "1 to 1 channels", "2 numbers"});
+  refused("/first", 5, {"first"});
+  refused("/target", "scale_of_nothing", {"target"});
+  refused("/input", "x0", {"input", "a feature that no other layer reads"});
+  refused("/spin", 1, {"\"spin\""});
+  // What is changed in place.
+  const auto with = [&](const char *key, const char *from, const char *to) {
+    return [=](ModelDocument &d) {
+      for (Json &l : d.document["layers"])
+        if (l["type"] == "linear" && l[key] == from) {
+          l[key] = to;
+          return;
+        }
+      FAIL() << "no linear layer with " << from;
+    };
+  };
+  expect_refusal(o, with("input", "x1", "u1"), {"input", "\"u1\", which a layer has changed in place"});
+}
+
 TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {
   TinyModelOptions o;
   o.basis = "exp_normal";

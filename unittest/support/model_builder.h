@@ -130,6 +130,8 @@ struct TinyModelOptions {
   // multiplicities, and the first one is the only 0e block.
   std::string spherical_norm = "";
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
+  int balanced_channels = 0;        // of the first 0e block behind each interaction
+  bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
   int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
@@ -176,6 +178,7 @@ class TinyModelMaker {
     for (size_t t = 0; t < o_.hidden.size(); ++t) {
       const Irreps next = Irreps::parse(o_.hidden[t]);
       interaction(static_cast<int>(t), x, next);
+      if (o_.balanced_channels > 0) balance(static_cast<int>(t) + 1, next);
       x = next;
     }
 
@@ -284,6 +287,21 @@ class TinyModelMaker {
          {"bias", tensor(input + "_norm.bias", {channels}, 0.3)},
          {"epsilon", 1e-5}});
     return input + "_norm";
+  }
+
+  // u_t -> x_t
+  void balance(int t, const Irreps &irreps) {
+    const std::string n = std::to_string(t);
+    int block = 0;
+    while (irreps[block].irrep != Irrep{0, 1}) ++block;
+    add({{"type", "channel_balance"},
+         {"input", "u" + n},
+         {"irreps_in", irreps.to_string()},
+         {"output", "x" + n},
+         {"irreps_out", irreps.to_string()},
+         {"block", block},
+         {"first", std::min(1, irreps[block].mul - o_.balanced_channels)},
+         {"target", tensor("balance" + n, {o_.balanced_channels}, 1.0)}});
   }
 
   // Of a length that atoms some Angstrom apart feel.
@@ -587,6 +605,10 @@ class TinyModelMaker {
     }
 
     add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
+    if (o_.late_inputs && t > 0 && t + 1 < static_cast<int>(o_.hidden.size())) {
+      const std::string later = std::to_string(t + 1);
+      add(linear("late" + n, x_name, x, "w" + later, Irreps(std::vector<IrrepBlock>{{3, {0, 1}}}), false, false));
+    }
     const bool is_so2 = o_.so2_lmax >= 0 && t >= o_.so2_begin;
     if (is_so2) {
       const Irreps messages = spherical_irreps(o_.so2_out);
@@ -620,6 +642,17 @@ class TinyModelMaker {
       messages = "d" + n;
     }
     add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, true));
+    if (o_.late_inputs && t > 1) {
+      const std::string scalars = "3x0e";
+      add({{"type", "convolution"},
+           {"input", "w" + n},
+           {"irreps_in", scalars},
+           {"output", "v" + n},
+           {"irreps_out", scalars},
+           {"paths", {{{"in", 0}, {"l", 0}, {"out", 0}, {"scale", 1.0 / o_.denominator}}}},
+           {"radial", radial_network("late_radial" + n, 3, 1)}});
+      add(linear("late_out" + n, "v" + n, Irreps::parse(scalars), "z" + n, z, false, true));
+    }
 
     Json terms = Json::array();
     int even_at = 0, odd_at = 0, gate_at = even, gated_at = first_gated;
@@ -638,7 +671,7 @@ class TinyModelMaker {
       }
       terms.push_back(term);
     }
-    const std::string next_name = "x" + std::to_string(t + 1);
+    const std::string next_name = (o_.balanced_channels > 0 ? "u" : "x") + std::to_string(t + 1);
     const bool is_contracted = o_.contraction_degree > 0, is_normed = !o_.spherical_norm.empty();
     const bool is_last = !is_contracted && !is_normed && o_.node_product.empty();
     add({{"type", "gate"},

@@ -200,7 +200,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(20);
+  std::vector<TinyCase> cases(22);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -417,13 +417,28 @@ inline std::vector<TinyCase> family_cases() {
   full.xplor = false;
   full.seed = 33;
   cases[19].keeps_parity = true;
+  cases[20].name = "balanced_channels";
+  TinyModelOptions &balanced = cases[20].options;
+  balanced.elements = {"O", "H", "Si"};
+  balanced.hidden = {"17x0e+5x1e", "5x0e+3x1e", "33x0e"};
+  balanced.balanced_channels = 3;
+  balanced.biases = true;
+  balanced.xplor = false;
+  balanced.seed = 34;
+  // Adjoints of exchanged features that are made long before they are exchanged.
+  cases[21].name = "features_that_are_exchanged_late";
+  TinyModelOptions &late_inputs = cases[21].options;
+  late_inputs.hidden = {"5x0e+3x1e", "13x0e+5x1e", "5x0e+3x1e", "5x0e"};
+  late_inputs.late_inputs = true;
+  late_inputs.xplor = false;
+  late_inputs.seed = 35;
   return cases;
 }
 
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(8);
+  std::vector<TinyCase> cases(9);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -506,6 +521,10 @@ inline std::vector<TinyCase> so2_cases() {
   normed.biases = true;
   normed.density = true;
   normed.seed = 30;
+  cases[8] = cases[7];
+  cases[8].name = "so2_with_balanced_channels";
+  cases[8].options.balanced_channels = 2;
+  cases[8].options.seed = 36;
   return cases;
 }
 

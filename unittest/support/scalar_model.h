@@ -287,6 +287,15 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
           row[u] = norm->weight[u] * (row[u] - mean) / std::sqrt(variance + norm->epsilon) + norm->bias[u];
       }
       features[norm->output] = x;
+    } else if (const auto *balance = std::get_if<ChannelBalance>(&layer)) {
+      Feature x = features.at(balance->input);
+      for (size_t k = 0; k < balance->target.size(); ++k) {
+        const size_t c = model.features[balance->input].offset(balance->block) + balance->first + k;
+        double sum = 0.0;
+        for (const std::vector<double> &row : x) sum += row[c];
+        for (std::vector<double> &row : x) row[c] -= (sum - balance->target[k]) / static_cast<double>(x.size());
+      }
+      features[balance->output] = x;
     } else if (const auto *scaled = std::get_if<NormScale>(&layer)) {
       const Irreps &irreps = model.features[scaled->input];
       Feature x = features.at(scaled->input);

@@ -107,7 +107,7 @@ class RankGroup {
   int calls(int r) const { return ranks_[r]->calls; }
   int calls_beside_work(int r) const { return ranks_[r]->calls_beside_work; }
 
-  std::atomic<bool> mute_forward{false}, mute_reverse{false};
+  std::atomic<bool> mute_forward{false}, mute_reverse{false}, mute_sum{false};
 
  private:
   struct Place {
@@ -130,6 +130,15 @@ class RankGroup {
     void forward(const FeaturePieces<double> &rows) override { exchange(rows, false); }
     void reverse(const FeaturePieces<float> &rows) override { exchange(rows, true); }
     void reverse(const FeaturePieces<double> &rows) override { exchange(rows, true); }
+    void sum(double *numbers, int count) override {
+      const std::vector<double> own(numbers, numbers + count);
+      group_.publish(rank_, FeaturePieces<double>{{const_cast<double *>(own.data()), count}}, false);
+      for (int k = 0; k < count && !group_.mute_sum; ++k) {
+        numbers[k] = 0.0;
+        for (const auto &other : group_.ranks_) numbers[k] += group_.template data<double>(other->rank_, 0)[k];
+      }
+      group_.wait();
+    }
 
     int first_remote = 0;
     std::vector<Place> owners;    // of the remote rows

@@ -363,6 +363,13 @@ class EquiEvaluator:
                 )
                 widths = [block.shape[1] for block in features[layer["input"]]]
                 features[layer["output"]] = [part[:, :, None] for part in torch.split(x, widths, 1)]
+            elif kind == "channel_balance":
+                out, target = list(features[layer["input"]]), self.tensors[layer["target"]]
+                channels = slice(layer["first"], layer["first"] + len(target))
+                block = out[layer["block"]].clone()
+                block[:, channels, 0] += (target - block[:, channels, 0].sum(0)) / num_atoms
+                out[layer["block"]] = block
+                features[layer["output"]] = out
             elif kind == "norm_scale":
                 x = features[layer["input"]]
                 square = sum((block**2).sum(dim=2, keepdim=True) for block in x)

@@ -119,7 +119,7 @@ def stand_ins(names):
 class Checkpoint:
     """A model with random numbers: `save` writes what fairchem would, `calculator` evaluates it."""
 
-    def __init__(self, seed=1, num_experts=0, wrapped=True, rmsd=1.423, **backbone):
+    def __init__(self, seed=1, num_experts=0, wrapped=True, rmsd=1.423, model_id=None, **backbone):
         self.backbone, self.num_experts, self.rmsd = {**BACKBONE, **backbone}, num_experts, rmsd
         self.head = "output_heads.efs.head" if wrapped else "output_heads.efs"
         self.state = random_state(shapes(self.backbone, self.head, num_experts), seed)
@@ -133,7 +133,7 @@ class Checkpoint:
             config |= {"model": f"{CORE}.escn_moe.eSCNMDMoeBackbone", "num_experts": num_experts, "use_composition_embedding": True,
                        "model_version": 1.1}  # fmt: skip
         self.config = {"_target_": "fairchem.core.models.base.HydraModel", "backbone": config, "heads": {"efs": efs},
-                       "pass_through_head_outputs": True}  # fmt: skip
+                       "pass_through_head_outputs": True, **({"model_id": model_id} if model_id else {})}  # fmt: skip
         self.tasks = [
             {"_target_": "fairchem.core.units.mlip_unit.mlip_unit.Task", "name": f"{dataset}_{kind}", "property": kind,
              "datasets": [dataset], "normalizer": {"_target_": "fairchem.core.modules.normalization.normalizer.Normalizer",
@@ -184,7 +184,7 @@ class Reference(Calculator):
 
     def __init__(self, checkpoint, task, charge, spin):
         super().__init__()
-        self.options, self.checkpoint = checkpoint.backbone, checkpoint
+        self.options, self.checkpoint, self.charge, self.spin = checkpoint.backbone, checkpoint, charge, spin
         self.elements, self.cutoff = [], self.options["cutoff"]
         self.lmax, self.mmax, self.C = (self.options[key] for key in ("lmax", "mmax", "sphere_channels"))
         self.p = {name.removeprefix("backbone."): value.double() for name, value in checkpoint.state.items()}
@@ -207,7 +207,9 @@ class Reference(Calculator):
         return torch.einsum("e,eoi->oi", self.mixture, self.p[f"{name}.weights"])
 
     def coefficients(self, numbers):
-        x = torch.cat([self.p["composition_embedding.weight"][numbers].mean(0), self.system])
+        rows = self.p["composition_embedding.weight"][numbers]
+        extra = 1 if self.checkpoint.config.get("model_id") == "UMA-S-1.2" else 0
+        x = torch.cat([rows.sum(0) / (len(numbers) + extra), self.system])
         for n in (0, 2, 4):
             x = self.silu(self.dense(f"routing_mlp.{n}", x))
         return torch.softmax(x, 0) + 0.005
@@ -314,6 +316,10 @@ class Reference(Calculator):
             h = torch.cat([scalars, h[:, 1:] * gates[:, [l - 1 for l in expand[1:]]]], 1)
             h = torch.einsum("amh,mch->amc", h, p[f"{name}.so3_linear_2.weight"][expand])
             x = x + torch.cat([h[:, :1] + p[f"{name}.so3_linear_2.bias"], h[:, 1:]], 1)
+            for key, total in (("charge_balanced_channels", self.charge), ("spin_balanced_channels", self.spin - 1)):
+                channels = self.options.get(key) or []
+                x = x.clone()
+                x[:, 0, channels] = x[:, 0, channels] - (x[:, 0, channels].sum(0) - total) / len(x)
         h = self.norm("norm", x)[:, 0]
         head = f"{self.checkpoint.head}.energy_block"
         for k in (0, 2):

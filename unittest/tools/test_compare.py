@@ -214,7 +214,15 @@ def test_values_of_the_framework_are_stored_after_a_comparison_that_passes(model
     assert main(command) == 0
     capsys.readouterr()
     (document, tensors), (expected, same) = equi_file.read(target), equi_file.read(model[0])
-    assert document["self_check"] == expected["self_check"] and document["framework"] == expected["framework"]
+    # The framework's own numbers are the same up to rounding: its products do not repeat every bit in another process.
+    assert len(document["self_check"]) == len(expected["self_check"]) and document["framework"] == expected["framework"]
+    for found, wanted in zip(document["self_check"], expected["self_check"]):
+        assert found.keys() == wanted.keys()
+        for key in found:
+            if key in ("energy", "forces", "stress") and found[key] is not None:
+                assert np.allclose(found[key], wanted[key], rtol=1e-12, atol=1e-12), key
+            else:
+                assert found[key] == wanted[key], key
     assert all(np.array_equal(tensors[name], same[name]) for name in same) and document["data_hash"] == expected["data_hash"]
     assert main(["check", "-q", target, *(["--build-dir", BUILD] if BUILD else [])]) == 0
     # A model that gives other numbers gets no values.

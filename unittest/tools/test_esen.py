@@ -37,6 +37,8 @@ CASES = {
     "many_orders": (dict(lmax=6, mmax=4, sphere_channels=4, hidden_channels=3, num_layers=1), {"task": "omat"}),
     "charged": (dict(wrapped=False, dataset_mapping={"omat": "omat"}), {"charge": -3, "spin": 2}),
     "uma": (dict(num_experts=5, sphere_channels=18), {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2}),
+    "balanced": (dict(charge_balanced_channels=[2, 0, 1], spin_balanced_channels=[5], sphere_channels=8), {"task": "omol", "charge": 2, "spin": 3}),
+    "uma_balanced": (dict(num_experts=4, sphere_channels=18, charge_balanced_channels=[0, 1, 2]), {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2}),
 }  # fmt: skip
 ELEMENTS = ["Na", "Cl", "O"]
 
@@ -115,7 +117,7 @@ def test_the_file_says_the_same_to_a_second_reader(name, folder):
         assert np.abs(forces - atoms.get_forces()).max() < SAME * max(1, np.abs(forces).max()), label
 
 
-@pytest.mark.parametrize("name, ranks", [("plain", 2), ("truncated", 4), ("uma", 3)])
+@pytest.mark.parametrize("name, ranks", [("plain", 2), ("truncated", 4), ("uma", 3), ("balanced", 3), ("uma_balanced", 8)])
 def test_ranks_agree(name, ranks, folder):
     atoms = dict(structures(name, folder))["rocksalt"] * (2, 1, 1)
     assert laws.rank_error(converted(name, folder), atoms, ranks) < laws.RANKS * 10
@@ -138,7 +140,7 @@ def test_forces_are_the_derivative_of_the_energy(folder):
         assert abs(found - forces[3, k]) < DIFFERENCES * max(1, np.abs(forces).max())
 
 
-@pytest.mark.parametrize("name", ["plain", "truncated", "many_orders"])
+@pytest.mark.parametrize("name", ["plain", "truncated", "many_orders", "balanced"])
 def test_second_derivatives_are_those_of_a_second_reader(name, folder):
     """LAMMPS's whole matrix against autograd's products."""
     named = dict(structures(name, folder))
@@ -268,8 +270,8 @@ REFUSED = {
     "grid": (dict(ff_type="grid"), "ff_type grid.*not part of the .equi format yet"),
     "basis": (dict(distance_function="bessel"), "distance_function bessel"),
     "norm": (dict(norm_type="rms_norm"), "norm_type rms_norm is not known"),
-    "balanced": (dict(charge_balanced_channels=[0, 1, 2]), r"charge_balanced_channels \[0, 1, 2\] \(UMA 1.2\).*all atoms of the system"),
-    "spin": (dict(spin_balanced_channels=[0]), "spin_balanced_channels"),
+    "balanced": (dict(charge_balanced_channels=[0, 2]), r"charge_balanced_channels: expected channels from 0 to 5 that follow one another, found \[0, 2\]"),
+    "spin": (dict(spin_balanced_channels=[6]), "spin_balanced_channels: expected channels from 0 to 5"),
     "linear": (dict(chg_spin_emb_type="lin_emb"), "chg_spin_emb_type lin_emb"),
     "order": (dict(lmax=2, mmax=3), "mmax 3 is greater"),
     "option": (dict(dispersion=True), "option dispersion of the backbone is not known.*--ignore-key dispersion"),
@@ -335,8 +337,8 @@ def test_uma_files_of_other_generations_are_refused(tmp_path):
     with pytest.raises(EquiError, match="UMA 1.0"):
         fairchem_checkpoint.load(made.save(tmp_path / "model.pt"))
     made.config["model_id"] = "UMA-S-1.2"
-    with pytest.raises(EquiError, match="the number of atoms"):
-        fairchem_checkpoint.load(made.save(tmp_path / "model.pt"))
+    with pytest.raises(EquiError, match="by the number of atoms, too; leave it out"):
+        fairchem_checkpoint.load(made.save(tmp_path / "model.pt"), composition="NaCl")
 
 
 def test_checkpoints_of_fairchem_1_are_refused_by_name(tmp_path):

@@ -88,6 +88,33 @@ def test_a_merged_file_gives_the_same(extra, folder, source, whole):
     assert np.abs(one.forces - two.forces).max() < SAME * 100
 
 
+@pytest.mark.parametrize("model_id", ["UMA-S-1.2", "UMA-S-1.2.1"])
+def test_charges_are_balanced_over_all_atoms(model_id, folder):
+    """The mixture of UMA-S-1.2 depends on the number of atoms, too."""
+    made = Checkpoint(num_experts=5, sphere_channels=18, model_id=model_id, charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4, 5])
+    convert(made.save(folder / f"{model_id}.pt"), folder / f"{model_id}.equi", quiet=True)
+    named = laws.structures(ELEMENTS, made.backbone["cutoff"])
+    for system in (("omol", -2, 3), ("omat", 0, 0)):
+        words = keywords(*system)
+        laws.assert_within_bars(laws.differences(folder / f"{model_id}.equi", made.calculator(*system), named, radial="exact", keywords=words))
+    atoms = dict(named)["slab"] * (2, 2, 1)
+    atoms.calc = made.calculator("omol", 1, 2)
+    for ranks in (1, 2, 5):
+        for extra in ((), ("reference", "yes"), ("check", "yes"), ("deterministic", "yes")):
+            found = native(folder / f"{model_id}.equi", ("omol", 1, 2), extra + ("radial", "exact"), ranks=ranks)(atoms)
+            assert abs(found.energy - atoms.get_potential_energy()) < SAME * len(atoms) * 10, (ranks, extra)
+            assert np.abs(found.forces - atoms.get_forces()).max() < SAME * 1000, (ranks, extra)
+
+
+def test_the_heat_flux_is_refused_where_energies_depend_on_all_atoms(folder, tmp_path):
+    made = Checkpoint(charge_balanced_channels=[0, 1, 2])
+    convert(made.save(folder / "balanced.pt"), folder / "balanced.equi", task="omat", quiet=True)
+    commands = ["pair_style equi", f"pair_coeff * * {folder / 'balanced.equi'} Na Cl", "compute ke all ke/atom",
+                "compute flux all equi/heat/flux", "thermo_style custom step c_flux[1]", "run 0"]  # fmt: skip
+    output, status = script(tmp_path, commands)
+    assert status != 0 and "balanced over all atoms" in output, output
+
+
 def test_ranks_agree(whole):
     atoms = dict(laws.structures(ELEMENTS, 4.0))["slab"] * (2, 2, 1)
     one, several = (native(whole, ("omol", 1, 2), ranks=n)(atoms) for n in (1, 3))

@@ -97,6 +97,11 @@ class Checkpoint(Origin):
     composition: str  # formula, or None
 
     @property
+    def extra_atoms(self):
+        """What fairchem adds to the number of atoms by which it divides sums over the composition of a system."""
+        return 1 if self.model_id == "UMA-S-1.2" else 0
+
+    @property
     def num_experts(self):
         return self.options.get("num_experts", 0)
 
@@ -273,21 +278,15 @@ def _backbone(config, model_id, ignore_keys):
     for key, (value, reason) in FIXED.items():
         if key in options and options[key] != value:
             raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
-    for key in ("charge_balanced_channels", "spin_balanced_channels"):
-        if options[key]:
-            raise EquiError(
-                f"{key} {printable(str(options[key]), 60)} (UMA 1.2) is not supported: after every block these channels are summed over "
-                "all atoms of the system, for which the .equi format has no layer yet; UMA 1.1 has none"
-            )
     if options["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):
         raise EquiError(f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb")
     _check_numbers(options)
+    for key in ("charge_balanced_channels", "spin_balanced_channels"):
+        options[key] = _balanced_channels(options[key], key, options["sphere_channels"])
     if options.get("num_experts") and model_id is None and options["model_version"] not in (1.1, "1.1"):
         raise EquiError("a UMA model without a model_id (UMA 1.0), which fairchem 2.22 and newer refuse too")
-    if options.get("num_experts") and model_id == "UMA-S-1.2":
-        raise EquiError("model_id UMA-S-1.2: its experts depend on the number of atoms, not on the composition alone; use UMA 1.1")
     return options
 
 
@@ -300,6 +299,17 @@ def _check_numbers(options):
         raise EquiError(f"mmax {options['mmax']} is greater than lmax {options['lmax']}")
     if type(options["cutoff"]) not in (int, float) or not 0 < options["cutoff"] < 1e6:
         raise EquiError(f"cutoff: expected a positive number, found {printable(str(options['cutoff']), 60)}")
+
+
+def _balanced_channels(found, key, channels):
+    """The channels in order; they follow one another."""
+    numbers = [] if found is None else found
+    if not isinstance(numbers, list) or any(type(n) is not int for n in numbers):
+        raise EquiError(f"{key}: expected a list of channels, found {printable(str(found), 60)}")
+    numbers = sorted(numbers)
+    if numbers and (numbers[0] < 0 or numbers[-1] >= channels or numbers != list(range(numbers[0], numbers[-1] + 1))):
+        raise EquiError(f"{key}: expected channels from 0 to {channels - 1} that follow one another, found {printable(str(found), 60)}")
+    return numbers
 
 
 def _whole(value, name, limits):
@@ -350,6 +360,11 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         is_uma = bool(options.get("num_experts"))
         if composition is not None and not options.get("use_composition_embedding"):
             raise EquiError(f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; leave it out")
+        if composition is not None and model_id == "UMA-S-1.2":
+            raise EquiError(
+                f"--composition {printable(composition, 60)}: the experts of UMA-S-1.2 are mixed by the number of atoms, too; leave it out, and "
+                "LAMMPS mixes them when a run starts"
+            )
         return Checkpoint(
             source=str(source),
             path=path.resolve(),

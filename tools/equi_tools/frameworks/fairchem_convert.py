@@ -38,7 +38,7 @@ class Converter:
         self.numbers = [atomic_numbers[e] for e in self.elements]
         self.table = TensorTable()
         self.layers = []
-        self.made = {}  # tensors that depend on the system: by name "embedding", "experts" or "task"
+        self.made = {}  # tensors that depend on the system: by name "embedding", "experts", "task", "charge" or "spin"
 
     def _numbers_of_the_tasks(self):
         """All numbers but those of other heads and other data sets."""
@@ -208,6 +208,20 @@ class Converter:
         self.copy(middle, target)
         self.linear_per_order(f"{name}.atom_wise.so3_linear_2", f"h{t}", wide, target, irreps, accumulate=True)
 
+    def balance(self, source, t):
+        """The name of the feature with sums over all atoms that are the charge of the system, and the spin multiplicity less one."""
+        for kind in ("charge", "spin"):
+            channels = self.options[f"{kind}_balanced_channels"]
+            if not channels:
+                continue
+            target, name = f"{kind}{t}", f"ones.{len(channels)}.{kind}"
+            if name not in self.table.tensors:
+                self.made[self.table.add(name, np.ones(len(channels)))] = kind
+            irreps = self.irreps(self.channels)
+            self.add("channel_balance", source, irreps, target, irreps, block=0, first=channels[0], target=name)
+            source = target
+        return source
+
     def linear_per_order(self, name, source, irreps_in, target, irreps_out, accumulate=False):
         """A matrix for each l and a bias of the scalars; irreps_out may have further blocks."""
         widths = [int(irreps.split("x")[0]) for irreps in (irreps_in, irreps_out)]
@@ -276,7 +290,7 @@ class Converter:
         self.initial_features(x)
         for t in range(self.options["num_layers"]):
             self.block(t, x, f"x{t + 1}")
-            x = f"x{t + 1}"
+            x = self.balance(f"x{t + 1}", t + 1)
         self.energies(x)
         mixture = describe(self.checkpoint, self.state, list(self.tasks), self.numbers, self.table)
         self._leave_other_systems()

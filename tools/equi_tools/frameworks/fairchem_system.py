@@ -88,6 +88,8 @@ def describe(checkpoint, state, tasks, numbers, table):
     experts, width_in = {"least": LEAST_COEFFICIENT}, width
     if options["use_composition_embedding"]:
         rows = state.take("backbone.composition_embedding.weight", options["max_num_elements"], width)
+        if checkpoint.extra_atoms:
+            experts["extra_atoms"] = checkpoint.extra_atoms
         experts["composition"] = table.add("backbone.composition_embedding.weight", rows[numbers])
         width_in += width
     widths = [width_in, 2 * checkpoint.num_experts, 2 * checkpoint.num_experts, checkpoint.num_experts]
@@ -140,6 +142,8 @@ def merge(body, tensors, task, charge, spin, counts=None):
             made[name] = tensors[name][row]
         elif kind == "embedding":
             made[name] = tensors[name] + embedding
+        elif kind in ("charge", "spin"):
+            made[name] = tensors[name] * float(charge if kind == "charge" else spin - 1)
         else:
             made[name] = np.tensordot(coefficients, tensors[name].astype(np.float64), 1)
     return body, made

@@ -37,6 +37,10 @@ VARIANTS = {
     "uma_charged": dict(heads="single", tasks=("omol", "omat"), task="omol", num_experts=32, lmax=3, sphere_channels=10, hidden_channels=7,
                         settings={"composition": "Na2O", "charge": 1, "spin": 2}),
     "uma_no_composition": dict(tasks=("omat",), num_experts=3, use_composition_embedding=False, sphere_channels=6, hidden_channels=5),
+    "balanced": dict(heads="single", tasks=("omol", "omat"), task="omol", sphere_channels=10, hidden_channels=7, settings={"charge": -1, "spin": 3},
+                     charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4]),
+    "uma_balanced": dict(heads="experts", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
+                         settings={"composition": "NaCl", "charge": 1, "spin": 2}, charge_balanced_channels=[0, 1, 2]),
     "one_expert": dict(num_experts=1, settings={"composition": "Na"}, sphere_channels=6, hidden_channels=5),
 }  # fmt: skip
 

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT
+// A layer that all atoms of all ranks take part in, on either back end. It changes a feature, or its adjoint, in place
+// between two stages.
+#ifndef EQUI_CHANNEL_BALANCE_LAYER_H
+#define EQUI_CHANNEL_BALANCE_LAYER_H
+
+#include "kokkos/layers/layer_op.h"
+#include "src/evaluation/ghost_exchange.h"
+#include "src/numbers/dual.h"
+
+#include <cstddef>
+#include <memory>
+#include <utility>
+#include <vector>
+
+namespace equi {
+
+// Where the channels of a balance lie: those of one group of scalars.
+struct BalancedChannels {
+  FeatureGroup group;
+  int first = 0, count = 0;
+  BalancedChannels(const ChannelBalance &layer, const FeatureLayout &layout)
+      : group(layout.group(layout.block(layer.block).group)),
+        first(layout.block(layer.block).channel + layer.first),
+        count(static_cast<int>(layer.target.size())) {}
+};
+
+template <class Batch>
+class BalanceOp : public LayerOp<Batch> {
+ public:
+  using R = typename Batch::R;
+  void forward(Batch &) override {}    // no batch has all atoms
+  // rows: of all `count` receivers of this rank. Collective.
+  virtual void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
+                       GhostExchange &exchange) = 0;
+};
+
+// Op has sum(work, count, rows, sums) and add(work, count, rows, numbers), with [planes][channels] float64 numbers in
+// host memory, the planes being the values and the tangents of a dual.
+template <class Batch, class Op, int PLANES>
+class ChannelBalanceLayer : public BalanceOp<Batch> {
+ public:
+  using R = typename Batch::R;
+  ChannelBalanceLayer(const ChannelBalance &layer, Op op) : target_(layer.target), op_(std::move(op)) {}
+
+  void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
+               GhostExchange &exchange) override {
+    const std::size_t channels = target_.size(), size = PLANES * channels;
+    std::vector<double> numbers(size + 1, 0.0);
+    if (count > 0) op_.sum(work, count, rows, numbers.data());
+    numbers[size] = count;
+    exchange.sum(numbers.data(), static_cast<int>(size) + 1);
+    if (count == 0) return;
+    for (std::size_t k = 0; k < size; k++) {
+      const double target = !is_adjoint && k < channels ? target_[k] : 0.0;
+      numbers[k] = (target - numbers[k]) / numbers[size];
+    }
+    op_.add(work, count, rows, numbers.data());
+  }
+  std::size_t bytes() const override { return op_.bytes() + target_.size() * sizeof(double); }
+
+ private:
+  std::vector<double> target_;
+  Op op_;
+};
+
+template <class Batch, int PLANES, class Op>
+std::unique_ptr<LayerOp<Batch>> make_balance_layer(const ChannelBalance &layer, Op op) {
+  return std::make_unique<ChannelBalanceLayer<Batch, Op, PLANES>>(layer, std::move(op));
+}
+
+}    // namespace equi
+
+#endif
