@@ -17,7 +17,7 @@ from equi_tools import structures as structures_of_tools
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.frameworks import fairchem_checkpoint, fairchem_oracle
-from equi_tools.frameworks.fairchem_testing import VARIANTS, make_variant, settings_of
+from equi_tools.frameworks.fairchem_testing import COUNTED, VARIANTS, make_variant, settings_of
 
 pytestmark = pytest.mark.slow
 
@@ -84,7 +84,7 @@ def test_mixed_precision_stays_within_its_bars(name):
     laws.assert_mixed(laws.differences(converted(name), oracle(name), structures(converted(name)), "mixed"))
 
 
-@pytest.mark.parametrize("name, ranks", [("l2m2", 2), ("l3m2", 3), ("uma_charged", 4), ("l6m3", 2)])
+@pytest.mark.parametrize("name, ranks", [("l2m2", 2), ("l3m2", 3), ("uma_charged", 4), ("l6m3", 2), ("balanced", 3), ("uma_balanced", 2)])
 def test_ranks_agree(name, ranks):
     atoms = next(atoms for _, atoms in structures(converted(name)) if atoms.pbc.all() and len(atoms) > 2) * (2, 1, 1)
     assert laws.rank_error(converted(name), atoms, ranks) < laws.RANKS * 10
@@ -96,7 +96,7 @@ def test_every_number_matters(name, tmp_path):
     laws.assert_every_number_matters(converted(name), tmp_path, NOTICED)
 
 
-@pytest.mark.parametrize("name", ["uma", "uma_charged"])
+@pytest.mark.parametrize("name", ["uma", "uma_charged", "uma_balanced"])
 def test_experts_merged_by_fairchem_are_the_same_within_its_rounding(name):
     """fairchem's own merge, which rounds the mixed matrices to float32."""
     calculator = fairchem_oracle.float64_calculator(*loaded(source_of(name), name))
@@ -111,14 +111,14 @@ def test_experts_merged_by_fairchem_are_the_same_within_its_rounding(name):
     assert type(predictor.model.module.backbone).__name__ == "eSCNMDBackbone"
 
 
-@pytest.mark.parametrize("name", ["uma", "uma_charged"])
+@pytest.mark.parametrize("name", ["uma", "uma_charged", "uma_balanced", "uma_counted"])
 def test_a_file_for_all_systems_is_mixed_for_each(name, tmp_path):
     """Every composition and every task, with heads and references of their own."""
-    source = source_of(name)
+    source = make_variant(name, tmp_path) if name in COUNTED else source_of(name)
     convert(source, tmp_path / "whole.equi", quiet=True)
     for task, charge, spin in (("omat", 0, 0), ("omol", 0, 1), ("omol", -1, 2)):
         calculator = fairchem_oracle.float64_calculator(fairchem_checkpoint.load(source, charge=charge, spin=spin), task)
-        named = laws.structures(ELEMENTS, VARIANTS[name].get("cutoff", 4.2))
+        named = laws.structures(ELEMENTS, 4.2)
         keywords = ("task", task, "charge", str(charge), "spin", str(spin))
         laws.assert_within_bars(laws.differences(tmp_path / "whole.equi", calculator, named, radial="exact", keywords=keywords))
 

@@ -74,9 +74,9 @@ class Converter:
     def irreps(self, channels):
         return "+".join(f"{channels}x{l}e" for l in range(self.lmax + 1))
 
-    def add(self, kind, source, irreps_in, target, irreps_out, **fields):
+    def add(self, kind, source, irreps_in, output, irreps_out, **fields):
         self.layers.append(
-            {"type": kind, "input": source, "irreps_in": irreps_in, "output": target, "irreps_out": irreps_out, **fields}
+            {"type": kind, "input": source, "irreps_in": irreps_in, "output": output, "irreps_out": irreps_out, **fields}
         )
 
     def tensor(self, name, *shape):

@@ -40,8 +40,14 @@ VARIANTS = {
     "balanced": dict(heads="single", tasks=("omol", "omat"), task="omol", sphere_channels=10, hidden_channels=7, settings={"charge": -1, "spin": 3},
                      charge_balanced_channels=[0, 1, 2], spin_balanced_channels=[4]),
     "uma_balanced": dict(heads="experts", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
-                         settings={"composition": "NaCl", "charge": 1, "spin": 2}, charge_balanced_channels=[0, 1, 2]),
+                         settings={"composition": "NaCl", "charge": 1, "spin": 2}, model_id="UMA-S-1.2.1", charge_balanced_channels=[0, 1, 2]),
     "one_expert": dict(num_experts=1, settings={"composition": "Na"}, sphere_channels=6, hidden_channels=5),
+}  # fmt: skip
+
+# Its experts are mixed by the number of atoms, too: there is no file for one composition.
+COUNTED = {
+    "uma_counted": dict(heads="single", tasks=("omol", "omat"), task="omol", num_experts=8, sphere_channels=6, hidden_channels=5,
+                        model_id="UMA-S-1.2", charge_balanced_channels=[0, 1, 2]),
 }  # fmt: skip
 
 # The shapes of published models: eSEN-30M, and UMA-S and UMA-M with few experts.
@@ -64,7 +70,7 @@ def settings_of(name):
     return {"task": options.get("task"), **options.get("settings", {})}
 
 
-def model_config(tasks, heads, num_experts, use_composition_embedding, options):
+def model_config(tasks, heads, num_experts, use_composition_embedding, model_id, options):
     """The configuration from which fairchem makes a model."""
     core = "fairchem.core.models.uma"
     backbone = {**DEFAULTS, **options, "model": f"{core}.escn_md.eSCNMDBackbone"}
@@ -80,7 +86,7 @@ def model_config(tasks, heads, num_experts, use_composition_embedding, options):
                 "dataset_names": list(tasks)}  # fmt: skip
     return {
         "_target_": "fairchem.core.models.base.HydraModel", "backbone": backbone, "heads": {"efs": head},
-        "pass_through_head_outputs": True, "otf_graph": True,
+        "pass_through_head_outputs": True, "otf_graph": True, **({"model_id": model_id} if model_id else {}),
     }  # fmt: skip
 
 
@@ -124,7 +130,7 @@ def _shake(model):
 
 def make_checkpoint(
     path, seed=1, tasks=("omat",), heads="plain", num_experts=0, use_composition_embedding=True, configs="plain", task=None,
-    settings=None, **options,
+    settings=None, model_id=None, **options,
 ):  # fmt: skip
     """Writes an inference checkpoint with random numbers. Returns its path as a string."""
     import_fairchem()
@@ -133,7 +139,7 @@ def make_checkpoint(
     import torch
     from fairchem.core.units.mlip_unit.api.inference import MLIPInferenceCheckpoint
 
-    config = model_config(tasks, heads, num_experts, use_composition_embedding, options)
+    config = model_config(tasks, heads, num_experts, use_composition_embedding, model_id, options)
     all_tasks = tasks_config(tasks, heads, config["backbone"]["max_num_elements"])
     with quiet():
         torch.manual_seed(seed)
@@ -153,7 +159,7 @@ def make_checkpoint(
 
 def make_variant(name, directory, seed=1):
     """Path of the checkpoint of one of VARIANTS or BENCH."""
-    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, **{**VARIANTS, **BENCH}[name])
+    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, **{**VARIANTS, **COUNTED, **BENCH}[name])
 
 
 def main(argv=None):
