@@ -150,6 +150,9 @@ def parser():
         "--order", type=_word_list, metavar="Sr,Ti,O", help="elements by atom type (default: as they appear)"
     )
     sub.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
+    sub.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
+    sub.add_argument("--charge", type=float, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)")
+    sub.add_argument("--spin", type=float, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)")
     sub.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
     sub.add_argument("--temperature", type=float, default=300.0, metavar="K", help="default: %(default)s")
     sub.add_argument("--pressure", type=float, default=0.0, metavar="BAR", help="default: %(default)s")

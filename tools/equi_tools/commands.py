@@ -52,8 +52,9 @@ def run_data(args):
     from . import data
 
     job = data.make(
-        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure
-    )
+        args.structure, args.output, args.supercell, args.order, args.model, args.run, args.temperature, args.pressure,
+        args.task, args.charge, args.spin,
+    )  # fmt: skip
     _print(args, data.facts(job), data.text)
     return 0
 

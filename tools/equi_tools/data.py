@@ -10,6 +10,7 @@ from ase import Atoms
 from ase.data import atomic_numbers
 
 from . import equi_file, lammps_runner, structures
+from .compare import keywords_of_system
 from .errors import EquiError
 
 # What all scripts begin with. Half a femtosecond follows the bonds of hydrogen.
@@ -28,7 +29,7 @@ atom_style      atomic
 boundary        {boundary}
 read_data       ${{data}}
 
-pair_style      equi precision {precision}
+pair_style      equi precision {precision}{system}
 pair_coeff      * * ${{model}} {symbols}
 """
 MOLECULAR_DYNAMICS = """\
@@ -140,19 +141,35 @@ def _order(atoms, order):
     return order
 
 
-def _model(name, symbols, folder):
-    """The model as a script in `folder` names it; its elements are compared with those of the structure."""
-    path = equi_file.find(name)
-    document, _ = equi_file.read(path)
+def _document(name, symbols, atoms):
+    """The document of the model; what the structure has must be what the model holds for."""
+    document, _ = equi_file.read(equi_file.find(name))
     unknown = [symbol for symbol in symbols if symbol not in document["elements"]]
     if unknown:
         raise EquiError(f"{name} does not know {', '.join(unknown)}")
+    if not structures.fits(document, atoms):
+        formula = "".join(f"{s}{n if n > 1 else ''}" for s, n in document["composition"].items())
+        raise EquiError(f"{name} holds for the composition {formula} alone, the structure is {atoms.get_chemical_formula()}")
+    return document
+
+
+def _system(document, task, charge, spin):
+    """The keywords of pair_style for a file for all systems."""
+    if document is not None and "mixture" in document:
+        return "".join(f" {word}" for word in keywords_of_system(document, task, charge, spin))
+    if (task, charge, spin) != (None, None, None):
+        raise EquiError("--task, --charge, --spin: only files for all systems take them, named with --model FILE.equi")
+    return ""
+
+
+def _name_in_script(name, folder):
+    """The model as a script in `folder` names it."""
     if not Path(name).is_file():
         return Path(name).name  # found in LAMMPS_POTENTIALS, as the pair style will
     return name if os.path.isabs(name) else os.path.relpath(name, folder)
 
 
-def _script(kind, job, model, triclinic, temperature, pressure):
+def _script(kind, job, model, system, triclinic, temperature, pressure):
     """The text of an input script."""
     periodic = [word == "p" for word in job.boundary.split()]
     if kind == "npt" and not all(periodic):
@@ -161,7 +178,7 @@ def _script(kind, job, model, triclinic, temperature, pressure):
     purpose, example, variables, precision, body = SCRIPTS[kind]
     symbols = " ".join(job.types.values())
     words = {
-        "script": Path(job.script).name, "model": model, "data": Path(job.data).name, "name": kind,
+        "script": Path(job.script).name, "model": model, "system": system, "data": Path(job.data).name, "name": kind,
         "example": example, "boundary": job.boundary, "symbols": symbols, "precision": precision, "freedom": freedom,
         "temperature": temperature, "pressure": pressure, "timestep": "0.0005" if "H" in symbols.split() else "0.001",
         "box": "lx ly lz vol" if all(periodic) else "",
@@ -173,8 +190,10 @@ def _script(kind, job, model, triclinic, temperature, pressure):
     return "\n".join(line.rstrip() for line in lines)
 
 
-def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0):
-    """Writes the data file, and the script in.RUN beside it if `run` names one of SCRIPTS; returns a Job."""
+def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, temperature=300.0, pressure=0.0, task=None,
+         charge=None, spin=None):  # fmt: skip
+    """Writes the data file, and the script in.RUN beside it if `run` names one of SCRIPTS; returns a Job. task, charge, spin: of a model
+    that is one for all systems."""
     equi_file.check_output(output)
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")
@@ -183,7 +202,9 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     atoms, notes = _structure(source)
     symbols = _order(atoms, order)
     folder = Path(output).parent
-    chosen = _model(model, symbols, folder) if model is not None else "FILE.equi"
+    document = _document(model, symbols, atoms) if model is not None else None
+    system = _system(document, task, charge, spin)
+    chosen = _name_in_script(model, folder) if model is not None else "FILE.equi"
     # An empty cell has no vectors to repeat along.
     repeated = [n for n, p in zip(supercell, atoms.pbc) if n > 1 and not p]
     if repeated:
@@ -195,7 +216,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
         str(output), len(box.positions), dict(enumerate(symbols, 1)), " ".join("p" if p else "f" for p in box.periodic),
         f"pair_coeff * * {chosen} {' '.join(symbols)}", None if run is None else str(folder / f"in.{run}"), tuple(notes),
     )  # fmt: skip
-    text = None if run is None else _script(run, job, chosen, triclinic, temperature, pressure)
+    text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure)
     if text is not None:
         script = equi_file.check_output(job.script)
         if script.exists() and script.read_text(errors="replace") != text:

@@ -171,6 +171,27 @@ def test_a_composition_that_changes_in_a_run_is_noticed(ranks, whole, tmp_path):
     assert status != 0 and "holds for the composition Na8Cl8 alone" in output and "start it anew" in output, output
 
 
+def test_a_script_names_the_task_charge_and_spin(whole, tmp_path, capsys):
+    bulk("NaCl", "rocksalt", 5.0, cubic=True).write(tmp_path / "POSCAR")
+    command = ["data", str(tmp_path / "POSCAR"), "-o", str(tmp_path / "data.nacl"), "--model", str(whole), "--run", "relax"]
+    assert main(command) == 1 and "--task omat | omol" in capsys.readouterr().err
+    assert main([*command, "--task", "omol", "--charge", "-1", "--spin", "2"]) == 0
+    text = (tmp_path / "in.relax").read_text()
+    assert "pair_style      equi precision double task omol charge -1 spin 2\n" in text
+    lmp, _ = lammps_runner.lammps_programs(os.environ["EQUI_BUILD_DIR"])
+    done = subprocess.run([str(lmp), "-in", "in.relax", "-var", "steps", "2", "-log", "none"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0 and "task omol, charge -1, spin 2" in done.stdout, done.stdout + done.stderr
+
+
+def test_a_structure_of_another_composition_gets_no_script(folder, source, tmp_path, capsys):
+    convert(source, tmp_path / "merged.equi", task="omat", composition="Na3Cl", quiet=True)
+    bulk("NaCl", "rocksalt", 5.0, cubic=True).write(tmp_path / "POSCAR")
+    command = ["data", str(tmp_path / "POSCAR"), "-o", str(tmp_path / "data.nacl"), "--model", str(tmp_path / "merged.equi")]
+    assert main(command) == 1
+    assert "holds for the composition Na3Cl alone, the structure is Cl4Na4" in capsys.readouterr().err
+    assert main([*command, "--task", "omat"]) == 1
+
+
 def test_two_files_are_a_committee(folder, whole, tmp_path):
     convert(Checkpoint(num_experts=3, sphere_channels=18, seed=2).save(folder / "second.pt"), folder / "second.equi", quiet=True)
     files = [whole, folder / "second.equi"]
