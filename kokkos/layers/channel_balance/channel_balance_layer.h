@@ -8,6 +8,7 @@
 #include "src/evaluation/ghost_exchange.h"
 #include "src/numbers/dual.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <memory>
 #include <utility>
@@ -41,26 +42,27 @@ template <class Batch, class Op, int PLANES>
 class ChannelBalanceLayer : public BalanceOp<Batch> {
  public:
   using R = typename Batch::R;
-  ChannelBalanceLayer(const ChannelBalance &layer, Op op) : target_(layer.target), op_(std::move(op)) {}
+  ChannelBalanceLayer(const ChannelBalance &layer, Op op)
+      : target_(layer.target), numbers_(PLANES * layer.target.size() + 1), op_(std::move(op)) {}
 
   void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
                GhostExchange &exchange) override {
     const std::size_t channels = target_.size(), size = PLANES * channels;
-    std::vector<double> numbers(size + 1, 0.0);
-    if (count > 0) op_.sum(work, count, rows, numbers.data());
-    numbers[size] = count;
-    exchange.sum(numbers.data(), static_cast<int>(size) + 1);
+    std::fill(numbers_.begin(), numbers_.end(), 0.0);
+    if (count > 0) op_.sum(work, count, rows, numbers_.data());
+    numbers_[size] = count;
+    exchange.sum(numbers_.data(), static_cast<int>(size) + 1);
     if (count == 0) return;
     for (std::size_t k = 0; k < size; k++) {
       const double target = !is_adjoint && k < channels ? target_[k] : 0.0;
-      numbers[k] = (target - numbers[k]) / numbers[size];
+      numbers_[k] = (target - numbers_[k]) / numbers_[size];
     }
-    op_.add(work, count, rows, numbers.data());
+    op_.add(work, count, rows, numbers_.data());
   }
-  std::size_t bytes() const override { return op_.bytes() + target_.size() * sizeof(double); }
+  std::size_t bytes() const override { return op_.bytes() + (target_.size() + numbers_.size()) * sizeof(double); }
 
  private:
-  std::vector<double> target_;
+  std::vector<double> target_, numbers_;    // numbers_: sums, and the number of atoms
   Op op_;
 };
 
