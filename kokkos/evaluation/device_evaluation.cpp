@@ -60,7 +60,7 @@ struct MakeDeviceLayer : DeviceContext {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
   }
   Op operator()(const ChannelBalance &l) {
-    return make_balance_layer<DeviceBatch<T, G>, PLANES<T>>(l, DeviceChannelBalance<T>(l, layout(l.input)));
+    return make_balance_layer<DeviceBatch<T, G>>(l, DeviceChannelBalance<T>(l, layout(l.input)));
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
@@ -452,7 +452,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
     }
     recorder_.run(exec_, [&] { launch_results(request); });
   };
-  if (is_exchanging_ || plan_.has_balances())
+  if (is_exchanging_ || has_channel_balance(model_.layers))
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);

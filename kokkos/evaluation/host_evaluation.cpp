@@ -55,7 +55,7 @@ struct MakeHostLayer : HostContext {
     return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
   Op operator()(const ChannelBalance &l) {
-    return make_balance_layer<HostBatch<T, G>, PLANES<T>>(l, ChannelBalanceOp<T>(l, layout(l.input)));
+    return make_balance_layer<HostBatch<T, G>>(l, ChannelBalanceOp<T>(l, layout(l.input)));
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));

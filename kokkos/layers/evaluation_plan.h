@@ -84,11 +84,6 @@ struct EvaluationPlan {
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
 
-  bool has_balances() const {
-    for (const Stage &stage : stages)
-      if (!stage.balances.empty()) return true;
-    return false;
-  }
   // The layouts of what a layer reads.
   std::vector<FeatureLayout> inputs(const Ports &ports) const {
     std::vector<FeatureLayout> layouts;

@@ -10,20 +10,28 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
 namespace equi {
 
-// Where the channels of a balance lie: those of one group of scalars.
-struct BalancedChannels {
+// Where the numbers of a balance lie in rows: the channels of one group of scalars, in each of its first planes.
+struct BalancedNumbers {
   FeatureGroup group;
-  int first = 0, count = 0;
-  BalancedChannels(const ChannelBalance &layer, const FeatureLayout &layout)
+  int64_t width;
+  int first, channels, size;    // size: of a row, [planes][channels]
+  BalancedNumbers(const ChannelBalance &layer, const FeatureLayout &layout, int planes)
       : group(layout.group(layout.block(layer.block).group)),
+        width(group.width()),
         first(layout.block(layer.block).channel + layer.first),
-        count(static_cast<int>(layer.target.size())) {}
+        channels(static_cast<int>(layer.target.size())),
+        size(planes * channels) {}
+  // Of number k of a row, behind rows.group(group).
+  EQUI_FUNCTION int64_t at(int64_t row, int64_t k) const {
+    return row * width + k / channels * group.channels + first + k % channels;
+  }
 };
 
 template <class Batch>
@@ -36,18 +44,18 @@ class BalanceOp : public LayerOp<Batch> {
                        GhostExchange &exchange) = 0;
 };
 
-// Op has sum(work, count, rows, sums) and add(work, count, rows, numbers), with [planes][channels] float64 numbers in
-// host memory, the planes being the values and the tangents of a dual.
-template <class Batch, class Op, int PLANES>
+// Op has sum(work, count, rows, sums), whose sums are 0 before, add(work, count, rows, numbers), with size() float64
+// numbers in host memory: [planes][channels], the planes being the values and the tangents of a dual.
+template <class Batch, class Op>
 class ChannelBalanceLayer : public BalanceOp<Batch> {
  public:
   using R = typename Batch::R;
   ChannelBalanceLayer(const ChannelBalance &layer, Op op)
-      : target_(layer.target), numbers_(PLANES * layer.target.size() + 1), op_(std::move(op)) {}
+      : target_(layer.target), op_(std::move(op)), numbers_(op_.size() + 1) {}
 
   void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
                GhostExchange &exchange) override {
-    const std::size_t channels = target_.size(), size = PLANES * channels;
+    const std::size_t channels = target_.size(), size = numbers_.size() - 1;
     std::fill(numbers_.begin(), numbers_.end(), 0.0);
     if (count > 0) op_.sum(work, count, rows, numbers_.data());
     numbers_[size] = count;
@@ -62,13 +70,14 @@ class ChannelBalanceLayer : public BalanceOp<Batch> {
   std::size_t bytes() const override { return op_.bytes() + (target_.size() + numbers_.size()) * sizeof(double); }
 
  private:
-  std::vector<double> target_, numbers_;    // numbers_: sums, and the number of atoms
+  std::vector<double> target_;
   Op op_;
+  std::vector<double> numbers_;    // sums, and the number of atoms
 };
 
-template <class Batch, int PLANES, class Op>
+template <class Batch, class Op>
 std::unique_ptr<LayerOp<Batch>> make_balance_layer(const ChannelBalance &layer, Op op) {
-  return std::make_unique<ChannelBalanceLayer<Batch, Op, PLANES>>(layer, std::move(op));
+  return std::make_unique<ChannelBalanceLayer<Batch, Op>>(layer, std::move(op));
 }
 
 }    // namespace equi

@@ -16,7 +16,9 @@ class DeviceChannelBalance {
   using R = Real<T>;
 
  public:
-  DeviceChannelBalance(const ChannelBalance &layer, const FeatureLayout &layout) : channels_(layer, layout) {}
+  DeviceChannelBalance(const ChannelBalance &layer, const FeatureLayout &layout)
+      : balanced_(layer, layout, PLANES<T>) {}
+  int size() const { return balanced_.size; }
 
   // Waits for the sums. They do not depend on the order of threads.
   void sum(const DeviceExec &exec, int count, FeatureRows<const R> rows, double *sums);
@@ -24,9 +26,7 @@ class DeviceChannelBalance {
   std::size_t bytes() const { return terms_.bytes() + numbers_.bytes() + sum_.bytes(); }
 
  private:
-  int width() const { return PLANES<T> * channels_.count; }
-
-  BalancedChannels channels_;
+  BalancedNumbers balanced_;
   DeviceBuffer<double> terms_, numbers_;
   DeviceSum sum_;
 };
