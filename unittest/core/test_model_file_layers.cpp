@@ -262,7 +262,18 @@ TEST(ModelFile, refuses_bad_channel_balances) {
   refused("/target", "scale_of_nothing", {"target"});
   refused("/input", "x0", {"input", "a feature that no other layer reads"});
   refused("/spin", 1, {"\"spin\""});
-  // What is changed in place.
+  // Nothing may be added to what is changed in place, and nothing else may read it.
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   const auto balances = [](const Json &l) { return l["type"] == "channel_balance"; };
+                   const auto last = std::find_if(layers.rbegin(), layers.rend(), balances);
+                   Json added = layers[find_layer(d, "linear")];
+                   added["output"] = (*last)["output"];
+                   added["accumulate"] = true;
+                   layers.insert(last.base(), added);
+                 },
+                 {"output", "or has changed in place"});
   const auto with = [&](const char *key, const char *from, const char *to) {
     return [=](ModelDocument &d) {
       for (Json &l : d.document["layers"])

@@ -277,6 +277,12 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model));
 
     // The comparison notices a broken exchange.
+    if (has_channel_balance(model.layers)) {
+      RankGroup sum_group(parts);
+      sum_group.mute_sum = true;
+      const Evaluation no_sum = evaluate_ranks(evaluators, parts, structure.size(), sum_group);
+      EXPECT_GT(std::fabs(no_sum.energy - whole.energy), kind.noticeable);
+    }
     if (num_exchanged_features(model) == 0) continue;
     group.mute_reverse = true;
     const Evaluation no_reverse = evaluate_ranks(evaluators, parts, structure.size(), group);

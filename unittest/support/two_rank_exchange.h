@@ -131,8 +131,8 @@ class RankGroup {
     void reverse(const FeaturePieces<float> &rows) override { exchange(rows, true); }
     void reverse(const FeaturePieces<double> &rows) override { exchange(rows, true); }
     void sum(double *numbers, int count) override {
-      const std::vector<double> own(numbers, numbers + count);
-      group_.publish(rank_, FeaturePieces<double>{{const_cast<double *>(own.data()), count}}, false);
+      std::vector<double> own(numbers, numbers + count);
+      group_.publish(rank_, FeaturePieces<double>{{own.data(), count}}, false);
       for (int k = 0; k < count && !group_.mute_sum; ++k) {
         numbers[k] = 0.0;
         for (const auto &other : group_.ranks_) numbers[k] += group_.template data<double>(other->rank_, 0)[k];
