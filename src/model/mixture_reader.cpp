@@ -152,8 +152,9 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
     } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by it
+      const int factor = kind.text() == "charge" ? result.mixture.charge : result.mixture.spin - 1;
       made = std::move(all);
-      for (double &v : made) v *= kind.text() == "charge" ? result.mixture.charge : result.mixture.spin - 1;
+      for (double &v : made) v *= factor;
     } else if (kind.text() == "task" || kind.text() == "experts") {    // one for each
       const bool of_task = kind.text() == "task";
       std::vector<double> factors = coefficients;

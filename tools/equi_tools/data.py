@@ -12,6 +12,7 @@ from ase.data import atomic_numbers
 from . import equi_file, lammps_runner, structures
 from .compare import keywords_of_system
 from .errors import EquiError
+from .frameworks import formula
 
 # What all scripts begin with. Half a femtosecond follows the bonds of hydrogen.
 BEGINNING = """\
@@ -148,8 +149,7 @@ def _document(name, symbols, atoms):
     if unknown:
         raise EquiError(f"{name} does not know {', '.join(unknown)}")
     if not structures.fits(document, atoms):
-        formula = "".join(f"{s}{n if n > 1 else ''}" for s, n in document["composition"].items())
-        raise EquiError(f"{name} holds for the composition {formula} alone, the structure is {atoms.get_chemical_formula()}")
+        raise EquiError(f"{name} holds for the composition {formula(document['composition'])} alone, the structure is {atoms.get_chemical_formula()}")
     return document
 
 

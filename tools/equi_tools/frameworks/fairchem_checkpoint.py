@@ -50,6 +50,8 @@ MODEL_KEYS = {
     "_target_", "_convert_", "_recursive_", "backbone", "heads", "pass_through_head_outputs", "otf_graph", "freeze_backbone",
     "finetune_config", "supports_single_atoms", "model_id",
 }  # fmt: skip
+# Its experts are mixed by the number of atoms, too.
+COUNTING_MODEL = "UMA-S-1.2"
 BACKBONES = {"eSCNMDBackbone": False, "escnmd_backbone": False, "eSCNMDMoeBackbone": True, "escnmd_moe_backbone": True}
 # The only values of options that the layers of the converter stand for.
 FIXED = {
@@ -99,7 +101,7 @@ class Checkpoint(Origin):
     @property
     def extra_atoms(self):
         """What fairchem adds to the number of atoms by which it divides sums over the composition of a system."""
-        return 1 if self.model_id == "UMA-S-1.2" else 0
+        return 1 if self.model_id == COUNTING_MODEL else 0
 
     @property
     def num_experts(self):
@@ -360,9 +362,9 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
         is_uma = bool(options.get("num_experts"))
         if composition is not None and not options.get("use_composition_embedding"):
             raise EquiError(f"--composition {printable(composition, 60)}: the model has no experts that are mixed by composition; leave it out")
-        if composition is not None and model_id == "UMA-S-1.2":
+        if composition is not None and model_id == COUNTING_MODEL:
             raise EquiError(
-                f"--composition {printable(composition, 60)}: the experts of UMA-S-1.2 are mixed by the number of atoms, too; leave it out, and "
+                f"--composition {printable(composition, 60)}: the experts of {COUNTING_MODEL} are mixed by the number of atoms, too; leave it out, and "
                 "LAMMPS mixes them when a run starts"
             )
         return Checkpoint(
