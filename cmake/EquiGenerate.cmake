@@ -44,6 +44,9 @@ endforeach()
 set(kernel_sources
     ${equi_kernel_headers}
     src/algebra/coupling.cpp
+    src/algebra/gaunt_product.cpp
+    src/algebra/sphere_grid.cpp
+    src/algebra/sphere_grid.h
     src/generator/contraction_generator.cpp
     src/generator/contraction_schedule.cpp
     src/generator/contraction_schedule.h

@@ -152,10 +152,20 @@ void print_schedule(const Model &model, const KernelTarget &target) {
     std::printf("contraction %d: %s to %s, degree %d, %s\n", n, product.irreps_in.to_string().c_str(),
                 product.irreps_out.to_string().c_str(), s.degree,
                 have.count(s.key()) ? "kernel of the build" : "'equi compile' makes its kernel");
-    std::printf("    %d coefficients in %zu products of components per channel and species\n", s.num_entries(),
-                s.nodes.size());
-    std::printf("    per channel: multiply-adds %d forward, %d backward; loads of coefficients %d bytes\n", forward,
-                backward, 4 * s.num_entries());
+    if (product.functions)
+      for (const GauntForm form : {GauntForm::tree, GauntForm::grid}) {
+        const ContractionSchedule other = make_contraction_schedule(product, form);
+        std::printf("    Gaunt product by a %s: multiply-adds %d forward, %d backward%s\n",
+                    other.grid ? "grid" : "tree", other.forward_products(), other.backward_products(),
+                    other.grid.has_value() == s.grid.has_value() ? ", taken" : "");
+      }
+    if (s.grid)
+      std::printf("    %d rings of the sphere\n", s.grid->num_nodes());
+    else
+      std::printf("    %d coefficients in %zu products of components per channel and species\n", s.num_entries(),
+                  s.nodes.size());
+    std::printf("    per channel: multiply-adds %d forward, %d backward; loads of coefficients %zu bytes\n", forward,
+                backward, 4 * (s.grid ? s.grid->table.size() : static_cast<size_t>(s.num_entries())));
     std::printf("    bound by multiply-adds at %d per cycle: %.0f cycles per atom forward, %.0f backward\n",
                 target.products, static_cast<double>(forward) * mul / target.products,
                 static_cast<double>(backward) * mul / target.products);

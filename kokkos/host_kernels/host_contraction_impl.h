@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT
 // The generic kernel of symmetric contractions for one instruction set, included by host_kernels_impl.h: it walks the
-// tree (contraction_schedule.h) for a few atoms at once, so that reading the tree does not cost more than the products.
+// tree (contraction_schedule.h), or the grid, for a few atoms at once, so that reading the tree does not cost more than
+// the products.
 #ifndef EQUI_HOST_CONTRACTION_IMPL_H
 #define EQUI_HOST_CONTRACTION_IMPL_H
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/kernel_interface/host_simd.h"
+#include "kokkos/kernel_interface/sphere_grid_walk.h"
 
 #include <cstddef>
 
@@ -16,9 +18,21 @@ constexpr int CONTRACTION_ATOMS = 4;
 constexpr int MAX_DEPTH = 4;
 
 template <class T>
+using GridWalk = SphereGridWalk<CONTRACTION_ATOMS, Real<T>, Simd<T>>;
+
+template <class T>
 static std::size_t contraction_scratch_bytes(const ContractionView<T> &tables) {
-  return sizeof(Simd<T>) * CONTRACTION_ATOMS * (2 * tables.num_inputs + tables.num_outputs);
+  return sizeof(Simd<T>) * (CONTRACTION_ATOMS * (2 * tables.num_inputs + tables.num_outputs) +
+                            (tables.grid ? GridWalk<T>::memory_size(*tables.grid) : 0));
 }
+
+// Components in scratch, as SphereGridWalk takes them.
+template <class V>
+struct ComponentsOfAtoms {
+  V *v;
+  EQUI_INLINE V load(int component, int atom) const { return v[CONTRACTION_ATOMS * component + atom]; }
+  EQUI_INLINE void add(int component, int atom, V more) { v[CONTRACTION_ATOMS * component + atom] += more; }
+};
 
 // f(value, pointer to lane 0) for all components and a block of atoms; a block's missing atoms repeat its last one.
 template <class T, class F>
@@ -44,10 +58,14 @@ static void contraction_forward(const ContractionView<T> &tables, const Contract
       for_components(call.x, tables.in_dim, tables.num_in, call.row + first, count, lane,
                      [&](int n, bool, Pointer<T> p) { x[n] = load(p); });
       for (int n = 0; n < A * tables.num_outputs; n++) out[n] = V{};
+      if (tables.grid) {
+        ComponentsOfAtoms<V> to{out};
+        GridWalk<T>(*tables.grid, out + A * tables.num_outputs).forward(call.coefficients, ComponentsOfAtoms<V>{x}, to);
+      }
       V product[MAX_DEPTH + 1][A];
       const int *output = tables.outputs;
       const Real<T> *coefficient = call.coefficients + lane;
-      for (int n = 0; n < tables.num_nodes; n++) {
+      for (int n = 0; n < tables.num_nodes; n++) {    // a grid has no nodes
         const ContractionNode &node = tables.nodes[n];
         const V *factor = x + A * node.factor;
         V p[A];
@@ -83,6 +101,11 @@ static void contraction_backward(const ContractionView<T> &tables, const Contrac
                      });
       for_components(call.out, tables.out_dim, tables.num_out, call.row + first, count, lane,
                      [&](int n, bool, Pointer<T> p) { out_adj[n] = load(p); });
+      if (tables.grid) {
+        ComponentsOfAtoms<V> to{x_adj};
+        GridWalk<T>(*tables.grid, out_adj + A * tables.num_outputs)
+            .backward(call.coefficients, ComponentsOfAtoms<V>{x}, ComponentsOfAtoms<V>{out_adj}, to);
+      }
       V product[MAX_DEPTH + 1][A], adjoint[MAX_DEPTH + 1][A];
       int factor[MAX_DEPTH + 1], depth = 0;
       const auto leave = [&] {

@@ -14,6 +14,7 @@
 #include "kokkos/host_kernels/product_kernels.h"
 #include "kokkos/host_kernels/so2_kernels.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
+#include "src/algebra/sphere_grid_tables.h"
 #include "src/functions/activation.h"
 #include "src/generator/contraction_node.h"
 
@@ -129,8 +130,8 @@ struct GateCall {
   int padding;    // channels after mul that forward sets to 0
 };
 
-// What the generic kernel reads of a symmetric contraction: its tree (contraction_schedule.h) and the features that it
-// reads and writes.
+// What the generic kernel reads of a symmetric contraction: its tree or grid (contraction_schedule.h) and the features
+// that it reads and writes.
 template <class T>
 struct ContractionView {
   const ContractionNode *nodes;
@@ -139,6 +140,7 @@ struct ContractionView {
   const int *in_dim, *out_dim;    // components of each block
   int num_in, num_out;            // blocks
   int num_inputs, num_outputs;    // components of all blocks
+  const SphereGridView *grid;     // null: the tree
 };
 
 template <class T>

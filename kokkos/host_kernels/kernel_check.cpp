@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 #include <random>
 #include <vector>
 
@@ -312,7 +313,9 @@ std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, c
   if (!kernel.forward || !kernel.backward) return name_of<T>("kernel") + " lacks a function";
   const int rows[] = {1, 0, 4, 2, 3}, count = 5;
   Random random;
-  const Numbers<T> coefficients = random.numbers<T>(static_cast<size_t>(schedule.num_entries()) * CHANNEL_PAD);
+  const std::optional<SphereGridView> grid = schedule.grid ? std::optional(schedule.grid->view()) : std::nullopt;
+  const Numbers<T> coefficients =
+      random.numbers<T>(grid ? schedule.grid->table.size() : static_cast<size_t>(schedule.num_entries()) * CHANNEL_PAD);
 
   struct Feature {
     std::vector<int> dim, stride;
@@ -351,7 +354,8 @@ std::string fault_of_contraction(const KernelList<ContractionKernel<T>> &list, c
                                       static_cast<int>(x.dim.size()),
                                       static_cast<int>(out.dim.size()),
                                       schedule.num_inputs(),
-                                      schedule.num_outputs()};
+                                      schedule.num_outputs(),
+                                      grid ? &*grid : nullptr};
       AlignedVector<char> scratch(kernels.contraction_scratch_bytes(tables));
       if (is_generic)
         (is_backward ? kernels.contraction_backward : kernels.contraction_forward)(tables, call, scratch.data());

@@ -25,7 +25,7 @@ struct ContractionCall {
   const int *row;    // [count]
   // Forward reads x and writes out. Backward reads out, the cotangent, and replaces x by its adjoint.
   ContractionFeature<T> x, out;
-  const Real<T> *coefficients;    // [entries][CHANNEL_PAD]
+  const Real<T> *coefficients;    // [entries][CHANNEL_PAD]; or the table of a grid (sphere_grid_tables.h)
 };
 
 template <class T>

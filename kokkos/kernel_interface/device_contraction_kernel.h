@@ -28,7 +28,8 @@ struct DeviceContractionCall {
   int count, channels;    // atoms; padded channels
   // Forward reads x and writes out. Backward reads out, the cotangent, and replaces x by its adjoint.
   DeviceContractionFeature<T> x, out;
-  // Per species [channel blocks][entries][CHANNEL_PAD]; species null: one for all.
+  // Per species [channel blocks][entries][CHANNEL_PAD]; species null: one for all. Or the table of a grid
+  // (sphere_grid_tables.h), without entries.
   const Real<T> *coefficients;
   int num_entries;
   const int *species;    // [count]

@@ -43,7 +43,8 @@ class GauntRows {
       : first_(functions(lmax1)),
         second_(functions(lmax2)),
         out_(functions(lmax_out)),
-        op_(polynomials(lmax1, lmax2), {FeatureLayout(first_), FeatureLayout(second_)}, FeatureLayout(out_), 1),
+        op_(equi::gaunt_product(CHANNEL_PAD, lmax1, lmax2, lmax_out).polynomials(),
+            {FeatureLayout(first_), FeatureLayout(second_)}, FeatureLayout(out_), 1),
         kernels_(host_kernels<T>(best_instruction_set())) {
     op_.select_kernel(
         [](const ContractionSchedule &s) { return find_contraction_kernel<T>(best_instruction_set(), s); });
@@ -106,16 +107,6 @@ class GauntRows {
     for (int l = 0; l <= lmax; l++) blocks.push_back({CHANNEL_PAD, {l, l % 2 ? -1 : 1}});
     return Irreps(blocks);
   }
-  ContractionProduct polynomials(int lmax1, int lmax2) const {
-    std::vector<IrrepBlock> in(first_.begin(), first_.end());
-    in.insert(in.end(), second_.begin(), second_.end());
-    std::vector<int> first(lmax1 + 1), second(lmax2 + 1);
-    std::iota(first.begin(), first.end(), 0);
-    std::iota(second.begin(), second.end(), lmax1 + 1);
-    const Irreps irreps_in(in);
-    return ChannelwiseProduct{irreps_in, out_, gaunt_paths(irreps_in, first, second, out_)}.polynomials();
-  }
-
   Irreps first_, second_, out_;
   ContractionOp<T> op_;
   const HostKernels<T> &kernels_;

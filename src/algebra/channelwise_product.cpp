@@ -106,6 +106,7 @@ ContractionProduct ChannelwiseProduct::polynomials() const {
   ContractionProduct product;
   product.irreps_in = irreps_in;
   product.irreps_out = irreps_out;
+  product.functions = functions;
   for (const auto &[key, products] : terms) {
     ContractionTerm term{key.first, key.second, 1, {}, {Matrix{1, mul(), std::vector<double>(mul(), 1.0)}}};
     for (const auto &[p, coefficient] : products) term.entries.push_back({p.first, 0, p.second, coefficient});

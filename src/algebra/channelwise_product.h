@@ -8,6 +8,7 @@
 #include "src/algebra/irreps.h"
 #include "src/algebra/symmetric_contraction.h"
 
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -23,6 +24,7 @@ struct ChannelwisePath {
 struct ChannelwiseProduct {
   Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   std::vector<ChannelwisePath> paths;
+  std::optional<SphereFunctions> functions;    // of a Gaunt product, whose paths are gaunt_paths()
 
   int mul() const { return irreps_in[0].mul; }
 

@@ -3,6 +3,7 @@
 
 #include "src/algebra/coupling.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstdlib>
 #include <numeric>
@@ -33,16 +34,18 @@ double gaunt_scale(int l1, int l2, int l3) {
   return std::sqrt(static_cast<double>(d1) * d2 * d3) * w;
 }
 
-std::vector<ChannelwisePath> gaunt_paths(const Irreps &irreps_in, const std::vector<int> &first,
-                                         const std::vector<int> &second, const Irreps &irreps_out) {
+ChannelwiseProduct gaunt_product(const Irreps &irreps_in, const SphereFunctions &of_blocks, const Irreps &irreps_out) {
+  SphereFunctions functions = of_blocks;
+  std::sort(functions.first.begin(), functions.first.end());
+  std::sort(functions.second.begin(), functions.second.end());
   std::vector<int> outputs(irreps_out.size());
   std::iota(outputs.begin(), outputs.end(), 0);
-  require_different_orders("the first function", irreps_in, first);
-  require_different_orders("the second function", irreps_in, second);
+  require_different_orders("the first function", irreps_in, functions.first);
+  require_different_orders("the second function", irreps_in, functions.second);
   require_different_orders("the output", irreps_out, outputs);
   std::vector<ChannelwisePath> paths;
-  for (const int i : first)
-    for (const int j : second)
+  for (const int i : functions.first)
+    for (const int j : functions.second)
       for (const int k : outputs) {
         const Irrep a = irreps_in[i].irrep, b = irreps_in[j].irrep, c = irreps_out[k].irrep;
         if ((a.l + b.l + c.l) % 2 != 0 || c.l < std::abs(a.l - b.l) || c.l > a.l + b.l) continue;
@@ -53,7 +56,22 @@ std::vector<ChannelwisePath> gaunt_paths(const Irreps &irreps_in, const std::vec
         paths.push_back({i, j, k, gaunt_scale(a.l, b.l, c.l)});
       }
   if (paths.empty()) throw std::invalid_argument("expected functions whose product has an order of the output");
-  return paths;
+  return {irreps_in, irreps_out, paths, functions};
+}
+
+ChannelwiseProduct gaunt_product(int channels, int lmax1, int lmax2, int lmax_out) {
+  std::vector<IrrepBlock> in, out;
+  SphereFunctions functions;
+  for (int l = 0; l <= lmax1; ++l) {
+    functions.first.push_back(static_cast<int>(in.size()));
+    in.push_back({channels, {l, l % 2 ? -1 : 1}});
+  }
+  for (int l = 0; l <= lmax2; ++l) {
+    functions.second.push_back(static_cast<int>(in.size()));
+    in.push_back({channels, {l, l % 2 ? -1 : 1}});
+  }
+  for (int l = 0; l <= lmax_out; ++l) out.push_back({channels, {l, l % 2 ? -1 : 1}});
+  return gaunt_product(Irreps(in), functions, Irreps(out));
 }
 
 }    // namespace equi

@@ -16,11 +16,13 @@ namespace equi {
 // the triangle rule. Zero if l1 + l2 + l3 is odd. Accurate to 1e-14, relative, for l <= 8.
 double gaunt_scale(int l1, int l2, int l3);
 
-// The paths of the product of two functions to all output blocks. first, second: the blocks of irreps_in that are the
-// functions, of different orders each; both may have the same blocks. Throws std::invalid_argument if orders repeat in
-// a function or in irreps_out, if parities do not fit, or if no path exists. Block numbers must be valid.
-std::vector<ChannelwisePath> gaunt_paths(const Irreps &irreps_in, const std::vector<int> &first,
-                                         const std::vector<int> &second, const Irreps &irreps_out);
+// The product of two functions, blocks of irreps_in, to all output blocks. Throws std::invalid_argument if orders
+// repeat in a function or in irreps_out, if parities do not fit, or if no path exists. Block numbers must be valid; the
+// product has them in ascending order.
+ChannelwiseProduct gaunt_product(const Irreps &irreps_in, const SphereFunctions &functions, const Irreps &irreps_out);
+// The same of functions of all orders up to lmax1 and lmax2, of natural parity, p = (-1)^l, and `channels` channels:
+// the blocks of the first function, then those of the second one, to all orders up to lmax_out.
+ChannelwiseProduct gaunt_product(int channels, int lmax1, int lmax2, int lmax_out);
 
 }    // namespace equi
 

@@ -9,6 +9,7 @@
 #include "src/numbers/matrix.h"
 
 #include <array>
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -37,10 +38,18 @@ struct ContractionTerm {
 // the product whose blocks they are.
 void require_equal_channels(const char *what, const Irreps &in, const Irreps &out);
 
+// Two functions on the sphere: their blocks, of different orders each. Both may have the same blocks.
+struct SphereFunctions {
+  std::vector<int> first, second;
+};
+
 struct ContractionProduct {
   Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   bool per_species = false;
   std::vector<ContractionTerm> terms;
+  // Set if the terms are those of the Gaunt product of two functions (gaunt_product.h), for which kernels have another
+  // way as well.
+  std::optional<SphereFunctions> functions;
 
   int mul() const { return irreps_in[0].mul; }
   int num_components() const { return irreps_in.dim() / mul(); }    // of one channel of the input

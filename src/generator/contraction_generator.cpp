@@ -2,9 +2,11 @@
 #include "src/generator/contraction_generator.h"
 
 #include "src/algebra/coupling.h"
+#include "src/algebra/gaunt_product.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <set>
@@ -98,8 +100,12 @@ void list_inputs(GeneratedText &text, const ContractionSchedule &s, bool is_devi
   }
   for (size_t b = 0; b < s.out_l.size(); ++b) {
     const int block = static_cast<int>(b);
-    text.line("      const auto y%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
+    text.line("      const auto out%d = u.out.data[%d] + row * u.out.width[%d] + lane;", block, block, block);
   }
+}
+
+// Where the kernels of trees find their coefficients: c.
+void point_to_coefficients(GeneratedText &text, bool is_device) {
   if (!is_device) text.line("      const auto *c = u.coefficients + lane;");
 }
 
@@ -124,6 +130,34 @@ void end_kernel(GeneratedText &text) {
   text.line("}");
 }
 
+// What the backward kernels read beside the inputs, and what they add to.
+void list_cotangents(GeneratedText &text, const ContractionSchedule &s) {
+  int c = 0;
+  for (size_t b = 0; b < s.out_l.size(); ++b)
+    for (int m = 0; m <= 2 * s.out_l[b]; ++m)
+      text.line("      const V c%d = load(out%d + %d * u.out.stride[%d]);", c++, static_cast<int>(b), m,
+                static_cast<int>(b));
+  for (int i = 0; i < s.num_inputs(); ++i) text.line("      V d%d{};", i);
+}
+
+void store_adjoints(GeneratedText &text, const ContractionSchedule &s) {
+  int component = 0;
+  for (size_t b = 0; b < s.in_l.size(); ++b)
+    for (int m = 0; m <= 2 * s.in_l[b]; ++m)
+      text.line("      store(x%d + %d * u.x.stride[%d], d%d);", static_cast<int>(b), m, static_cast<int>(b),
+                component++);
+}
+
+// f(component) writes an output as an expression.
+template <class F>
+void store_outputs(GeneratedText &text, const ContractionSchedule &s, const F &f) {
+  int o = 0;
+  for (size_t b = 0; b < s.out_l.size(); ++b)
+    for (int m = 0; m <= 2 * s.out_l[b]; ++m)
+      text.line("      store(out%d + %d * u.out.stride[%d], %s);", static_cast<int>(b), m, static_cast<int>(b),
+                f(o++).c_str());
+}
+
 // The product of a node as a name: that of a single factor is the factor.
 std::string product_name(int depth, int factor) {
   return depth == 1 ? "a" + std::to_string(factor) : "p" + std::to_string(depth);
@@ -134,6 +168,7 @@ void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is
   const int num_outputs = s.num_outputs(), num_sums = std::max(1, 4 / num_outputs);
   begin_kernel(text, "forward", is_device);
   list_inputs(text, s, is_device);
+  point_to_coefficients(text, is_device);
   for (int o = 0; o < num_outputs; ++o)
     for (int k = 0; k < num_sums; ++k) text.line("      V o%d_%d{};", o, k);
   int entry = 0, depth = 0;
@@ -149,14 +184,11 @@ void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is
                 product[depth].c_str(), entry);
   }
   for (; depth > 0; --depth) text.line("      }");
-  int o = 0;
-  for (size_t b = 0; b < s.out_l.size(); ++b)
-    for (int m = 0; m <= 2 * s.out_l[b]; ++m, ++o) {
-      std::string sum = "o" + std::to_string(o) + "_0";
-      for (int k = 1; k < num_sums; ++k) sum += " + o" + std::to_string(o) + "_" + std::to_string(k);
-      text.line("      store(y%d + %d * u.out.stride[%d], %s);", static_cast<int>(b), m, static_cast<int>(b),
-                sum.c_str());
-    }
+  store_outputs(text, s, [&](int o) {
+    std::string sum = "o" + std::to_string(o) + "_0";
+    for (int k = 1; k < num_sums; ++k) sum += " + o" + std::to_string(o) + "_" + std::to_string(k);
+    return sum;
+  });
   end_kernel(text);
 }
 
@@ -164,12 +196,8 @@ void generate_forward(GeneratedText &text, const ContractionSchedule &s, bool is
 void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
   begin_kernel(text, "backward", is_device);
   list_inputs(text, s, is_device);
-  int o = 0;
-  for (size_t b = 0; b < s.out_l.size(); ++b)
-    for (int m = 0; m <= 2 * s.out_l[b]; ++m)
-      text.line("      const V g%d = load(y%d + %d * u.out.stride[%d]);", o++, static_cast<int>(b), m,
-                static_cast<int>(b));
-  for (int i = 0; i < s.num_inputs(); ++i) text.line("      V d%d{};", i);
+  point_to_coefficients(text, is_device);
+  list_cotangents(text, s);
   int entry = 0, depth = 0;
   std::vector<std::string> product(s.degree + 1);
   std::vector<int> factor(s.degree + 1);
@@ -195,26 +223,164 @@ void generate_backward(GeneratedText &text, const ContractionSchedule &s, bool i
       text.line("      const V p%d = %s * a%d;", depth, product[depth - 1].c_str(), node.factor);
     if (node.num_entries == 0) text.line("      V v%d{};", depth);
     for (int k = 0; k < node.num_entries; ++k, ++entry)
-      text.line("      %s%d %s g%d * load(c + %d * CHANNEL_PAD);", k == 0 ? "V v" : "v", depth,
+      text.line("      %s%d %s c%d * load(c + %d * CHANNEL_PAD);", k == 0 ? "V v" : "v", depth,
                 k == 0 ? "=" : "+=", s.outputs[entry], entry);
   }
   while (depth > 0) leave();
-  int component = 0;
-  for (size_t b = 0; b < s.in_l.size(); ++b)
-    for (int m = 0; m <= 2 * s.in_l[b]; ++m)
-      text.line("      store(x%d + %d * u.x.stride[%d], d%d);", static_cast<int>(b), m, static_cast<int>(b),
-                component++);
+  store_adjoints(text, s);
+  end_kernel(text);
+}
+
+// ---- text of grids ----
+
+// Adds coefficient * product, of coefficients that may be +-1, +-2 and +-1/2, to a sum; the products of each of these
+// are summed first.
+class WeightedSum {
+ public:
+  void add(double coefficient, const std::string &product) {
+    std::string &sum = of_size_[std::fabs(coefficient)];
+    sum += sum.empty() ? (coefficient < 0.0 ? "-" : "") : (coefficient < 0.0 ? " - " : " + ");
+    sum += product;
+  }
+  std::string text() const {
+    std::string all;
+    for (const auto &[size, sum] : of_size_) {
+      if (!all.empty()) all += " + ";
+      all += size == 1.0 ? sum : text_from("T(%a) * (", size) + sum + ")";
+    }
+    return all.empty() ? "V{}" : all;
+  }
+
+ private:
+  std::map<double, std::string> of_size_;
+};
+
+// Writes one ring or two, of a hemisphere each. Values are named by their function and hemisphere: f0n, f0s; those
+// without odd parts, and all on the equator, are the same in both.
+class RingText {
+ public:
+  RingText(GeneratedText &text, bool is_equator) : text_(text), is_equator_(is_equator) {}
+
+  // letter: of the function; from: of the components.
+  void values(const SphereFunction &function, char letter, char from) {
+    for (int v = 0, p = 0; v < function.num_values(); ++v) {
+      const RingValue &value = function.values[v];
+      const auto sum_to = [&](int end) {
+        WeightedSum sum;
+        for (; p < end; ++p)
+          sum.add(1.0, text_from("q[%d] * %c%d", function.parts[p].column, from, function.parts[p].component));
+        return sum.text();
+      };
+      const std::string even = sum_to(value.even_end);
+      if (has_sides(value)) {
+        const std::string odd = sum_to(value.parts_end);
+        text_.line("      const V %ce%d = %s, %co%d = %s;", letter, v, even.c_str(), letter, v, odd.c_str());
+        text_.line("      const V %c%dn = %ce%d + %co%d, %c%ds = %ce%d - %co%d;", letter, v, letter, v, letter, v,
+                   letter, v, letter, v, letter, v);
+      } else {
+        text_.line("      const V %c%dn = %s;", letter, v, even.c_str());
+      }
+      p = value.parts_end;
+    }
+  }
+
+  // The values of `target` from those of two functions, and their parts to components.
+  void product(const SphereFunction &target, const SphereFunction &first, char first_letter,
+               const SphereFunction &second, char second_letter, char to) {
+    for (int v = 0, t = 0, p = 0; v < target.num_values(); ++v) {
+      const RingValue &value = target.values[v];
+      WeightedSum north, south;
+      for (; t < value.terms_end; ++t) {
+        const CircleTerm &term = target.terms[t];
+        for (const char side : {'n', 's'})
+          (side == 'n' ? north : south)
+              .add(term.coefficient, name(first, first_letter, term.first, side) + " * " +
+                                         name(second, second_letter, term.second, side));
+      }
+      text_.line("      {");
+      text_.line("      const V n = %s;", north.text().c_str());
+      if (!is_equator_) text_.line("      const V s = %s;", south.text().c_str());
+      text_.line("      const V e = n%s;", is_equator_ ? "" : " + s");
+      if (has_sides(value)) text_.line("      const V o = n - s;");
+      for (; p < value.parts_end; ++p)
+        if (p < value.even_end || !is_equator_)
+          text_.line("      %c%d += q[%d] * %c;", to, target.parts[p].component, target.parts[p].column,
+                     p < value.even_end ? 'e' : 'o');
+      text_.line("      }");
+    }
+  }
+
+ private:
+  bool has_sides(const RingValue &value) const { return !is_equator_ && value.parts_end > value.even_end; }
+  std::string name(const SphereFunction &function, char letter, int v, char side) const {
+    return letter + std::to_string(v) + (has_sides(function.values[v]) ? side : 'n');
+  }
+
+  GeneratedText &text_;
+  bool is_equator_;
+};
+
+// f(ring) writes what is done on a ring.
+template <class F>
+void generate_rings(GeneratedText &text, const SphereGrid &grid, const F &f) {
+  const int pairs = grid.num_rings - grid.has_equator;
+  if (pairs > 0) {
+    text.line("      for (int k = 0; k < %d; ++k) {", pairs);
+    text.line("      const auto *q = u.coefficients + %d * k;", grid.num_columns);
+    f(RingText(text, false));
+    text.line("      }");
+  }
+  if (grid.has_equator) {
+    text.line("      {");
+    text.line("      const auto *q = u.coefficients + %d;", grid.num_columns * pairs);
+    f(RingText(text, true));
+    text.line("      }");
+  }
+}
+
+void generate_grid_forward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
+  const SphereGrid &grid = *s.grid;
+  begin_kernel(text, "forward", is_device);
+  list_inputs(text, s, is_device);
+  for (int o = 0; o < s.num_outputs(); ++o) text.line("      V y%d{};", o);
+  generate_rings(text, grid, [&](RingText ring) {
+    ring.values(grid.first, 'f', 'a');
+    if (!grid.is_square) ring.values(grid.second, 'g', 'a');
+    ring.product(grid.out, grid.first, 'f', grid.is_square ? grid.first : grid.second, grid.is_square ? 'f' : 'g', 'y');
+  });
+  store_outputs(text, s, [](int o) { return "y" + std::to_string(o); });
+  end_kernel(text);
+}
+
+void generate_grid_backward(GeneratedText &text, const ContractionSchedule &s, bool is_device) {
+  const SphereGrid &grid = *s.grid;
+  begin_kernel(text, "backward", is_device);
+  list_inputs(text, s, is_device);
+  list_cotangents(text, s);
+  generate_rings(text, grid, [&](RingText ring) {
+    ring.values(grid.first, 'f', 'a');
+    if (!grid.is_square) ring.values(grid.second, 'g', 'a');
+    ring.values(grid.out, 'h', 'c');
+    if (grid.is_square) return ring.product(grid.first, grid.first, 'f', grid.out, 'h', 'd');
+    ring.product(grid.first, grid.second, 'g', grid.out, 'h', 'd');
+    ring.product(grid.second, grid.first, 'f', grid.out, 'h', 'd');
+  });
+  store_adjoints(text, s);
   end_kernel(text);
 }
 
 }    // namespace
 
 ContractionProduct contraction_of(const std::string &name) {
+  int l[3], end = 0;
+  if (std::sscanf(name.c_str(), "gaunt_%1d_%1d_%1d%n", &l[0], &l[1], &l[2], &end) == 3 &&
+      end == static_cast<int>(name.size()))
+    return gaunt_product(1, l[0], l[1], l[2]).polynomials();
   const size_t first = name.find('_'), second = name.find('_', first + 1);
   const bool is_digits = name.find_first_not_of("0123456789_") == std::string::npos;
   if (!is_digits || first != 1 || second == std::string::npos || second < 3 || second + 2 != name.size() ||
       name.back() < '1' || name.back() > '0' + MAX_CONTRACTION_DEGREE)
-    throw std::invalid_argument("expected the name of a contraction like 3_01_2, found '" + name + "'");
+    throw std::invalid_argument("expected the name of a contraction like 3_01_2 or gaunt_4_4_4, found '" + name + "'");
   std::vector<IrrepBlock> in, out;
   for (int l = 0; l <= name[0] - '0'; ++l) in.push_back({1, {l, l % 2 ? -1 : 1}});
   for (size_t k = 2; k < second; ++k) out.push_back({1, {name[k] - '0', (name[k] - '0') % 2 ? -1 : 1}});
@@ -235,8 +401,8 @@ void generate_contraction_namespace(GeneratedText &text, const ContractionSchedu
     text.line("struct Body {");
     text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   }
-  generate_forward(text, schedule, is_device);
-  generate_backward(text, schedule, is_device);
+  (schedule.grid ? generate_grid_forward : generate_forward)(text, schedule, is_device);
+  (schedule.grid ? generate_grid_backward : generate_backward)(text, schedule, is_device);
   if (is_device) text.line("};");
   text.line("}    // namespace");
   for (const std::string type : {"float", "double"}) {

@@ -37,9 +37,10 @@ void read_paths(const JsonField &layer, ChannelwiseProduct &product) {
     if (layer.has("paths")) layer["paths"].fail("paths or gaunt, not both");
     const JsonField functions = layer["gaunt"];
     functions.size(2, "functions");
-    product.paths = functions.checked([&] {
-      return gaunt_paths(product.irreps_in, read_function(functions[size_t(0)], product),
-                         read_function(functions[size_t(1)], product), product.irreps_out);
+    product = functions.checked([&] {
+      return gaunt_product(product.irreps_in,
+                           {read_function(functions[size_t(0)], product), read_function(functions[size_t(1)], product)},
+                           product.irreps_out);
     });
     functions.checked([&] { product.validate(); });
   } else {

@@ -83,7 +83,7 @@ struct Example {
   Irreps in, out;
   std::vector<int> first, second;
 
-  ChannelwiseProduct product() const { return {in, out, gaunt_paths(in, first, second, out)}; }
+  ChannelwiseProduct product() const { return gaunt_product(in, {first, second}, out); }
 };
 
 // Two functions, a square, functions that share a block, one order alone, all blocks even; in no order.
@@ -129,7 +129,7 @@ TEST(GauntProduct, refuses_functions_that_do_not_fit) {
   const auto refused = [](const std::string &in, const std::vector<int> &first, const std::vector<int> &second,
                           const std::string &out, const std::string &part) {
     try {
-      gaunt_paths(Irreps::parse(in), first, second, Irreps::parse(out));
+      gaunt_product(Irreps::parse(in), {first, second}, Irreps::parse(out));
       FAIL() << "not refused: " << part;
     } catch (const std::invalid_argument &e) {
       EXPECT_NE(std::string(e.what()).find(part), std::string::npos) << e.what();

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace {
 
 using namespace equi;
@@ -37,7 +39,7 @@ void for_kernels(const ContractionCase &c, const F &f) {
   for (const InstructionSet set : ALL_SETS) {
     if (!instruction_set_available(set)) continue;
     ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
-                        NUM_SPECIES);
+                        NUM_SPECIES, c.form);
     const std::string what = c.name + ", " + instruction_set_name(set);
     f(op, host_kernels<T>(set), what + ", generic");
     op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
@@ -87,7 +89,7 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
     const TwoFeatures expected_x(c.product.irreps_in, c.backward());
     const SpeciesRows order(c.product.per_species);
     const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
-                              FeatureLayout(c.product.irreps_out), NUM_SPECIES);
+                              FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
     for (const InstructionSet set : ALL_SETS) {
       if (!instruction_set_available(set)) continue;
       ContractionOp<T> own = op;
@@ -102,6 +104,42 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
       expect_near(first.values(), expected_x.rows[0], 100 * ROUNDING<T>, c.name);
       expect_near(second.values(), expected_x.rows[1], 100 * ROUNDING<T>, c.name);
     }
+  }
+}
+
+double largest_of(const Rows &rows) {
+  double largest = 0.0;
+  for (const auto &row : rows)
+    for (const double v : row) largest = std::fmax(largest, std::fabs(v));
+  return largest;
+}
+
+// ChannelwiseProduct, which is tested against the integral (test_gaunt_product.cpp), against both forms.
+TEST(GauntKernels, are_exact_to_the_largest_order) {
+  constexpr double EXACT = 1e-13;    // of the largest number: some thousand products in float64
+  for (int l = 0; l <= 8; ++l) {
+    const ChannelwiseProduct product = gaunt_product(5, l, l, l);
+    Random random(7);
+    const Rows x = random.rows(1, product.irreps_in.dim()), g = random.rows(1, product.irreps_out.dim());
+    Rows expected_y(1, std::vector<double>(g[0].size())), expected_x(1, std::vector<double>(x[0].size()));
+    product.forward(x[0].data(), expected_y[0].data());
+    product.backward(x[0].data(), g[0].data(), expected_x[0].data());
+    const int order[] = {0}, begin[] = {0, 1};
+    for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
+      for (const InstructionSet set : ALL_SETS) {
+        if (!instruction_set_available(set)) continue;
+        ContractionOp<double> op(product.polynomials(), {FeatureLayout(product.irreps_in)},
+                                 FeatureLayout(product.irreps_out), 1, form);
+        op.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<double>(set, s); });
+        const std::string what = "order " + std::to_string(l) + ", " + op.describe() + ", " + instruction_set_name(set);
+        const HostKernels<double> &kernels = host_kernels<double>(set);
+        AlignedVector<char> scratch(op.scratch_bytes(kernels));
+        PackedRows<double> px(product.irreps_in, x), py(product.irreps_out, size_t(1)), pg(product.irreps_out, g);
+        op.forward(kernels, {px.rows()}, py.rows(), {order, begin}, scratch.data());
+        expect_near(py.values(), expected_y, EXACT * largest_of(expected_y), what);
+        op.backward(kernels, {px.rows()}, pg.rows(), {order, begin}, scratch.data());
+        expect_near(px.values(), expected_x, EXACT * largest_of(expected_x), what);
+      }
   }
 }
 

@@ -3,6 +3,7 @@
 #ifndef EQUI_TEST_CONTRACTION_PROBLEM_H
 #define EQUI_TEST_CONTRACTION_PROBLEM_H
 
+#include "src/algebra/gaunt_product.h"
 #include "src/generator/common_kernels.h"
 #include "src/generator/contraction_generator.h"
 #include "unittest/support/node_rows.h"
@@ -50,6 +51,17 @@ inline ContractionProduct random_product(ContractionProduct support, int mul, bo
   return support;
 }
 
+// A product on more channels, whose weights are 1.
+inline ContractionProduct with_channels(ContractionProduct product, int mul) {
+  for (Irreps *irreps : {&product.irreps_in, &product.irreps_out}) {
+    std::vector<IrrepBlock> blocks(irreps->begin(), irreps->end());
+    for (IrrepBlock &b : blocks) b.mul = mul;
+    *irreps = Irreps(blocks);
+  }
+  for (ContractionTerm &term : product.terms) term.weight = {Matrix{1, mul, std::vector<double>(mul, 1.0)}};
+  return product;
+}
+
 // Degree 4, two blocks of one irrep, blocks without an output, products with gaps: nothing that a build has kernels
 // for.
 inline ContractionProduct odd_support() {
@@ -68,6 +80,7 @@ struct ContractionCase {
   ContractionProduct product;
   bool in_build;    // whether the build has generated kernels for it
   Rows x, g;        // rows of inputs and of cotangents
+  GauntForm form = GauntForm::faster;
 
   Rows forward() const {
     Rows out(NUM_ROWS, std::vector<double>(product.irreps_out.dim(), 0.0));
@@ -105,10 +118,29 @@ inline std::vector<ContractionCase> contraction_cases() {
   int mul = 0;
   for (const std::string &name : common_contractions()) {
     const int muls[] = {5, 13, 33, 16, 1};
-    add(name, random_product(contraction_of(name), muls[mul % 5], mul % 2 == 0, 3), true);
-    ++mul;
+    const int channels = muls[mul++ % 5];
+    const ContractionProduct product = contraction_of(name);
+    if (product.functions)
+      add(name, with_channels(product, channels), true);
+    else
+      add(name, random_product(product, channels, mul % 2 == 1, 3), true);
   }
   add("odd", random_product(odd_support(), 13, true, 4), false);
+
+  // Gaunt products in both forms: blocks in no order and one that is not read, a square, functions that share a block,
+  // one order each, numbers alone.
+  const auto add_gaunt = [&](const std::string &in, const SphereFunctions &functions, const std::string &out) {
+    for (const GauntForm form : {GauntForm::tree, GauntForm::grid}) {
+      add("Gaunt product of " + in, gaunt_product(Irreps::parse(in), functions, Irreps::parse(out)).polynomials(),
+          false);
+      all.back().form = form;
+    }
+  };
+  add_gaunt("5x2e+5x1e+5x0e+5x1o+5x4e+5x0e+5x3o", {{3, 2, 0}, {5, 6, 4}}, "5x5o+5x0e+5x2e");
+  add_gaunt("13x0e+13x1o+13x2e+13x3o", {{0, 1, 2, 3}, {3, 2, 1, 0}}, "13x0e+13x1o+13x2e+13x3o+13x4e");
+  add_gaunt("1x0e+1x1e+1x2e", {{0, 2}, {2, 1}}, "1x1e+1x0e");
+  add_gaunt("33x6e+33x5o", {{0}, {1}}, "33x1o+33x7o");
+  add_gaunt("16x0e", {{0}, {0}}, "16x0e");
   return all;
 }
 

@@ -84,6 +84,9 @@ def test_commands_read_the_layer(path, capsys):
     equi = os.path.join(os.environ["EQUI_BUILD_DIR"], "bin", "equi")
     text = subprocess.run([equi, "schedule", str(path)], capture_output=True, text=True, check=True).stdout
     assert text.count("contraction") >= 2
+    for form in ("tree", "grid"):
+        assert text.count(f"Gaunt product by a {form}: multiply-adds") == 2
+    assert text.count(", taken") == 2
 
 
 @pytest.mark.parametrize("change, words", [({"gaunt": [[0]]}, "a list of 2"), ({"gaunt": [[0], []]}, "gaunt")])

@@ -16,8 +16,8 @@ constexpr int MAX_BLOCKS = 32;
 
 template <class T>
 ContractionOp<T>::ContractionOp(const ContractionProduct &product, const std::vector<FeatureLayout> &in,
-                                const FeatureLayout &out, int num_species)
-    : in_(in), out_(out), schedule_(make_contraction_schedule(product)), channels_(padded(product.mul())) {
+                                const FeatureLayout &out, int num_species, GauntForm form)
+    : in_(in), out_(out), schedule_(make_contraction_schedule(product, form)), channels_(padded(product.mul())) {
   const auto places = [](const FeatureLayout &layout, std::vector<int64_t> &width, std::vector<int> &stride,
                          std::vector<int> &dim, std::vector<int> &channels) {
     for (int b = 0; b < layout.num_blocks(); b++) {
@@ -33,6 +33,11 @@ ContractionOp<T>::ContractionOp(const ContractionProduct &product, const std::ve
   if (num_in() > MAX_BLOCKS || out.num_blocks() > MAX_BLOCKS)
     throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_BLOCKS) + " blocks");
 
+  if (schedule_.grid) {
+    const std::vector<double> &table = schedule_.grid->table;
+    coefficients_.emplace_back(table.begin(), table.end());
+    return;
+  }
   const int num_entries = schedule_.num_entries();
   for (int s = 0; s < (product.per_species ? num_species : 1); s++) {
     const std::vector<double> of_channels = contraction_coefficients(product, schedule_, s);
@@ -57,11 +62,21 @@ std::size_t ContractionOp<T>::bytes() const {
   return n;
 }
 
+// f(view), valid during the call.
 template <class T>
-ContractionView<T> ContractionOp<T>::view() const {
-  return {schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
-          in_dim_.data(),         out_dim_.data(),          num_in(),
-          out_.num_blocks(),      schedule_.num_inputs(),   schedule_.num_outputs()};
+template <class F>
+void ContractionOp<T>::with_view(const F &f) const {
+  const SphereGridView grid = schedule_.grid ? schedule_.grid->view() : SphereGridView{};
+  f(ContractionView<T>{schedule_.nodes.data(), schedule_.outputs.data(), static_cast<int>(schedule_.nodes.size()),
+                       in_dim_.data(), out_dim_.data(), num_in(), out_.num_blocks(), schedule_.num_inputs(),
+                       schedule_.num_outputs(), schedule_.grid ? &grid : nullptr});
+}
+
+template <class T>
+std::size_t ContractionOp<T>::scratch_bytes(const HostKernels<T> &kernels) const {
+  std::size_t bytes = 0;
+  with_view([&](const ContractionView<T> &view) { bytes = kernels.contraction_scratch_bytes(view); });
+  return bytes;
 }
 
 // f(call) for every species and channel block. The coefficients of a channel block stay in the first-level cache while
@@ -92,6 +107,7 @@ void ContractionOp<T>::for_channel_blocks(const InputRows<R> &x, FeatureRows<R> 
         y_data[b] = make_pointer<T>(y.group(out_.group(out_.block(b).group)) + out_.block(b).channel + u,
                                     plane * out_channels_[b]);
       f(call);
+      // A grid has no entries: its table is that of all channels.
       call.coefficients += schedule_.num_entries() * CHANNEL_PAD;
     }
   }
@@ -104,7 +120,7 @@ void ContractionOp<T>::forward(const HostKernels<T> &kernels, const InputRows<R>
     if (kernel_)
       kernel_->forward(call);
     else
-      kernels.contraction_forward(view(), call, scratch);
+      with_view([&](const ContractionView<T> &view) { kernels.contraction_forward(view, call, scratch); });
   });
 }
 
@@ -115,15 +131,18 @@ void ContractionOp<T>::backward(const HostKernels<T> &kernels, const InputRows<R
     if (kernel_)
       kernel_->backward(call);
     else
-      kernels.contraction_backward(view(), call, scratch);
+      with_view([&](const ContractionView<T> &view) { kernels.contraction_backward(view, call, scratch); });
   });
 }
 
 template <class T>
 std::string ContractionOp<T>::describe() const {
   char text[100];
-  std::snprintf(text, sizeof text, "%d products to degree %d, %.1f MB", schedule_.num_entries(), schedule_.degree,
-                bytes() * 1e-6);
+  if (schedule_.grid)
+    std::snprintf(text, sizeof text, "a grid of %d rings, %.1f MB", schedule_.grid->num_nodes(), bytes() * 1e-6);
+  else
+    std::snprintf(text, sizeof text, "%d products to degree %d, %.1f MB", schedule_.num_entries(), schedule_.degree,
+                  bytes() * 1e-6);
   return text;
 }
 

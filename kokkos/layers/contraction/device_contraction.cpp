@@ -2,6 +2,7 @@
 #include "kokkos/layers/contraction/device_contraction.h"
 
 #include "kokkos/device_kernels/device_contraction_impl.h"
+#include "kokkos/kernel_interface/sphere_grid_walk.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -13,7 +14,18 @@ namespace equi {
 
 namespace {
 
-constexpr int MAX_CONTRACTION_COMPONENTS = 64;    // of a channel's input and of its output
+// Of a channel's input and of its output, which the kernel of trees keeps; of the input, which that of grids keeps: two
+// functions with all orders up to 8.
+constexpr int MAX_CONTRACTION_COMPONENTS = 64, MAX_GRID_COMPONENTS = 162;
+// What SphereGridWalk needs for functions of all orders up to 8.
+constexpr int GRID_MEMORY = 2 * 5 * 17;
+
+template <class T, class Component>
+KOKKOS_FUNCTION Pointer<T> at(const DeviceContractionFeature<T> &feature, const Component &c, int64_t row,
+                              int channel) {
+  return make_pointer<T>(feature.data[c.block] + row * feature.width[c.block] + c.place + channel,
+                         feature.stride[c.block] / PLANES<T>);
+}
 
 // Walks the tree, as host_contraction_impl.h does.
 template <class T, class Component>
@@ -23,12 +35,6 @@ struct GenericContraction {
   int num_nodes, num_inputs, num_outputs;
   const Component *place;
 
-  KOKKOS_FUNCTION static Pointer<T> at(const DeviceContractionFeature<T> &feature, const Component &c, int64_t row,
-                                       int channel) {
-    return make_pointer<T>(feature.data[c.block] + row * feature.width[c.block] + c.place + channel,
-                           feature.stride[c.block] / PLANES<T>);
-  }
-
   KOKKOS_FUNCTION void forward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
     T out[MAX_CONTRACTION_COMPONENTS];
     for (int n = 0; n < num_outputs; n++) out[n] = 0;
@@ -37,19 +43,19 @@ struct GenericContraction {
     const int *output = outputs;
     for (int n = 0; n < num_nodes; n++) {
       const ContractionNode &node = nodes[n];
-      product[node.depth] = product[node.depth - 1] * at(u.x, place[node.factor], row, channel)[0];
+      product[node.depth] = product[node.depth - 1] * at<T>(u.x, place[node.factor], row, channel)[0];
       for (int e = 0; e < node.num_entries; e++, output++, c += CHANNEL_PAD) out[*output] += *c * product[node.depth];
     }
-    for (int n = 0; n < num_outputs; n++) put(at(u.out, place[num_inputs + n], row, channel), 0, out[n]);
+    for (int n = 0; n < num_outputs; n++) put(at<T>(u.out, place[num_inputs + n], row, channel), 0, out[n]);
   }
 
   KOKKOS_FUNCTION void backward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *c) const {
     T x[MAX_CONTRACTION_COMPONENTS], x_adj[MAX_CONTRACTION_COMPONENTS], out_adj[MAX_CONTRACTION_COMPONENTS];
     for (int n = 0; n < num_inputs; n++) {
-      x[n] = at(u.x, place[n], row, channel)[0];
+      x[n] = at<T>(u.x, place[n], row, channel)[0];
       x_adj[n] = 0;
     }
-    for (int n = 0; n < num_outputs; n++) out_adj[n] = at(u.out, place[num_inputs + n], row, channel)[0];
+    for (int n = 0; n < num_outputs; n++) out_adj[n] = at<T>(u.out, place[num_inputs + n], row, channel)[0];
     T product[MAX_CONTRACTION_DEGREE + 1], adjoint[MAX_CONTRACTION_DEGREE + 1];
     int factor[MAX_CONTRACTION_DEGREE + 1], depth = 0;
     product[0] = 1;
@@ -69,7 +75,51 @@ struct GenericContraction {
       for (int e = 0; e < nodes[n].num_entries; e++, output++, c += CHANNEL_PAD)
         adjoint[depth] += *c * out_adj[*output];
     }
-    for (int n = 0; n < num_inputs; n++) put(at(u.x, place[n], row, channel), 0, x_adj[n]);
+    for (int n = 0; n < num_inputs; n++) put(at<T>(u.x, place[n], row, channel), 0, x_adj[n]);
+  }
+};
+
+// Walks the grid. Its table is in the place of all coefficients.
+template <class T, class Component>
+struct GenericGrid {
+  using Walk = SphereGridWalk<1, Real<T>, T>;
+
+  SphereGridView grid;
+  int num_inputs, num_outputs;
+  const Component *place;
+
+  // Components in a row of a feature, as SphereGridWalk takes them.
+  struct Row {
+    const DeviceContractionFeature<T> &feature;
+    const Component *place;
+    int64_t row;
+    int channel;
+    EQUI_FUNCTION T load(int component, int) const { return at<T>(feature, place[component], row, channel)[0]; }
+    EQUI_FUNCTION void add(int component, int, T more) const {
+      const Pointer<T> p = at<T>(feature, place[component], row, channel);
+      put(p, 0, p[0] + more);
+    }
+  };
+  struct Kept {
+    T v[MAX_GRID_COMPONENTS];
+    EQUI_FUNCTION void add(int component, int, T more) { v[component] += more; }
+  };
+
+  KOKKOS_FUNCTION void forward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *) const {
+    const Row x{u.x, place, row, channel};
+    Row out{u.out, place + num_inputs, row, channel};
+    for (int n = 0; n < num_outputs; n++) put(at<T>(u.out, out.place[n], row, channel), 0, T(0));
+    T memory[GRID_MEMORY];
+    Walk(grid, memory).forward(u.coefficients, x, out);
+  }
+
+  KOKKOS_FUNCTION void backward(const DeviceContractionCall<T> &u, int64_t row, int channel, const Real<T> *) const {
+    const Row x{u.x, place, row, channel}, out_adj{u.out, place + num_inputs, row, channel};
+    Kept x_adj;
+    for (int n = 0; n < num_inputs; n++) x_adj.v[n] = 0;
+    T memory[GRID_MEMORY];
+    Walk(grid, memory).backward(u.coefficients, x, out_adj, x_adj);
+    for (int n = 0; n < num_inputs; n++) put(at<T>(u.x, place[n], row, channel), 0, x_adj.v[n]);
   }
 };
 
@@ -94,14 +144,16 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
   if (std::max(op_.num_in(), op_.out().num_blocks()) > MAX_CONTRACTION_BLOCKS)
     throw std::invalid_argument("a contraction or a product of more than " + std::to_string(MAX_CONTRACTION_BLOCKS) +
                                 " blocks; the device evaluation has no more");
-  if (std::max(schedule.num_inputs(), schedule.num_outputs()) > MAX_CONTRACTION_COMPONENTS)
-    throw std::invalid_argument("a contraction or a product of more than " +
-                                std::to_string(MAX_CONTRACTION_COMPONENTS) +
-                                " components; the device evaluation has no more");
   std::vector<R> coefficients;
   for (const auto &c : op_.coefficients()) coefficients.insert(coefficients.end(), c.begin(), c.end());
   assign(exec, coefficients_, coefficients);
   if (kernel_) return;
+  const int components =
+                schedule.grid ? schedule.num_inputs() : std::max(schedule.num_inputs(), schedule.num_outputs()),
+            most = schedule.grid ? MAX_GRID_COMPONENTS : MAX_CONTRACTION_COMPONENTS;
+  if (components > most)
+    throw std::invalid_argument("a contraction or a product of more than " + std::to_string(most) +
+                                " components; the device evaluation has no more");
   std::vector<Component> place;
   const auto add_places = [&place](const FeatureLayout &layout, int first_block) {
     for (int b = 0; b < layout.num_blocks(); b++) {
@@ -115,9 +167,18 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
     first_block += layout.num_blocks();
   }
   add_places(op_.out(), 0);
+  assign(exec, place_, place);
+  if (schedule.grid) {
+    const SphereFunction *functions[] = {&schedule.grid->first, &schedule.grid->second, &schedule.grid->out};
+    for (int k = 0; k < 3; k++) {
+      assign(exec, functions_[k].values, functions[k]->values);
+      assign(exec, functions_[k].parts, functions[k]->parts);
+      assign(exec, functions_[k].terms, functions[k]->terms);
+    }
+    return;
+  }
   assign(exec, nodes_, schedule.nodes);
   assign(exec, outputs_, schedule.outputs);
-  assign(exec, place_, place);
 }
 
 template <class T>
@@ -140,6 +201,17 @@ void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Input
                                    schedule.num_entries(),
                                    op_.per_species() ? species : nullptr};
   if (kernel_) return (BACKWARD ? kernel_->backward : kernel_->forward)(exec, u);
+  if (schedule.grid) {
+    SphereGridView grid = schedule.grid->view();
+    SphereFunctionView *views[] = {&grid.first, &grid.second, &grid.out};
+    for (int k = 0; k < 3; k++) {
+      views[k]->values = functions_[k].values.data();
+      views[k]->parts = functions_[k].parts.data();
+      views[k]->terms = functions_[k].terms.data();
+    }
+    return launch_contraction<BACKWARD>(
+        exec, GenericGrid<T, Component>{grid, schedule.num_inputs(), schedule.num_outputs(), place_.data()}, u);
+  }
   launch_contraction<BACKWARD>(
       exec,
       GenericContraction<T, Component>{nodes_.data(), outputs_.data(), static_cast<int>(schedule.nodes.size()),

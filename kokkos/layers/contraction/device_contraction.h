@@ -18,7 +18,7 @@ class DeviceContraction {
 
  public:
   // find(key): the kernel of a contraction, or null for the generic one. Throws std::invalid_argument for more blocks
-  // or components than a kernel takes.
+  // than a kernel takes, or more components than the generic one does.
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
   DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
 
@@ -30,7 +30,11 @@ class DeviceContraction {
 
   const ContractionOp<T> &host() const { return op_; }
   bool is_generic() const { return kernel_ == nullptr; }
-  std::size_t bytes() const { return coefficients_.bytes() + nodes_.bytes() + outputs_.bytes() + place_.bytes(); }
+  std::size_t bytes() const {
+    std::size_t of_grid = 0;
+    for (const DeviceFunction &f : functions_) of_grid += f.values.bytes() + f.parts.bytes() + f.terms.bytes();
+    return coefficients_.bytes() + nodes_.bytes() + outputs_.bytes() + place_.bytes() + of_grid;
+  }
 
   // Component of a feature: its block and its place in a row of the block's group, channel 0.
   struct Component {
@@ -48,6 +52,12 @@ class DeviceContraction {
   DeviceBuffer<ContractionNode> nodes_;
   DeviceBuffer<int> outputs_;
   DeviceBuffer<Component> place_;    // of the input's components, then of the output's
+  struct DeviceFunction {
+    DeviceBuffer<RingValue> values;
+    DeviceBuffer<RingPart> parts;
+    DeviceBuffer<CircleTerm> terms;
+  };
+  DeviceFunction functions_[3];    // of a grid: the first, the second and the output
 };
 
 }    // namespace equi
