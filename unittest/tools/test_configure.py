@@ -82,7 +82,7 @@ def test_torch_is_fetched_where_it_is_needed_and_not_before(tmp_path, interprete
     assert "torch" not in words and "e3nn" not in words and "sevenn" not in words
 
 
-FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem")
+FRAMEWORKS = ("mace", "nequip", "matgl", "torchmd", "fairchem", "mlip")
 
 
 def frameworks(folder, interpreter, value):
@@ -102,6 +102,7 @@ def frameworks(folder, interpreter, value):
         ("mace,", ["mace"]),
         ("torchmd,mace;matgl", ["mace", "matgl", "torchmd"]),
         ("fairchem", ["fairchem"]),
+        ("mlip", ["mlip"]),
         ("", []),
     ],
 )

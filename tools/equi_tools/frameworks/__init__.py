@@ -18,7 +18,7 @@ class MissingFramework(EquiError):
 
     def __init__(self, framework, source):
         super().__init__(
-            f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with torch: "
+            f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with {framework.backend}: "
             f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}; a build "
             f"makes an environment with {framework.option}"
         )
@@ -44,6 +44,7 @@ class Framework:
     package = ""  # what is imported
     requirement = ""  # what is installed
     choice = None
+    backend = "torch"  # the package that computes
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
 
     @property
@@ -62,7 +63,7 @@ class Framework:
 
     def installed(self):
         """Whether the framework can be run here; packages may be there without what they need, for the files in them."""
-        return all(importlib.util.find_spec(package) is not None for package in (self.package, "torch"))
+        return all(importlib.util.find_spec(package) is not None for package in (self.package, self.backend))
 
     def installed_version(self):
         from importlib.metadata import version
@@ -289,13 +290,46 @@ class FairChem(Framework):
         return fairchem_oracle.framework_calculator(source, choice)
 
 
+class Mlip(Framework):
+    name = "mlip"
+    title = "mlip"
+    package = "mlip"
+    requirement = "mlip"
+    choice = "head"
+    backend = "jax"
+
+    def load(self, source, ignore_keys=()):
+        from . import mlip_checkpoint
+
+        return mlip_checkpoint.load(source)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import mlip_convert
+
+        return mlip_convert.convert(checkpoint, choice, elements)
+
+    def chosen(self, checkpoint, choice):
+        return checkpoint.heads[checkpoint.head_index(choice)] if len(checkpoint.heads) > 1 else None
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import mlip_oracle
+
+        return mlip_oracle.float64_calculator(checkpoint, choice)
+
+    def framework_calculator(self, source, choice=None):
+        from . import mlip_oracle
+
+        return mlip_oracle.framework_calculator(source, choice)
+
+
 def formula(counts):
     """Numbers of atoms by symbol as text: Li6PS5Cl."""
     return "".join(f"{symbol}{n if n > 1 else ''}" for symbol, n in counts.items())
 
 
 SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet(), FairChem()
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM)}
+MLIP = Mlip()
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, MLIP)}
 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
 TENSOR_NAMES = {
@@ -322,8 +356,12 @@ def _names_in_pickle(data):
 
 
 def _in_archive(archive):
-    """The framework that a zip file of torch speaks of, or None."""
+    """The framework that a zip file of torch or mlip speaks of, or None."""
+    from . import mlip_checkpoint
+
     names = archive.namelist()
+    if mlip_checkpoint.is_archive_of_mlip(names):
+        return MLIP
     for name in names:
         # Sources of TorchScript and of torch.package. The first part is the name that the file was written under.
         parts = name.split("/")[1:]
