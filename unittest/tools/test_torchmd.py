@@ -113,7 +113,9 @@ def test_ranks_agree(name, ranks):
 
 @pytest.mark.parametrize("name", ["exp_normal", "charges", pytest.param("charged", marks=pytest.mark.slow)])
 def test_the_virial_is_the_derivative_by_a_strain(name):
-    assert laws.strain_error(converted(name), dict(structures(name))["sheared"]) < laws.STRAIN
+    # The derivative of a reaction field jumps at its cutoff, which no pair crosses in strains as small as the second.
+    step = 2e-3 if name != "charges" else 3e-4
+    assert laws.strain_error(converted(name), dict(structures(name))["sheared"], step) < laws.STRAIN
 
 
 def test_oracle_is_torchmd_nets_model_with_all_pairs_of_a_molecule():
@@ -149,7 +151,9 @@ def test_a_supercell_has_the_energy_of_its_cells():
         assert np.abs(larger.get_forces()[: len(atoms)] - atoms.get_forces()).max() < SAME * 100
 
 
-@pytest.mark.parametrize("name", ["exp_normal", "gauss", "charged", "charges", pytest.param("charges_old", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "name", ["exp_normal", "gauss", "charged", *(pytest.param(name, marks=pytest.mark.slow) for name in ("charges", "charges_old"))]
+)
 def test_every_number_matters(name, tmp_path):
     laws.assert_every_number_matters(converted(name), tmp_path, NOTICED)
 
@@ -230,10 +234,15 @@ def test_a_coulomb_cutoff_may_be_chosen(tmp_path):
 
 
 def test_a_coulomb_energy_of_all_pairs_refuses_periodic_images():
-    named = dict(laws.structures(ELEMENTS, 4.2))
-    for name in ("rocksalt", "one_of_three_lonely"):
+    """An atom with images at 25 Angstrom, and one that is farther than 30 Angstrom from others."""
+    alone = Atoms("Na", cell=[25.0, 40.0, 40.0], pbc=[True, False, False])
+    for atoms in (alone, dict(laws.structures(ELEMENTS, 4.2))["one_of_three_lonely"]):
         with pytest.raises(EquiError, match="nearer than 30 Angstrom to each other.*--coulomb-cutoff"):
-            laws.native(converted("charges_of_clusters"))(named[name])
+            laws.native(converted("charges_of_clusters"))(atoms)
+    atoms = Atoms("NaCl", positions=[[0, 0, 0], [2.1, 0.3, 0]], cell=[40.0, 40.0, 40.0], pbc=True)
+    result = laws.native(converted("charges_of_clusters"))(atoms)
+    atoms.pbc = False
+    assert abs(result.energy - laws.native(converted("charges_of_clusters"))(atoms).energy) < SAME
 
 
 def test_elements_without_a_reference_are_refused(tmp_path):
