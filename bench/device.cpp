@@ -71,7 +71,7 @@ Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
 
 // Against the host's kernels in float64; the largest differences, eV/atom, eV/Angstrom, and eV of the virial per atom.
 void check(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
-  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
   EvaluatorOptions in_double;
   in_double.precision = Precision::double_;
   const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
@@ -97,7 +97,7 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
 // The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders.
 template <class T, class G>
 void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
-  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
   const EvaluationPlan plan = make_evaluation_plan(model, true);
   const DeviceExec exec;
   DeviceEdges<T, G> edges(exec, model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff);
@@ -186,7 +186,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
   double longest = 0.0;
   for (int cells = 2; seconds_since(begin) + 8.0 * longest < seconds; cells = cells < 5 ? cells + 1 : cells * 7 / 5) {
     const auto size_begin = Clock::now();
-    const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+    const ImageStructure s = jittered_rock_salt(cells, model.reach());
     evaluator->set_neighborhood(s.neighborhood);
     const int num_atoms = s.neighborhood.num_receivers;
     int64_t num_edges = 0;
@@ -217,7 +217,7 @@ void steps(const Model &model, EvaluatorOptions options, const char *precision, 
 
 // The least memory that an evaluation can do with. Nothing but the edges is evaluated.
 void memory(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
-  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
   options.memory_limit = 1.0;
   const auto evaluator = make_device_evaluator(model, options);
   const double without_atoms = static_cast<double>(evaluator->memory_bytes());

@@ -24,7 +24,7 @@ int main(int argc, char **argv) {
   const int cells = argc > 4 ? std::atoi(argv[4]) : 4, rounds = argc > 6 ? std::atoi(argv[6]) : 10;
   const bool is_double = argc <= 5 || std::string(argv[5]) == "double";
   const Model model = read_model(argv[1]).restricted_to({argv[2], argv[3]});
-  const ImageStructure s = jittered_rock_salt(cells, model.cutoff);
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
 
   EvaluatorOptions options;
   options.precision = is_double ? Precision::double_ : Precision::mixed;

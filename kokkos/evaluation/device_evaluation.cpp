@@ -5,6 +5,7 @@
 #include "kokkos/layers/channel_balance/device_channel_balance.h"
 #include "kokkos/layers/contraction/device_contraction_layer.h"
 #include "kokkos/layers/convolution/device_convolution_layer.h"
+#include "kokkos/layers/coulomb/device_coulomb_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
 #include "kokkos/layers/gate/device_gate.h"
@@ -60,7 +61,7 @@ struct MakeDeviceLayer : DeviceContext {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceLayerNorm<T>(this->exec, l, layout(l.input)));
   }
   Op operator()(const ChannelBalance &l) {
-    return make_balance_layer<DeviceBatch<T, G>>(l, DeviceChannelBalance<T>(l, layout(l.input)));
+    return std::make_unique<ChannelBalanceLayer<DeviceBatch<T, G>, T, DeviceChannelBalance<T>>>(l, layout(l.input));
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<DeviceBatch<T, G>>(l, DeviceNormScale<T>(l, layout(l.input)));
@@ -76,6 +77,7 @@ struct MakeDeviceLayer : DeviceContext {
   }
   Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
+  Op operator()(const Coulomb &l) { return std::make_unique<DeviceCoulombLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -90,6 +92,8 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       step_{plan_, features_, edges_, model.num_species()},
       exec_(step_.exec),
       summary_("equi:summary") {
+  if (Base::coulomb_)
+    step_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::coulomb_->cutoff, Matrix());
   assign(exec_, shift_, Base::shift_);
   MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
   Base::make_ops(make);
@@ -143,7 +147,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   step_.num_rows = n.num_rows;
   step_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
-  const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates)); };
+  const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates, n.num_candidates)); };
   while (options_.memory_limit > 0.0 && estimate() > FILLED * options_.memory_limit) {
     if (kept_per_edge_ > 0) {
       kept_per_edge_ = 0;
@@ -202,6 +206,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
                                    [](const Layer &layer) { return std::holds_alternative<So2Convolution>(layer); });
   edges_.set_neighborhood(exec_, n, receiver_cuts, sender_cuts,
                           !options_.graphs || options_.radial_exact || has_so2 || !is_small);
+  if (far_edges_) far_edges_->set_neighborhood(exec_, n, receiver_cuts, sender_cuts, edges_.is_counted());
   recorder_.forget();
   sort_batches_by_species();
 }
@@ -401,14 +406,12 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   const Stage &stage = plan_.stages[s];
   const int input = stage.exchanged_input, last = neighborhood_->num_slices - 1;
-  const bool is_gathered = input >= 0;
+  const bool is_gathered = stage.returns_adjoints;
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
-  R *adjoint = is_gathered ? features_.exchanged_adjoint(s) : nullptr;
+  R *adjoint = input >= 0 ? features_.exchanged_adjoint(s) : nullptr;
   recorder_.run(exec_, [&] {
-    if (is_gathered) {
-      if (!stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
-      if (is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
-    }
+    if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+    if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
         if (atoms.slice == slice) {
@@ -456,7 +459,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);
-  return end_step(request.forces, request.forces && request.virial);
+  return end_step(request.forces, request.forces && request.virial, exchange);
 }
 
 // Which instance the step runs on, and whether its launches are recorded.
@@ -479,13 +482,15 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   edges_.build(exec_, request.positions, request.direction);
-  check_memory(memory_estimate(edges_.room()), options_);
+  if (far_edges_) far_edges_->build(exec_, request.positions, request.direction);
+  check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0), options_);
   for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
   step_.energy = energy_.data();
   step_.sender_adjoints =
       request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
   fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
+  if (far_edges_) device_zero(exec_, far_edges_->adjoint(), far_edges_->room() * far_edges_->num_y());
 }
 
 template <class T, class G>
@@ -493,25 +498,31 @@ void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
   if (request.forces) {
     edges_.finish(exec_, request.virial, request.atom_virial);
+    if (far_edges_) {
+      far_edges_->finish(exec_, request.virial, request.atom_virial);
+      edges_.add(exec_, *far_edges_, request.virial, request.atom_virial);
+    }
     if (request.virial) edges_.sum_virial(exec_, summary->virial);
     edges_.sum_forces(exec_, summary->forces, summary->tangents);
   }
   sum_.add_up(exec_, num_owned(), PLANES<D>, reinterpret_cast<const double *>(energy_.data()), summary->energy);
   edges_.find_crowd(exec_, model_.max_neighbors);
   const auto *closest = edges_.closest(), *crowd = edges_.crowd();
-  const int64_t *num_edges = edges_.begin() + num_owned();
+  const int64_t *num_edges = edges_.begin() + num_owned(),
+                *num_far_edges = far_edges_ ? far_edges_->begin() + num_owned() : nullptr;
   Kokkos::parallel_for(
       "equi:summary", DeviceRange(exec_, 0, 1), KOKKOS_LAMBDA(int64_t) {
         summary->distance = closest->val;
         summary->closest = closest->loc;
         summary->num_edges = *num_edges;
+        summary->num_far_edges = num_far_edges ? *num_far_edges : 0;
         summary->crowd = crowd->loc;
         summary->crowded_receiver = crowd->val;
       });
 }
 
 template <class T, class G>
-EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_virial) {
+EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_virial, GhostExchange &exchange) {
   recorder_.end_step();
   exec_.fence("equi: results of a step");
   check_launches();
@@ -528,7 +539,9 @@ EvaluationResult DeviceEvaluation<T, G>::end_step(bool with_forces, bool with_vi
   if (summary.distance < MIN_DISTANCE) collision = edges_.collision(exec_, summary.closest, summary.distance);
   double sum = result.energy + result.energy_tangent;
   for (int k = 0; with_forces && k < 3; k++) sum += summary.forces[k] + (IS_DUAL<T> ? summary.tangents[k] : 0.0);
+  const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), summary.num_far_edges);
   check_evaluation(collision, result, std::isfinite(sum) ? -1 : find_not_finite(with_forces));
+  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
   if (model_.max_neighbors > 0 && summary.crowded_receiver < num_owned()) {
     int atom;
     copy_to_host(exec_, &atom, neighborhood_->receiver.data() + static_cast<int64_t>(summary.crowded_receiver), 1);
@@ -598,15 +611,16 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
-  return Base::bytes_of_layers() + edges_.bytes() + batch_features_.bytes() + energy_.bytes() + returned_.bytes() +
-         step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() + shift_.bytes() + sum_.bytes() +
-         sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
+  return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
+         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() +
+         shift_.bytes() + sum_.bytes() + sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
          (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T, class G>
-std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges) {
+std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) {
   std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
+                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges) : 0) +
                       neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
                       sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;

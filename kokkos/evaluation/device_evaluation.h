@@ -24,6 +24,7 @@
 #include "kokkos/runtime/device_recorder.h"
 #include "src/evaluation/evaluator.h"
 
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -34,7 +35,7 @@ struct StepSummary {
   double virial[9];
   double forces[3], tangents[3];    // sums over rows: whether all are finite
   double distance;                  // of the closest pair
-  int64_t closest, num_edges;
+  int64_t closest, num_edges, num_far_edges;
   double crowded_receiver;    // as DeviceEdges::crowd() has it, with its number of edges
   int64_t crowd;
 };
@@ -74,13 +75,13 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
 
   void evaluate_fixed_features();
   void begin_step(const DeviceRequest &request);
-  EvaluationResult end_step(bool with_forces, bool with_virial);
+  EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
   void sort_batches_by_species();
   void for_arrays(const ArrayVisitor &f);
-  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
+  // memory_bytes() with the bytes that an evaluation of so many edges will add, without scratch that does not grow
   // with the atoms.
-  std::size_t memory_estimate(int64_t num_edges);
+  std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges);
   Batch batch_of(const BatchAtoms &atoms, const Stage &stage);
   void launch_forward(const Stage &stage, bool interior);
   void forward_stage(int stage, GhostExchange &exchange);
@@ -107,6 +108,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   const DeviceNeighborhood *neighborhood_ = nullptr;
   DeviceNeighborhood copied_neighborhood_;    // of a host's
   DeviceEdges<T, G> edges_;
+  std::optional<DeviceEdges<T, G>> far_edges_;    // DeviceStep::far_edges
   // None crosses from a slice to the next, from interior receivers or from owned rows to others.
   std::vector<BatchAtoms> batches_, sender_batches_;
   DeviceBuffer<int> species_order_;

@@ -6,6 +6,7 @@
 #include "kokkos/layers/channel_balance/channel_balance_op.h"
 #include "kokkos/layers/contraction/host_contraction_layer.h"
 #include "kokkos/layers/convolution/host_convolution_layer.h"
+#include "kokkos/layers/coulomb/host_coulomb_layer.h"
 #include "kokkos/layers/density/host_density_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
 #include "kokkos/layers/gate/gate_op.h"
@@ -55,7 +56,7 @@ struct MakeHostLayer : HostContext {
     return make_in_place_layer<HostBatch<T, G>>(l, LayerNormOp<T>(l, layout(l.input)));
   }
   Op operator()(const ChannelBalance &l) {
-    return make_balance_layer<HostBatch<T, G>>(l, ChannelBalanceOp<T>(l, layout(l.input)));
+    return std::make_unique<ChannelBalanceLayer<HostBatch<T, G>, T, ChannelBalanceOp<T>>>(l, layout(l.input));
   }
   Op operator()(const NormScale &l) {
     return make_in_place_layer<HostBatch<T, G>>(l, NormScaleOp<T>(l, layout(l.input)));
@@ -71,6 +72,7 @@ struct MakeHostLayer : HostContext {
   }
   Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
+  Op operator()(const Coulomb &l) { return std::make_unique<HostCoulombLayer<T, G>>(*this, l); }
 };
 
 }    // namespace
@@ -87,6 +89,11 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
     throw std::invalid_argument(
         "there are no energy moments of a model whose channels are balanced over all atoms: the energy of an atom "
         "depends on atoms at any distance");
+  if (Base::coulomb_) {
+    if (options.energy_moments)
+      throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
+    step_.far_edges = &far_edges_.emplace(0, Base::coulomb_->cutoff);
+  }
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());
   MakeHostLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, set}};
@@ -152,6 +159,7 @@ void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
   values_are_kept_ = false;
   edges_.set_neighborhood(n);
+  if (far_edges_) far_edges_->set_neighborhood(n);
   step_.num_receivers = n.num_receivers;
   step_.num_rows = n.num_rows;
   step_.row_species = n.row_species.data();
@@ -356,13 +364,13 @@ void HostEvaluation<T, G>::backward(GhostExchange &exchange) {
     const int input = stage.exchanged_input;
     on_threads("equi:backward", [&](int t) {
       Thread &thread = *threads_[t];
-      if (input >= 0 && !options_.deterministic) {
+      if (stage.returns_adjoints && !options_.deterministic) {
         const size_t size = thread.partial_rows.size() * Base::layout(input).row_size();
         std::fill_n(thread.partial.reserve(size), size, R(0));
       }
       for_tiles(thread, stage, [&](Batch &batch) { Base::backward_layers(batch, stage); });
     });
-    if (input >= 0) return_senders(s, exchange);
+    if (stage.returns_adjoints) return_senders(s, exchange);
     Base::balance(step_.work(), stage, num_owned(), true, exchange);
   }
 }
@@ -434,7 +442,7 @@ template <class T, class G>
 void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
   if (kept_per_edge_ == 0) return;
   const int64_t numbers = kept_per_edge_ * edges_.size();
-  const double needed = static_cast<double>(memory_estimate(edges_.size()) + kept_.growth(numbers));
+  const double needed = static_cast<double>(memory_estimate() + kept_.growth(numbers));
   if (options_.memory_limit > 0.0 && needed > KEEPING_SHARE * options_.memory_limit)
     kept_ = {};
   else if (backward_is_wanted && numbers > 0) {
@@ -460,9 +468,10 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
                                            : Planes{0, PLANES<T>};
   values_are_kept_ = false;
   edges_.build(request);
+  if (far_edges_) far_edges_->build(request);
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
-  check_memory(memory_estimate(edges_.size()), options_);
+  check_memory(memory_estimate(), options_);
   if (!tangents_alone) Base::reserve_arrays(num_owned());
   const int64_t num_energies = static_cast<int64_t>(step_.num_directions()) * num_owned();
   step_.energy = energy_.reserve(num_energies);
@@ -474,8 +483,11 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   if (backward_is_wanted) {
     backward(exchange);
     edges_.finish(request, result);
+    if (far_edges_) far_edges_->finish(request, result);
   }
+  const bool has_all_pairs = Base::has_all_pairs(exchange, num_owned(), far_edges_ ? far_edges_->size() : 0);
   check_evaluation(edges_.collision(), result, find_not_finite(request));
+  if (!has_all_pairs) check_all_pairs(false, Base::coulomb_->cutoff);
   const int64_t *begin = edges_.begin();
   check_num_neighbors(this->model_.max_neighbors, num_owned(), neighborhood_->receiver.data(),
                       [&](int i) { return begin[i + 1] - begin[i]; });
@@ -485,17 +497,19 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
 
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_bytes() const {
-  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + kept_.bytes() + energy_.bytes() +
-                      edge_partial_row_.bytes() + candidate_partial_row_.size() * sizeof(int) +
-                      partial_source_.size() * sizeof(PartialSource) + partial_begin_.size() * sizeof(int64_t);
+  std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
+                      kept_.bytes() + energy_.bytes() + edge_partial_row_.bytes() +
+                      candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
+                      partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
     bytes += t->partial.bytes() + t->scratch.bytes() + t->partial_rows.size() * sizeof(int);
   return bytes;
 }
 
 template <class T, class G>
-std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges) const {
-  std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + Base::growth_of_arrays(num_owned()) +
+std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
+  std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
+                      Base::growth_of_arrays(num_owned()) +
                       energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned());
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.growth(num_edges);

@@ -19,6 +19,7 @@
 #include "kokkos/layers/host_batch.h"
 
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -61,9 +62,10 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() with the bytes that an evaluation of num_edges edges will add, without scratch that does not grow
-  // with the atoms.
-  std::size_t memory_estimate(int64_t num_edges) const;
+  // memory_bytes() with the bytes that an evaluation of so many edges will add, without scratch that does not grow with
+  // the atoms.
+  std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
+  std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
   void find_moving_senders(const Stage &stage);
@@ -78,6 +80,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
 
   InstructionSet set_;
   Edges<T, G> edges_;
+  std::optional<Edges<T, G>> far_edges_;    // HostStep::far_edges
   HostStep<T, G> step_;
 
   const Neighborhood *neighborhood_ = nullptr;

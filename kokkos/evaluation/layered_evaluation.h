@@ -92,14 +92,23 @@ class LayeredEvaluation : public Interface {
                GhostExchange &exchange) {
     const auto apply = [&](const BalanceStep &step) {
       if (is_adjoint && !step.has_adjoint) return;
-      const FeatureRows<R> rows =
-          features_.rows({0, num_receivers, nullptr}, ports(model_.layers[step.layer]).output, is_adjoint);
-      static_cast<BalanceOp<Batch> &>(*ops_[step.layer]).balance(work, rows, num_receivers, is_adjoint, exchange);
+      const int feature = ports(model_.layers[step.layer]).output;
+      const BatchRows<R> all{0, num_receivers, nullptr};
+      static_cast<BalanceOp<Batch> &>(*ops_[step.layer])
+          .balance(work, features_.rows(all, feature, false), features_.rows(all, feature, true), num_receivers,
+                   is_adjoint, exchange);
     };
     if (is_adjoint)
       std::for_each(stage.balances.rbegin(), stage.balances.rend(), apply);
     else
       std::for_each(stage.balances.begin(), stage.balances.end(), apply);
+  }
+  // With a Coulomb energy over all pairs: whether each atom of all ranks has an edge to each other one. Collective.
+  bool has_all_pairs(GhostExchange &exchange, int num_receivers, int64_t num_far_edges) const {
+    if (!coulomb_ || !coulomb_->is_over_all_pairs) return true;
+    double sums[] = {static_cast<double>(num_receivers), static_cast<double>(num_far_edges)};
+    exchange.sum(sums, 2);
+    return sums[1] == sums[0] * (sums[0] - 1.0);
   }
   // f(step, op) for the convolutions whose senders' adjoints belong to the stage's exchanged input.
   template <class ConvolutionOp, class F>
@@ -145,6 +154,7 @@ class LayeredEvaluation : public Interface {
   }
 
   Model model_;
+  const Coulomb *coulomb_ = find_coulomb(model_.layers);    // or null
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;

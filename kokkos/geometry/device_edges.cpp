@@ -237,6 +237,15 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
 }
 
 template <class T, class G>
+void DeviceEdges<T, G>::add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial) {
+  const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
+  device_add(exec, row_forces_.data(), other.row_forces_.data(), 3 * rows);
+  if (IS_DUAL<G>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows);
+  if (with_virial || with_atom_virial) device_add(exec, receiver_virial_.data(), other.receiver_virial_.data(), 9 * N);
+  if (with_atom_virial) device_add(exec, row_virial_.data(), other.row_virial_.data(), 9 * rows);
+}
+
+template <class T, class G>
 void DeviceEdges<T, G>::sum_virial(const DeviceExec &exec, double *virial) {
   sum_.add_up(exec, neighborhood_->num_receivers, 9, receiver_virial_.data(), virial);
 }

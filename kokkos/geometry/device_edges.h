@@ -61,6 +61,8 @@ class DeviceEdges {
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
+  // After finish() of both: adds the forces and virials that other edges of the same neighborhood have made.
+  void add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial);
   // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of
   // EvaluationRequest.
   double *row_forces() const { return row_forces_.data(); }        // [A][3]

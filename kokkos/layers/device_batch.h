@@ -74,6 +74,7 @@ struct DeviceStep {
   DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
   // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
+  DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
   DeviceBuffer<R> in_place = {};
   DeviceConvScratch<T> scratch = {};
 

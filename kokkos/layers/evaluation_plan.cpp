@@ -32,7 +32,7 @@ bool can_keep_values(const Model &model) {
     if (p.output >= 0 && writers[p.output] > 1 && !is<Linear>(layer)) return false;
     if (p.keeps_input && (readers[p.input] > 1 || p.second_input >= 0)) return false;
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features()) return false;
-    if (is<So2Convolution>(layer) || is<ChannelBalance>(layer)) return false;
+    if (is<So2Convolution>(layer) || is<ChannelBalance>(layer) || is<Coulomb>(layer)) return false;
   }
   return true;
 }
@@ -100,7 +100,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
 
   std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), readers(num_features, 0);
   std::vector<bool> kept_output(num_features, false), needed_input(num_features, false),
-      kept_value(num_features, false), kept_adjoint(num_features, false);
+      kept_value(num_features, false), kept_adjoint(num_features, false), has_shares(num_features, false);
   plan.stages.emplace_back();
   int num_repulsions = 0;
   for (size_t k = 0; k < model.layers.size(); k++) {
@@ -118,7 +118,8 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       plan.fixed_layers.push_back(static_cast<int>(k));
       continue;
     }
-    if (is<ChannelBalance>(layer)) {
+    if (const auto *balance = std::get_if<ChannelBalance>(&layer)) {
+      has_shares[p.output] = has_shares[p.output] || balance->has_shares();
       const Stage &last = plan.stages.back();
       if (!last.steps.empty() || last.exchanged_input >= 0) plan.stages.emplace_back();
       plan.stages.back().balances.push_back({static_cast<int>(k)});
@@ -126,7 +127,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       continue;
     }
     int stage = static_cast<int>(plan.stages.size()) - 1;
-    if (reads_senders(layer) && !fixed[p.input]) {
+    if ((reads_senders(layer) || is<Coulomb>(layer)) && !fixed[p.input]) {
       FeaturePlan &input = plan.features[p.input];
       if (input.consumer < 0) {
         input.consumer = static_cast<int>(plan.stages.size());
@@ -135,7 +136,10 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
         plan.max_exchanged_row_size = std::max(plan.max_exchanged_row_size, input.layout.row_size());
       }
       stage = input.consumer;    // that of the first convolution of this feature takes the others too
-      kept_output[p.output] = gather_senders;
+      if (!is<Coulomb>(layer)) {
+        kept_output[p.output] = gather_senders;
+        plan.stages[stage].returns_adjoints = true;
+      }
     }
     p.for_inputs([&](int f) {
       readers[f]++;
@@ -147,6 +151,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     step.layer = static_cast<int>(k);
     step.second_input = ports(layer).second_input;
     p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
+    if (step.fixed_input && is<Coulomb>(layer))
+      throw std::invalid_argument("feature " + model.feature_names[p.input] +
+                                  " depends on the species alone and has a Coulomb energy");
     if (step.fixed_input && is<Readout>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and is read out");
@@ -167,7 +174,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     if (feature.memory != f) continue;
     const bool is_one_stage = first_stage[f] == last_stage[f];
     feature.has_own_adjoint =
-        !fixed[f] && first_stage[f] >= 0 && (plan.keeps_values || (needed_input[f] && readers[f] > 1));
+        !fixed[f] && first_stage[f] >= 0 && (plan.keeps_values || has_shares[f] || (needed_input[f] && readers[f] > 1));
     if (fixed[f])
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)

@@ -3,10 +3,11 @@
 // order adjoints are written.
 //
 // Features that depend only on the species are *fixed*: they are computed once per species when the model is loaded.
-// The remaining layers are cut into stages. Each begins with a convolution whose input has to be known for the remote
-// atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by batch, so that
-// features that are needed only within a stage take memory for one batch. A channel balance, which sums over all atoms,
-// begins a stage, too: before it the feature is changed in place, so that its input and its output are one memory.
+// The remaining layers are cut into stages. Each begins with a convolution or a Coulomb layer whose input has to be
+// known for the remote atoms too; between two stages ranks exchange that input. Within a stage the layers run batch by
+// batch, so that features that are needed only within a stage take memory for one batch. A channel balance, which sums
+// over all atoms, begins a stage, too: before it the feature is changed in place, so that its input and its output are
+// one memory.
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 
@@ -31,9 +32,9 @@ struct FeaturePlan {
   Storage storage = Storage::batch;
   int64_t offset = 0;    // storage batch, stage: numbers per row before this feature in the scratch
   int consumer = -1;     // storage rows: the stage that begins with the exchange of this feature
-  // The adjoint has memory of its own (of the storage rows, owned or batch): with kept values, and where a layer that
-  // is not linear reads the feature and another one too. Otherwise it takes the place of the value, or for the storage
-  // rows, memory that stages share.
+  // The adjoint has memory of its own (of the storage rows, owned or batch): with kept values, where a layer that is
+  // not linear reads the feature and another one too, and where a balance reads its shares of it. Otherwise it takes
+  // the place of the value, or for the storage rows, memory that stages share.
   bool has_own_adjoint = false;
   Storage adjoint_storage = Storage::batch;
   int64_t adjoint_offset = 0;
@@ -65,7 +66,8 @@ struct BalanceStep {
 struct Stage {
   std::vector<BalanceStep> balances;
   std::vector<Step> steps;
-  int exchanged_input = -1;    // feature that must be known on remote rows before the stage, or -1
+  int exchanged_input = -1;         // feature that must be known on remote rows before the stage, or -1
+  bool returns_adjoints = false;    // whether adjoints of its remote rows go back to the ranks that own them
   // Whether receivers' rows of its adjoint are written by later stages, and whether by any layer before the sums of
   // senders come to them.
   bool input_adjoint_is_begun = false, input_adjoint_is_written = false;

@@ -32,13 +32,14 @@ struct HostScratch {
   Buffer<int64_t> gather_begin;
   Buffer<G> gather_distance;
   Buffer<T> y_adj, gather_y, fraction, moving_fraction;
+  Buffer<DoubleOf<T>> pair_factor;
 
   std::size_t bytes() const {
     return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
            bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + kernel.bytes() +
            table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() + moving_table_row.bytes() +
            gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() + gather_y.bytes() + fraction.bytes() +
-           moving_fraction.bytes();
+           moving_fraction.bytes() + pair_factor.bytes();
   }
 };
 
@@ -64,6 +65,8 @@ struct HostStep {
   R *kept = nullptr;    // HostContext::kept_per_edge numbers for each edge, layer by layer; null: there is no memory
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
+
+  Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
 
   const HostKernels<T> &work() const { return kernels; }
   // With values there is one direction at most, but for energy moments.

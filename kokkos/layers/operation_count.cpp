@@ -77,6 +77,9 @@ class Counter {
                                     group.shape.is_uvw() ? c.product.irreps_out[out].mul : 0);
     }
     if (has_network) n = n + network_operations(c.radial.network);
+    // The activation, the column's constant and the cutoff function; backward the adjoint of the latter, too.
+    if (has_network && c.radial.output == RadialFunction::Output::activated)
+      n = n + c.radial.num_outputs() * Operations{4.0, 6.0};
     return {{}, n};
   }
 
@@ -133,10 +136,10 @@ class Counter {
     const double n = static_cast<double>(l.weight.size());
     return {{7.0 * n + 4.0, 8.0 * n + 2.0}, {}};
   }
-  // Each way a sum and a difference.
+  // Each way a sum and a difference; of shares also squares, their sums and the adjoints of what is squared.
   LayerOperations operator()(const ChannelBalance &b) const {
-    const double n = 2.0 * static_cast<double>(b.target.size());
-    return {{n, n}, {}};
+    const double n = static_cast<double>(b.target.size());
+    return {b.has_shares() ? n * Operations{6.0, 8.0} : n * Operations{2.0, 2.0}, {}};
   }
   // Backward computes the squares again.
   LayerOperations operator()(const NormScale &s) const {
@@ -170,6 +173,13 @@ class Counter {
   LayerOperations operator()(const PairRepulsion &p) const {
     const double n = static_cast<double>(p.coefficients.size());
     return {{}, {4.0 * n + 12.0, 2.0 * n + 12.0}};
+  }
+
+  // Of an edge within the layer's own cutoff, of which there are more than of others: products of charges, and the
+  // function of the distance.
+  LayerOperations operator()(const Coulomb &c) const {
+    const double n = static_cast<double>(c.weights.size());
+    return {{}, {3.0 * n + 30.0, 2.0 * n + 30.0}};
   }
 
  private:

@@ -181,8 +181,8 @@ RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis
     if (f.output != RadialFunction::Output::weights)
       factor.fail("no factors of pairs together with activate_last", "both");
   }
-  if (f.reads_features() && (f.has_pair_factor() || f.output != RadialFunction::Output::weights))
-    n.fail("neither activate_last nor pair_factor where the network reads a block of the input", "one");
+  if (f.reads_features() && f.has_pair_factor())
+    n.fail("no pair_factor where the network reads a block of the input", "one");
   return f;
 }
 

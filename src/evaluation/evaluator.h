@@ -8,6 +8,7 @@
 #include "src/model/model.h"
 
 #include <cmath>
+#include <cstdio>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -133,6 +134,20 @@ inline void check_num_neighbors(int most, int64_t num_neighbors, int atom) {
 template <class NumNeighbors>
 void check_num_neighbors(int most, int num_receivers, const int *receiver, const NumNeighbors &num_neighbors) {
   for (int i = 0; most > 0 && i < num_receivers; ++i) check_num_neighbors(most, num_neighbors(i), receiver[i]);
+}
+
+// Throws where a Coulomb energy over all pairs of atoms lacks some, or has some of periodic images.
+inline void check_all_pairs(bool has_all, double cutoff) {
+  if (has_all) return;
+  char limit[32];
+  std::snprintf(limit, sizeof limit, "%g", cutoff);
+  throw EvaluationError(
+      std::string("the model's Coulomb energy is one of all pairs of atoms in a cluster: all atoms must be "
+                  "nearer than ") +
+          limit +
+          " Angstrom to each other, and periodic images farther; a file that was converted with "
+          "--coulomb-cutoff has a reaction field instead",
+      -1, -1, 0.0);
 }
 
 // An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is

@@ -33,7 +33,7 @@ std::vector<CheckResult> run_self_check(const Model &model, const EvaluatorOptio
     const Model reduced = model.restricted_to(symbols);
     std::vector<int> species;
     for (const std::string &symbol : s.symbols) species.push_back(reduced.species(symbol));
-    const ImageStructure images = build_image_structure(s.positions, species, s.cell, s.periodic, model.cutoff);
+    const ImageStructure images = build_image_structure(s.positions, species, s.cell, s.periodic, model.reach());
     const std::unique_ptr<Evaluator> evaluator = make(reduced, options);
     evaluator->set_neighborhood(images.neighborhood);
 

@@ -164,6 +164,9 @@ void PairEqui::log_model(const equi::Model &model) {
                    model.file, model.framework, model.architecture, origin("source"), origin("licence"),
                    impl->symbols.size(), model.elements.size(), elements, model.cutoff, model.num_convolutions(),
                    impl->reference ? "LibTorch reference" : "native");
+  if (const equi::Coulomb *coulomb = equi::find_coulomb(model.layers); coulomb && comm->me == 0)
+    utils::logmesg(lmp, "  Coulomb energy of the model's charges within {:.6g} Angstrom, {}\n", coulomb->cutoff,
+                   coulomb->is_over_all_pairs ? "of all pairs of atoms in a cluster" : "a reaction field beyond it");
   if (comm->me == 0 && model.mixture)
     utils::logmesg(
         lmp, "  a file for all systems, used for {}{}\n", model.mixture->describe(),

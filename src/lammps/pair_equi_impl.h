@@ -68,7 +68,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   // The largest of the models.
   double cutoff() const {
     double largest = 0.0;
-    for (const equi::Model &model : models) largest = std::max(largest, model.cutoff);
+    for (const equi::Model &model : models) largest = std::max(largest, model.reach());
     return largest;
   }
 

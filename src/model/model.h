@@ -8,6 +8,7 @@
 #include "src/algebra/irreps.h"
 #include "src/layers/channel_balance.h"
 #include "src/layers/convolution.h"
+#include "src/layers/coulomb.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/gate.h"
 #include "src/layers/layer_norm.h"
@@ -33,10 +34,10 @@
 
 namespace equi {
 
-// A PairRepulsion before ScaleShift is scaled by it, one after it is not.
+// A PairRepulsion before ScaleShift is scaled by it, one after it is not. There is one Coulomb layer at most.
 using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
                            ChannelBalance, NodeProduct, NormScale, SphericalNorm, SymmetricContraction, Readout,
-                           PairRepulsion, ScaleShift>;
+                           PairRepulsion, Coulomb, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
@@ -57,6 +58,13 @@ inline bool has_channel_balance(const std::vector<Layer> &layers) {
   for (const Layer &layer : layers)
     if (std::holds_alternative<ChannelBalance>(layer)) return true;
   return false;
+}
+
+// The Coulomb layer, or null.
+inline const Coulomb *find_coulomb(const std::vector<Layer> &layers) {
+  for (const Layer &layer : layers)
+    if (const auto *coulomb = std::get_if<Coulomb>(&layer)) return coulomb;
+  return nullptr;
 }
 
 // What a layer evaluates by the kernels of contractions, if it does.
@@ -84,7 +92,7 @@ struct Model {
   std::string file;    // where it was read from, for messages
   std::string framework, framework_version, architecture;
   std::vector<std::string> elements;    // index = species
-  double cutoff = 0.0;                  // Angstrom
+  double cutoff = 0.0;                  // Angstrom, of all layers but a Coulomb layer
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
   int max_neighbors = 0;               // of an atom within the cutoff, more are refused; 0: any number
@@ -100,6 +108,11 @@ struct Model {
   int num_species() const { return static_cast<int>(elements.size()); }
   int species(const std::string &symbol) const;    // -1 if the model does not know it
   int num_convolutions() const;
+  // The largest distance within which atoms must know each other: of all cutoffs. Angstrom
+  double reach() const {
+    const Coulomb *coulomb = find_coulomb(layers);
+    return coulomb && coulomb->cutoff > cutoff ? coulomb->cutoff : cutoff;
+  }
   // The same model for a subset of its elements, in the given order; weights of other species are dropped.
   Model restricted_to(const std::vector<std::string> &symbols) const;
 };

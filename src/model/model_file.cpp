@@ -128,6 +128,7 @@ constexpr struct {
                    {"symmetric_contraction", read_as<SymmetricContraction>},
                    {"readout", read_as<Readout>},
                    {"pair_repulsion", read_as<PairRepulsion>},
+                   {"coulomb", read_as<Coulomb>},
                    {"scale_shift", read_as<ScaleShift>}};
 
 Layer read_layer(const JsonField &layer, LayerReader &reader) {
@@ -148,6 +149,8 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
     const JsonField type = fields[i]["type"];
     if (has_scale_shift && type.text() != "pair_repulsion")
       fields[i].fail("no layer but pair_repulsion after scale_shift", type.describe());
+    if (type.text() == "coulomb" && find_coulomb(layers))
+      fields[i].fail("one layer of type coulomb at most", "another");
     layers.push_back(read_layer(fields[i], reader));
     has_readout = has_readout || std::holds_alternative<Readout>(layers.back());
     has_scale_shift = has_scale_shift || std::holds_alternative<ScaleShift>(layers.back());
@@ -222,7 +225,7 @@ ReferenceStructure read_structure(const JsonField &f, const Model &model, int64_
     check_cell(f["cell"], r);
   }
   vectors(f["positions"], r.symbols.size(), "positions, one per atom", MAX_POSITION, r.positions);
-  check_images(f, r, model.cutoff, num_pairs);
+  check_images(f, r, model.reach(), num_pairs);
   vectors(f["forces"], r.symbols.size(), "forces, one per atom", MAX_MAGNITUDE, r.forces);
   r.energy = f["energy"].number();
   if (f.has("stress") && !f["stress"].is_null()) {

@@ -41,6 +41,7 @@ struct EdgeSum : Chunked {
   int columns;
   at::ScalarType type;
   bool reads_receiver = false;    // the feature of both atoms, not of the sender alone
+  bool is_far = false;            // over the edges within the cutoff of a Coulomb layer
 
   EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
   virtual ~EdgeSum() = default;
@@ -289,6 +290,41 @@ struct TorchRepulsion : EdgeSum {
   }
 };
 
+// Energies of pairs of charges, in float64.
+struct TorchCoulomb : EdgeSum {
+  int input;
+  Tensor weights;    // [channels] float64
+  CoulombFunction function;
+  double cutoff;
+  bool is_over_all_pairs;
+
+  TorchCoulomb(const Coulomb &c, double chunk_bytes)
+      : EdgeSum(1, at::kDouble),
+        input(c.input),
+        weights(to_tensor(c.weights, at::kDouble)),
+        function(c.function),
+        cutoff(c.cutoff),
+        is_over_all_pairs(c.is_over_all_pairs) {
+    reads_receiver = is_far = true;
+    set_numbers_per_row(20.0 + 6.0 * static_cast<double>(c.weights.size()), type, chunk_bytes);
+  }
+
+  Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    Tensor k = function.prefactor * (1.0 / r + function.square * r.square() - function.shift);
+    if (function.damping > 0.0) {
+      const Tensor u = at::clamp_max(r / function.damping, 1.0 - 1e-6);
+      k = k * (1.0 - at::exp(1.0 - 1.0 / (1.0 - u.square())));
+    }
+    return 0.5 * k * at::matmul((x.receiver * x.sender).to(at::kDouble), weights.unsqueeze(1));
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this, input);
+    run.energy() = run.energy() + sum.select(1, 0);
+  }
+};
+
 struct TorchContraction : Chunked {
   struct Term {
     int out, degree, dim;
@@ -496,8 +532,25 @@ struct TorchLayerNorm {
 
 struct TorchChannelBalance {
   int input, output;
-  int64_t first;    // column
-  Tensor target;    // [channels] float64
+  int64_t first, share_first;    // columns; the latter -1: all atoms have the same share
+  Tensor target;                 // [channels] float64
+  double epsilon;
+
+  // What a balance sums up [N, terms]: the balanced columns, and the weights of shares.
+  Tensor terms(const Tensor &x) const {
+    const Tensor balanced = x.narrow(1, first, target.size(0)).to(at::kDouble);
+    return share_first < 0 ? balanced : at::cat({balanced, weights(x)}, 1);
+  }
+  // The balanced x [N, dim]; sums: of the terms over all atoms, and the number of these.
+  Tensor operator()(const Tensor &x, const Tensor &sums) const {
+    const int64_t channels = target.size(0);
+    const Tensor missing = target - sums.narrow(0, 0, channels);
+    const Tensor change = share_first < 0 ? (missing / sums.narrow(0, channels, 1)).expand({x.size(0), channels})
+                                          : weights(x) * (missing / (sums.narrow(0, channels, channels) + epsilon));
+    const Tensor balanced = x.narrow(1, first, channels) + change.to(x.scalar_type());
+    return at::cat({x.narrow(1, 0, first), balanced, x.narrow(1, first + channels, x.size(1) - first - channels)}, 1);
+  }
+  Tensor weights(const Tensor &x) const { return x.narrow(1, share_first, target.size(0)).to(at::kDouble).square(); }
 
   void evaluate(auto &run) const { run.balance_forward(*this); }
 };
@@ -594,9 +647,10 @@ struct TorchSphericalNorm {
   bool is_scalar(int block) const { return irreps[block].irrep == Irrep{0, 1}; }
 };
 
-using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate,
-                                TorchDensity, TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale,
-                                TorchSphericalNorm, TorchContraction, TorchReadout, TorchRepulsion, TorchScaleShift>;
+using TorchLayer =
+    std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate, TorchDensity,
+                 TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale, TorchSphericalNorm,
+                 TorchContraction, TorchReadout, TorchRepulsion, TorchCoulomb, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -625,9 +679,13 @@ struct LayerBuilder {
     return TorchLayerNorm{l.input, l.output, to_tensor(l.weight, type), to_tensor(l.bias, type), l.epsilon};
   }
   TorchLayer operator()(const ChannelBalance &l) const {
-    int64_t first = l.first;
-    for (int b = 0; b < l.block; ++b) first += model.features[l.input][b].dim();
-    return TorchChannelBalance{l.input, l.output, first, to_tensor(l.target, at::kDouble)};
+    const Irreps &irreps = model.features[l.input];
+    return TorchChannelBalance{l.input,
+                               l.output,
+                               irreps.offset(l.block) + l.first,
+                               l.has_shares() ? irreps.offset(l.share_block) + l.share_first : -1,
+                               to_tensor(l.target, at::kDouble),
+                               l.epsilon};
   }
   TorchLayer operator()(const NodeProduct &l) const { return TorchNodeProduct(l, type); }
   TorchLayer operator()(const NormScale &l) const {
@@ -641,6 +699,7 @@ struct LayerBuilder {
   }
   TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
   TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }
+  TorchLayer operator()(const Coulomb &l) const { return TorchCoulomb(l, chunk_bytes); }
   TorchLayer operator()(const Readout &l) const {
     return TorchReadout{l.input, l.block, model.features[l.input], TorchNetwork(l.network, type)};
   }

@@ -10,6 +10,7 @@
 #include <torch/version.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
 #include <limits>
@@ -110,6 +111,7 @@ struct Record {
   Tensor x;             // [A, dim] for a sum, [N, dim] for a contraction; undefined without input
   bool exchanged;       // whether x of a sum depends on positions, so that its adjoint has to travel
   const TorchChannelBalance *balance = nullptr;
+  Tensor balance_sums = {};
 };
 
 }    // namespace
@@ -119,6 +121,8 @@ struct TorchModel::Impl {
   double chunk_bytes, cutoff;
   int max_neighbors;
   Matrix pair_cutoff;
+  double far_cutoff = 0.0;    // of a Coulomb layer; 0: there is none
+  bool needs_all_pairs = false;
   std::vector<TorchLayer> layers;
   std::vector<int64_t> feature_dims;
   const Neighborhood *neighborhood = nullptr;
@@ -133,7 +137,7 @@ struct TorchModel::Impl {
 struct TorchModel::Impl::Run {
   const Impl &model;
   GhostExchange &exchange;
-  const Edges &edges;
+  const Edges &near_edges, &far_edges;
   bool want_gradient;
   int64_t num_owned, num_rows;
 
@@ -143,10 +147,11 @@ struct TorchModel::Impl::Run {
   std::vector<Stage> stages;
   std::vector<Record> records;
 
-  Run(const Impl &model, GhostExchange &exchange, const Edges &edges, bool want_gradient)
+  Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
         exchange(exchange),
-        edges(edges),
+        near_edges(near_edges),
+        far_edges(far_edges),
         want_gradient(want_gradient),
         num_owned(model.neighborhood->num_receivers),
         num_rows(model.neighborhood->num_rows) {
@@ -226,9 +231,12 @@ struct TorchModel::Impl::Run {
     begin_stage();
   }
 
+  const Edges &edges_of(const EdgeSum &sum) const { return sum.is_far ? far_edges : near_edges; }
+
   // What a sum reads of its input x [A, dim] for edges first .. first + num - 1.
   EdgeFeatures features(const EdgeSum &sum, const Tensor &x, int64_t first, int64_t num) const {
     EdgeFeatures of;
+    const Edges &edges = edges_of(sum);
     if (!x.defined()) return of;
     of.sender = x.index_select(0, edges.sender_row.narrow(0, first, num));
     if (sum.reads_receiver) of.receiver = x.index_select(0, edges.receiver_row.narrow(0, first, num));
@@ -237,6 +245,7 @@ struct TorchModel::Impl::Run {
 
   // The sum over the edges of each receiver becomes the feature `output`. input -1: the sum reads no feature.
   void sum_forward(const EdgeSum &sum, int input, int output) {
+    const Edges &edges = edges_of(sum);
     Tensor x;
     bool exchanged = false;
     if (input >= 0) {
@@ -261,7 +270,9 @@ struct TorchModel::Impl::Run {
     record({&sum, nullptr, input, output, x, exchanged}, m);
   }
 
-  void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, Tensor &vec_adj) {
+  // vec_adj: of near and of far edges.
+  void sum_backward(const Record &r, const Tensor &m_adj, Features &adjoint, std::array<Tensor, 2> &vec_adj) {
+    const Edges &edges = edges_of(*r.sum);
     Tensor x_adj = r.exchanged ? at::zeros_like(r.x) : Tensor();
     for (int64_t e = 0; m_adj.defined() && e < edges.size(); e += r.sum->chunk) {
       const int64_t n = std::min(r.sum->chunk, edges.size() - e);
@@ -275,7 +286,7 @@ struct TorchModel::Impl::Run {
       const Tensor receiver = edges.receiver_row.narrow(0, e, n);
       const auto grads = torch::autograd::grad({r.sum->terms(x, rows)}, leaves, {m_adj.index_select(0, receiver)},
                                                /*retain_graph=*/false, /*create_graph=*/false, /*allow_unused=*/true);
-      if (grads[0].defined()) vec_adj.narrow(0, e, n).add_(grads[0]);
+      if (grads[0].defined()) vec_adj[r.sum->is_far].narrow(0, e, n).add_(grads[0]);
       for (size_t k = 1; r.exchanged && k < grads.size(); ++k)
         if (grads[k].defined()) x_adj.index_add_(0, k == 1 ? sender : receiver, grads[k]);
     }
@@ -316,30 +327,38 @@ struct TorchModel::Impl::Run {
     add(adjoint, r.input, x_adj);
   }
 
-  // x [N, dim] with the sums of some columns over all atoms of all ranks brought to those of `target`.
-  Tensor balanced(const Tensor &x, int64_t first, const Tensor &target) const {
-    const int64_t channels = target.size(0);
+  // Sums over all atoms of all ranks [terms] of rows [N, terms] in float64, and the number of atoms.
+  Tensor sums_of(const Tensor &rows) const {
     const Tensor number = at::full({1}, static_cast<double>(num_owned), at::kDouble);
-    Tensor sums = at::cat({x.narrow(1, first, channels).to(at::kDouble).sum(0), number}).contiguous();
-    exchange.sum(sums.data_ptr<double>(), static_cast<int>(channels) + 1);
-    Tensor y = x.clone();
-    y.narrow(1, first, channels)
-        .add_(((target - sums.narrow(0, 0, channels)) / sums.narrow(0, channels, 1)).to(x.scalar_type()));
-    return y;
+    Tensor sums = at::cat({rows.to(at::kDouble).sum(0), number}).contiguous();
+    exchange.sum(sums.data_ptr<double>(), static_cast<int>(sums.size(0)));
+    return sums;
   }
 
   void balance_forward(const TorchChannelBalance &layer) {
     const Tensor x = owned(read(layer.input).detach());
     end_stage();
-    Record r{nullptr, nullptr, layer.input, layer.output, {}, false};
+    Record r{nullptr, nullptr, layer.input, layer.output, x, false};
     r.balance = &layer;
-    record(r, balanced(x, layer.first, layer.target));
+    r.balance_sums = sums_of(layer.terms(x));
+    record(r, layer(x, r.balance_sums));
   }
 
+  // Autograd differentiates what is done on this rank; the adjoint of the sums is that of all ranks.
   void balance_backward(const Record &r, const Tensor &y_adj, Features &adjoint) {
-    const auto zeros = [&] { return at::zeros({num_owned, model.feature_dims[r.output]}, model.type); };
-    add(adjoint, r.input,
-        balanced(y_adj.defined() ? y_adj : zeros(), r.balance->first, at::zeros_like(r.balance->target)));
+    const Tensor of_y = y_adj.defined() ? y_adj : at::zeros_like(r.x);
+    const auto leaves = [&] {
+      return std::vector<Tensor>{r.x.detach().requires_grad_(true), r.balance_sums.detach().requires_grad_(true)};
+    };
+    const std::vector<Tensor> of_result = leaves(), of_terms = leaves();
+    const auto grads =
+        torch::autograd::grad({(*r.balance)(of_result[0], of_result[1])}, of_result, {of_y}, /*retain_graph=*/false,
+                              /*create_graph=*/false, /*allow_unused=*/true);
+    const Tensor of_sums = sums_of(grads[1].unsqueeze(0)).narrow(0, 0, grads[1].size(0) - 1);
+    const Tensor terms = r.balance->terms(of_terms[0]);
+    const auto through_sums =
+        torch::autograd::grad({terms}, {of_terms[0]}, {of_sums.to(terms.scalar_type()).expand_as(terms).contiguous()});
+    add(adjoint, r.input, grads[0] + through_sums[0]);
   }
 
   static void add(Features &adjoint, int feature, const Tensor &t) {
@@ -347,7 +366,7 @@ struct TorchModel::Impl::Run {
     adjoint[feature] = it == adjoint.end() ? t : it->second + t;
   }
 
-  void record_backward(const Record &r, Features &adjoint, Tensor &vec_adj) {
+  void record_backward(const Record &r, Features &adjoint, std::array<Tensor, 2> &vec_adj) {
     const auto it = adjoint.find(r.output);
     const Tensor out_adj = it == adjoint.end() ? Tensor() : it->second;
     if (it != adjoint.end()) adjoint.erase(it);
@@ -359,10 +378,10 @@ struct TorchModel::Impl::Run {
       sum_backward(r, out_adj, adjoint, vec_adj);
   }
 
-  // A sum over edges that no feature takes part in, [N, 1] on the graph of the stage that begins with it. What else a
+  // A sum over edges that becomes no feature, [N, 1] on the graph of the stage that begins with it. What else a
   // layer reads, it reads afterwards.
-  Tensor sum_of(const EdgeSum &sum) {
-    sum_forward(sum, -1, EDGE_SUM);
+  Tensor sum_of(const EdgeSum &sum, int input = -1) {
+    sum_forward(sum, input, EDGE_SUM);
     const Tensor t = live.at(EDGE_SUM);
     live.erase(EDGE_SUM);
     return t;
@@ -376,9 +395,9 @@ struct TorchModel::Impl::Run {
     return energy().detach();
   }
 
-  // dE/dvec [E, 3].
-  Tensor backward() {
-    Tensor vec_adj = at::zeros_like(edges.rows.vec);
+  // dE/dvec [E, 3] of near and of far edges.
+  std::array<Tensor, 2> backward() {
+    std::array<Tensor, 2> vec_adj = {at::zeros_like(near_edges.rows.vec), at::zeros_like(far_edges.rows.vec)};
     Features adjoint = {{ENERGY, at::ones({num_owned}, at::kDouble)}};
     live.clear();
     while (!stages.empty()) {
@@ -402,6 +421,10 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.cutoff = model.cutoff;
   m.max_neighbors = model.max_neighbors;
   m.pair_cutoff = model.pair_cutoff;
+  if (const Coulomb *coulomb = find_coulomb(model.layers)) {
+    m.far_cutoff = coulomb->cutoff;
+    m.needs_all_pairs = coulomb->is_over_all_pairs;
+  }
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   const LayerBuilder build{model, m.type, chunk_bytes};
   for (const Layer &layer : model.layers) m.layers.push_back(std::visit(build, layer));
@@ -457,17 +480,28 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
 
   Failure failure;
   const Edges edges = find_edges(n, request.positions, impl_->cutoff, impl_->pair_cutoff, failure);
-  impl_->last_num_edges = edges.size();
+  Edges far_edges;
+  if (impl_->far_cutoff > 0.0)
+    far_edges = find_edges(n, request.positions, impl_->far_cutoff, {}, failure);
+  else
+    far_edges.rows.vec = at::zeros({0, 3}, at::kDouble);
+  impl_->last_num_edges = edges.size() + far_edges.size();
   const bool want_gradient = request.forces || request.virial || request.atom_virial;
-  Impl::Run run(*impl_, exchange, edges, want_gradient);
+  Impl::Run run(*impl_, exchange, edges, far_edges, want_gradient);
   const Tensor energies = run.forward().contiguous();
-  const Tensor gradient = want_gradient ? run.backward().contiguous() : at::zeros_like(edges.rows.vec);
+  std::array<Tensor, 2> gradient;
+  if (want_gradient) gradient = run.backward();
+  bool has_all_pairs = true;
+  if (impl_->needs_all_pairs) {
+    double sums[] = {static_cast<double>(n.num_receivers), static_cast<double>(far_edges.size())};
+    exchange.sum(sums, 2);
+    has_all_pairs = sums[1] == sums[0] * (sums[0] - 1.0);
+  }
 
   // All exchanges are over: now an error may stop this rank.
   EvaluationResult result;
   result.num_edges = edges.size();
-  const double *energy = energies.data_ptr<double>(), *vec = edges.rows.vec.data_ptr<double>(),
-               *g = gradient.data_ptr<double>();
+  const double *energy = energies.data_ptr<double>();
   for (int i = 0; i < n.num_receivers; ++i) {
     const double *x = request.positions[n.receiver[i]];
     if (!std::isfinite(x[0] + x[1] + x[2])) failure.record("a position is not finite", n.receiver[i], -1, 0.0);
@@ -476,28 +510,36 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
     if (request.atom_energy) request.atom_energy[n.receiver[i]] += energy[i];
   }
   constexpr int AXES[9][2] = {{0, 0}, {1, 1}, {2, 2}, {0, 1}, {0, 2}, {1, 2}, {1, 0}, {2, 0}, {2, 1}};
-  for (int64_t e = 0; want_gradient && e < edges.size(); ++e, vec += 3, g += 3) {
-    const int i = edges.receiver_atom[e], j = edges.sender_atom[e];
-    if (!std::isfinite(g[0] + g[1] + g[2]))
-      failure.record("a force is not finite", i, j, std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]));
-    if (request.forces)
-      for (int k = 0; k < 3; ++k) {
-        request.forces[i][k] += g[k];
-        request.forces[j][k] -= g[k];
-      }
-    if (request.virial)
-      for (int k = 0; k < 6; ++k) {
-        const int a = AXES[k][0], b = AXES[k][1];
-        result.virial[k] -= 0.5 * (vec[a] * g[b] + vec[b] * g[a]);
-      }
-    if (request.atom_virial)
-      for (int k = 0; k < 9; ++k) {
-        const double half = -0.5 * vec[AXES[k][0]] * g[AXES[k][1]];
-        request.atom_virial[i][k] += half;
-        request.atom_virial[j][k] += half;
-      }
+  const auto add_forces = [&](const Edges &of, const Tensor &of_vectors) {
+    const double *vec = of.rows.vec.data_ptr<double>(), *g = of_vectors.data_ptr<double>();
+    for (int64_t e = 0; e < of.size(); ++e, vec += 3, g += 3) {
+      const int i = of.receiver_atom[e], j = of.sender_atom[e];
+      if (!std::isfinite(g[0] + g[1] + g[2]))
+        failure.record("a force is not finite", i, j, std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]));
+      if (request.forces)
+        for (int k = 0; k < 3; ++k) {
+          request.forces[i][k] += g[k];
+          request.forces[j][k] -= g[k];
+        }
+      if (request.virial)
+        for (int k = 0; k < 6; ++k) {
+          const int a = AXES[k][0], b = AXES[k][1];
+          result.virial[k] -= 0.5 * (vec[a] * g[b] + vec[b] * g[a]);
+        }
+      if (request.atom_virial)
+        for (int k = 0; k < 9; ++k) {
+          const double half = -0.5 * vec[AXES[k][0]] * g[AXES[k][1]];
+          request.atom_virial[i][k] += half;
+          request.atom_virial[j][k] += half;
+        }
+    }
+  };
+  if (want_gradient) {
+    add_forces(edges, gradient[0].contiguous());
+    add_forces(far_edges, gradient[1].contiguous());
   }
   failure.throw_if_any();
+  check_all_pairs(has_all_pairs, impl_->far_cutoff);
   std::vector<int64_t> num_neighbors(impl_->max_neighbors > 0 ? n.num_receivers : 0);
   for (int64_t e = 0; !num_neighbors.empty() && e < edges.size(); ++e)
     ++num_neighbors[edges.receiver_row.data_ptr<int64_t>()[e]];

@@ -125,6 +125,11 @@ def parser():
         help="spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
     )  # fmt: skip
     sub.add_argument(
+        "--coulomb-cutoff", type=float, metavar="R",
+        help="cutoff in Angstrom of a TensorNet2 model's Coulomb energy, beyond which is a reaction field (default: the checkpoint's, "
+        "or all pairs of atoms)",
+    )  # fmt: skip
+    sub.add_argument(
         "--composition", metavar="FORMULA", help="chemical formula of the systems that a UMA model is converted for: NaCl, Li6PS5Cl, ..."
     )
     sub.add_argument(
@@ -194,6 +199,7 @@ def parser():
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
+    sub.add_argument("--coulomb-cutoff", type=float, metavar="R", help="default: the one stored in the file")
     sub.add_argument("--charge", type=float, metavar="Q", help="default: the one stored in the file")
     sub.add_argument("--spin", type=float, metavar="S", help="default: the one stored in the file")
     sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")

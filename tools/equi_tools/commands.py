@@ -26,7 +26,7 @@ def run_convert(args):
 
     document = convert(
         args.source, args.output, modality=args.modality, head=args.head, task=args.task, types=args.types, unit=args.unit,
-        charge=args.charge, spin=args.spin, composition=args.composition, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
+        charge=args.charge, spin=args.spin, composition=args.composition, coulomb_cutoff=args.coulomb_cutoff, elements=args.elements, ignore_keys=args.ignore_key, license=args.license, citation=args.citation, quiet=args.quiet,
     )  # fmt: skip
     if "notes" in document["provenance"]:
         print(f"equi: warning: {printable(document['provenance']['notes'])}", file=sys.stderr)
@@ -122,7 +122,8 @@ def run_compare(args):
     choice = choice or document["provenance"].get(framework.choice)
     given = check_settings(
         framework,
-        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition},
+        {"types": args.types, "unit": args.unit, "charge": args.charge, "spin": args.spin, "composition": args.composition,
+         "coulomb_cutoff": args.coulomb_cutoff},
     )
     settings = {**stored_settings(framework, document["provenance"]), **given}
     source = framework.load(args.source, args.ignore_key, **settings) if settings else args.source

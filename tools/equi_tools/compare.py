@@ -8,6 +8,7 @@ import numpy as np
 
 from . import equi_file, lammps_runner, reference_values, self_check, structures
 from . import plot as pictures
+from .document import is_of_clusters
 from .errors import EquiError
 from .plot import Point
 from .printable import printable
@@ -180,6 +181,8 @@ def select_builtin(document, write=print):
         (chosen if structures.fits(document, atoms) else left_out).append((name, atoms))
     if left_out:
         what = "of another composition" if "composition" in document else "elements unknown to the model"
+        if is_of_clusters(document):
+            what = "periodic or with elements unknown to the model"
         write(f"left out, {what}: {', '.join(name for name, _ in left_out)}")
     if not chosen:
         raise EquiError("the model holds for no built-in structure: its elements or its composition are others")

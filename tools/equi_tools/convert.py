@@ -49,12 +49,14 @@ def check_settings(framework, settings):
     given = {name: value for name, value in settings.items() if value is not None}
     for name in given:
         if name not in framework.settings:
-            raise EquiError(f"--{name}: {frameworks.SETTINGS[name].format(title=framework.title)}; leave it out")
+            raise EquiError(f"--{name.replace('_', '-')}: {frameworks.SETTINGS[name].format(title=framework.title)}; leave it out")
     return given
 
 
 # How provenance speaks of the settings.
-PROVENANCE_OF = {"types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition"}
+PROVENANCE_OF = {
+    "types": "types", "unit": "energy_unit", "charge": "charge", "spin": "spin", "composition": "composition", "coulomb_cutoff": "coulomb_cutoff",
+}  # fmt: skip
 
 
 def _settings_as_text(settings):
@@ -66,17 +68,19 @@ def _settings_as_text(settings):
 
 def stored_settings(framework, provenance):
     """The settings with which a file was converted, as far as `framework` takes them."""
-    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str}
+    kinds = {"types": parse_types, "unit": str, "charge": float, "spin": float, "composition": str, "coulomb_cutoff": float}
     return {name: kinds[name](provenance[PROVENANCE_OF[name]]) for name in framework.settings if PROVENANCE_OF[name] in provenance}
 
 
 def convert(
     source, output, modality=None, head=None, task=None, types=None, unit=None, charge=None, spin=None, composition=None,
-    elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
+    coulomb_cutoff=None, elements=None, ignore_keys=(), license=None, citation=None, quiet=False, reference=False,
 ):  # fmt: skip
     """Writes `output` from a model of any framework (name, file or folder); returns its document. The source is read as data
     and its framework is not needed. reference: also stores the framework's own values, for which it is loaded."""
-    settings = {"types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition}
+    settings = {
+        "types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition, "coulomb_cutoff": coulomb_cutoff,
+    }  # fmt: skip
     choices = {"modality": modality, "head": head, "task": task}
     equi_file.check_output(output)
     if equi_file.is_equi_file(source):

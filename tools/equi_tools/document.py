@@ -216,7 +216,10 @@ LAYERS = {
     ),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
-    "channel_balance": record(FEATURES | {"block": whole(), "first": whole(), "target": tensor}),
+    "channel_balance": record(
+        FEATURES | {"block": whole(), "first": whole(), "target": tensor},
+        {"shares": record({"block": whole(), "first": whole(), "epsilon": number})},
+    ),
     "norm_scale": record(FEATURES | {"offset": number, "factor": number}),
     "spherical_norm": record(
         FEATURES
@@ -232,6 +235,10 @@ LAYERS = {
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
     "readout": record({"input": text, "network": NETWORK}),
     "pair_repulsion": record({"coefficients": list_of(number)}),
+    "coulomb": record(
+        {"input": text, "irreps_in": irreps, "weights": tensor, "prefactor": number, "cutoff": number},
+        {"damping": number, "permittivity": number},
+    ),
     "scale_shift": record({}),
 }
 ROWS_OF_NUMBERS = record({"rows": tensor, "first": whole(-(10**6))})
@@ -280,6 +287,11 @@ DOCUMENT = record(
 
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
                   "max_neighbors", "composition", "mixture", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+
+
+def is_of_clusters(document):
+    """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures have not."""
+    return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
 
 
 def check(document, tensors):

@@ -47,6 +47,9 @@ def _layer_line(layer):
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']})"
     if kind == "channel_balance":
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), sums over all atoms"
+    if kind == "coulomb":
+        field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
+        return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
     if kind == "norm_scale":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
     if kind == "node_product":

@@ -4,6 +4,8 @@
 import numpy as np
 from ase import Atoms
 
+from .document import is_of_clusters
+
 # Elements for the stored structures where the model has them: light and heavy, metal and non-metal.
 PREFERRED = ("Na", "Cl", "O", "Si", "H", "C", "Fe", "Ti", "Ba", "Pb")
 
@@ -65,7 +67,8 @@ def structures(elements, cutoff, composition=None):
 
 def structures_of(document):
     """The structures of a model's document."""
-    return structures(document["elements"], document["cutoff"], document.get("composition"))
+    named = structures(document["elements"], document["cutoff"], document.get("composition"))
+    return [(name, atoms) for name, atoms in named if not (is_of_clusters(document) and atoms.pbc.any())]
 
 
 def entries(document, calculator):

@@ -9,6 +9,7 @@ from ase.build import add_adsorbate, bulk, fcc111, molecule
 from ase.io import read
 from ase.spacegroup import crystal
 
+from .document import is_of_clusters
 from .errors import EquiError
 
 
@@ -137,7 +138,10 @@ def builtin():
 
 
 def fits(document, atoms):
-    """Whether a model knows all elements of a structure, and the fractions of them are those that it holds for."""
+    """Whether a model knows all elements of a structure, and the fractions of them are those that it holds for; and whether a
+    model of clusters meets one."""
+    if is_of_clusters(document) and atoms.pbc.any():
+        return False
     symbols = atoms.get_chemical_symbols()
     counts = document.get("composition", {})
     formula = sum(counts.values())

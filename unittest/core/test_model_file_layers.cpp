@@ -245,6 +245,103 @@ TEST(ModelFile, refuses_bad_layer_norms) {
   expect_refusal(make_tiny_model(o).bytes(), {"irreps_in", "0e blocks alone"});
 }
 
+TEST(ModelFile, refuses_bad_shares_of_channel_balances) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+3x1e", "4x0e"};
+  o.balanced_channels = 2;
+  o.balance_shares = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o,
+        [&](ModelDocument &d) {
+          layer(d, find_layer(d, "channel_balance"))[Json::json_pointer(std::string("/shares") + field)] = value;
+        },
+        parts);
+  };
+  refused("/block", 1, {"shares.block", "a 0e block"});
+  refused("/first", 4, {"shares.first", "1 more after it"});
+  refused("/first", 5, {"shares.first"});
+  refused("/first", 2, {"shares", "not balanced themselves"});
+  refused("/first", 0, {"shares", "not balanced themselves"});
+  refused("/epsilon", 0.0, {"shares.epsilon", "a positive number"});
+  refused("/power", 2, {"\"power\""});
+  const Model model = make_tiny_model(o).model();
+  const auto balance = std::find_if(model.layers.begin(), model.layers.end(),
+                                    [](const Layer &l) { return std::holds_alternative<ChannelBalance>(l); });
+  ASSERT_NE(balance, model.layers.end());
+  EXPECT_EQ(std::get<ChannelBalance>(*balance).share_first, 3);
+  EXPECT_EQ(std::get<ChannelBalance>(*balance).epsilon, 0.05);
+}
+
+TEST(ModelFile, refuses_bad_coulomb_energies) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 7.5;
+  o.permittivity = 2.0;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "coulomb"))[Json::json_pointer(field)] = value; }, parts);
+  };
+  refused("/input", "x1", {"irreps_in", "x1"});
+  refused("/weights", "scale", {"weights", "[8]"});
+  refused("/prefactor", "one", {"prefactor"});
+  refused("/cutoff", 0.0, {"cutoff"});
+  refused("/cutoff", 51.0, {"cutoff", "50"});
+  refused("/damping", 0.0, {"damping"});
+  refused("/permittivity", 0.5, {"permittivity"});
+  refused("/charges", 1, {"\"charges\""});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.insert(layers.end() - 1, layers[find_layer(d, "coulomb")]);
+                 },
+                 {"one layer of type coulomb"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   const Json coulomb = layers[find_layer(d, "coulomb")];
+                   layers.erase(find_layer(d, "coulomb"));
+                   layers.push_back(coulomb);
+                 },
+                 {"after scale_shift"});
+  // Nothing but scalars.
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &coulomb = layer(d, find_layer(d, "coulomb"));
+                   coulomb["input"] = "x1";
+                   coulomb["irreps_in"] = layer(d, find_layer(d, "gate"))["irreps_out"];
+                 },
+                 {"irreps_in", "0e blocks alone"});
+  const Model model = make_tiny_model(o).model();
+  EXPECT_EQ(model.cutoff, 4.0);
+  EXPECT_EQ(model.reach(), 7.5);
+  const Coulomb *coulomb = find_coulomb(model.layers);
+  ASSERT_TRUE(coulomb);
+  EXPECT_FALSE(coulomb->is_over_all_pairs);
+  o.permittivity = 0.0;
+  const Model of_pairs = make_tiny_model(o).model();
+  EXPECT_TRUE(find_coulomb(of_pairs.layers)->is_over_all_pairs);
+}
+
+// The interaction of the model file's page, with its limits; derivatives by differences of the next lower one.
+TEST(CoulombFunction, is_damped_and_vanishes_at_the_cutoff) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 7.5;
+  o.permittivity = 78.3;
+  const Model model = make_tiny_model(o).model();
+  const CoulombFunction f = find_coulomb(model.layers)->function;
+  EXPECT_NEAR(f(7.5).value(), 0.0, 1e-15);
+  for (const double r : {0.3, 1.7, 4.1, 4.5, 4.6, 6.2}) {
+    const double p = 78.3, R = 7.5, u = r / 4.6, h = u < 1.0 ? 1.0 - std::exp(1.0 - 1.0 / (1.0 - u * u)) : 1.0;
+    const double k = (p - 1.0) / ((2.0 * p + 1.0) * R * R * R), c = 3.0 * p / ((2.0 * p + 1.0) * R);
+    EXPECT_NEAR(f(r).value(), 2.4 * h * (1.0 / r + k * r * r - c), 1e-14) << r;
+    constexpr double STEP = 1e-4;
+    for (int order = 0; order < 2; ++order) {
+      const auto slope = [&](double step) { return (f(r + step).d[order] - f(r - step).d[order]) / (2.0 * step); };
+      EXPECT_NEAR(f(r).d[order + 1], (4.0 * slope(0.5 * STEP) - slope(STEP)) / 3.0, 1e-9) << r << ", order " << order;
+    }
+  }
+}
+
 TEST(ModelFile, refuses_bad_channel_balances) {
   TinyModelOptions o;
   o.hidden = {"5x0e+3x1e", "4x0e"};
@@ -316,11 +413,9 @@ TEST(ModelFile, refuses_bad_exponentials_and_factors_of_pairs) {
       [](ModelDocument &d) { layer(d, find_layer(d, "density_normalization"))["radial"]["activate_last"] = true; },
       {"\"activate_last\""});
   TinyModelOptions features = o;
-  features.pair_factor = false;
-  features.activate_last = true;
   features.radial_hidden = {5};
   features.sender_scalars = 3;
-  expect_refusal(make_tiny_model(features).bytes(), {"activate_last", "block of the input"});
+  expect_refusal(make_tiny_model(features).bytes(), {"pair_factor", "block of the input"});
 }
 
 TEST(ModelFile, refuses_bad_node_products_and_scales_by_norms) {

@@ -36,7 +36,7 @@ class DeviceDirectional : public ::testing::TestWithParam<TinyCase> {
   DeviceDirectional()
       : model(GetParam().model()),
         structure(random_structure(model.num_species(), 7)),
-        images(structure.images(model.cutoff)),
+        images(structure.images(model.reach())),
         direction(random_direction(structure.size(), 11)) {}
 
   const Model model;
@@ -108,7 +108,7 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
     models.push_back(case_named("so2_biases_rows_of_species").model());
   for (const Model &model : models) {
     const Structure structure = random_structure(model.num_species(), 3, 8);
-    const ImageStructure images = structure.images(model.cutoff);
+    const ImageStructure images = structure.images(model.reach());
     const std::vector<Vector3> direction = random_direction(structure.size(), 5);
     EvaluatorOptions options = directional(Precision::double_);
     const Evaluation host = evaluate_whole(*make_kokkos_evaluator(model, options), images, &direction);
@@ -145,7 +145,7 @@ TEST(DeviceDirectionalRun, without_neighbors_or_a_direction_nothing_changes) {
     }
   const Structure structure = random_structure(model.num_species(), 7);
   const Evaluation still =
-      evaluate_whole(*make_device_evaluator(model, directional(Precision::double_)), structure.images(model.cutoff));
+      evaluate_whole(*make_device_evaluator(model, directional(Precision::double_)), structure.images(model.reach()));
   EXPECT_GT(largest_force(still.forces), 0.0);
   EXPECT_EQ(largest_force(still.force_tangents), 0.0);
 }

@@ -18,7 +18,7 @@ TEST(DeviceModelMemory, what_cannot_be_allocated_is_an_exception_after_which_all
   long places = 0;
   const auto run = [&](const char *name, bool exact, bool directional) {
     const Model model = case_named(name).model();
-    const ImageStructure images = random_structure(model.num_species(), 5).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 5).images(model.reach());
     EvaluatorOptions options;
     options.radial_exact = exact;
     options.directional = directional;

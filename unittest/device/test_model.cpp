@@ -61,7 +61,7 @@ std::vector<TinyCase> channel_cases() {
 
 class DeviceModel : public ::testing::TestWithParam<TinyCase> {
  protected:
-  DeviceModel() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.cutoff)) {}
+  DeviceModel() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.reach())) {}
   const Model model;
   const ImageStructure images;
 };
@@ -88,7 +88,7 @@ INSTANTIATE_TEST_SUITE_P(, DeviceModel, ::testing::ValuesIn(evaluator_law_cases(
 TEST(DeviceModelRun, folded_linears_agree_with_each_layer_as_it_is) {
   for (const Chain &chain : all_chains()) {
     const Model m = with_chain(chain);
-    const ImageStructure images = random_structure(m.num_species(), 3).images(m.cutoff);
+    const ImageStructure images = random_structure(m.num_species(), 3).images(m.reach());
     EvaluatorOptions options = options_of(Precision::double_, true);
     const auto device = make_device_evaluator(m, options);
     options.folds = false;
@@ -105,7 +105,7 @@ TEST(DeviceModelRun, batches_do_not_show) {
     const EvaluatorOptions options = options_of(Precision::double_, exact);
     auto device = make_device_evaluator(m, options), host = make_kokkos_evaluator(m, options);
     for (const int side : {7, 3, 8}) {
-      const ImageStructure images = random_structure(m.num_species(), 3, side).images(m.cutoff);
+      const ImageStructure images = random_structure(m.num_species(), 3, side).images(m.reach());
       expect_same(evaluate_whole(*device, images), evaluate_whole(*host, images), SUM_ORDER,
                   "side " + std::to_string(side));
     }
@@ -120,7 +120,7 @@ TEST(DeviceModelRun, batches_do_not_show) {
 TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
   const Model model = make_tiny_model(TinyModelOptions()).model();
   const EvaluatorOptions options = options_of(Precision::double_);
-  ImageStructure images = random_structure(model.num_species(), 5, 3).images(model.cutoff);
+  ImageStructure images = random_structure(model.num_species(), 5, 3).images(model.reach());
   const auto is_reversible = [&] {
     const DeviceExec exec;
     DeviceNeighborhood n;
@@ -147,7 +147,7 @@ TEST(DeviceModelRun, edges_without_reverse_ones_agree_with_the_host_kernels) {
 TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
   const Structure structure = random_structure(2, 5, 6);
   const Model m = make_tiny_model({}).model();
-  const ImageStructure images = structure.images(m.cutoff);
+  const ImageStructure images = structure.images(m.reach());
   std::vector<int> rank(structure.size());
   for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
   const std::vector<RankPart> parts = split_structure(images, rank, 2);
@@ -175,7 +175,7 @@ TEST(DeviceModelRun, exchanges_beside_other_work_do_not_change_a_bit) {
 
 TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
   const Model m = make_tiny_model().model();
-  const ImageStructure images = random_structure(2, 3, 8).images(m.cutoff);
+  const ImageStructure images = random_structure(2, 3, 8).images(m.reach());
   EvaluatorOptions options = options_of(Precision::double_);
   const auto free = make_device_evaluator(m, options);
   const Evaluation expected = evaluate_whole(*free, images);
@@ -191,7 +191,7 @@ TEST(DeviceModelRun, a_limit_of_memory_makes_batches_smaller) {
 // Adjoints of senders, by edge, are the first thing that a limit of the memory takes.
 TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_limited) {
   const Model m = case_named("so2_of_fewer_m").model();
-  const ImageStructure images = random_structure(m.num_species(), 7).images(m.cutoff);
+  const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
   EvaluatorOptions options = options_of(Precision::double_);
   DeviceEvaluation<double, double> keeping(m, options);
   const Evaluation expected = evaluate_whole(keeping, images);
@@ -205,7 +205,7 @@ TEST(DeviceModelRun, adjoints_of_senders_are_evaluated_again_where_memory_is_lim
 // The first of all atoms with too many neighbors is named.
 TEST(DeviceModelRun, more_neighbors_than_the_model_takes_are_refused) {
   Model m = make_tiny_model(TinyModelOptions()).model();
-  const ImageStructure images = random_structure(m.num_species(), 7).images(m.cutoff);
+  const ImageStructure images = random_structure(m.num_species(), 7).images(m.reach());
   const auto error_of = [&](Evaluator &evaluator) -> std::pair<std::string, int> {
     try {
       evaluate_whole(evaluator, images);
@@ -250,7 +250,7 @@ TEST(DeviceModelRun, slices_do_not_show) {
     if (!DeviceTraits<>::ON_HOST && found->options.so2_lmax >= 0) continue;    // an emulated GPU would take long
     const Model m = found->model();
     const Structure structure = random_structure(m.num_species(), 3, 8);
-    const ImageStructure images = structure.images(m.cutoff);
+    const ImageStructure images = structure.images(m.reach());
     const auto free = with_limit(m, 0.0);
     const Evaluation expected = evaluate_whole(*free, images);
     EXPECT_EQ(free->num_slices(), 1) << name;

@@ -120,7 +120,7 @@ TEST_P(DeviceRecorderModel, recorded_steps_change_no_bit) {
   const Model m = GetParam().model();
   const bool has_so2 = GetParam().options.so2_lmax >= 0;
   const Structure structure = random_structure(m.num_species(), 7);
-  const ImageStructure near = structure.images(m.cutoff), wide = structure.images(1.2 * m.cutoff);
+  const ImageStructure near = structure.images(m.reach()), wide = structure.images(1.2 * m.reach());
   EvaluatorOptions options;
   InMixed recorded(m, options);
   options.graphs = false;
@@ -182,7 +182,7 @@ class ThirdStep : public Evaluator {
 TEST(DeviceRecorderRun, ranks_change_no_bit) {
   for (const Model &m : {make_tiny_model({}).model(), case_named("weights_of_features").model()}) {
     const Structure structure = random_structure(2, 5, 4);
-    const ImageStructure images = structure.images(m.cutoff);
+    const ImageStructure images = structure.images(m.reach());
     std::vector<int> rank(structure.size());
     for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
     const std::vector<RankPart> parts = split_structure(images, rank, 3);    // the last one is empty
@@ -205,8 +205,8 @@ TEST(DeviceRecorderRun, ranks_change_no_bit) {
 
 TEST(DeviceRecorderRun, what_needs_the_host_is_counted) {
   const Model m = make_tiny_model({}).model();
-  const ImageStructure small = random_structure(2, 3, 4).images(1.2 * m.cutoff),
-                       large = random_structure(2, 3, 17).images(m.cutoff);
+  const ImageStructure small = random_structure(2, 3, 4).images(1.2 * m.reach()),
+                       large = random_structure(2, 3, 17).images(m.reach());
   EvaluatorOptions options;
   std::size_t held = 0;
   const auto counts_edges = [&](const ImageStructure &s) {
@@ -242,7 +242,7 @@ TEST(DeviceRecorderRun, steps_launch_the_same_and_wait_at_their_ends_only) {
     if (!is_for_callbacks && !is_for_checks) calls().push_back("waits: " + reason);
   };
   const Model m = make_tiny_model({}).model();
-  const ImageStructure s = random_structure(2, 3, 4).images(1.2 * m.cutoff);
+  const ImageStructure s = random_structure(2, 3, 4).images(1.2 * m.reach());
   InMixed evaluator(m, {});
   evaluator.set_neighborhood(s.neighborhood);
   std::vector<std::vector<std::string>> steps;

@@ -22,7 +22,7 @@ using namespace equi::testing;
 // Steps of a small system whose neighborhood and positions are on the device.
 class EmulatedSteps : public ::testing::Test {
  protected:
-  EmulatedSteps() : model(make_tiny_model({}).model()), images(random_structure(2, 3, 4).images(1.2 * model.cutoff)) {}
+  EmulatedSteps() : model(make_tiny_model({}).model()), images(random_structure(2, 3, 4).images(1.2 * model.reach())) {}
   void make(bool graphs = true) {
     EvaluatorOptions options;
     options.graphs = graphs;
@@ -173,7 +173,7 @@ TEST_F(EmulatedSteps, ranks_exchange_the_rows_of_their_border_through_pinned_mem
   const Structure structure = random_structure(2, 5, 6);
   std::vector<int> rank(structure.size());
   for (int i = 0; i < structure.size(); i++) rank[i] = i >= structure.size() / 2;
-  const std::vector<RankPart> parts = split_structure(structure.images(model.cutoff), rank, 2);
+  const std::vector<RankPart> parts = split_structure(structure.images(model.reach()), rank, 2);
   std::vector<std::unique_ptr<Evaluator>> ranks;
   for (int r = 0; r < 2; r++)
     ranks.push_back(std::make_unique<DeviceEvaluation<float, double>>(model, EvaluatorOptions()));

@@ -46,7 +46,7 @@ std::vector<double> energies_at(Evaluator &evaluator, const Model &model, Struct
                                 const std::vector<Vector3> &shifts, double step) {
   for (int i = 0; i < structure.size(); ++i)
     for (int c = 0; c < 3; ++c) structure.positions[i][c] += step * shifts[i][c];
-  return evaluate_whole(evaluator, structure.images(model.cutoff)).atom_energy;
+  return evaluate_whole(evaluator, structure.images(model.reach())).atom_energy;
 }
 
 // The moments sum over j of (r_i - r_j) (de_i/dr_j . v_j) of a structure without images, by central differences: e_i
@@ -84,7 +84,7 @@ class EnergyMoments : public ::testing::TestWithParam<std::tuple<bool, TinyCase>
         velocity(random_direction(structure.size(), 11)) {}
 
   Evaluation along(const Structure &s, const std::vector<Vector3> &v) const {
-    return evaluate_whole(*make_kokkos(model, with_moments(options)), s.images(model.cutoff), &v,
+    return evaluate_whole(*make_kokkos(model, with_moments(options)), s.images(model.reach()), &v,
                           Wanted::energy_moments);
   }
 
@@ -95,7 +95,7 @@ class EnergyMoments : public ::testing::TestWithParam<std::tuple<bool, TinyCase>
 };
 
 TEST_P(EnergyMoments, energies_are_those_of_plain_numbers) {
-  const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.cutoff)),
+  const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.reach())),
                    e = along(structure, velocity);
   for (int i = 0; i < structure.size(); ++i) EXPECT_NEAR(e.atom_energy[i], plain.atom_energy[i], ROUNDING.absolute);
   EXPECT_NEAR(e.energy_tangent, -dot(plain.forces, velocity), 10 * ROUNDING.absolute * largest_force(plain.forces));
@@ -120,7 +120,7 @@ TEST_P(EnergyMoments, with_the_convective_part_are_the_time_derivative_of_a_clus
   for (bool &p : cluster.periodic) p = false;
   const std::vector<Vector3> v = random_direction(cluster.size(), 4);
   const auto evaluator = make_kokkos(model, options);
-  const Evaluation now = evaluate_whole(*evaluator, cluster.images(model.cutoff));
+  const Evaluation now = evaluate_whole(*evaluator, cluster.images(model.reach()));
   Vector3 flux = sum(along(cluster, v).energy_moments);
   for (int i = 0; i < cluster.size(); ++i) {
     double work = 0.0;
@@ -211,7 +211,7 @@ TEST_P(ExactEnergyMoments, of_a_periodic_structure_are_those_inside_a_large_clus
 }
 
 TEST_P(EnergyMoments, ranks_agree_with_one_rank) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const Evaluation whole = along(structure, velocity);
   const std::vector<std::vector<int>> splits = {{0, 1, 0, 1, 1, 0, 1, 0}, {3, 0, 1, 1, 3, 0, 3, 1}};
   for (const std::vector<int> &split : splits) {
@@ -243,7 +243,7 @@ TEST_P(EnergyMoments, at_rest_are_zero) {
 // The sum over i and j of (r_i - r_j) de_i/dr_j . u is the virial times u.
 TEST_P(EnergyMoments, of_a_translation_are_the_virial_times_the_velocity) {
   const Vector3 u{0.3, -0.7, 0.9};
-  const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.cutoff)),
+  const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.reach())),
                    e = along(structure, std::vector<Vector3>(structure.size(), u));
   const auto &w = plain.virial;
   const double tensor[3][3] = {{w[0], w[3], w[4]}, {w[3], w[1], w[5]}, {w[4], w[5], w[2]}};
@@ -258,7 +258,7 @@ TEST_P(EnergyMoments, mixed_precision_is_near_double) {
   KokkosOptions mixed = with_moments(options);
   mixed.precision = Precision::mixed;
   const Evaluation whole = along(structure, velocity),
-                   e = evaluate_whole(*make_kokkos(model, mixed), structure.images(model.cutoff), &velocity,
+                   e = evaluate_whole(*make_kokkos(model, mixed), structure.images(model.reach()), &velocity,
                                       Wanted::energy_moments);
   EXPECT_LT(largest_difference(e.energy_moments, whole.energy_moments),
             FLOAT32_NETWORK * std::max(1.0, largest_force(whole.energy_moments)));
@@ -292,7 +292,7 @@ TEST(EnergyMomentsRequest, is_refused_with_what_needs_a_backward_pass) {
   const Model model = all_cases()[0].model();
   const Structure structure = random_structure(model.num_species(), 7);
   const std::vector<Vector3> v = random_direction(structure.size(), 1);
-  const auto images = structure.images(model.cutoff);
+  const auto images = structure.images(model.reach());
   EXPECT_THROW(evaluate_whole(*make_kokkos(model, with_moments({})), images, &v), std::logic_error);
   EXPECT_THROW(evaluate_whole(*make_kokkos(model), images, &v, Wanted::energy_moments), std::logic_error);
 }

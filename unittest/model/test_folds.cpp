@@ -23,7 +23,7 @@ double operations_of(const Model &model) {
 }
 
 void expect_same_folded(const Model &model, const Structure &structure) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const std::vector<Vector3> direction = random_direction(structure.size(), 11);
   for (const bool deterministic : {false, true}) {
     KokkosOptions options{Precision::double_, true, deterministic};
@@ -56,7 +56,7 @@ TEST(LinearFolds, a_folded_chain_has_fewer_operations_and_the_same_results) {
 TEST(LinearFolds, two_ranks_agree_with_one_that_has_each_layer_as_it_is) {
   for (const Chain &chain : all_chains()) {
     const Model model = with_chain(chain);
-    const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 7).images(model.reach());
     KokkosOptions options{Precision::double_, true};
     const std::vector<RankPart> parts = split_structure(images, {1, 1, 0, 1, 1, 0, 1, 1}, 2);
     RankGroup group(parts);
@@ -102,7 +102,7 @@ TEST(LinearFolds, models_of_frameworks_are_the_same_folded) {
     const ReferenceStructure &r = whole.self_check.front();
     std::vector<int> species;
     for (const std::string &s : r.symbols) species.push_back(model.species(s));
-    const ImageStructure images = build_image_structure(r.positions, species, r.cell, r.periodic, model.cutoff);
+    const ImageStructure images = build_image_structure(r.positions, species, r.cell, r.periodic, model.reach());
     KokkosOptions options{Precision::double_, true};
     const Evaluation folded = evaluate_whole(*make_kokkos(model, options), images);
     options.folds = false;

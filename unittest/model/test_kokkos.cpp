@@ -27,7 +27,7 @@ class HostEvaluationTest : public ::testing::TestWithParam<TinyCase> {
 };
 
 TEST_P(HostEvaluationTest, precisions_and_instruction_sets_agree) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const Evaluation exact = evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images);
   const double largest = std::max(1.0, largest_force(exact.forces));
   for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512}) {
@@ -44,7 +44,7 @@ TEST_P(HostEvaluationTest, precisions_and_instruction_sets_agree) {
 }
 
 TEST_P(HostEvaluationTest, deterministic_agrees_with_the_default) {
-  const ImageStructure images = random_structure(model.num_species(), 11, 4).images(model.cutoff);
+  const ImageStructure images = random_structure(model.num_species(), 11, 4).images(model.reach());
   for (const bool exact : {false, true})
     expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, exact, true}), images),
                 evaluate_whole(*make_kokkos(model, {Precision::double_, exact, false}), images),
@@ -80,7 +80,7 @@ TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
     num_convolutions += std::holds_alternative<Convolution>(layer);
   }
   ASSERT_EQ(num_convolutions, 2);
-  const ImageStructure images = random_structure(2, 7).images(model.cutoff);
+  const ImageStructure images = random_structure(2, 7).images(model.reach());
   for (const bool deterministic : {false, true}) {
     const KokkosOptions o{Precision::double_, true, deterministic};
     const auto evaluator = make_kokkos(model, o);
@@ -100,7 +100,7 @@ TEST(HostEvaluation, features_may_be_read_by_several_layers) {
     if (c.reads_twice) {
       EXPECT_GT(twice.features.size(), model.features.size() + 1) << c.name;
     }
-    const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 7).images(model.reach());
     for (const bool deterministic : {false, true}) {
       const KokkosOptions o{Precision::double_, true, deterministic};
       const auto evaluator = make_kokkos(twice, o);
@@ -114,7 +114,7 @@ TEST(HostEvaluation, features_may_be_read_by_several_layers) {
 // Values of SO(2) convolutions are kept from forward to backward unless the limit of the memory forbids it.
 TEST(HostEvaluation, values_are_evaluated_again_where_memory_is_limited) {
   const Model model = case_named("so2_of_fewer_m").model();
-  const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+  const ImageStructure images = random_structure(model.num_species(), 7).images(model.reach());
   const auto keeping = make_kokkos(model);
   const Evaluation expected = evaluate_whole(*keeping, images);
   const std::size_t most = keeping->memory_bytes();
@@ -149,7 +149,7 @@ TEST(HostEvaluation, two_readouts_add_up) {
   early.block = 0;
   both.layers.insert(both.layers.begin() + static_cast<std::ptrdiff_t>(at), early);
   const Structure structure = random_structure(2, 7);
-  const ImageStructure images = structure.images(both.cutoff);
+  const ImageStructure images = structure.images(both.reach());
   const std::vector<double> expected = scalar_energies(both, images);
   for (const bool deterministic : {false, true}) {
     const auto evaluator = make_kokkos(both, {Precision::double_, true, deterministic});
@@ -159,7 +159,7 @@ TEST(HostEvaluation, two_readouts_add_up) {
       const auto energy = [&](double step) {
         Structure moved = structure;
         moved.positions[2][k] += step;
-        return energy_of(*evaluator, moved, both.cutoff);
+        return energy_of(*evaluator, moved, both.reach());
       };
       const double h = 3e-4, wide = (energy(h) - energy(-h)) / (2 * h), narrow = (energy(h / 2) - energy(-h / 2)) / h;
       EXPECT_NEAR(e.forces[2][k], -(4 * narrow - wide) / 3, FINITE_DIFFERENCE * largest_force(e.forces));

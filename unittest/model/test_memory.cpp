@@ -90,7 +90,7 @@ std::string without_memory() {
   bool and_all_later = false;
   for (const Route &route : routes()) {
     const Model model = case_named(route.name).model();
-    const ImageStructure images = random_structure(model.num_species(), 5).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 5).images(model.reach());
     and_all_later = !and_all_later;    // in turn
     places += expect_exceptions_without_memory([&] { return make_kokkos_evaluator(model, route.options); }, images,
                                                route.options.directional, and_all_later, 30);

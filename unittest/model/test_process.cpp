@@ -18,7 +18,7 @@ using namespace equi::testing;
 
 // Allocations of the third step of the same structure.
 long allocations_when_warm(const Model &model, int side, bool deterministic) {
-  const ImageStructure images = random_structure(model.num_species(), 5, side).images(model.cutoff);
+  const ImageStructure images = random_structure(model.num_species(), 5, side).images(model.reach());
   // With tables: `radial exact` runs the radial network for checks and may allocate.
   const auto evaluator = make_kokkos(model, {Precision::mixed, false, deterministic});
   evaluator->set_neighborhood(images.neighborhood);
@@ -60,8 +60,8 @@ TEST(HostEvaluationProcess, allocations_are_counted) {
 TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {
   const Model model = make_tiny_model().model();
   const auto evaluator = make_kokkos(model, {Precision::mixed});
-  const ImageStructure small = random_structure(2, 5, 2).images(model.cutoff),
-                       large = random_structure(2, 5, 6).images(model.cutoff);
+  const ImageStructure small = random_structure(2, 5, 2).images(model.reach()),
+                       large = random_structure(2, 5, 6).images(model.reach());
   evaluate_whole(*evaluator, small);
   const size_t before = evaluator->memory_bytes();
   evaluate_whole(*evaluator, large);
@@ -78,7 +78,7 @@ TEST(HostEvaluationProcess, memory_grows_with_the_atoms_and_is_kept) {
 TEST(HostEvaluationProcess, memory_limit_is_kept) {
   const Model model = make_tiny_model().model();
   // So many that the scratch of tiles, which does not count, is little.
-  const ImageStructure s = random_structure(2, 5, 12).images(model.cutoff);
+  const ImageStructure s = random_structure(2, 5, 12).images(model.reach());
   for (const bool deterministic : {false, true}) {
     EvaluatorOptions options;
     options.deterministic = deterministic;
@@ -111,7 +111,7 @@ std::string all_bits(bool deterministic) {
   };
   for (const TinyCase &c : all_cases()) {
     const Model model = c.model();
-    const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 5, 6).images(model.reach());
     for (const Precision p : {Precision::mixed, Precision::double_}) {
       const Evaluation e = evaluate_whole(*make_kokkos(model, {p, false, deterministic}), images);
       add(e.energy);

@@ -30,7 +30,7 @@ TEST_P(ModelTorch, agrees_with_autograd) {
   const auto torch = make_torch(model);
   for (const int side : {2, 4}) {
     const Structure structure = random_structure(model.num_species(), 20 + side / 2, side);
-    const ImageStructure images = structure.images(model.cutoff);
+    const ImageStructure images = structure.images(model.reach());
     const Evaluation expected = evaluate_whole(*torch, images);
     const double largest = std::max(1.0, largest_force(expected.forces));
     // The random networks' energies are of the order of 10 eV per atom, and float32 errors in proportion.
@@ -67,7 +67,7 @@ TEST_P(ModelTorch, agrees_with_autograd) {
 TEST(ModelTorchFolds, folded_linears_agree_with_autograd) {
   for (const Chain &chain : all_chains()) {
     const Model model = with_chain(chain);
-    const ImageStructure images = random_structure(model.num_species(), 7).images(model.cutoff);
+    const ImageStructure images = random_structure(model.num_species(), 7).images(model.reach());
     expect_same(evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images),
                 evaluate_whole(*make_torch(model), images), {EXACT_REFERENCE.force}, "folded");
   }

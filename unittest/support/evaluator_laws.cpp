@@ -71,7 +71,7 @@ double largest_error_by_differences(Evaluator &evaluator, const Model &model, co
     Structure moved = structure;
     for (int i = 0; i < moved.size(); ++i)
       for (int k = 0; k < 3; ++k) moved.positions[i][k] += step * direction[i][k];
-    return evaluate_whole(evaluator, moved.images(model.cutoff)).forces;
+    return evaluate_whole(evaluator, moved.images(model.reach())).forces;
   };
   double best = INFINITY;
   for (const double h : {2e-3, 1e-3, 5e-4}) {
@@ -113,8 +113,8 @@ class EvaluatorLaws : public ::testing::TestWithParam<std::tuple<EvaluatorKind, 
     for (int i = 0; i < structure.size(); ++i) turn(structure.positions[i].data(), turned.positions[i].data());
     for (int row = 0; row < 3; ++row) turn(structure.cell[row], turned.cell[row]);
     const auto evaluator = make();
-    const Evaluation a = evaluate_whole(*evaluator, structure.images(model.cutoff));
-    const Evaluation b = evaluate_whole(*evaluator, turned.images(model.cutoff));
+    const Evaluation a = evaluate_whole(*evaluator, structure.images(model.reach()));
+    const Evaluation b = evaluate_whole(*evaluator, turned.images(model.reach()));
     const AllowedDifferences allowed = allowed_differences(kind.rounding, a);
     EXPECT_NEAR(a.energy, b.energy, allowed.energy);
     for (int i = 0; i < structure.size(); ++i) {
@@ -157,7 +157,7 @@ const std::vector<double> &energies_by_plain_loops(const std::string &name, cons
 }
 
 TEST_P(EvaluatorLaws, energies_equal_plain_loops) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const std::vector<double> &expected = energies_by_plain_loops(tiny.name, model, images);
   const Evaluation e = evaluate_whole(*make(ACCURATE_TABLES), images);
   ASSERT_GT(e.num_edges, structure.size());
@@ -168,7 +168,7 @@ TEST_P(EvaluatorLaws, energies_equal_plain_loops) {
 
 TEST_P(EvaluatorLawsInFloat64, forces_are_minus_the_gradient_of_the_energy) {
   const auto evaluator = make(ACCURATE_TABLES);
-  const Evaluation e = evaluate_whole(*evaluator, structure.images(model.cutoff));
+  const Evaluation e = evaluate_whole(*evaluator, structure.images(model.reach()));
   const double largest = largest_force(e.forces);
   ASSERT_GT(largest, 1e-4);
   for (int i = 0; i < structure.size(); i += 3)
@@ -176,7 +176,7 @@ TEST_P(EvaluatorLawsInFloat64, forces_are_minus_the_gradient_of_the_energy) {
       const double error = error_of_slope(-e.forces[i][k], {1e-3, 3e-4, 1e-4}, [&](double step) {
         Structure moved = structure;
         moved.positions[i][k] += step;
-        return energy_of(*evaluator, moved, model.cutoff);
+        return energy_of(*evaluator, moved, model.reach());
       });
       EXPECT_LT(error, FINITE_DIFFERENCE * largest) << "atom " << i << " direction " << k;
     }
@@ -184,7 +184,7 @@ TEST_P(EvaluatorLawsInFloat64, forces_are_minus_the_gradient_of_the_energy) {
 
 TEST_P(EvaluatorLawsInFloat64, virial_is_minus_the_strain_derivative) {
   const auto evaluator = make(ACCURATE_TABLES);
-  const Evaluation e = evaluate_whole(*evaluator, structure.images(model.cutoff));
+  const Evaluation e = evaluate_whole(*evaluator, structure.images(model.reach()));
   double largest = 0.0;
   for (const double v : e.virial) largest = std::max(largest, std::fabs(v));
   ASSERT_GT(largest, 1e-4);
@@ -195,14 +195,14 @@ TEST_P(EvaluatorLawsInFloat64, virial_is_minus_the_strain_derivative) {
       Structure s = structure;
       for (int i = 0; i < s.size(); ++i) s.positions[i][a] += strain * structure.positions[i][b];
       for (int row = 0; row < 3; ++row) s.cell[row][a] += strain * structure.cell[row][b];
-      return energy_of(*evaluator, s, model.cutoff);
+      return energy_of(*evaluator, s, model.reach());
     });
     EXPECT_LT(error, FINITE_DIFFERENCE * largest) << "component " << n;
   }
 }
 
 TEST_P(EvaluatorLaws, per_atom_values_sum_to_the_whole) {
-  const Evaluation e = evaluate_whole(*make(), structure.images(model.cutoff));
+  const Evaluation e = evaluate_whole(*make(), structure.images(model.reach()));
   const AllowedDifferences allowed = allowed_differences(kind.rounding, e);
   EXPECT_NEAR(std::accumulate(e.atom_energy.begin(), e.atom_energy.end(), 0.0), e.energy, allowed.energy);
   std::array<double, 9> sum{};
@@ -235,7 +235,7 @@ TEST_P(EvaluatorLawsInFloat64, inversion_inverts_forces_exactly_if_parity_is_kep
   for (Vector3 &p : mirrored.positions)
     for (double &c : p) c = -c;
   const auto evaluator = make();
-  EXPECT_GT(std::fabs(energy_of(*evaluator, mirrored, model.cutoff) - energy_of(*evaluator, structure, model.cutoff)),
+  EXPECT_GT(std::fabs(energy_of(*evaluator, mirrored, model.reach()) - energy_of(*evaluator, structure, model.reach())),
             tiny.mirror_change);
 }
 
@@ -250,8 +250,8 @@ TEST_P(EvaluatorLaws, permutation_and_translation_change_nothing) {
     moved.species[i] = structure.species[order[i]];
   }
   const auto evaluator = make();
-  const Evaluation a = evaluate_whole(*evaluator, structure.images(model.cutoff));
-  const Evaluation b = evaluate_whole(*evaluator, moved.images(model.cutoff));
+  const Evaluation a = evaluate_whole(*evaluator, structure.images(model.reach()));
+  const Evaluation b = evaluate_whole(*evaluator, moved.images(model.reach()));
   const AllowedDifferences allowed = allowed_differences(kind.rounding, a);
   EXPECT_NEAR(a.energy, b.energy, allowed.energy);
   for (int i = 0; i < structure.size(); ++i)
@@ -259,7 +259,7 @@ TEST_P(EvaluatorLaws, permutation_and_translation_change_nothing) {
 }
 
 TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const Evaluation whole = evaluate_whole(*make(), images);
   // Rank 1 and rank 2 of the last two splits are empty.
   const std::vector<std::vector<int>> splits = {
@@ -272,9 +272,11 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     const Evaluation e = evaluate_ranks(evaluators, parts, structure.size(), group);
     for (const auto &error : e.errors) ASSERT_FALSE(error);
     expect_same(e, whole, kind.rounding, std::to_string(num_ranks) + " ranks");
-    // One forward and one reverse for each feature that is exchanged; TorchModel, for each convolution of one.
-    EXPECT_GE(group.calls(0), 2 * num_exchanged_features(model));
-    EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model));
+    // One forward and one reverse for each feature that is exchanged; TorchModel, for each convolution of one. Charges
+    // of a Coulomb layer go forward alone; TorchModel returns their adjoints, too.
+    const int num_sent = num_sent_features(model);
+    EXPECT_GE(group.calls(0), 2 * num_exchanged_features(model) + num_sent);
+    EXPECT_LE(group.calls(0), 2 * num_exchanging_convolutions(model) + 2 * num_sent);
 
     // The comparison notices a broken exchange.
     if (has_channel_balance(model.layers)) {
@@ -291,7 +293,7 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
     // Remote rows may still hold the features of the step before; atoms have to move for that to show.
     Structure moved = structure;
     for (int i = 0; i < moved.size(); ++i) moved.positions[i][i % 3] += 0.3;
-    const ImageStructure moved_images = moved.images(model.cutoff);
+    const ImageStructure moved_images = moved.images(model.reach());
     const std::vector<RankPart> moved_parts = split_structure(moved_images, split, num_ranks);
     RankGroup moved_group(moved_parts);
     moved_group.mute_forward = true;
@@ -301,20 +303,20 @@ TEST_P(EvaluatorLaws, ranks_agree_with_one_rank) {
 }
 
 TEST_P(EvaluatorLaws, evaluations_repeat_to_the_last_bit) {
-  const ImageStructure images = random_structure(model.num_species(), 13, 4).images(model.cutoff);
+  const ImageStructure images = random_structure(model.num_species(), 13, 4).images(model.reach());
   const auto evaluator = make();
   const Evaluation first = evaluate_whole(*evaluator, images);
-  evaluate_whole(*evaluator, structure.images(model.cutoff));    // leaves other numbers in the memory
+  evaluate_whole(*evaluator, structure.images(model.reach()));    // leaves other numbers in the memory
   expect_same(evaluate_whole(*evaluator, images), first, {0.0}, "repeated");
   expect_same(evaluate_whole(*make(), images), first, {0.0}, "another evaluator");
 }
 
 TEST_P(EvaluatorLaws, outputs_are_added_to_and_optional) {
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   const auto evaluator = make();
   const Evaluation whole = evaluate_whole(*evaluator, images);
   const AllowedDifferences allowed = allowed_differences(kind.rounding, whole);
-  EXPECT_EQ(energy_of(*evaluator, structure, model.cutoff), whole.energy);    // without forces
+  EXPECT_EQ(energy_of(*evaluator, structure, model.reach()), whole.energy);    // without forces
 
   evaluator->set_neighborhood(images.neighborhood);
   std::vector<Vector3> forces(images.positions.size(), Vector3{1.0, 2.0, 3.0});
@@ -340,7 +342,7 @@ TEST_P(EvaluatorLaws, a_lone_atom_has_no_force) {
   lone.positions = {{0.3, 0.2, 0.1}};
   lone.species = {model.num_species() - 1};
   for (bool &p : lone.periodic) p = false;
-  const ImageStructure images = lone.images(model.cutoff);
+  const ImageStructure images = lone.images(model.reach());
   const Evaluation e = evaluate_whole(*make(), images);
   EXPECT_EQ(e.num_edges, 0);
   // No edge, so no table.
@@ -370,11 +372,11 @@ TEST_P(EvaluatorLaws, an_empty_structure_has_no_energy) {
 TEST_P(EvaluatorLaws, an_atom_beyond_all_cutoffs_changes_nothing) {
   Structure open = structure;
   for (bool &p : open.periodic) p = false;
-  const Evaluation without = evaluate_whole(*make(), open.images(model.cutoff));
+  const Evaluation without = evaluate_whole(*make(), open.images(model.reach()));
   Structure more = open;
   more.positions.push_back({100.0, 0.0, 0.0});
   more.species.push_back(0);
-  const Evaluation with = evaluate_whole(*make(), more.images(model.cutoff));
+  const Evaluation with = evaluate_whole(*make(), more.images(model.reach()));
   for (const double f : with.forces.back()) EXPECT_EQ(f, 0.0);
   const AllowedDifferences allowed = allowed_differences(kind.rounding, without);
   const double change = std::fabs(with.energy - with.atom_energy.back() - without.energy);
@@ -392,7 +394,7 @@ TEST_P(EvaluatorLaws, errors_name_the_atoms_and_let_other_ranks_finish) {
   broken.positions[5] = broken.positions[2];
   for (const double distance : {0.5 * MIN_DISTANCE, 0.01 * MIN_DISTANCE, 0.0}) {
     broken.positions[5][0] = broken.positions[2][0] + distance;
-    const ImageStructure images = broken.images(model.cutoff);
+    const ImageStructure images = broken.images(model.reach());
     try {
       evaluate_whole(*make(), images);
       FAIL() << "no error";
@@ -434,7 +436,7 @@ TEST_P(EvaluatorLaws, positions_that_are_not_finite_are_an_error) {
       EXPECT_TRUE(e.atom_i == atom || e.atom_j == atom) << what << " is said to be " << e.atom_i << ", " << e.atom_j;
     }
   };
-  const ImageStructure images = structure.images(model.cutoff), alone = isolated_atoms(3).images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach()), alone = isolated_atoms(3).images(model.reach());
   for (int component = 0; component < 3; component++) {
     expect_error(images, 3, component, NAN);
     expect_error(alone, 1, component, NAN);
@@ -454,7 +456,7 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
   Structure structure = random_structure(model.num_species(), 7);
   structure.positions[5] = structure.positions[2];
   structure.positions[5][0] += 0.01;
-  const ImageStructure images = structure.images(model.cutoff);
+  const ImageStructure images = structure.images(model.reach());
   EvaluationRequest request;
   request.positions = reinterpret_cast<const double(*)[3]>(images.positions.data());
   NoExchange none;
@@ -495,6 +497,52 @@ TEST_P(EvaluatorKindLaws, forces_that_are_not_finite_are_an_error_that_names_an_
       if (GetParam().is_double) {
         EXPECT_TRUE(atom == 2 || atom == 5) << atom;
       }
+    }
+  }
+}
+
+// The charges of atoms by shares, so that sums over ranks matter too.
+TEST_P(EvaluatorKindLaws, coulomb_energies_of_all_pairs_are_those_of_clusters) {
+  TinyModelOptions options;
+  options.hidden = {"13x0e+3x1e", "17x0e"};
+  options.balanced_channels = 3;
+  options.balance_shares = true;
+  options.coulomb_cutoff = 9.0;
+  const Model model = make_tiny_model(options).model();
+  Structure structure = random_structure(model.num_species(), 11);
+  for (bool &p : structure.periodic) p = false;
+  const ImageStructure images = structure.images(model.reach());
+  const Evaluation whole = evaluate_whole(*GetParam().make(model, ACCURATE_TABLES), images);
+  const std::vector<double> expected = scalar_energies(model, images);
+  const double allowed = allowed_differences(GetParam().to_plain_loops, whole).energy;
+  for (int i = 0; i < structure.size(); ++i) EXPECT_NEAR(whole.atom_energy[i], expected[i], allowed) << "atom " << i;
+
+  const std::vector<int> split = {0, 1, 0, 3, 1, 0, 3, 0};    // rank 2 is empty
+  const auto on_ranks = [&](const Structure &s) {
+    const std::vector<RankPart> parts = split_structure(s.images(model.reach()), split, 4);
+    std::vector<std::unique_ptr<Evaluator>> evaluators;
+    for (int r = 0; r < 4; ++r) evaluators.push_back(GetParam().make(model, ACCURATE_TABLES));
+    RankGroup group(parts);
+    return evaluate_ranks(evaluators, parts, s.size(), group);
+  };
+  const Evaluation ranks = on_ranks(structure);
+  for (const auto &error : ranks.errors) ASSERT_FALSE(error);
+  expect_same(ranks, whole, GetParam().rounding, "ranks");
+
+  // An atom out of reach of some, and images within reach.
+  Structure wide = structure, periodic = structure;
+  wide.positions[7][2] += 9.0;
+  periodic.periodic[1] = true;
+  for (const Structure &s : {wide, periodic}) {
+    try {
+      evaluate_whole(*GetParam().make(model, COARSE_TABLES), s.images(model.reach()));
+      FAIL() << "no error";
+    } catch (const EvaluationError &e) {
+      EXPECT_NE(std::string(e.what()).find("nearer than 9 Angstrom"), std::string::npos) << e.what();
+    }
+    for (const auto &error : on_ranks(s).errors) {
+      ASSERT_TRUE(error);
+      EXPECT_THROW(std::rethrow_exception(error), EvaluationError);
     }
   }
 }

@@ -51,7 +51,7 @@ inline void expect_answer(Evaluator &evaluator, const Model &model, const Refere
   std::vector<int> species;
   for (const std::string &s : r.symbols) species.push_back(model.species(s));
   const Evaluation e =
-      evaluate_whole(evaluator, build_image_structure(r.positions, species, r.cell, r.periodic, model.cutoff));
+      evaluate_whole(evaluator, build_image_structure(r.positions, species, r.cell, r.periodic, model.reach()));
   const double largest = std::max(1.0, largest_force(r.forces));
   const double num_atoms = static_cast<double>(r.symbols.size());
   const double energy_size = tolerance.is_float32 ? std::max(largest, std::fabs(r.energy) / num_atoms) : 1.0;

@@ -131,10 +131,13 @@ struct TinyModelOptions {
   std::string spherical_norm = "";
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   int balanced_channels = 0;        // of the first 0e block behind each interaction
+  bool balance_shares = false;      // by shares that the last channels of the first 0e block say
   bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
   bool repulsion_inside = false;    // before scale_shift
   bool repulsion_outside = false;
-  int connected_channels = 0;    // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
+  double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has
+  double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs
+  int connected_channels = 0;     // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
   // Not -1: from interaction so2_begin on the convolutions are SO(2) convolutions up to this l and so2_mmax, between
   // features of so2_in and so2_out channels for each l, with linears of so2_hidden channels between them.
   int so2_lmax = -1;
@@ -195,6 +198,7 @@ class TinyModelMaker {
          {"block", block},
          {"network", network("readout", widths)}});
     if (o_.repulsion_inside) repulsion("inside");
+    if (o_.coulomb_cutoff > 0.0) coulomb(last, x);
     add({{"type", "scale_shift"},
          {"scale", tensor("scale", {num_species()}, 1.0)},
          {"shift", tensor("shift", {num_species()}, 1.0)}});
@@ -302,6 +306,9 @@ class TinyModelMaker {
          {"block", block},
          {"first", std::min(1, irreps[block].mul - o_.balanced_channels)},
          {"target", tensor("balance" + n, {o_.balanced_channels}, 1.0)}});
+    if (!o_.balance_shares) return;
+    Json &shares = d_.document["layers"].back()["shares"];
+    shares = {{"block", block}, {"first", irreps[block].mul - o_.balanced_channels}, {"epsilon", 0.05}};
   }
 
   // Of a length that atoms some Angstrom apart feel.
@@ -313,6 +320,20 @@ class TinyModelMaker {
          {"p", o_.p},
          {"coefficients", {0.18, 0.51, 0.28, 0.03}},
          {"exponents", {3.2, 0.94, 0.4, 0.2}}});
+  }
+
+  // Of charges that are linear in the scalars of a feature, in two blocks.
+  void coulomb(const std::string &input, const Irreps &irreps) {
+    const Irreps charges = Irreps::parse("3x0e+5x0e");
+    add(linear("charges", input, irreps, "charges", charges, false, false));
+    add({{"type", "coulomb"},
+         {"input", "charges"},
+         {"irreps_in", charges.to_string()},
+         {"weights", uniform("coulomb.weights", {8}, 0.2, 1.0)},
+         {"prefactor", 2.4},
+         {"cutoff", o_.coulomb_cutoff},
+         {"damping", 4.6}});
+    if (o_.permittivity > 0.0) d_.document["layers"].back()["permittivity"] = o_.permittivity;
   }
 
   // From feature `input` to feature `output` of equal irreps.

@@ -61,12 +61,17 @@ inline Structure isolated_atoms(int num_atoms) {
   return s;
 }
 
-// Features that ranks exchange: the inputs of convolutions but for the first one's, which depends on the species alone.
+// Features whose adjoints ranks exchange, too: the inputs of convolutions but for the first one's, which depends on the
+// species alone.
 inline int num_exchanged_features(const Model &model) {
   std::set<int> inputs;
   for (const Layer &layer : model.layers)
     if (reads_senders(layer)) inputs.insert(ports(layer).input);
   return static_cast<int>(inputs.size()) - 1;
+}
+// Features that are sent to other ranks and whose adjoints stay: the charges of a Coulomb layer.
+inline int num_sent_features(const Model &model) {
+  return find_coulomb(model.layers) ? 1 : 0;
 }
 // Convolutions that read them.
 inline int num_exchanging_convolutions(const Model &model) {
@@ -200,7 +205,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(22);
+  std::vector<TinyCase> cases(23);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -432,6 +437,24 @@ inline std::vector<TinyCase> family_cases() {
   late_inputs.late_inputs = true;
   late_inputs.xplor = false;
   late_inputs.seed = 35;
+  cases[22].name = "activated_weights_of_shared_charges";
+  TinyModelOptions &charges = cases[22].options;
+  charges.elements = {"O", "H", "Si"};
+  charges.parity = true;
+  charges.hidden = {"13x0e+5x1o", "33x0e+3x1o", "17x0e"};
+  charges.balanced_channels = 5;
+  charges.balance_shares = true;
+  charges.sender_scalars = 7;
+  charges.receiver_scalars = 5;
+  charges.activate_last = true;
+  charges.biases = true;
+  charges.cosine = true;
+  charges.late_cutoff = true;
+  charges.denominator = 1.5;
+  charges.coulomb_cutoff = 6.5;
+  charges.permittivity = 78.3;
+  charges.seed = 37;
+  cases[22].keeps_parity = true;
   return cases;
 }
 

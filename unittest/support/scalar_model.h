@@ -42,6 +42,11 @@ inline std::vector<double> weights_of_features(const RadialFunction &f, const Ir
   append(f.sender, species_j, f.sender_block, x_j);
   append(f.receiver, species_i, f.receiver_block, x_i);
   f.network.derivatives(0, in.data(), w.data());
+  if (f.output == RadialFunction::Output::activated)
+    for (double &v : w) {
+      activation_derivatives(f.network.activation, v, 0, &v);
+      v *= f.network.activation_scale;
+    }
   double cutoff = 1.0;
   if (f.times_cutoff) basis.cutoff_function(r, 0, 1, &cutoff);
   for (double &v : w) v *= cutoff;
@@ -178,15 +183,16 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
   std::vector<double> energy(num_atoms, 0.0);
 
   // Calls f(candidate, vec, r, species of receiver and sender) for all neighbors of receiver i.
-  const auto for_neighbors = [&](int i, const auto &f) {
+  const auto for_neighbors_within = [&](double cutoff, const Matrix &of_pair, int i, const auto &f) {
     for (int64_t c = g.first[i]; c < g.first[i + 1]; ++c) {
       double vec[3];
       for (int k = 0; k < 3; ++k) vec[k] = s.positions[g.sender_atom[c]][k] - s.positions[g.receiver[i]][k];
       const double r = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]);
       const int a = g.row_species[i], b = g.row_species[g.sender_row[c]];
-      if (r < (model.pair_cutoff.data.empty() ? model.cutoff : model.pair_cutoff(a, b))) f(c, vec, r, a, b);
+      if (r < (of_pair.data.empty() ? cutoff : of_pair(a, b))) f(c, vec, r, a, b);
     }
   };
+  const auto for_neighbors = [&](int i, const auto &f) { for_neighbors_within(model.cutoff, model.pair_cutoff, i, f); };
 
   for (const Layer &layer : model.layers) {
     if (const auto *embedding = std::get_if<SpeciesEmbedding>(&layer)) {
@@ -291,9 +297,15 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       Feature x = features.at(balance->input);
       for (size_t k = 0; k < balance->target.size(); ++k) {
         const size_t c = model.features[balance->input].offset(balance->block) + balance->first + k;
-        double sum = 0.0;
+        const auto share = [&](const std::vector<double> &row) {
+          if (!balance->has_shares()) return 1.0;
+          const double f = row[model.features[balance->input].offset(balance->share_block) + balance->share_first + k];
+          return f * f;
+        };
+        double sum = 0.0, shares = balance->epsilon;
         for (const std::vector<double> &row : x) sum += row[c];
-        for (std::vector<double> &row : x) row[c] -= (sum - balance->target[k]) / static_cast<double>(x.size());
+        for (const std::vector<double> &row : x) shares += share(row);
+        for (std::vector<double> &row : x) row[c] -= share(row) * (sum - balance->target[k]) / shares;
       }
       features[balance->output] = x;
     } else if (const auto *scaled = std::get_if<NormScale>(&layer)) {
@@ -354,6 +366,17 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       for (int i = 0; i < num_atoms; ++i)
         for_neighbors(i, [&](int64_t, const double *, double r, int a, int b) {
           energy[i] += repulsion->energy(a, b, r, nullptr);
+        });
+    } else if (const auto *coulomb = std::get_if<Coulomb>(&layer)) {
+      const Feature &q = features.at(coulomb->input);
+      for (int i = 0; i < num_atoms; ++i)
+        for_neighbors_within(coulomb->cutoff, {}, i, [&](int64_t c, const double *, double r, int, int) {
+          double product = 0.0;
+          for (size_t u = 0; u < coulomb->weights.size(); ++u)
+            product += coulomb->weights[u] * q[i][u] * q[g.sender_row[c]][u];
+          const CoulombFunction &k = coulomb->function;
+          const double u = r / k.damping, damped = u < 1.0 ? 1.0 - std::exp(1.0 - 1.0 / (1.0 - u * u)) : 1.0;
+          energy[i] += 0.5 * k.prefactor * damped * (1.0 / r + k.square * r * r - k.shift) * product;
         });
     } else if (const auto *readout = std::get_if<Readout>(&layer)) {
       const int offset = model.features[readout->input].offset(readout->block);

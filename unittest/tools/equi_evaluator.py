@@ -152,11 +152,15 @@ class EquiEvaluator:
         f = (c**2 - r**2) ** 2 * (c**2 + 2 * r**2 - 3 * on**2) / (c**2 - on**2) ** 3
         return torch.where(r < on, torch.ones_like(r), f)
 
+    def reach(self):
+        """The largest cutoff."""
+        return max([self.document["cutoff"], *(layer["cutoff"] for layer in self.document["layers"] if layer["type"] == "coulomb")])
+
     def own_pairs(self, species, i, j, r):
         """Which edges are shorter than the cutoff of their pair of species."""
         basis = self.document["radial_basis"]
         if "cutoffs" not in basis:
-            return torch.ones_like(r, dtype=torch.bool)
+            return r < self.document["cutoff"]
         return r < self.tensors[basis["cutoffs"]][species[i], species[j]]
 
     def stretched(self, r, receivers, senders):
@@ -296,8 +300,25 @@ class EquiEvaluator:
             0, i, torch.where(r < cutoff, pair, torch.zeros_like(r))
         )
 
+    def coulomb(self, layer, charges, i, j, vec):
+        """Energies [N] of the receivers."""
+        r, reach = vec.norm(dim=1), layer["cutoff"]
+        near = torch.nonzero(r < reach)[:, 0]
+        i, j, r = i[near], j[near], r[near]
+        kernel = 1 / r
+        if "permittivity" in layer:
+            p = layer["permittivity"]
+            kernel = kernel + ((p - 1) * (r / reach) ** 2 - 3 * p) / ((2 * p + 1) * reach)
+        else:
+            assert len(i) == len(charges) * (len(charges) - 1)
+        if "damping" in layer:
+            u = torch.clamp(r / layer["damping"], max=0.9999999)
+            kernel = kernel * (1 - torch.exp(1 - 1 / (1 - u**2)))
+        pair = layer["prefactor"] / 2 * kernel * (charges[i] * charges[j] @ self.tensors[layer["weights"]])
+        return torch.zeros(len(charges), dtype=torch.float64).index_add(0, i, pair)
+
     def atomic_energies(self, species, i, j, vec):
-        doc, features = self.document, {}
+        doc, features, all_pairs = self.document, {}, (i, j, vec)
         own = self.own_pairs(species, i, j, vec.norm(dim=1))
         i, j, vec = i[own], j[own], vec[own]
         r = vec.norm(dim=1)
@@ -367,7 +388,12 @@ class EquiEvaluator:
                 out, target = list(features[layer["input"]]), self.tensors[layer["target"]]
                 channels = slice(layer["first"], layer["first"] + len(target))
                 block = out[layer["block"]].clone()
-                block[:, channels, 0] += (target - block[:, channels, 0].sum(0)) / num_atoms
+                share = torch.full((num_atoms, len(target)), 1 / num_atoms, dtype=torch.float64)
+                if "shares" in layer:
+                    first = layer["shares"]["first"]
+                    square = out[layer["shares"]["block"]][:, first : first + len(target), 0] ** 2
+                    share = square / (square.sum(0) + layer["shares"]["epsilon"])
+                block[:, channels, 0] += (target - block[:, channels, 0].sum(0)) * share
                 out[layer["block"]] = block
                 features[layer["output"]] = out
             elif kind == "norm_scale":
@@ -421,6 +447,8 @@ class EquiEvaluator:
                 )
             elif kind == "pair_repulsion":
                 energy = energy + self.pair_repulsion(layer, num_atoms, species, i, j, r)
+            elif kind == "coulomb":
+                energy = energy + self.coulomb(layer, torch.cat(features[layer["input"]], 1)[:, :, 0], *all_pairs)
             elif kind == "scale_shift":
                 energy = self.tensors[layer["scale"]][species] * energy + self.tensors[layer["shift"]][species]
             else:
@@ -432,7 +460,7 @@ class EquiEvaluator:
         species = torch.tensor([self.document["elements"].index(s) for s in symbols])
         positions = np.asarray(positions, float)
         cell = None if cell is None or abs(np.linalg.det(cell)) < 1e-3 else np.asarray(cell, float)
-        i, j, shift = neighbors(positions, cell, pbc, self.document["cutoff"])
+        i, j, shift = neighbors(positions, cell, pbc, self.reach())
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions)
         vec = (r[j] - r[i] + torch.tensor(shift).reshape(-1, 3)).requires_grad_(True)
@@ -450,7 +478,7 @@ class EquiEvaluator:
         """The matrix of second derivatives times direction [N, 3], by differentiating twice."""
         species = torch.tensor([self.document["elements"].index(s) for s in symbols])
         positions = np.asarray(positions, float)
-        i, j, shift = neighbors(positions, cell, pbc, self.document["cutoff"])
+        i, j, shift = neighbors(positions, cell, pbc, self.reach())
         i, j = torch.tensor(i, dtype=torch.long), torch.tensor(j, dtype=torch.long)
         r = torch.tensor(positions).requires_grad_(True)
         energies = self.atomic_energies(species, i, j, r[j] - r[i] + torch.tensor(shift).reshape(-1, 3))

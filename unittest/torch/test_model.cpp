@@ -25,7 +25,8 @@ std::unique_ptr<Evaluator> make(const Model &model, Precision p = Precision::dou
 
 class TorchModelTest : public ::testing::TestWithParam<TinyCase> {
  protected:
-  TorchModelTest() : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.cutoff)) {}
+  TorchModelTest()
+      : model(GetParam().model()), images(random_structure(model.num_species(), 7).images(model.reach())) {}
   Model model;
   ImageStructure images;
 };

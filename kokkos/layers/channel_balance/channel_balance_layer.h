@@ -17,21 +17,79 @@
 
 namespace equi {
 
-// Where the numbers of a balance lie in rows: the channels of one group of scalars, in each of its first planes.
-struct BalancedNumbers {
-  FeatureGroup group;
-  int64_t width;
-  int first, channels, size;    // size: of a row, [planes][channels]
-  BalancedNumbers(const ChannelBalance &layer, const FeatureLayout &layout, int planes)
-      : group(layout.group(layout.block(layer.block).group)),
-        width(group.width()),
-        first(layout.block(layer.block).channel + layer.first),
-        channels(static_cast<int>(layer.target.size())),
-        size(planes * channels) {}
-  // Of number k of a row, behind rows.group(group).
-  EQUI_FUNCTION int64_t at(int64_t row, int64_t k) const {
-    return row * width + k / channels * group.channels + first + k % channels;
+// What a balance does with one number of one row. With w_i the weight of an atom, f_i^2 or 1, and W = sum of w_j +
+// epsilon:
+//   forward   y_i = x_i + w_i a,  a = (target - sum x_j) / W
+//   backward  x_adj_i = y_adj_i - m,  m = (sum w_j y_adj_j) / W,  and f_adj_i += 2 f_i a x_adj_i
+template <class T>
+struct BalancedRows {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+  int channels, num_terms;    // of the balance; sums of a row, forward or backward
+  bool is_adjoint;
+  int64_t width, share_width;                     // numbers of a row
+  Pointer<T> x, share, adjoint, share_adjoint;    // share: f; null where all weights are 1. Adjoints only backward
+
+  EQUI_FUNCTION D weight(int64_t row, int k) const {
+    const D f = share ? static_cast<D>(share[row * share_width + k]) : D(1);
+    return f * f;
   }
+  // Term n of what a row adds to the sums: those of x or of w y_adj, then forward those of w.
+  EQUI_FUNCTION D term(int64_t row, int n) const {
+    if (n >= channels) return weight(row, n - channels);
+    if (!is_adjoint) return static_cast<D>(x[row * width + n]);
+    return weight(row, n) * static_cast<D>(adjoint[row * width + n]);
+  }
+  // Changes channel k of a row by a and m of this channel.
+  EQUI_FUNCTION void change(int64_t row, int k, D a, D m) const {
+    const int64_t at = row * width + k, share_at = row * share_width + k;
+    if (!is_adjoint) {
+      put(x, at, static_cast<T>(static_cast<D>(x[at]) + weight(row, k) * a));
+      return;
+    }
+    const D of_x = static_cast<D>(adjoint[at]) - m;
+    put(adjoint, at, static_cast<T>(of_x));
+    if (!share) return;
+    const D f = static_cast<D>(share[share_at]);
+    put(share_adjoint, share_at, static_cast<T>(static_cast<D>(share_adjoint[share_at]) + D(2) * f * a * of_x));
+  }
+};
+
+// Where the numbers of a balance lie in rows: the channels of one group of scalars, in its first planes.
+template <class T>
+class BalancedNumbers {
+  using R = Real<T>;
+
+ public:
+  BalancedNumbers(const ChannelBalance &layer, const FeatureLayout &layout)
+      : channels_(static_cast<int>(layer.target.size())), balanced_(layout, layer.block, layer.first) {
+    if (layer.has_shares()) shares_.emplace_back(layout, layer.share_block, layer.share_first);
+  }
+  int channels() const { return channels_; }
+  bool has_shares() const { return !shares_.empty(); }
+  int num_terms(bool is_adjoint) const { return has_shares() && !is_adjoint ? 2 * channels_ : channels_; }
+  BalancedRows<T> rows(FeatureRows<R> x, FeatureRows<R> adjoint, bool is_adjoint) const {
+    BalancedRows<T> rows{
+        channels_, num_terms(is_adjoint), is_adjoint, balanced_.group.width(), 0, balanced_.of(x), {}, {}, {}};
+    if (is_adjoint) rows.adjoint = balanced_.of(adjoint);
+    if (!has_shares()) return rows;
+    rows.share_width = shares_[0].group.width();
+    rows.share = shares_[0].of(x);
+    if (is_adjoint) rows.share_adjoint = shares_[0].of(adjoint);
+    return rows;
+  }
+
+ private:
+  struct Run {
+    FeatureGroup group;
+    int first;
+    Run(const FeatureLayout &layout, int block, int channel)
+        : group(layout.group(layout.block(block).group)), first(layout.block(block).channel + channel) {}
+    Pointer<T> of(FeatureRows<R> rows) const { return make_pointer<T>(rows.group(group) + first, group.channels); }
+  };
+  int channels_;
+  Run balanced_;
+  std::vector<Run> shares_;    // one, or none
 };
 
 template <class Batch>
@@ -39,46 +97,54 @@ class BalanceOp : public LayerOp<Batch> {
  public:
   using R = typename Batch::R;
   void forward(Batch &) override {}    // no batch has all atoms
-  // rows: of all `count` receivers of this rank. Collective.
-  virtual void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
-                       GhostExchange &exchange) = 0;
+  // x, adjoint: rows of all `count` receivers of this rank; where the adjoint takes the place of the values, both are
+  // the same. Collective.
+  virtual void balance(const typename Batch::Work &work, FeatureRows<R> x, FeatureRows<R> adjoint, int count,
+                       bool is_adjoint, GhostExchange &exchange) = 0;
 };
 
-// Op has sum(work, count, rows, sums), whose sums are 0 before, add(work, count, rows, numbers), with size() float64
-// numbers in host memory: [planes][channels], the planes being the values and the tangents of a dual.
-template <class Batch, class Op>
+// Op has add_up(work, count, rows, sums), for all terms of rows, and change(work, count, rows, a, m), with numbers in
+// host memory.
+template <class Batch, class T, class Op>
 class ChannelBalanceLayer : public BalanceOp<Batch> {
  public:
   using R = typename Batch::R;
-  ChannelBalanceLayer(const ChannelBalance &layer, Op op)
-      : target_(layer.target), op_(std::move(op)), numbers_(op_.size() + 1) {}
+  using D = DoubleOf<T>;
+  ChannelBalanceLayer(const ChannelBalance &layer, const FeatureLayout &layout)
+      : target_(layer.target),
+        epsilon_(layer.epsilon),
+        numbers_(layer, layout),
+        a_(target_.size()),
+        m_(target_.size()) {}
 
-  void balance(const typename Batch::Work &work, FeatureRows<R> rows, int count, bool is_adjoint,
+  void balance(const typename Batch::Work &work, FeatureRows<R> x, FeatureRows<R> adjoint, int count, bool is_adjoint,
                GhostExchange &exchange) override {
-    const std::size_t channels = target_.size(), size = numbers_.size() - 1;
-    std::fill(numbers_.begin(), numbers_.end(), 0.0);
-    if (count > 0) op_.sum(work, count, rows, numbers_.data());
-    numbers_[size] = count;
-    exchange.sum(numbers_.data(), static_cast<int>(size) + 1);
-    if (count == 0) return;
-    for (std::size_t k = 0; k < size; k++) {
-      const double target = !is_adjoint && k < channels ? target_[k] : 0.0;
-      numbers_[k] = (target - numbers_[k]) / numbers_[size];
+    const BalancedRows<T> rows = numbers_.rows(x, adjoint, is_adjoint);
+    sums_.assign(rows.num_terms + 1, D(0));
+    if (count > 0) op_.add_up(work, count, rows, sums_.data());
+    sums_.back() = D(count);
+    exchange.sum(reinterpret_cast<double *>(sums_.data()), static_cast<int>(sums_.size()) * PLANES<D>);
+    const int channels = numbers_.channels();
+    if (!is_adjoint) {
+      weights_.assign(channels, sums_.back());
+      for (int k = 0; k < channels; k++) {
+        if (numbers_.has_shares()) weights_[k] = sums_[channels + k] + D(epsilon_);
+        a_[k] = (D(target_[k]) - sums_[k]) / weights_[k];
+      }
     }
-    op_.add(work, count, rows, numbers_.data());
+    for (int k = 0; is_adjoint && k < channels; k++) m_[k] = sums_[k] / weights_[k];
+    if (count > 0) op_.change(work, count, rows, a_, m_);
   }
-  std::size_t bytes() const override { return op_.bytes() + (target_.size() + numbers_.size()) * sizeof(double); }
+  std::size_t bytes() const override { return op_.bytes() + target_.size() * (sizeof(double) + 5 * sizeof(D)); }
 
  private:
   std::vector<double> target_;
+  double epsilon_;
+  BalancedNumbers<T> numbers_;
   Op op_;
-  std::vector<double> numbers_;    // sums, and the number of atoms
+  // Of the last forward pass, a and the sum of all weights; the backward pass wants both.
+  std::vector<D> a_, m_, weights_, sums_;
 };
-
-template <class Batch, class Op>
-std::unique_ptr<LayerOp<Batch>> make_balance_layer(const ChannelBalance &layer, Op op) {
-  return std::make_unique<ChannelBalanceLayer<Batch, Op>>(layer, std::move(op));
-}
 
 }    // namespace equi
 

@@ -8,35 +8,26 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace equi {
 
 template <class T>
 class ChannelBalanceOp {
-  using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
-  ChannelBalanceOp(const ChannelBalance &layer, const FeatureLayout &layout) : numbers_(layer, layout, PLANES<T>) {}
-  int size() const { return numbers_.size; }
-
   // In the order of rows, so that sums do not depend on the number of threads.
-  void sum(const HostKernels<T> &, int count, FeatureRows<const R> rows, double *sums) const {
-    const R *from = rows.group(numbers_.group);
+  void add_up(const HostKernels<T> &, int count, const BalancedRows<T> &rows, D *sums) const {
     for (int64_t row = 0; row < count; row++)
-      for (int k = 0; k < size(); k++) sums[k] += from[numbers_.at(row, k)];
+      for (int n = 0; n < rows.num_terms; n++) sums[n] += rows.term(row, n);
   }
-  void add(const HostKernels<T> &, int count, FeatureRows<R> rows, const double *added) const {
-    R *to = rows.group(numbers_.group);
+  void change(const HostKernels<T> &, int count, const BalancedRows<T> &rows, const std::vector<D> &a,
+              const std::vector<D> &m) const {
     for (int64_t row = 0; row < count; row++)
-      for (int k = 0; k < size(); k++) {
-        R &x = to[numbers_.at(row, k)];
-        x = static_cast<R>(x + added[k]);
-      }
+      for (int k = 0; k < rows.channels; k++) rows.change(row, k, a[k], m[k]);
   }
   std::size_t bytes() const { return 0; }
-
- private:
-  BalancedNumbers numbers_;
 };
 
 }    // namespace equi

@@ -8,29 +8,30 @@
 namespace equi {
 
 template <class T>
-void DeviceChannelBalance<T>::sum(const DeviceExec &exec, int count, FeatureRows<const R> rows, double *sums) {
-  const BalancedNumbers balanced = balanced_;
-  const R *from = rows.group(balanced.group);
-  const int64_t per_row = size();
-  double *terms = terms_.reserve(count * per_row), *total = numbers_.reserve(per_row);
+void DeviceChannelBalance<T>::add_up(const DeviceExec &exec, int count, const BalancedRows<T> &rows, D *sums) {
+  const BalancedRows<T> balanced = rows;
+  const int num_terms = rows.num_terms;
+  D *terms = terms_.reserve(static_cast<int64_t>(count) * num_terms), *total = numbers_.reserve(num_terms);
   Kokkos::parallel_for(
-      "equi:balance_terms", DeviceRange(exec, 0, count * per_row),
-      KOKKOS_LAMBDA(int64_t k) { terms[k] = from[balanced.at(k / per_row, k % per_row)]; });
-  sum_.add_up(exec, count, size(), terms, total);
-  copy_to_host(exec, sums, total, per_row);
+      "equi:balance_terms", DeviceRange(exec, 0, static_cast<int64_t>(count) * num_terms),
+      KOKKOS_LAMBDA(int64_t n) { terms[n] = balanced.term(n / num_terms, static_cast<int>(n % num_terms)); });
+  sum_.add_up(exec, count, num_terms * PLANES<D>, reinterpret_cast<const double *>(terms),
+              reinterpret_cast<double *>(total));
+  copy_to_host(exec, sums, total, num_terms);
 }
 
 template <class T>
-void DeviceChannelBalance<T>::add(const DeviceExec &exec, int count, FeatureRows<R> rows, const double *numbers) {
-  const BalancedNumbers balanced = balanced_;
-  R *to = rows.group(balanced.group);
-  const int64_t per_row = size();
-  double *added = numbers_.reserve(per_row);
-  copy_to_device(exec, added, numbers, per_row);
+void DeviceChannelBalance<T>::change(const DeviceExec &exec, int count, const BalancedRows<T> &rows,
+                                     const std::vector<D> &a, const std::vector<D> &m) {
+  const BalancedRows<T> balanced = rows;
+  const int channels = rows.channels;
+  D *of_a = numbers_.reserve(2 * static_cast<int64_t>(channels)), *of_m = of_a + channels;
+  copy_to_device(exec, of_a, a.data(), channels);
+  copy_to_device(exec, of_m, m.data(), channels);
   Kokkos::parallel_for(
-      "equi:balance_add", DeviceRange(exec, 0, count * per_row), KOKKOS_LAMBDA(int64_t k) {
-        R &x = to[balanced.at(k / per_row, k % per_row)];
-        x = static_cast<R>(x + added[k % per_row]);
+      "equi:balance_change", DeviceRange(exec, 0, static_cast<int64_t>(count) * channels), KOKKOS_LAMBDA(int64_t n) {
+        const int k = static_cast<int>(n % channels);
+        balanced.change(n / channels, k, of_a[k], of_m[k]);
       });
 }
 

@@ -8,26 +8,23 @@
 #include "kokkos/runtime/device_sum.h"
 
 #include <cstddef>
+#include <vector>
 
 namespace equi {
 
 template <class T>
 class DeviceChannelBalance {
-  using R = Real<T>;
+  using D = DoubleOf<T>;
 
  public:
-  DeviceChannelBalance(const ChannelBalance &layer, const FeatureLayout &layout)
-      : balanced_(layer, layout, PLANES<T>) {}
-  int size() const { return balanced_.size; }
-
   // Waits for the sums. They do not depend on the order of threads.
-  void sum(const DeviceExec &exec, int count, FeatureRows<const R> rows, double *sums);
-  void add(const DeviceExec &exec, int count, FeatureRows<R> rows, const double *numbers);
+  void add_up(const DeviceExec &exec, int count, const BalancedRows<T> &rows, D *sums);
+  void change(const DeviceExec &exec, int count, const BalancedRows<T> &rows, const std::vector<D> &a,
+              const std::vector<D> &m);
   std::size_t bytes() const { return terms_.bytes() + numbers_.bytes() + sum_.bytes(); }
 
  private:
-  BalancedNumbers balanced_;
-  DeviceBuffer<double> terms_, numbers_;
+  DeviceBuffer<D> terms_, numbers_;
   DeviceSum sum_;
 };
 

@@ -155,6 +155,25 @@ struct LastInputsAdjointKernel {
   }
 };
 
+template <class T>
+struct ActivatedWeightsKernel {
+  ActivatedWeightsRow<T> row;
+  Pointer<T> weights;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    row.set(n / row.width, static_cast<int>(n % row.width), row.factor(n / row.width), weights);
+  }
+};
+template <class T>
+struct ActivatedWeightsAdjointKernel {
+  ActivatedWeightsRow<T> row;
+  Pointer<const T> weights_adj;
+  Pointer<T> h_adj;
+  KOKKOS_FUNCTION void operator()(int64_t c) const {
+    const T of_cutoff = row.backward(c, weights_adj, h_adj);
+    if (row.with_cutoff) put(row.cutoff, 2 * c, of_cutoff);
+  }
+};
+
 template <class T, class G>
 struct DistanceAdjointsKernel {
   DeviceBatchEdges batch;
@@ -194,7 +213,8 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   for (const auto &layer : host.hidden_)
     hidden_.push_back(
         {add(layer.product.weight.row_by_row()), add(layer.bias), add(layer.norm_weight), add(layer.norm_bias)});
-  weights_ = add(host.weights_->weight.row_by_row());
+  if (host.weights_) weights_ = add(host.weights_->weight.row_by_row());
+  column_scale_ = add(host.column_scale_);
   sender_rows_ = add(host.sender_.rows);
   receiver_rows_ = add(host.receiver_.rows);
   assign(exec, data_, data);
@@ -282,21 +302,35 @@ void DeviceEdgeNetwork<T>::forward(const DeviceExec &exec, const DeviceNetworkEd
         ActivationKernel<T>{host_.activation_, host_.activation_scale_, width, is_normed ? nullptr : constants(at.bias),
                             numbers(z, count, width), numbers(h, count, width)});
   }
-  if (has_last()) {
+  if (host_.is_activated()) {
+    Kokkos::parallel_for(
+        "equi:network_weights", DeviceRange(exec, 0, count * width),
+        ActivatedWeightsKernel<T>{host_.activated_weights(num_rows(count), scratch, constants(column_scale_)),
+                                  numbers(weights, count, width)});
+    return;
+  }
+  if (host_.has_last()) {
     R *last = place(scratch, count, host_.last_);
     Kokkos::parallel_for("equi:network_last", DeviceRange(exec, 0, count * host_.last_width_),
                          LastInputsKernel<T>{host_.last_inputs(num_rows(count), scratch, last)});
     h = last;
   }
-  multiply(exec, false, count, host_.last_width_, host_.weights_->cols(), h, weights_, weights);
+  multiply(exec, false, count, host_.last_width_, host_.num_weights_, h, weights_, weights);
 }
 
 template <class T>
 void DeviceEdgeNetwork<T>::backward(const DeviceExec &exec, int64_t count, R *scratch, const R *weights_adj) const {
   if (count == 0) return;
   R *adjoint = place(scratch, count, host_.adjoint_[0]), *before = place(scratch, count, host_.adjoint_[1]);
-  multiply(exec, true, count, host_.weights_->cols(), host_.last_width_, weights_adj, weights_, adjoint);
-  if (has_last()) {
+  if (host_.is_activated())
+    Kokkos::parallel_for(
+        "equi:network_weights_adjoint", DeviceRange(exec, 0, count),
+        ActivatedWeightsAdjointKernel<T>{host_.activated_weights(num_rows(count), scratch, constants(column_scale_)),
+                                         make_pointer<const T>(weights_adj, num_rows(count) * host_.num_weights_),
+                                         numbers(adjoint, count, host_.num_weights_)});
+  else
+    multiply(exec, true, count, host_.num_weights_, host_.last_width_, weights_adj, weights_, adjoint);
+  if (host_.has_last()) {
     const LastInputsRow<T> row = host_.last_inputs(num_rows(count), scratch, adjoint);
     Kokkos::parallel_for("equi:network_last_adjoint", DeviceRange(exec, 0, count),
                          LastInputsAdjointKernel<T>{row, numbers(before, count, row.width)});

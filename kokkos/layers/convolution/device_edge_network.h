@@ -47,7 +47,7 @@ class DeviceEdgeNetwork {
 
   // Numbers of scratch for this number of edges, of a plane of their weights, and of all planes.
   int64_t scratch_size(int64_t count) const { return PLANES<T> * num_rows(count) * host_.scratch_row_; }
-  int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.weights_->cols(); }
+  int64_t weights_plane(int64_t count) const { return num_rows(count) * host_.num_weights_; }
   int64_t weights_size(int64_t count) const { return PLANES<T> * weights_plane(count); }
 
   // Writes the rows of the two atoms of each edge.
@@ -98,10 +98,9 @@ class DeviceEdgeNetwork {
   }
   Pointer<T> cutoff(R *scratch, int64_t count) const { return numbers(place(scratch, count, host_.cutoff_), count, 2); }
   const R *constants(int64_t offset) const { return offset < 0 ? nullptr : data_.data() + offset; }
-  bool has_last() const { return host_.times_cutoff_ || host_.has_last_bias_; }
   // Which of the two arrays of adjoints those of the inputs end in.
   R *inputs_adj(R *scratch, int64_t count) const {
-    return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + has_last()) % 2]);
+    return place(scratch, count, host_.adjoint_[(host_.hidden_.size() + host_.has_last()) % 2]);
   }
   template <class G>
   void make_inputs(const DeviceExec &exec, const DeviceNetworkEdges<T, G> &edges, R *scratch) const;
@@ -111,7 +110,7 @@ class DeviceEdgeNetwork {
   DeviceBuffer<BasisFunctions> bases_;
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
-  int64_t weights_, sender_rows_, receiver_rows_;    // offsets
+  int64_t weights_ = -1, column_scale_, sender_rows_, receiver_rows_;    // offsets
 };
 
 }    // namespace equi

@@ -40,7 +40,8 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       num_inputs_(num_basis_),
       activation_(function.network.activation),
       activation_scale_(static_cast<R>(function.network.activation_scale)),
-      times_cutoff_(function.times_cutoff) {
+      times_cutoff_(function.times_cutoff),
+      num_weights_(static_cast<int>(row)) {
   if (function.basis.depends_on_pair())
     for (int i = 0; i < num_species; i++)
       for (int j = 0; j < num_species; j++) bases_.push_back(function.basis.for_pair(i, j));
@@ -70,11 +71,38 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   slopes_ = take(num_basis_);
   cutoff_ = take(times_cutoff_ ? 2 : 0);
   const Network &network = function.network;
+  const bool activates_last = function.output == RadialFunction::Output::activated;
+  // Of a row of the last matrix, or of its bias, in the columns of the weights.
+  const auto in_columns = [&](const double *from, bool scaled, double *to) {
+    for (size_t c = 0; c < columns.size(); c++) to[columns[c].column] = (scaled ? columns[c].scale : 1.0) * from[c];
+  };
+  const auto matrix_in_columns = [&](const Matrix &from, bool scaled) {
+    Matrix m{from.rows, num_weights_, std::vector<double>(from.rows * row)};
+    for (int i = 0; i < from.rows; i++)
+      in_columns(&from.data[static_cast<size_t>(i) * from.cols], scaled, &m.data[i * row]);
+    return m;
+  };
   int widest = num_inputs_;
-  for (size_t k = 0; k + 1 < network.weights.size(); k++) {
-    Hidden layer{Product(network.weights[k], set), {}, {}, {}, R(0), 0, 0, 0, 0};
+  for (size_t k = 0; k + (activates_last ? 0 : 1) < network.weights.size(); k++) {
+    const bool is_last = k + 1 == network.weights.size();
+    Hidden layer{Product(is_last ? matrix_in_columns(network.weights[k], false) : network.weights[k], set),
+                 {},
+                 {},
+                 {},
+                 R(0),
+                 0,
+                 0,
+                 0,
+                 0};
     const int width = layer.product.cols();
-    if (k < network.biases.size()) layer.bias.assign(network.biases[k].begin(), network.biases[k].end());
+    if (k < network.biases.size()) {
+      std::vector<double> bias = network.biases[k];
+      if (is_last && !bias.empty()) {
+        bias.assign(width, 0.0);
+        in_columns(network.biases[k].data(), false, bias.data());
+      }
+      layer.bias.assign(bias.begin(), bias.end());
+    }
     layer.z = take(width);
     layer.h = take(width);
     if (k < network.norms.size() && !network.norms[k].weight.empty()) {
@@ -89,18 +117,24 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
     hidden_.push_back(std::move(layer));
   }
 
-  const Matrix &last = network.weights.back();
-  const std::vector<double> bias =
-      network.biases.size() < network.weights.size() ? std::vector<double>() : network.biases.back();
-  has_last_bias_ = !bias.empty();
-  last_width_ = last.rows + has_last_bias_;
-  last_ = take(times_cutoff_ || has_last_bias_ ? last_width_ : 0);
+  if (activates_last) {
+    // Zero where there is no weight, so that activations of nothing are none.
+    std::vector<double> scale(row);
+    in_columns(std::vector<double>(columns.size(), 1.0).data(), true, scale.data());
+    column_scale_.assign(scale.begin(), scale.end());
+  } else {
+    Matrix last = network.weights.back();
+    if (network.biases.size() == network.weights.size() && !network.biases.back().empty()) {
+      const std::vector<double> &bias = network.biases.back();
+      last.data.insert(last.data.end(), bias.begin(), bias.end());
+      last.rows++;
+      has_last_bias_ = true;
+    }
+    last_width_ = last.rows;
+    weights_.emplace(matrix_in_columns(last, true), set);
+  }
+  last_ = take(has_last() ? last_width_ : 0);
   for (int64_t &a : adjoint_) a = take(std::max(widest, last_width_));
-  Matrix m{last_width_, static_cast<int>(row), std::vector<double>(last_width_ * row)};
-  for (size_t c = 0; c < columns.size(); c++)
-    for (int i = 0; i < last_width_; i++)
-      m.data[i * row + columns[c].column] = columns[c].scale * (i < last.rows ? last(i, static_cast<int>(c)) : bias[c]);
-  weights_.emplace(m, set);
 }
 
 template <class T>
@@ -146,6 +180,12 @@ LastInputsRow<T> EdgeNetwork<T>::last_inputs(int64_t count, R *scratch, R *last)
           numbers(place(scratch, count, cutoff_), count, 2),
           numbers(place(scratch, count, hidden_.empty() ? inputs_ : hidden_.back().h), count, width),
           numbers(last, count, last_width_)};
+}
+
+template <class T>
+ActivatedWeightsRow<T> EdgeNetwork<T>::activated_weights(int64_t count, R *scratch, const R *column_scale) const {
+  return {num_weights_, times_cutoff_, column_scale, numbers(place(scratch, count, cutoff_), count, 2),
+          numbers(place(scratch, count, hidden_.back().h), count, num_weights_)};
 }
 
 template <class T>
@@ -213,7 +253,15 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     kernels.gate_forward(activation_call(layer, count, z, h));
   }
 
-  if (times_cutoff_ || has_last_bias_) {
+  if (is_activated()) {
+    const ActivatedWeightsRow<T> row = activated_weights(count, scratch, column_scale_.data());
+    for (int64_t e = 0; e < count; e++) {
+      const T factor = row.factor(e);
+      for (int j = 0; j < num_weights_; j++) row.set(e, j, factor, numbers(weights, count, num_weights_));
+    }
+    return;
+  }
+  if (has_last()) {
     R *last = place(scratch, count, last_);
     const LastInputsRow<T> row = last_inputs(count, scratch, last);
     for (int64_t e = 0; e < count; e++) {
@@ -232,16 +280,21 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
   const int64_t count = edges.count;
   scratch += basis_size();
   R *adjoint = place(scratch, count, adjoint_[0]), *before = place(scratch, count, adjoint_[1]);
-  weights_->backward(count, weights_adj, adjoint);
-
-  if (times_cutoff_ || has_last_bias_) {
+  const auto add_of_cutoff = [&](int64_t e, T of_cutoff, Pointer<T> cutoff) {
+    if (times_cutoff_ && adjoints.distance) adjoints.distance[e * adjoints.stride] += of_cutoff * cutoff[2 * e + 1];
+  };
+  if (is_activated()) {
+    const ActivatedWeightsRow<T> row = activated_weights(count, scratch, column_scale_.data());
+    const auto of_weights = make_pointer<const T>(weights_adj, count * num_weights_);
+    for (int64_t e = 0; e < count; e++)
+      add_of_cutoff(e, row.backward(e, of_weights, numbers(adjoint, count, num_weights_)), row.cutoff);
+  } else {
+    weights_->backward(count, weights_adj, adjoint);
+  }
+  if (has_last()) {
     const LastInputsRow<T> row = last_inputs(count, scratch, adjoint);
     const Pointer<T> h_adj = numbers(before, count, row.width);
-    for (int64_t e = 0; e < count; e++) {
-      const T of_cutoff = row.backward(e, h_adj);
-      if (times_cutoff_ && adjoints.distance)
-        adjoints.distance[e * adjoints.stride] += of_cutoff * row.cutoff[2 * e + 1];
-    }
+    for (int64_t e = 0; e < count; e++) add_of_cutoff(e, row.backward(e, h_adj), row.cutoff);
     std::swap(adjoint, before);
   }
   for (auto layer = hidden_.rbegin(); layer != hidden_.rend(); ++layer) {
@@ -274,7 +327,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
 
 template <class T>
 std::size_t EdgeNetwork<T>::bytes() const {
-  std::size_t sum = weights_->bytes();
+  std::size_t sum = weights_ ? weights_->bytes() : column_scale_.size() * sizeof(R);
   for (const Hidden &layer : hidden_) sum += layer.product.bytes();
   return sum;
 }

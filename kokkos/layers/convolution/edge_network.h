@@ -56,7 +56,7 @@ class EdgeNetwork {
 
   // Numbers of scratch for this number of edges, and of their weights.
   int64_t scratch_size(int64_t count) const { return basis_size() + PLANES<T> * count * scratch_row_; }
-  int64_t weights_size(int64_t count) const { return PLANES<T> * count * weights_->cols(); }
+  int64_t weights_size(int64_t count) const { return PLANES<T> * count * num_weights_; }
 
   // Writes the weights of edge e into row e of each plane. scratch is aligned to a float64.
   template <class G>
@@ -111,6 +111,10 @@ class EdgeNetwork {
                     FeatureRows<R> x_adj) const;
   // last: the inputs of the last product, or their adjoints.
   LastInputsRow<T> last_inputs(int64_t count, R *scratch, R *last) const;
+  // column_scale: on the side where it is used.
+  ActivatedWeightsRow<T> activated_weights(int64_t count, R *scratch, const R *column_scale) const;
+  bool has_last() const { return !is_activated() && (times_cutoff_ || has_last_bias_); }
+  bool is_activated() const { return !weights_; }
   GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
 
   FeatureLayout in_;
@@ -121,12 +125,16 @@ class EdgeNetwork {
   std::vector<Hidden> hidden_;
   Activation activation_;
   R activation_scale_;
-  bool times_cutoff_, has_last_bias_;
-  std::optional<Product> weights_;    // the last one
-  int last_width_;                    // inputs of the last product; a bias is one of them, which is 1
+  bool times_cutoff_, has_last_bias_ = false;
+  int num_weights_;    // in a row of an edge
+  // The last product. If its outputs are activated, it is that of the last hidden layer, whose columns are those of the
+  // weights.
+  std::optional<Product> weights_;
+  std::vector<R> column_scale_;    // of activated outputs
+  int last_width_ = 0;             // inputs of the last product; a bias is one of them, which is 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff
   // function and its derivative, inputs of the last product, and two for adjoints.
-  int64_t inputs_, slopes_, cutoff_, last_, adjoint_[2], scratch_row_ = 0;
+  int64_t inputs_, slopes_, cutoff_, last_ = 0, adjoint_[2], scratch_row_ = 0;
 };
 
 }    // namespace equi

@@ -86,6 +86,31 @@ struct LastInputsRow {
   }
 };
 
+// The weights of a network that applies its activation to the outputs, too: these times constants of their columns and
+// the cutoff function.
+template <class T>
+struct ActivatedWeightsRow {
+  int width;
+  bool with_cutoff;
+  const Real<T> *scale;    // [width]
+  Pointer<T> cutoff, h;    // cutoff: the function and its derivative
+  EQUI_FUNCTION T factor(int64_t c) const { return with_cutoff ? T(cutoff[2 * c]) : T(1); }
+  EQUI_FUNCTION void set(int64_t c, int j, T f, Pointer<T> weights) const {    // f: factor(c)
+    put(weights, c * width + j, f * (scale[j] * h[c * width + j]));
+  }
+  // From the adjoint of the weights to that of h; returns that of the cutoff function.
+  EQUI_FUNCTION T backward(int64_t c, Pointer<const T> weights_adj, Pointer<T> h_adj) const {
+    const T f = factor(c);
+    T sum = T(0);
+    for (int64_t n = c * width, j = 0; j < width; j++, n++) {
+      const T of_column = scale[j] * weights_adj[n];
+      sum += h[n] * of_column;
+      put(h_adj, n, f * of_column);
+    }
+    return sum;
+  }
+};
+
 }    // namespace equi
 
 #endif

@@ -33,6 +33,7 @@ SETTINGS = {
     "charge": "{title} models take no total charge",
     "spin": "{title} models take no spin",
     "composition": "{title} models do not depend on the composition",
+    "coulomb_cutoff": "{title} models have no Coulomb energy of their own charges",
 }
 
 
@@ -223,12 +224,12 @@ class TorchMDNet(Framework):
     title = "torchmd-net"
     package = "torchmdnet"
     requirement = "torchmd-net"
-    settings = ("unit", "charge")
+    settings = ("unit", "charge", "coulomb_cutoff")
 
-    def load(self, source, ignore_keys=(), unit=None, charge=None):
+    def load(self, source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         from . import torchmd_checkpoint
 
-        return torchmd_checkpoint.load(source, ignore_keys, unit, charge)
+        return torchmd_checkpoint.load(source, ignore_keys, unit, charge, coulomb_cutoff)
 
     def convert(self, checkpoint, choice=None, elements=None):
         from . import torchmd_convert

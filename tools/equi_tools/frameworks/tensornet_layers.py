@@ -56,6 +56,9 @@ class Model:
     self_edges: bool = False  # each atom is its own neighbor at distance zero
     charge_factor: float = 1.0  # of the products
     activated_output: bool = False
+    # Of TensorNet2: channels of charges, which each layer's radial network reads, and the total charge of the system.
+    charge_channels: int = 0
+    total_charge: float = 0.0
 
 
 def activation_of(name):
@@ -128,6 +131,13 @@ class Builder:
         weight = self.state.take(f"{name}.weight", out, into).T
         return weight, self.state.take(f"{name}.bias", out) if bias else None
 
+    def once(self, name, array):
+        """The name of a tensor that several layers read."""
+        return name if name in self.table.tensors else self.table.add(name, array)
+
+    def unit_matrix(self, size):
+        return self.once(f"unit_matrix_{size}", np.eye(size, dtype=np.float32))
+
     # Layers.
 
     def node_product(self, inputs, irreps_in, output, irreps_out, paths):
@@ -137,10 +147,12 @@ class Builder:
         )  # fmt: skip
 
     def linear(self, source, irreps_in, target, irreps_out, blocks, biases=(), per_species=False, accumulate=False):
-        """blocks: (in, out, name, matrix or matrices per species); biases: (out, name, array)."""
+        """blocks: (in, out, name, matrix or matrices per species, None for a tensor of that name that is there); biases: (out, name,
+        array)."""
+        add = lambda name, array: name if array is None else self.table.add(name, array)  # noqa: E731
         self.layers.append(
             {"type": "linear", "input": source, "irreps_in": irreps_in, "output": target, "irreps_out": irreps_out,
-             "blocks": [{"in": i, "out": o, "weight": self.table.add(name, w), "scale": 1.0} for i, o, name, w in blocks],
+             "blocks": [{"in": i, "out": o, "weight": add(name, w), "scale": 1.0} for i, o, name, w in blocks],
              "biases": [{"out": o, "tensor": self.table.add(name, b), "scale": 1.0} for o, name, b in biases],
              "per_species": per_species, "accumulate": accumulate}
         )  # fmt: skip
@@ -215,9 +227,9 @@ class Builder:
             return fold.shape[0]
         return len(document["centres"] if document["kind"] == "gaussian" else document["means"])
 
-    def block_first(self, array):
-        """The last axis in the order scalars, vectors, matrices, whatever its order in the file."""
-        if not self.model.channel_first:
+    def block_first(self, array, layers=False):
+        """The last axis in the order scalars, vectors, matrices, whatever its order in the file, of the embedding or of layers."""
+        if not self.model.channel_first or (layers and self.model.charge_channels):
             return array
         return array[..., [3 * u + k for k in range(3) for u in range(self.F)]]
 
@@ -282,17 +294,36 @@ class Builder:
     def interaction(self, t):
         F, name, model = self.F, f"layers.{t}", self.model
         own = lambda feature: f"{feature}{t}"  # noqa: E731
+        q = model.charge_channels
         self.norm_scale(own("x"), own("scaled"))
         self.mixing(name, 0, own("scaled"), own("y"))
+        sent, irreps_sent = own("y"), self.tensors
+        if q:
+            # What is sent has the charges, too; products take features with equal numbers of channels.
+            sent, irreps_sent = own("y_charged"), f"{self.tensors}+{q}x0e"
+            self.layers.append(self.layers[-1] | {"output": sent, "irreps_out": irreps_sent})
+            self.copy_charges(t, sent, irreps_sent, 3, accumulate=True)
 
         names = [f"{name}.linears_scalar.{n}" for n in range(3)]
-        sizes = [self.basis_size(), F, 2 * F, 3 * F]
+        functions = self.basis_size()
+        sizes = [functions + 2 * q, F, 2 * F, 3 * F]
         matrices, biases = zip(*(self.matrix(n, out, into) for n, into, out in zip(names, sizes, sizes[1:])))
         matrices, biases = list(matrices), list(biases)
-        matrices[2], biases[2] = self.block_first(matrices[2]), self.block_first(biases[2])
-        radial = self.network(names, [self.folded(matrices[0]), *matrices[1:]], biases, model.activation, activate_last=True)
-        self.convolution(own("y"), self.tensors, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
-        if model.self_edges:
+        matrices[2], biases[2] = self.block_first(matrices[2], layers=True), self.block_first(biases[2], layers=True)
+        first, of_receiver, of_sender = np.split(matrices[0], [functions, functions + q])
+        inputs = [self.folded(first)]
+        reads = {}
+        if q:
+            # The framework's inputs are those of the receiver and of the sender, in this order.
+            inputs = [np.concatenate([inputs[0], of_sender, of_receiver])]
+            reads = {"sender": {"block": 3}, "receiver": {"block": 3}}
+        radial = self.network(names, [*inputs, *matrices[1:]], biases, model.activation, activate_last=True, **reads)
+        self.convolution(sent, irreps_sent, own("message"), [(l, 0, l, sqrt(2 * l + 1)) for l in range(3)], radial)
+        if model.self_edges and q:
+            bias = model.basis.at_zero @ first.astype(np.float64) + biases[0].astype(np.float64)
+            of_own = of_receiver.astype(np.float64) + of_sender
+            self.charged_message_to_itself(t, names, [of_own, *matrices[1:]], [bias, *biases[1:]])
+        elif model.self_edges:
             h = model.basis.at_zero
             for weight, bias in zip(matrices, biases):
                 h = activate(model.activation, h @ weight.astype(np.float64) + bias.astype(np.float64))
@@ -311,12 +342,72 @@ class Builder:
                 paths.append(((3 + a, 3 + b), c, scale * model.charge_factor * (0.5 if a == b else 1.0)))
         self.node_product([own("scaled"), own("d")], [self.tensors] * 2, f"x{t + 1}", self.tensors, paths)
 
+    def copy_charges(self, t, target, irreps, block, accumulate):
+        """The charges of all atoms before layer t, into a block of a feature."""
+        q = self.model.charge_channels
+        self.linear(f"charges{t}", f"{q}x0e+{q}x0e", target, irreps, [(0, block, self.unit_matrix(q), None)],
+                    accumulate=accumulate)  # fmt: skip
+
+    def charged_message_to_itself(self, t, names, matrices, biases):
+        """An atom's message to itself: its own Y, each channel times a number that its charges say."""
+        F, q = self.F, self.model.charge_channels
+        source, irreps = f"charges{t}", f"{q}x0e+{q}x0e"
+        sizes = [F, 2 * F, None]
+        for n, (name, weight, bias, size) in enumerate(zip(names, matrices, biases, sizes)):
+            target = f"self{t}_{n}"
+            if size is None:
+                out = self.irreps(0, 0, 0)
+                blocks = [(0, l, f"{name}.self.{l}", weight[:, l * F : (l + 1) * F]) for l in range(3)]
+                shifts = [(l, f"{name}.self_bias.{l}", bias[l * F : (l + 1) * F]) for l in range(3)]
+            else:
+                out, blocks, shifts = f"{size}x0e", [(0, 0, f"{name}.self", weight)], [(0, f"{name}.self_bias", bias)]
+            self.linear(source, irreps, f"{target}_linear", out, blocks, shifts)
+            terms = [
+                {"out": k, "in": k, "offset": 0, "activation": self.model.activation, "scale": 1.0} for k in range(len(blocks))
+            ]
+            self.gate(f"{target}_linear", out, target, out, terms)
+            source, irreps = target, out
+        self.node_product([f"y{t}", source], [self.tensors, irreps], f"own_message{t}", self.tensors,
+                          [((l, 3 + l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
+        self.linear(f"own_message{t}", self.tensors, f"message{t}", self.tensors, [(l, l, self.unit_matrix(F), None) for l in range(3)],
+                    accumulate=True)  # fmt: skip
+
+    def charges(self, t, name):
+        """Charges of all atoms before layer t, in channels: what a network says, and of what lacks to the total charge a share."""
+        F, q, model = self.F, self.model.charge_channels, self.model
+        own = lambda feature: f"charge_{feature}{t}"  # noqa: E731
+        norms = self.irreps(0, 0, 0)
+        # The first is the multiple of the unit matrix itself, the others are squares.
+        self.node_product([f"x{t}"], [self.tensors], own("squares"), norms,
+                          [((0,), 0, 1 / sqrt(3))] + [((l, l), l, sqrt(2 * l + 1)) for l in (1, 2)])  # fmt: skip
+        self.layer_norm(f"{name}.q_norm", own("squares"), own("norms"), norms, 3 * F)
+        layer = f"{name}.q_mlp.layers"
+        weight, bias = self.matrix(f"{layer}.0", F, 3 * F)
+        blocks = [(l, 0, f"{layer}.0.weight.{l}", weight[l * F : (l + 1) * F]) for l in range(3)]
+        self.linear(own("norms"), norms, own("first_linear"), self.irreps(0), blocks, [(0, f"{layer}.0.bias", bias)])
+        self.activation(own("first_linear"), own("first"), self.irreps(0), model.activation)
+        self.perceptron(f"{layer}.2", own("first"), own("second"), F, F, model.activation)
+        weight, bias = self.matrix(f"{layer}.4", 2 * q, F)
+        both = f"{q}x0e+{q}x0e"
+        self.linear(own("second"), self.irreps(0), own("numbers"), both,
+                    [(0, k, f"{layer}.4.weight.{k}", weight[:, k * q : (k + 1) * q]) for k in range(2)],
+                    [(k, f"{layer}.4.bias.{k}", bias[k * q : (k + 1) * q]) for k in range(2)])  # fmt: skip
+        self.layers.append(
+            {"type": "channel_balance", "input": own("numbers"), "irreps_in": both, "output": f"charges{t}", "irreps_out": both,
+             "block": 0, "first": 0, "target": self.once("total_charge", np.full(q, model.total_charge)),
+             "shares": {"block": 1, "first": 0, "epsilon": 1e-6}}
+        )  # fmt: skip
+
     def features(self):
         """All layers up to the scalars that the readout takes; returns their name."""
         model, F = self.model, self.F
         self.embedding()
+        if model.charge_channels:
+            self.charges(0, "charge_predict_0")
         for t in range(model.num_layers):
             self.interaction(t)
+            if model.charge_channels:
+                self.charges(t + 1, f"charge_predicts.{t}")
         squares = self.irreps(0, 0, 0)
         self.node_product([f"x{model.num_layers}"], [self.tensors], "squares", squares,
                           [((l, l), l, sqrt(2 * l + 1)) for l in range(3)])  # fmt: skip
@@ -359,7 +450,7 @@ class Builder:
             for key, value in self.model.basis.document.items()
         }
         body = {
-            "architecture": "TensorNet",
+            "architecture": "TensorNet2" if self.model.charge_channels else "TensorNet",
             "elements": self.elements,
             "cutoff": self.model.cutoff,
             "lmax_edge": 2,

@@ -24,7 +24,8 @@ UNITS = {"eV": 1.0, "meV": 1e-3, "Hartree": 27.211386024367243, "kcal/mol": 0.04
 NEEDED = ("model", "embedding_dimension", "num_layers", "num_rbf", "rbf_type", "activation", "cutoff_upper", "max_z")
 LOOKED_AT = {
     *NEEDED, "cutoff_lower", "equivariance_invariance_group", "output_model", "reduce_op", "prior_model",
-    "prior_args", "atom_filter", "charge", "check_errors", "box_vecs",
+    "prior_args", "atom_filter", "charge", "check_errors", "box_vecs", "q_dim", "q_weights", "repulsion", "coulomb_cutoff",
+    "output_mlp_num_layers",
 }  # fmt: skip
 WITHOUT_EFFECT = {
     # training and data
@@ -37,14 +38,13 @@ WITHOUT_EFFECT = {
     "wandb_project", "wandb_resume_from_id", "tensorboard_use", "accelerator", "devices", "strategy", "overfit_batches",
     # how it is evaluated: numbers of neighbors that are a limit, precision, shapes; a spin, which TensorNet does not read
     "max_num_neighbors", "precision", "static_shapes", "derivative", "trainable_rbf", "spin",
-    # other output networks (that of Scalar does not obey it) and architectures
-    "output_mlp_num_layers", "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
-    "q_dim", "q_weights",
-    "repulsion", "coulomb_cutoff", "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
+    # other architectures
+    "neighbor_embedding", "aggr", "distance_influence", "attn_activation", "num_heads", "vector_cutoff",
+    "coulomb_max_num_neighbors", "coulomb_neighbor_strategy",
 }  # fmt: skip
+COULOMB = "ScalarPlusWeightedCoulomb"
 TENSORNET2 = ("tensornet2", "tensornetv2_alt", "tensornet-nqe")
 OTHER_MODELS = {
-    **dict.fromkeys(TENSORNET2, "TensorNet2 equilibrates charges over the whole structure, for which the .equi format has no sum"),
     **dict.fromkeys(("graph-network", "transformer", "equivariant-transformer"), "it is another architecture"),
 }
 OTHER_PRIORS = {
@@ -63,6 +63,20 @@ class Checkpoint(Origin):
     atomrefs: list  # numbers of the priors that are energies of atoms and are added
     unit: str  # of UNITS
     charge: float  # of the whole structure
+    coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
+
+    @property
+    def has_charges(self):
+        return self.options["model"] in TENSORNET2
+
+    @property
+    def has_coulomb(self):
+        return self.options.get("output_model") == COULOMB
+
+    @property
+    def output_layers(self):
+        """Further hidden layers of the output network; that of Scalar does not obey the option."""
+        return self.options.get("output_mlp_num_layers", 0) if self.has_coulomb else 0
 
     @property
     def energy_unit(self):
@@ -73,7 +87,8 @@ class Checkpoint(Origin):
         options = self.options
         state = {name.removeprefix("representation_model."): value for name, value in self.state.items()}
         # Boxes and limits of neighbor lists.
-        state = {name: value for name, value in state.items() if not name.startswith(("distance.", "distance_expansion."))}
+        lists = ("distance.", "distance_expansion.", "output_model.distance.")
+        state = {name: value for name, value in state.items() if not name.startswith(lists)}
         return Model(
             channels=options["embedding_dimension"],
             num_layers=options["num_layers"],
@@ -88,8 +103,10 @@ class Checkpoint(Origin):
             # Written before the order of dimensions was changed, which the option tells that was removed then.
             channel_first="check_errors" in options,
             self_edges=True,
-            charge_factor=1 + 0.1 * self.charge,
+            charge_factor=1.0 if self.has_charges else 1 + 0.1 * self.charge,
             activated_output=True,
+            charge_channels=self.options["q_dim"] if self.has_charges else 0,
+            total_charge=self.charge,
         )
 
     def basis(self):
@@ -114,18 +131,20 @@ def _audit(options, ignore_keys):
         if key not in options:
             raise EquiError(f"hyper-parameter {key} is missing")
     model = options["model"]
-    if model != "tensornet":
+    if model != "tensornet" and model not in TENSORNET2:
         reason = OTHER_MODELS.get(model, "it is not known")
-        raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet: {reason}")
+        raise EquiError(f"model {printable(str(model), 60)} is not supported, only tensornet and tensornet2: {reason}")
     for key in options:
         if key not in LOOKED_AT and key not in WITHOUT_EFFECT and key not in ignore_keys:
             name = printable(str(key), 60)
             raise EquiError(f"hyper-parameter {name} is not known, it may change the energy; --ignore-key {name} lets it pass")
     output = options.get("output_model", "Scalar")
-    if output != "Scalar":
+    if output != "Scalar" and not (output == COULOMB and model in TENSORNET2):
         is_coulomb = "Coul" in str(output)
         reason = "its charges and Coulomb energies belong to TensorNet2" if is_coulomb else "it is no sum of energies of atoms"
         raise EquiError(f"output_model {printable(str(output), 60)} is not supported, only Scalar: {reason}")
+    if model in TENSORNET2:
+        _audit_charges(options, output)
     if options.get("reduce_op", "sum") not in ("sum", "add"):
         raise EquiError(f"reduce_op {options['reduce_op']}: only sums of energies of atoms are supported")
     if options.get("atom_filter", -1) > -1:
@@ -148,6 +167,31 @@ def _audit(options, ignore_keys):
     cutoff = options["cutoff_upper"]
     if type(cutoff) not in (int, float) or not 0 < cutoff < 1e6:
         raise EquiError(f"cutoff_upper: expected a positive number, found {printable(str(cutoff), 60)}")
+
+
+def _audit_charges(options, output):
+    """What TensorNet2 has beside TensorNet's options."""
+    if type(options.get("q_dim")) is not int or not 1 <= options["q_dim"] <= 65536:
+        raise EquiError(f"q_dim: expected a whole number of channels, found {printable(str(options.get('q_dim')), 60)}")
+    if output != COULOMB:
+        return
+    layers = options.get("output_mlp_num_layers", 0)
+    if type(layers) is not int or not 0 <= layers <= 64:
+        raise EquiError(f"output_mlp_num_layers: expected a whole number, found {printable(str(layers), 60)}")
+    cutoff = options.get("coulomb_cutoff")
+    if cutoff is not None and (type(cutoff) not in (int, float) or not 0 < cutoff < 1e6):
+        raise EquiError(f"coulomb_cutoff: expected a positive number, found {printable(str(cutoff), 60)}")
+
+
+def _coulomb_cutoff(options, given):
+    """Of the checkpoint, or what the user has said instead, as torchmd-net lets users do."""
+    if given is None:
+        return options.get("coulomb_cutoff")
+    if options.get("output_model") != COULOMB:
+        raise EquiError(f"--coulomb-cutoff {given:g}: the model has no Coulomb energy")
+    if not 0 < given < 1e6:
+        raise EquiError(f"--coulomb-cutoff {given:g}: expected a positive number of Angstrom")
+    return given
 
 
 def _atomrefs(options):
@@ -179,8 +223,9 @@ def _energy_unit(source, unit):
     return unit
 
 
-def load(source, ignore_keys=(), unit=None, charge=None):
-    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge."""
+def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
+    """The model in a checkpoint, of which the user says the unit of energies and perhaps the total charge and the cutoff of the
+    Coulomb energy."""
     path = Path(source)
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
@@ -193,7 +238,8 @@ def load(source, ignore_keys=(), unit=None, charge=None):
     try:
         _audit(options, ignore_keys)
         atomrefs = _atomrefs(options)
-        if charge and not options.get("charge"):
+        coulomb_cutoff = _coulomb_cutoff(options, coulomb_cutoff)
+        if charge and not options.get("charge") and options["model"] not in TENSORNET2:
             raise EquiError(f"--charge {charge:g}: the model was trained without charges")
     except EquiError as error:
         raise EquiError(f"{source}: {error}") from error
@@ -215,4 +261,5 @@ def load(source, ignore_keys=(), unit=None, charge=None):
         atomrefs=atomrefs,
         unit=_energy_unit(source, unit),
         charge=float(charge or 0.0),
+        coulomb_cutoff=None if coulomb_cutoff is None else float(coulomb_cutoff),
     )

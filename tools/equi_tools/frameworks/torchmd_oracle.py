@@ -28,10 +28,11 @@ def import_torchmdnet():
     try:
         with importing("models of torchmd-net need its package: pip install torchmd-net"):
             from torchmdnet.models import model, tensornet, utils
+            tensornet.OPT = False  # before what takes it over
+            from torchmdnet.models import tensornet2  # noqa: F401
     finally:
         if placeholder:
             del sys.modules[NEIGHBORS]
-    tensornet.OPT = False
     tensornet.decompose_tensor, tensornet.compose_tensor = tensornet._decompose_tensor, tensornet._compose_tensor
     tensornet.tensor_matmul_o3, tensornet.tensor_matmul_so3 = tensornet._tensor_matmul_o3, tensornet._tensor_matmul_so3
     return model, utils
@@ -41,7 +42,8 @@ def load_model(checkpoint):
     """torchmd-net's model, by its own loader."""
     model, _ = import_torchmdnet()
     with quiet():
-        loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False)
+        options = {"coulomb_cutoff": checkpoint.coulomb_cutoff} if checkpoint.has_coulomb else {}
+        loaded = model.load_model(str(checkpoint.path), derivative=False, static_shapes=False, **options)
     for parameter in loaded.parameters():
         parameter.requires_grad = False
     return loaded.eval()
@@ -74,22 +76,41 @@ class TorchMDModules(Oracle):
             for module in self.model.modules():
                 if isinstance(module, utils.ShiftedSoftplus):
                     module.shift = math.log(2.0)    # rounded to float32 otherwise
-        self.edges = None
+        self.edges = self.far_edges = None
+        if checkpoint.has_coulomb and checkpoint.coulomb_cutoff is not None:
+            del self.model.output_model.distance
+            self.model.output_model.distance = lambda *_, **__: self.far_edges
         del self.model.representation_model.distance
         self.model.representation_model.distance = lambda *_: self.edges
+
+    def sum_over_a_cell(self, copies):
+        """TensorNet2 gives the cell of a supercell the total charge, and its sums are those over the atoms of a cell."""
+        for module in self.model.modules():
+            if type(module).__name__ == "ChargePredict":
+                module.mol_sum = lambda x, batch: x.sum(dim=0, keepdim=True) / copies
 
     def energy(self, atoms):
         """(energy of a structure, its positions, a strain), to be differentiated."""
         import torch
         from ase.neighborlist import neighbor_list
 
-        receiver, sender, shift = neighbor_list("ijS", atoms, self.cutoff)
         tensor = lambda values: torch.tensor(values, dtype=self.dtype)  # noqa: E731
         positions = tensor(atoms.positions).requires_grad_()
         strain = torch.zeros(3, 3, dtype=self.dtype, requires_grad=True)
         deformation = torch.eye(3, dtype=self.dtype) + (strain + strain.T) / 2
-        moved, offsets = positions @ deformation, tensor(shift @ atoms.cell.array) @ deformation
-        vectors = moved[receiver] - moved[sender] - offsets
+        moved = positions @ deformation
+
+        def pairs(cutoff):
+            receiver, sender, shift = neighbor_list("ijS", atoms, cutoff)
+            return receiver, sender, shift, moved[receiver] - moved[sender] - tensor(shift @ atoms.cell.array) @ deformation
+
+        receiver, sender, _, vectors = pairs(self.cutoff)
+        if self.checkpoint.has_coulomb and self.checkpoint.coulomb_cutoff is not None:
+            # Each pair once.
+            i, j, shift, far = pairs(self.checkpoint.coulomb_cutoff)
+            signs = np.sign(shift) @ [9, 3, 1]
+            once = (i < j) | ((i == j) & (signs > 0))
+            self.far_edges = torch.tensor(np.array([i[once], j[once]]), dtype=torch.long), far[once].norm(dim=1), None
         alone = np.arange(len(atoms))
         self.edges = (
             torch.tensor(np.array([np.concatenate([receiver, alone]), np.concatenate([sender, alone])]), dtype=torch.long),
@@ -104,6 +125,7 @@ class TorchMDModules(Oracle):
         atoms = self.atoms
         unit = self.checkpoint.energy_unit
         supercell, copies = replicas(atoms, self.cutoff)
+        self.sum_over_a_cell(copies)
         value, positions, strain = self.energy(supercell)
         value.backward()
         energy = value.item() * unit / copies

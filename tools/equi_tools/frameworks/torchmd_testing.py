@@ -16,6 +16,7 @@ from .torchmd_oracle import import_torchmdnet
 # Together these reach every option of the converter; numbers of channels are odd on purpose. "unit" and "total_charge" are what
 # the user says of the file; "old" is the order of dimensions of older
 # checkpoints; "elements": only ELEMENTS are converted.
+CHARGES = {"model": "tensornet2", "output_model": "ScalarPlusWeightedCoulomb"}
 VARIANTS = {
     "exp_normal": dict(embedding_dimension=5, num_layers=2),
     "gauss": dict(embedding_dimension=13, num_layers=1, rbf_type="gauss", num_rbf=16),
@@ -36,11 +37,20 @@ VARIANTS = {
         embedding_dimension=5, num_layers=1,
         prior_model=[{"Atomref": {"max_z": 40, "trainable": True}}, {"Atomref": {"max_z": 40, "enable": False}}], trainable_rbf=True, static_shapes=True,
     ),
+    "charges": dict(CHARGES, embedding_dimension=5, num_layers=2, q_dim=5, q_weights=[0.5, 0.3, 1.7], coulomb_cutoff=7.3, total_charge=0.25),
+    "charges_old": dict(CHARGES, embedding_dimension=13, num_layers=1, q_dim=3, q_weights=[1.0, 2.0], coulomb_cutoff=3.6, old=True,
+                        repulsion=True, unit="kcal/mol", std=3.0, output_mlp_num_layers=2, rbf_type="gauss"),
+    "charges_of_clusters": dict(CHARGES, embedding_dimension=5, num_layers=2, q_dim=33, q_weights=[1.0, 1.0, 1.0], total_charge=-2.0),
+    "charges_alone": dict(embedding_dimension=5, num_layers=1, model="tensornetv2_alt", q_dim=1, repulsion=True, total_charge=-1.0),
 }  # fmt: skip
 ELEMENTS = ["Na", "Cl", "O"]
 
 # The shape of the published models.
-BENCH = {"published": dict(embedding_dimension=128, num_layers=2, num_rbf=32, cutoff_upper=5.0, max_z=100)}
+BENCH = {
+    "published": dict(embedding_dimension=128, num_layers=2, num_rbf=32, cutoff_upper=5.0, max_z=100),
+    "published_charges": dict(CHARGES, embedding_dimension=128, num_layers=2, num_rbf=32, cutoff_upper=5.0, max_z=100, q_dim=16,
+                              q_weights=[0.0, 0.0, 1.0], coulomb_cutoff=10.0),
+}  # fmt: skip
 
 DEFAULTS = {
     "model": "tensornet", "num_rbf": 10, "rbf_type": "expnorm", "trainable_rbf": False, "activation": "silu", "cutoff_lower": 0.0,
@@ -55,6 +65,12 @@ def settings_of(name):
     """What the user says of one of VARIANTS or BENCH: the settings of convert."""
     options = {**VARIANTS, **BENCH}[name]
     return {"unit": options.get("unit", "eV"), "charge": options.get("total_charge")}
+
+
+def is_of_clusters(name):
+    """Whether its energy is one of clusters alone."""
+    options = VARIANTS.get(name, {})
+    return options.get("output_model") == CHARGES["output_model"] and "coulomb_cutoff" not in options
 
 
 def elements_of(name):
@@ -74,6 +90,9 @@ def _shake(model):
                 parameter.add_(0.3 * torch.randn_like(parameter))
             elif name.endswith("bias"):
                 parameter.add_(0.2 * torch.randn_like(parameter))
+                if name.endswith("q_mlp.layers.4.bias"):
+                    # Shares of charges are squares: of numbers that are small differences they would be mostly rounding in float32.
+                    parameter[len(parameter) // 2 :].add_(0.7)
             elif "distance_proj" in name or "linears_scalar.0" in name:
                 parameter.mul_(4.0)
             elif "atomref" in name:
@@ -90,14 +109,15 @@ def make_checkpoint(path, seed=1, old=False, std=None, mean=None, unit="eV", tot
         warnings.simplefilter("ignore")
         torch.manual_seed(seed)
         statistics = {key: None if value is None else torch.tensor(value) for key, value in (("std", std), ("mean", mean))}
-        model = module.create_model(dict(hyper), **statistics)
+        named = {"tensornetv2_alt": "tensornet2"}.get(hyper["model"], hyper["model"])
+        model = module.create_model(hyper | {"model": named}, **statistics)
         _shake(model)
     state = {f"model.{name}": value for name, value in model.state_dict().items()}
     if old:
         hyper["check_errors"] = True
         for name in state:
             last = name.endswith(("tensor_embedding.linears_scalar.1.weight", "tensor_embedding.linears_scalar.1.bias"))
-            if last or ".linears_scalar.2." in name:
+            if last or (".linears_scalar.2." in name and hyper["model"] == "tensornet"):
                 rows = state[name].shape[0] // 3
                 state[name] = state[name].reshape(3, rows, -1).transpose(0, 1).reshape(state[name].shape)
     torch.save(

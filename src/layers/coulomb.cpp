@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/coulomb.h"
+
+#include "src/base/model_limits.h"
+#include "src/layers/layer_reader.h"
+
+#include <string>
+
+namespace equi {
+
+namespace {
+
+constexpr double MAX_PERMITTIVITY = 1e6;
+
+}    // namespace
+
+Coulomb Coulomb::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "weights", "prefactor", "cutoff", "damping", "permittivity"});
+  Coulomb c;
+  c.input = reader.input(layer);
+  int channels = 0;
+  for (const IrrepBlock &block : reader.features()[c.input]) {
+    if (block.irrep != Irrep{0, 1}) layer["irreps_in"].fail("0e blocks alone", Irreps({block}).to_string());
+    channels += block.mul;
+  }
+  c.weights = reader.tensors.values(layer["weights"], {channels});
+  c.cutoff = layer["cutoff"].number(MIN_CUTOFF, MAX_CUTOFF);
+  c.function = {layer["prefactor"].number(), 0.0, 0.0, 0.0};
+  if (layer.has("damping")) c.function.damping = layer["damping"].number(MIN_LENGTH, MAX_LENGTH);
+  c.is_over_all_pairs = !layer.has("permittivity");
+  if (c.is_over_all_pairs) return c;
+  const double p = layer["permittivity"].number(1.0, MAX_PERMITTIVITY);
+  c.function.square = (p - 1.0) / ((2.0 * p + 1.0) * c.cutoff * c.cutoff * c.cutoff);
+  c.function.shift = 3.0 * p / ((2.0 * p + 1.0) * c.cutoff);
+  return c;
+}
+
+}    // namespace equi

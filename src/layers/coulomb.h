@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: MIT
+// This layer adds the Coulomb energy of charges that a model has given to its atoms.
+#ifndef EQUI_COULOMB_H
+#define EQUI_COULOMB_H
+
+#include "src/functions/coulomb_function.h"
+#include "src/layers/layer.h"
+
+#include <vector>
+
+namespace equi {
+
+// With q the channels of a feature that has 0e blocks alone, in the order of the blocks:
+//   e_i += 1/2 sum_j k(r_ij) sum_c w_c q_c(i) q_c(j),
+// the sum running over neighbors nearer than a cutoff of the layer's own, which may be larger than that of the model.
+// With a reaction field of permittivity p beyond the cutoff R, k vanishes there: square = (p - 1)/((2 p + 1) R^3),
+// shift = 3 p/((2 p + 1) R). Without it, k is the bare interaction, and the sum is one over all pairs: a structure in
+// which two atoms are farther apart, or an atom has an image within the cutoff, is refused.
+struct Coulomb {
+  int input;
+  std::vector<double> weights;    // w [channels]
+  double cutoff;                  // R, Angstrom
+  bool is_over_all_pairs = false;
+  CoulombFunction function;
+
+  static Coulomb read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, -1}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif
