@@ -53,7 +53,7 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build-dir", default="build", metavar="DIR", help="build folder (default: %(default)s)")
     parser.add_argument("--model", metavar="FILE.equi", help="default: models/sevennet-0.equi in the build folder")
-    parser.add_argument("--system", choices=["nacl", "cu", "water"], default="nacl", help="default: %(default)s")
+    parser.add_argument("--system", choices=["nacl", "cu", "si", "water"], default="nacl", help="default: %(default)s")
     parser.add_argument(
         "--precision", choices=["single", "mixed", "double"], default="mixed", help="default: %(default)s"
     )
@@ -153,14 +153,14 @@ def model_file(args):
 
 
 # Cells per direction that give about 500 atoms.
-DEFAULT_CELLS = {"nacl": 4, "cu": 5, "water": 6}
-ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "water": 3}
+DEFAULT_CELLS = {"nacl": 4, "cu": 5, "si": 3, "water": 6}
+ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "si": 8, "water": 3}
 # The temperature (K) and time step (ps) that molecular dynamics of the system would take.
-DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "water": (300.0, 0.0005)}
+DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
 
 
 def make_system(name, cells):
-    """ASE Atoms: rock salt (8 atoms per cell), fcc copper (4), or molecules of water in random directions (3)."""
+    """ASE Atoms: rock salt (8 atoms per cell), fcc copper (4), silicon (8), or molecules of water in random directions (3)."""
     import numpy as np
     from ase import Atoms
     from ase.build import bulk, molecule
@@ -175,8 +175,8 @@ def make_system(name, cells):
             water.translate(spacing * (np.array(place) + 0.5))
             atoms += water
         return atoms
-    atoms = bulk("NaCl", "rocksalt", 5.64, cubic=True) if name == "nacl" else bulk("Cu", "fcc", 3.61, cubic=True)
-    atoms = atoms * (cells, cells, cells)
+    crystals = {"nacl": ("NaCl", "rocksalt", 5.64), "cu": ("Cu", "fcc", 3.61), "si": ("Si", "diamond", 5.43)}
+    atoms = bulk(*crystals[name], cubic=True) * (cells, cells, cells)
     atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about what heat does
     return atoms
 

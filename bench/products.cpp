@@ -18,10 +18,12 @@ using namespace equi;
 struct Shape {
   int in, out;
 };
-// Channels of NequIP, SevenNet-0 and MACE, also of several blocks; the first and the last product of a radial network.
-constexpr Shape SHAPES[] = {{16, 16},   {32, 32},   {64, 64},   {96, 96},   {128, 128}, {128, 32}, {32, 128},
-                            {224, 128}, {384, 128}, {128, 384}, {256, 256}, {8, 64},    {64, 640}};
-constexpr int ROWS[] = {1, 8, 32, 64, 192, 320};
+// Channels of NequIP, SevenNet-0 and MACE, also of several blocks; the first and the last product of a radial network;
+// those of UMA-S by m.
+constexpr Shape SHAPES[] = {{16, 16},  {32, 32},   {64, 64},   {96, 96},   {128, 128}, {128, 32},
+                            {32, 128}, {224, 128}, {384, 128}, {128, 384}, {256, 256}, {8, 64},
+                            {64, 640}, {768, 640}, {384, 384}, {512, 256}, {256, 128}};
+constexpr int ROWS[] = {1, 8, 32, 64, 128, 192, 320};
 constexpr int REPEATS = 15;
 
 // The fastest of several, in GFLOP/s.

@@ -436,20 +436,27 @@ void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, Evalua
 
 // A limit is what there is for all: the values of edges, which can be evaluated again, are to leave some of it.
 constexpr double KEEPING_SHARE = 0.5;
+// What a buffer takes at most of what it is asked for.
+constexpr double BUFFER_ROOM = 1.125;
 
-// Takes memory for what the backward pass wants of the edges from the forward pass, if there is enough.
+// Takes memory for what the backward pass wants of the edges from the forward pass, for as many of them as there is
+// enough for.
 template <class T, class G>
 void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
-  if (kept_per_edge_ == 0) return;
-  const int64_t numbers = kept_per_edge_ * edges_.size();
-  const double needed = static_cast<double>(memory_estimate() + kept_.growth(numbers));
-  if (options_.memory_limit > 0.0 && needed > KEEPING_SHARE * options_.memory_limit)
-    kept_ = {};
-  else if (backward_is_wanted && numbers > 0) {
-    step_.kept = kept_.reserve(numbers);
-    return;
-  }
   step_.kept = nullptr;
+  step_.num_kept = 0;
+  if (kept_per_edge_ == 0) return;
+  int64_t count = edges_.size();
+  if (options_.memory_limit > 0.0) {
+    const double others = static_cast<double>(memory_estimate()) - static_cast<double>(kept_.bytes());
+    const double room = std::max(0.0, KEEPING_SHARE * options_.memory_limit - others);
+    if (static_cast<double>(kept_.bytes()) > room) kept_ = {};
+    const double of_edge = BUFFER_ROOM * sizeof(R) * static_cast<double>(kept_per_edge_);
+    count = std::min(count, static_cast<int64_t>(room / of_edge));
+  }
+  if (!backward_is_wanted || count == 0) return;
+  step_.kept = kept_.reserve(kept_per_edge_ * count);
+  step_.num_kept = count;
 }
 
 template <class T, class G>

@@ -81,6 +81,12 @@ class LayeredEvaluation : public Interface {
     }
   }
   void backward_layers(Batch &batch, const Stage &stage) {
+    batch.is_backward = true;
+    for (const Step &step : stage.steps) {
+      if (!step.is_made_again) continue;
+      batch.layer = &step;
+      ops_[step.layer]->forward(batch);
+    }
     for (auto step = stage.steps.rbegin(); step != stage.steps.rend(); ++step) {
       if (step->adjoint == Step::Adjoint::none) continue;
       batch.layer = &*step;

@@ -97,9 +97,10 @@ class DeviceBatch {
   int64_t stage_first = 0;     // first row in the slice
   int exchanged_input = -1;    // of the stage
   const Step *layer = nullptr;
+  bool is_backward = false;    // whether what is evaluated again is wanted (EvaluationPlan)
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
-    return step.features.rows({first, count, features, stage_first}, feature, adjoint);
+    return step.features.rows({first, count, features, stage_first, is_backward}, feature, adjoint);
   }
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.

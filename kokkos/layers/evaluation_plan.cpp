@@ -60,6 +60,150 @@ void share_exchanged_adjoints(EvaluationPlan &plan, const std::vector<int> &firs
   }
 }
 
+// Maps of rows, whose cost is small beside that of an SO(2) convolution's edges.
+bool is_cheap(const Layer &layer) {
+  return is<Linear>(layer) || is<Gate>(layer) || is<SphericalNorm>(layer) || is<LayerNorm>(layer) ||
+         is<NormScale>(layer);
+}
+
+// Which features are evaluated again backward: those whose values are needed there, and what leads from kept ones to
+// them.
+std::vector<bool> find_features_made_again(const Model &model, const EvaluationPlan &plan,
+                                           const std::vector<bool> &fixed, const std::vector<bool> &needed_input) {
+  const size_t num_features = model.features.size();
+  std::vector<bool> again(num_features, false);
+  if (plan.keeps_values || std::none_of(model.layers.begin(), model.layers.end(), is<So2Convolution>)) return again;
+  const auto is_kept = [&](int f) { return needed_input[f] || plan.features[f].consumer >= 0; };
+  std::vector<bool> possible(num_features);
+  for (size_t f = 0; f < num_features; f++) possible[f] = !fixed[f] && plan.features[f].consumer < 0;
+  for (const Layer &layer : model.layers)
+    if (const auto *b = std::get_if<ChannelBalance>(&layer)) possible[b->input] = possible[b->output] = false;
+  // f(step, its ports, number of the stage)
+  const auto for_steps = [&](const auto &f) {
+    for (size_t s = 0; s < plan.stages.size(); s++)
+      for (const Step &step : plan.stages[s].steps) f(step, ports(model.layers[step.layer]), static_cast<int>(s));
+  };
+  std::vector<int> stage_of(num_features, -1);    // of all who write it
+  for_steps([&](const Step &, const Ports &p, int s) {
+    if (p.output >= 0 && stage_of[p.output] < 0) stage_of[p.output] = s;
+  });
+  for (bool changed = true; changed;) {
+    changed = false;
+    for_steps([&](const Step &step, const Ports &p, int s) {
+      if (p.output < 0 || !possible[p.output]) return;
+      bool is_possible = is_cheap(model.layers[step.layer]) && stage_of[p.output] == s;
+      p.for_inputs(
+          [&](int f) { is_possible = is_possible && (fixed[f] || is_kept(f) || (possible[f] && stage_of[f] == s)); });
+      possible[p.output] = is_possible;
+      changed = changed || !is_possible;
+    });
+  }
+  // A feature that is evaluated again is not kept: another stage that would read it for this must not.
+  for_steps([&](const Step &, const Ports &p, int s) {
+    p.for_inputs([&](int f) {
+      if (p.output >= 0 && possible[p.output] && possible[f] && stage_of[f] != s) possible[f] = false;
+    });
+  });
+  for (size_t f = 0; f < num_features; f++) again[f] = possible[f] && needed_input[f];
+  for (bool changed = true; changed;) {
+    changed = false;
+    for_steps([&](const Step &, const Ports &p, int) {
+      if (p.output < 0 || !again[p.output]) return;
+      p.for_inputs([&](int f) {
+        if (fixed[f] || again[f] || (is_kept(f) && !possible[f])) return;
+        again[f] = changed = true;
+      });
+    });
+  }
+  return again;
+}
+
+// When a feature is in the memory of receivers: steps of a batch, those of the backward pass after those of the forward
+// pass.
+struct Life {
+  int first, last;
+  bool overlaps(const Life &other) const { return first <= other.last && other.first <= last; }
+};
+
+bool is_same(const FeatureLayout &a, const FeatureLayout &b) {
+  if (a.num_groups() != b.num_groups()) return false;
+  for (int g = 0; g < a.num_groups(); g++)
+    if (a.group(g).irrep != b.group(g).irrep || a.group(g).channels != b.group(g).channels) return false;
+  return true;
+}
+
+// Divides the memory of receivers. lasts: features of which the adjoints are read after the batches of a stage.
+class ReceiverMemories {
+ public:
+  ReceiverMemories(EvaluationPlan &plan, const std::vector<bool> &lasts) : plan_(plan), lasts_(lasts) {}
+
+  // The first one in which no other feature is wanted in these times.
+  int take(int feature, const std::vector<Life> &lives) {
+    const FeatureLayout &layout = plan_.features[feature].layout;
+    size_t k = 0;
+    while (k < users_.size() && !is_free(k, layout, feature, lives)) k++;
+    if (k == users_.size()) {
+      users_.push_back({layout, lasts_[feature] || plan_.keeps_values, {}});
+      plan_.receiver_memories.push_back(layout.row_size());
+    }
+    users_[k].lives.insert(users_[k].lives.end(), lives.begin(), lives.end());
+    return static_cast<int>(k);
+  }
+
+ private:
+  struct Users {
+    FeatureLayout layout;
+    bool is_alone;
+    std::vector<Life> lives;
+  };
+  bool is_free(size_t k, const FeatureLayout &layout, int feature, const std::vector<Life> &lives) const {
+    const Users &users = users_[k];
+    if (users.is_alone || plan_.keeps_values || lasts_[feature] || !is_same(users.layout, layout)) return false;
+    for (const Life &life : lives)
+      for (const Life &other : users.lives)
+        if (life.overlaps(other)) return false;
+    return true;
+  }
+
+  EvaluationPlan &plan_;
+  const std::vector<bool> &lasts_;
+  std::vector<Users> users_;
+};
+
+// memory: of each feature, the one that has its memory.
+void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std::vector<int> &memory,
+                            const std::vector<bool> &lasts) {
+  // The first and the last step that a feature takes part in, among those of all stages.
+  std::vector<Life> forward(model.features.size(), {-1, -1});
+  int num_steps = 0;
+  for (const Stage &stage : plan.stages)
+    for (const Step &step : stage.steps) {
+      const Ports p = ports(model.layers[step.layer]);
+      for (const int f : {p.input, p.second_input, p.output}) {
+        if (f < 0) continue;
+        Life &life = forward[memory[f]];
+        if (life.first < 0) life.first = num_steps;
+        life.last = num_steps;
+      }
+      num_steps++;
+    }
+  ReceiverMemories memories(plan, lasts);
+  for (size_t f = 0; f < model.features.size(); f++) {
+    FeaturePlan &feature = plan.features[f];
+    if (feature.memory != static_cast<int>(f)) continue;
+    const int number = static_cast<int>(f);
+    const Life backward{2 * num_steps - 1 - forward[f].last, 2 * num_steps - 1 - forward[f].first};
+    if (feature.is_made_again)
+      feature.receiver_memory = feature.adjoint_receiver_memory = memories.take(number, {forward[f], backward});
+    else {
+      if (feature.storage == Storage::owned)
+        feature.receiver_memory = memories.take(number, {{forward[f].first, backward.last}});
+      if (feature.has_own_adjoint && feature.adjoint_storage == Storage::owned)
+        feature.adjoint_receiver_memory = memories.take(number, {backward});
+    }
+  }
+}
+
 }    // namespace
 
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
@@ -168,18 +312,26 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     }
   }
 
+  const std::vector<bool> again = find_features_made_again(model, plan, fixed, needed_input);
+  for (Stage &stage : plan.stages)
+    for (Step &step : stage.steps) {
+      const int output = ports(model.layers[step.layer]).output;
+      step.is_made_again = output >= 0 && again[output];
+    }
+
   for (int f = 0; f < num_features; f++) {
     FeaturePlan &feature = plan.features[f];
     feature.memory = memory[f];
     if (feature.memory != f) continue;
     const bool is_one_stage = first_stage[f] == last_stage[f];
+    feature.is_made_again = again[f] && !is_one_stage;
     feature.has_own_adjoint =
         !fixed[f] && first_stage[f] >= 0 && (plan.keeps_values || has_shares[f] || (needed_input[f] && readers[f] > 1));
     if (fixed[f])
       feature.storage = Storage::fixed;
     else if (feature.consumer >= 0)
       feature.storage = Storage::rows;
-    else if (needed_input[f] || kept_value[f] || !is_one_stage)
+    else if ((needed_input[f] && !again[f]) || kept_value[f] || !is_one_stage)
       feature.storage = Storage::owned;
     else if (first_stage[f] >= 0) {
       Stage &stage = plan.stages[first_stage[f]];
@@ -188,12 +340,18 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       feature.offset = used;
       used += feature.layout.row_size();
     }
+    if (feature.is_made_again) {
+      Stage &stage = plan.stages[first_stage[f]];
+      feature.again_offset = stage.batch_row_size;
+      stage.batch_row_size += feature.layout.row_size();
+      feature.has_own_adjoint = true;
+    }
     if (!feature.has_own_adjoint) continue;
     if (feature.storage == Storage::rows)
       feature.adjoint_storage = Storage::rows;
     else if (kept_adjoint[f] || kept_output[f] || !is_one_stage)
       feature.adjoint_storage = Storage::owned;
-    else if (feature.storage == Storage::batch)
+    else if (feature.storage == Storage::batch && !again[f])
       feature.adjoint_offset = feature.offset;
     else {
       feature.adjoint_offset = plan.stages[first_stage[f]].batch_row_size;
@@ -201,6 +359,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     }
   }
 
+  divide_receiver_memory(model, plan, memory, kept_output);
   share_exchanged_adjoints(plan, first_stage, last_stage);
   for (int f = 0; f < num_features; f++) plan.features[f] = plan.features[memory[f]];
 

@@ -8,6 +8,13 @@
 // batch, so that features that are needed only within a stage take memory for one batch. A channel balance, which sums
 // over all atoms, begins a stage, too: before it the feature is changed in place, so that its input and its output are
 // one memory.
+//
+// In models with SO(2) convolutions, whose edges cost some hundred times what their atoms do, the backward pass of a
+// batch first evaluates some layers *again*: maps of rows, where what they read is kept. Their results are then not
+// kept from the forward pass, whatever reads them.
+//
+// Features that are kept for all receivers share memory where they live one after the other
+// (EvaluationPlan::receiver_memories).
 #ifndef EQUI_EVALUATION_PLAN_H
 #define EQUI_EVALUATION_PLAN_H
 
@@ -36,6 +43,12 @@ struct FeaturePlan {
   // not linear reads the feature and another one too, and where a balance reads its shares of it. Otherwise it takes
   // the place of the value, or for the storage rows, memory that stages share.
   bool has_own_adjoint = false;
+  // Storage owned, for what later stages read: backward, the value is evaluated again, and lies in the scratch of the
+  // batch after again_offset numbers per row; the adjoint has the place of the value.
+  bool is_made_again = false;
+  int64_t again_offset = 0;
+  // Of the storage owned, of the value and of the adjoint: which of the plan's receiver memories it is, -1: none.
+  int receiver_memory = -1, adjoint_receiver_memory = -1;
   Storage adjoint_storage = Storage::batch;
   int64_t adjoint_offset = 0;
   // Storage rows, without memory of its own: which of the plan's exchanged adjoints it is.
@@ -55,6 +68,8 @@ struct Step {
   // A linear layer whose input is fixed and whose output is not: its result is a row per species that is copied or
   // added.
   bool fixed_input = false;
+  // Whether it is evaluated again before the backward pass of a batch.
+  bool is_made_again = false;
 };
 
 // A channel balance, which all ranks take part in before the batches of a stage, and in the backward pass after them.
@@ -81,6 +96,9 @@ struct EvaluationPlan {
   int max_exchanged_row_size = 0;    // of all exchanged inputs
   // Numbers per row of the memories that the adjoints of exchanged inputs share, those whose stages do not overlap.
   std::vector<int> exchanged_adjoints;
+  // Numbers per receiver of the memories of features with the storage owned, and of adjoints. Features of one memory
+  // have the same layout, and in no row are two of them wanted at a time.
+  std::vector<int> receiver_memories;
   // Whether the values and adjoints that nonlinear layers read outlive an evaluation, so that another one at the same
   // positions needs only tangents.
   bool keeps_values = false;

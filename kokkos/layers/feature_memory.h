@@ -20,6 +20,7 @@ struct BatchRows {
   int first, count;
   R *batch_features;          // storage batch: plan.stages[..].batch_row_size numbers for each of its rows
   int64_t stage_first = 0;    // its first row among those of the storage stage
+  bool is_backward = false;
 };
 
 // R: float or double. Array: Buffer<R> or DeviceBuffer<R>.
@@ -32,6 +33,7 @@ class FeatureMemory {
         num_species_(num_species),
         feature_(plan.features.size()),
         adjoint_(plan.features.size()),
+        receiver_(plan.receiver_memories.size()),
         exchanged_adjoint_(plan.exchanged_adjoints.size()) {}
 
   // num_rows, num_receivers: of the neighborhood. stage_rows: receivers whose storage stage is kept at a time.
@@ -47,14 +49,17 @@ class FeatureMemory {
     if (adjoint && plan.has_own_adjoint) {
       if (plan.adjoint_storage == Storage::batch)
         return {batch.batch_features + batch.count * plan.adjoint_offset, batch.count, 0};
-      return {adjoint_[feature].data(), plan.adjoint_storage == Storage::rows ? num_rows_ : num_receivers_,
-              batch.first};
+      if (plan.adjoint_storage == Storage::owned)
+        return {receiver_[plan.adjoint_receiver_memory].data(), num_receivers_, batch.first};
+      return {adjoint_[feature].data(), num_rows_, batch.first};
     }
+    if (plan.is_made_again && batch.is_backward)
+      return {batch.batch_features + batch.count * plan.again_offset, batch.count, 0};
     switch (plan.storage) {
       case Storage::rows:
         return {adjoint ? exchanged_adjoint(plan.consumer) : feature_[feature].data(), num_rows_, batch.first};
       case Storage::owned:    // the adjoint takes the place of the value
-        return {feature_[feature].data(), num_receivers_, batch.first};
+        return {receiver_[plan.receiver_memory].data(), num_receivers_, batch.first};
       case Storage::stage:
         return {stage_.data() + stage_rows_ * plan.offset, stage_rows_, batch.stage_first};
       case Storage::batch:
@@ -80,10 +85,9 @@ class FeatureMemory {
       if (feature.memory != static_cast<int>(k)) continue;
       const int64_t size = feature.layout.row_size();
       if (feature.storage == Storage::rows) f(feature_[k], num_rows_ * size);
-      if (feature.storage == Storage::owned) f(feature_[k], num_receivers_ * size);
-      if (feature.has_own_adjoint && feature.adjoint_storage != Storage::batch)
-        f(adjoint_[k], (feature.adjoint_storage == Storage::rows ? num_rows_ : num_receivers_) * size);
+      if (feature.has_own_adjoint && feature.adjoint_storage == Storage::rows) f(adjoint_[k], num_rows_ * size);
     }
+    for (size_t k = 0; k < receiver_.size(); k++) f(receiver_[k], num_receivers_ * plan_.receiver_memories[k]);
     int64_t stage_row_size = 0;
     for (const Stage &stage : plan_.stages) stage_row_size = std::max(stage_row_size, stage.stage_row_size);
     f(stage_, stage_rows_ * stage_row_size);
@@ -101,7 +105,7 @@ class FeatureMemory {
   const EvaluationPlan &plan_;
   int num_species_;
   int64_t num_rows_ = 0, num_receivers_ = 0, stage_rows_ = 0;
-  std::vector<Array> feature_, adjoint_;
+  std::vector<Array> feature_, adjoint_, receiver_;
   Array stage_;
   std::vector<Array> exchanged_adjoint_;    // FeaturePlan::exchanged_adjoint
 };

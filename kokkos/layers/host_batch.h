@@ -62,7 +62,10 @@ struct HostStep {
   DoubleOf<T> *energy = nullptr;    // [num_directions][num_receivers], added to
   bool energy_moments = false;      // EvaluatorOptions: tangents of senders are seen from each edge (edge_rows.h)
   Planes planes = VALUES;           // that are computed
-  R *kept = nullptr;    // HostContext::kept_per_edge numbers for each edge, layer by layer; null: there is no memory
+  // HostContext::kept_per_edge numbers for each of the first num_kept edges, layer by layer. The memory may not be
+  // enough for all of them.
+  R *kept = nullptr;
+  int64_t num_kept = 0;
   std::vector<char> row_moves =
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
@@ -93,10 +96,11 @@ class HostBatch {
   int first, count;
   const int *species;    // [count]
   const Step *layer = nullptr;
+  bool is_backward = false;                 // whether what is evaluated again is wanted (EvaluationPlan)
   FeatureRows<R> partial{nullptr, 0, 0};    // adjoints of the exchanged input, scattered by this thread
 
   FeatureRows<R> rows(int feature, bool adjoint = false) const {
-    return step.features.rows({first, count, scratch.features.data(), first}, feature, adjoint);
+    return step.features.rows({first, count, scratch.features.data(), first, is_backward}, feature, adjoint);
   }
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Whether a layer that reads this feature adds to its adjoint, or is the first to write it.

@@ -58,8 +58,12 @@ class Buffer {
   std::size_t growth(std::size_t n) const { return n > size_ ? (room(n) - size_) * sizeof(T) : 0; }
 
  private:
-  // An eighth to spare, so that fluctuating counts do not reallocate at every maximum.
-  static std::size_t room(std::size_t n) { return n + n / 8 + 16; }
+  // Some to spare, so that fluctuating counts do not reallocate at every maximum: an eighth, but of what is large,
+  // where fluctuations are smaller, a thirty-second.
+  static std::size_t room(std::size_t n) {
+    constexpr std::size_t LARGE = std::size_t(1) << 20;
+    return n + (n < LARGE ? n / 8 : LARGE / 8 + (n - LARGE) / 32) + 16;
+  }
   struct Delete {
     void operator()(T *p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
   };

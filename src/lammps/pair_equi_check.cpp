@@ -168,7 +168,10 @@ void PairEqui::make_models_for_system() {
     for (const std::string &task : model.mixture->tasks) known += " " + task;
     error->all(FLERR, "Pair style equi: {} has several tasks: choose one by the keyword task:{}", model.file, known);
   }
-  if (wanted == impl->made_for) return;
+  const auto is_made = [&](const equi::Model &model) {
+    return model.mixture ? model.mixture->is_same_for(wanted, impl->made_for) : !impl->system.says_something();
+  };
+  if (std::all_of(impl->models.begin(), impl->models.end(), is_made)) return;
   impl->unset();
   for (size_t k = 0; k < impl->models.size(); k++)
     if (impl->models[k].mixture || impl->system.says_something()) impl->models[k] = read_model(impl->files[k], wanted);

@@ -1,7 +1,26 @@
 // SPDX-License-Identifier: MIT
 #include "src/model/mixture.h"
 
+#include <algorithm>
+#include <numeric>
+
 namespace equi {
+
+namespace {
+
+int64_t number_of_atoms(const AtomicSystem &system) {
+  return std::accumulate(system.atoms.begin(), system.atoms.end(), int64_t(0),
+                         [](int64_t sum, const auto &of_element) { return sum + of_element.second; });
+}
+
+bool has_same_fractions(const AtomicSystem &a, const AtomicSystem &b) {
+  const int64_t all_a = number_of_atoms(a), all_b = number_of_atoms(b);
+  return std::equal(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), [&](const auto &x, const auto &y) {
+    return x.first == y.first && x.second * all_b == y.second * all_a;
+  });
+}
+
+}    // namespace
 
 std::string formula(const std::vector<int64_t> &numbers, const std::vector<std::string> &elements) {
   std::string text;
@@ -12,6 +31,12 @@ std::string formula(const std::vector<int64_t> &numbers, const std::vector<std::
 
 std::string Mixture::describe() const {
   return "task " + task + ", charge " + std::to_string(charge) + ", spin " + std::to_string(spin);
+}
+
+bool Mixture::is_same_for(const AtomicSystem &a, const AtomicSystem &b) const {
+  if (a.task != b.task || a.charge != b.charge || a.spin != b.spin) return false;
+  if (depends_on_number) return a.atoms == b.atoms;
+  return !depends_on_composition || has_same_fractions(a, b);
 }
 
 }    // namespace equi

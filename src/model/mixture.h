@@ -20,9 +20,6 @@ struct AtomicSystem {
   std::map<std::string, int64_t> atoms;    // numbers by chemical symbol; none: equal fractions of all elements
 
   bool says_something() const { return !task.empty() || charge || spin; }
-  bool operator==(const AtomicSystem &other) const {
-    return task == other.task && charge == other.charge && spin == other.spin && atoms == other.atoms;
-  }
 };
 
 // Numbers of atoms by species as text: Li6PS5Cl.
@@ -37,6 +34,8 @@ struct Mixture {
   bool depends_on_number = false;         // of atoms, too
 
   std::string describe() const;    // "task omat, charge 0, spin 0"
+  // Whether a model that has been made for one of two systems is that of the other one, too.
+  bool is_same_for(const AtomicSystem &a, const AtomicSystem &b) const;
 };
 
 }    // namespace equi

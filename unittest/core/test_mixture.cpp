@@ -125,6 +125,31 @@ TEST(Mixture, says_what_it_has_been_made_for) {
   EXPECT_FALSE(make_tiny_model({}).model().mixture);
 }
 
+TEST(Mixture, is_the_same_for_systems_of_the_same_fractions) {
+  const AtomicSystem few{"b", -1, {}, {{"Cl", 1}, {"Na", 3}}}, many{"b", -1, {}, {{"Cl", 7}, {"Na", 21}}},
+      other{"b", -1, {}, {{"Cl", 7}, {"Na", 20}}}, nothing{"b", -1, {}, {}}, sodium{"b", -1, {}, {{"Na", 4}}};
+  Mixture m;
+  m.depends_on_composition = true;
+  EXPECT_TRUE(m.is_same_for(few, many));
+  EXPECT_TRUE(m.is_same_for(many, few));
+  for (const AtomicSystem *system : {&other, &nothing, &sodium}) {
+    EXPECT_FALSE(m.is_same_for(few, *system));
+    EXPECT_FALSE(m.is_same_for(*system, few));
+  }
+  AtomicSystem charged = many, turned = many, trained = many;
+  charged.charge = 0;
+  turned.spin = 1;
+  trained.task = "a";
+  for (const AtomicSystem *system : {&charged, &turned, &trained}) EXPECT_FALSE(m.is_same_for(few, *system));
+
+  m.depends_on_number = true;
+  EXPECT_FALSE(m.is_same_for(few, many));
+  EXPECT_TRUE(m.is_same_for(many, many));
+  m.depends_on_composition = m.depends_on_number = false;
+  EXPECT_TRUE(m.is_same_for(few, other));
+  EXPECT_FALSE(m.is_same_for(few, charged));
+}
+
 TEST(Mixture, refuses_systems_that_it_does_not_know) {
   const auto refused = [](const AtomicSystem &system, const char *part, const ModelDocument &d = document()) {
     try {

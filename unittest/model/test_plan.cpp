@@ -2,10 +2,14 @@
 // How a model's layers are scheduled (kokkos/layers/evaluation_plan.h).
 #include "kokkos/layers/evaluation_plan.h"
 #include "unittest/support/model_builder.h"
+#include "unittest/support/model_cases.h"
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <stdexcept>
+#include <utility>
+#include <vector>
 
 namespace {
 
@@ -217,6 +221,104 @@ TEST(EvaluationPlan, a_gate_and_a_convolution_may_read_one_feature) {
   EXPECT_TRUE(plan.features[feature(model, "z0")].has_own_adjoint);
   EXPECT_EQ(plan.features[feature(model, "z0")].storage, Storage::rows);
   EXPECT_EQ(plan.features[feature(model, "z0")].adjoint_storage, Storage::rows);
+}
+
+// Walks both passes step by step, and notes which value or adjoint each memory of receivers holds.
+class ReceiverMemoryWalk {
+ public:
+  ReceiverMemoryWalk(const Model &model, const EvaluationPlan &plan)
+      : model_(model), plan_(plan), holds_(plan.receiver_memories.size(), {-1, false}) {}
+
+  void run() {
+    for (const Stage &stage : plan_.stages)
+      for (const Step &step : stage.steps) forward(step, false);
+    for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
+      for (const Step &step : stage->steps)
+        if (step.is_made_again) forward(step, true);
+      for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) backward(*step);
+    }
+  }
+
+ private:
+  using Content = std::pair<int, bool>;    // feature, whether it is its adjoint
+  static constexpr int NONE = -1;          // another kind of storage, in which nothing is shared so
+
+  int value_memory(int f, bool is_backward) const {
+    const FeaturePlan &feature = plan_.features[f];
+    return feature.is_made_again && is_backward ? NONE : feature.receiver_memory;
+  }
+  int adjoint_memory(int f) const {
+    const FeaturePlan &feature = plan_.features[f];
+    return feature.has_own_adjoint ? feature.adjoint_receiver_memory : feature.receiver_memory;
+  }
+  void read(int k, int f, bool is_adjoint) {
+    if (k == NONE) return;
+    EXPECT_EQ(holds_[k], Content(plan_.features[f].memory, is_adjoint)) << model_.feature_names[f];
+  }
+  void write(int k, int f, bool is_adjoint) {
+    if (k != NONE) holds_[k] = {plan_.features[f].memory, is_adjoint};
+  }
+  void forward(const Step &step, bool is_backward) {
+    const Ports p = ports(model_.layers[step.layer]);
+    p.for_inputs([&](int f) { read(value_memory(f, is_backward), f, false); });
+    if (p.output < 0) return;
+    const int k = value_memory(p.output, is_backward);
+    if (written_[{p.output, is_backward}]++ > 0) read(k, p.output, false);
+    write(k, p.output, false);
+  }
+  void backward(const Step &step) {
+    if (step.adjoint == Step::Adjoint::none) return;
+    const Ports p = ports(model_.layers[step.layer]);
+    if (p.output >= 0) read(adjoint_memory(p.output), p.output, true);
+    p.for_inputs([&](int f) {
+      if (p.keeps_input) read(value_memory(f, true), f, false);
+      if (step.adds(f)) read(adjoint_memory(f), f, true);
+      if (plan_.features[f].storage != Storage::rows) write(adjoint_memory(f), f, true);
+    });
+  }
+
+  const Model &model_;
+  const EvaluationPlan &plan_;
+  std::vector<Content> holds_;
+  std::map<Content, int> written_;
+};
+
+TEST(EvaluationPlan, memory_of_receivers_holds_what_is_read) {
+  for (const TinyCase &c : all_cases()) {
+    SCOPED_TRACE(c.name);
+    const Model model = c.model();
+    for (const bool gather : {false, true}) {
+      const EvaluationPlan plan = make_evaluation_plan(model, gather);
+      ReceiverMemoryWalk(model, plan).run();
+    }
+  }
+}
+
+// x1 -> z1 = x1 + (SO(2) convolution) -> x2 = z1 + (network of an atom), and another such block.
+TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features_is_made_again) {
+  const Model model = case_named("so2_of_blocks").model();
+  const EvaluationPlan plan = make_evaluation_plan(model, false);
+  const auto plan_of = [&](const char *name) { return plan.features[feature(model, name)]; };
+  for (const char *name : {"z0", "z1", "z2"}) {
+    EXPECT_EQ(plan_of(name).storage, Storage::owned) << name;
+    EXPECT_FALSE(plan_of(name).is_made_again) << name;
+  }
+  // Inputs of gates, within a stage.
+  for (const char *name : {"u1", "u2", "x3"}) EXPECT_EQ(plan_of(name).storage, Storage::batch) << name;
+  // What the next stage reads has one memory in both blocks, also for its adjoint.
+  for (const char *name : {"x1", "x2"}) {
+    EXPECT_TRUE(plan_of(name).is_made_again) << name;
+    EXPECT_EQ(plan_of(name).receiver_memory, plan_of("x1").receiver_memory) << name;
+    EXPECT_EQ(plan_of(name).adjoint_receiver_memory, plan_of("x1").receiver_memory) << name;
+  }
+  EXPECT_EQ(plan.receiver_memories.size(), 4u);    // z0, z1, z2 and that one
+
+  // Models without SO(2) convolutions evaluate nothing again.
+  int num_steps = 0;
+  for (const TinyCase &c : family_cases())
+    for (const Stage &stage : make_evaluation_plan(c.model(), false).stages)
+      for (const Step &step : stage.steps) num_steps += step.is_made_again;
+  EXPECT_EQ(num_steps, 0);
 }
 
 }    // namespace

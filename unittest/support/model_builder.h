@@ -146,6 +146,9 @@ struct TinyModelOptions {
   std::string so2_scalars = "silu",
               so2_gates = "sigmoid";    // activations; of the last linear, too, with so2_gate_last
   bool so2_gate_last = false;
+  // From interaction so2_begin on blocks are those of eSEN: messages of normalized features, then a network of each
+  // atom, each added to what it begins with. All features have so2_in = so2_out channels of each l.
+  bool so2_blocks = false;
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -564,8 +567,29 @@ class TinyModelMaker {
          {"linears", linears}});
   }
 
+  // x_t -> z_t = x_t + SO(2) convolution of its norm -> x_{t+1} = z_t + network of its norm's scalars, as in eSEN.
+  void so2_block(int t, const Irreps &x) {
+    const std::string n = std::to_string(t), x_name = "x" + n, next_name = "x" + std::to_string(t + 1);
+    const Irreps scalars = Irreps::parse("8x0e");
+    spherical_norm(x_name, "y" + n, x);
+    so2_convolution("so2_" + n, "y" + n, "m" + n);
+    add(linear("copy_x" + n, x_name, x, "z" + n, x, false, false));
+    add(linear("copy_m" + n, "m" + n, x, "z" + n, x, false, true));
+    spherical_norm("z" + n, "v" + n, x);
+    add(linear("network_in" + n, "v" + n, x, "u" + n, scalars, false, false));
+    add({{"type", "gate"},
+         {"input", "u" + n},
+         {"irreps_in", scalars.to_string()},
+         {"output", "h" + n},
+         {"irreps_out", scalars.to_string()},
+         {"terms", Json::array({{{"out", 0}, {"in", 0}, {"offset", 0}, {"activation", "silu"}, {"scale", 1.0}}})}});
+    add(linear("copy_z" + n, "z" + n, x, next_name, x, false, false));
+    add(linear("network_out" + n, "h" + n, scalars, next_name, x, false, true));
+  }
+
   // x_t -> self-connection and convolution -> gate -> x_{t+1}, as in SevenNet.
   void interaction(int t, const Irreps &x, const Irreps &next) {
+    if (o_.so2_blocks && t >= o_.so2_begin) return so2_block(t, x);
     const std::string n = std::to_string(t), x_name = "x" + n;
 
     // Gate input: scalars of each parity with the gates behind the even ones, then the gated blocks.
@@ -693,7 +717,7 @@ class TinyModelMaker {
       terms.push_back(term);
     }
     const std::string next_name = (o_.balanced_channels > 0 ? "u" : "x") + std::to_string(t + 1);
-    const bool is_contracted = o_.contraction_degree > 0, is_normed = !o_.spherical_norm.empty();
+    const bool is_contracted = o_.contraction_degree > 0, is_normed = !o_.spherical_norm.empty() && !o_.so2_blocks;
     const bool is_last = !is_contracted && !is_normed && o_.node_product.empty();
     add({{"type", "gate"},
          {"input", "z" + n},

@@ -461,7 +461,7 @@ inline std::vector<TinyCase> family_cases() {
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(9);
+  std::vector<TinyCase> cases(10);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -548,6 +548,14 @@ inline std::vector<TinyCase> so2_cases() {
   cases[8].name = "so2_with_balanced_channels";
   cases[8].options.balanced_channels = 2;
   cases[8].options.seed = 36;
+  cases[9].name = "so2_of_blocks";
+  TinyModelOptions &blocks = cases[9].options;
+  blocks.so2_blocks = blocks.biases = true;
+  blocks.spherical_norm = "all";
+  blocks.so2_lmax = blocks.so2_mmax = 2;
+  blocks.so2_in = blocks.so2_out = 5;
+  blocks.hidden = {"5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e"};
+  blocks.seed = 41;
   return cases;
 }
 

@@ -163,6 +163,15 @@ def test_each_run_has_the_mixture_of_its_atoms(ranks, whole, checkpoint, tmp_pat
     assert "FAIR Chemistry License" in output
 
 
+def test_more_atoms_of_the_same_fractions_have_the_same_mixture(whole, tmp_path):
+    commands = ["pair_style equi precision double radial exact task omat", f"pair_coeff * * {whole} Na Cl", "thermo_modify norm no",
+                "run 0", *PRINT, "replicate 1 2 1", "run 0", *PRINT]  # fmt: skip
+    output, status = script(tmp_path, commands)
+    assert status == 0 and output.count("a file for all systems, used for") == 1, output
+    one, two = energies(output)
+    assert abs(two - 2 * one) < 1e-10
+
+
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_a_composition_that_changes_in_a_run_is_noticed(ranks, whole, tmp_path):
     commands = ["pair_style equi task omat", f"pair_coeff * * {whole} Na Cl", "velocity all create 300 1", "fix move all nve",

@@ -110,12 +110,13 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
   using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
   Inputs in{};
-  R *const kept = may_keep ? batch.step.kept : nullptr;
-  const int64_t of_op = op_.scratch_size(count, backward);
-  in.are_kept = kept;
-  in.work = batch.scratch.so2.reserve(of_op + (kept ? 0 : op_.values_size(count)));
   // The edges of the list follow one another.
-  in.values = kept ? kept + kept_before_ * batch.step.edges.size() + op_.values_size(list.edge[0]) : in.work + of_op;
+  const bool is_kept = may_keep && count > 0 && list.edge[count - 1] < batch.step.num_kept;
+  const int64_t of_op = op_.scratch_size(count, backward);
+  in.are_kept = is_kept;
+  in.work = batch.scratch.so2.reserve(of_op + (is_kept ? 0 : op_.values_size(count)));
+  in.values =
+      is_kept ? batch.step.kept + kept_before_ * batch.step.num_kept + op_.values_size(list.edge[0]) : in.work + of_op;
   T *const rotations = batch.scratch.y_adj.reserve(count * (size + 7)), *const cutoff = rotations + count * size;
   in.cutoff_slope = cutoff + count;
   in.cutoff_adj = in.cutoff_slope + count;

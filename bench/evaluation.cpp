@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// Whole evaluations of energy, forces and virial on CPUs without LAMMPS, on a jittered rock salt crystal: time, memory,
+// and the operations of the model as its layers count them (kokkos/layers/operation_count.h). Threads are those of
+// OpenMP. The time is that of the processor, divided by the threads, which other programs on the machine disturb less
+// than the wall time; where one thread waits for another, it is too small.
+//
+//   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB]]
+#include "bench/peak.h"
+#include "bench/rock_salt.h"
+#include "kokkos/layers/linear_folds.h"
+#include "kokkos/layers/operation_count.h"
+#include "kokkos/runtime/host_exec.h"
+#include "src/evaluation/native_evaluators.h"
+#include "src/generator/kernel_schedule.h"
+#include "src/model/model_file.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
+#include <string>
+#include <vector>
+
+namespace {
+
+using namespace equi;
+
+constexpr int EVALUATIONS = 5;
+
+struct Results {
+  EvaluationResult sums;
+  std::vector<std::array<double, 3>> forces;
+};
+
+Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
+  Results results;
+  results.forces.assign(s.positions.size(), {});
+  EvaluationRequest request;
+  request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
+  request.forces = reinterpret_cast<double(*)[3]>(results.forces.data());
+  request.virial = true;
+  NoExchange none;
+  results.sums = evaluator.evaluate(request, none);
+  return results;
+}
+
+template <class T>
+double peak() {
+  return bench::peak_gflops<T>(best_instruction_set(), HostExec().concurrency());
+}
+
+}    // namespace
+
+int main(int argc, char **argv) {
+  const std::vector<std::string> precisions = {"single", "mixed", "double"};
+  const auto precision = std::find(precisions.begin(), precisions.end(), argc > 4 ? argv[4] : "");
+  if (precision == precisions.end()) {
+    std::fprintf(stderr, "usage: bench_evaluation FILE.equi ELEMENT ELEMENT single|mixed|double [CELLS [MB]]\n");
+    return 1;
+  }
+  try {
+    start_kokkos(0, 0);
+    const Model model = read_model(argv[1]).restricted_to({argv[2], argv[3]});
+    EvaluatorOptions options;
+    options.precision = static_cast<Precision>(precision - precisions.begin());
+    options.memory_limit = argc > 6 ? 1e6 * std::atof(argv[6]) : 0.0;
+    const ImageStructure s = jittered_rock_salt(argc > 5 ? std::atoi(argv[5]) : 3, model.cutoff);
+    const auto evaluator = make_kokkos_evaluator(model, options);
+    const double constants = static_cast<double>(evaluator->memory_bytes());
+    evaluator->set_neighborhood(s.neighborhood);
+    Results results = evaluate(*evaluator, s);
+    double best = 1e300;
+    for (int k = 0; k < EVALUATIONS; ++k) {
+      const std::clock_t begin = std::clock();
+      results = evaluate(*evaluator, s);
+      best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / HostExec().concurrency());
+    }
+    double force = 0.0;
+    for (const std::array<double, 3> &f : results.forces)
+      for (const double component : f) force += component * component;
+    const double atoms = s.neighborhood.num_receivers, edges = static_cast<double>(results.sums.num_edges),
+                 bytes = static_cast<double>(evaluator->memory_bytes()) - constants;
+    const Model folded = fold_linears(model);
+    const Operations operations =
+        count_operations(folded, make_evaluation_plan(folded, false), AVX512_TARGET).total().of_atom(edges / atoms);
+    const double rate = 1e-9 * operations.both() * atoms / best;
+    const double bound = options.precision == Precision::double_ ? peak<double>() : peak<float>();
+    std::printf("%s%.0f atoms, %.1f edges per atom, energy %.15g eV, sum of squared forces %.12g\n",
+                evaluator->describe().c_str(), atoms, edges / atoms, results.sums.energy, force);
+    std::printf("%.1f us per atom, %.2f us per edge; %.1f MB of constants, %.2f kB per atom, %.2f kB per edge\n",
+                1e6 * best / atoms, 1e6 * best / edges, 1e-6 * constants, 1e-3 * bytes / atoms, 1e-3 * bytes / edges);
+    std::printf("%.2f MFLOP per atom forward, %.2f backward; %.1f GFLOP/s of at most %.1f in registers (%.0f %%)\n",
+                1e-6 * operations.forward, 1e-6 * operations.backward, rate, bound, 100.0 * rate / bound);
+  } catch (const std::exception &e) {
+    std::fprintf(stderr, "bench_evaluation: %s\n", e.what());
+    return 1;
+  }
+  return 0;
+}
