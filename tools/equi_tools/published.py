@@ -16,8 +16,9 @@ MACE_OFF = "https://github.com/ACEsuit/mace-off"
 NEQUIP = "https://www.nequip.net/models/mir-group"
 UMA = "https://huggingface.co/facebook/UMA"
 OMOL = "https://huggingface.co/facebook/OMol25"
+OMAT = "https://huggingface.co/facebook/OMAT24"
 # Given after one has agreed to it; it binds converted files, too.
-FAIR = "FAIR Chemistry License (gated)"
+FAIR, OMAT24 = "FAIR Chemistry License (gated)", "OMat24 license (gated)"
 TESTED, NOT_TESTED = "tested", "not tested"
 
 
@@ -62,6 +63,8 @@ MODELS = (
     Published("UMA-S-1.1", "fairchem", None, FAIR, UMA, "uma-s-1p1.pt --task NAME --composition FORMULA"),
     Published("UMA-M-1.1", "fairchem", None, FAIR, UMA, "uma-m-1p1.pt --task NAME --composition FORMULA"),
     Published("eSEN-sm-conserving-omol", "fairchem", None, FAIR, OMOL, "esen_sm_conserving_all.pt"),
+    Published("eSEN-30M-OAM", "fairchem1", None, OMAT24, OMAT, "esen_30m_oam.pt"),
+    Published("eSEN-30M-MP", "fairchem1", None, OMAT24, OMAT, "esen_30m_mptrj.pt"),
 )  # fmt: skip
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A second, slow route from a checkpoint of fairchem 2 to energies: eSEN and UMA in float64 with Torch's autograd, written from their
+"""A second, slow route from a checkpoint of fairchem to energies: eSEN and UMA in float64 with Torch's autograd, written from their
 equations. Also checkpoints with random numbers, written as data without fairchem: classes of its names stand for it.
 
 It shares no code with equi_tools.
@@ -177,6 +177,36 @@ class Checkpoint:
         return Reference(self, task, charge, spin)
 
 
+class TrainerCheckpoint(Checkpoint):
+    """One of fairchem 1: without charge, spin and task. `checkpoint` is what its trainers write, `calculator` evaluates the model."""
+
+    def __init__(self, seed=1, rmsd=1.423, **backbone):
+        super().__init__(seed=seed, wrapped=False, rmsd=rmsd, distance_function=backbone.pop("distance_function", "gaussian"), **backbone)
+        systems = ("charge_embedding", "spin_embedding", "dataset_embedding", "mix_csd")
+        self.state = {name: value for name, value in self.state.items() if name.split(".")[1] not in systems}
+        if self.backbone["distance_function"] == "bessel":
+            frequencies = np.pi * np.arange(1, self.backbone["num_distance_basis"] + 1) + np.random.default_rng(seed).normal(0, 0.2)
+            self.state["backbone.distance_expansion.rbf.frequencies"] = torch.tensor(frequencies, dtype=torch.float32)
+        keys = ("max_num_elements", "sphere_channels", "lmax", "mmax", "max_neighbors", "cutoff", "edge_channels", "distance_function",
+                "num_distance_basis", "num_layers", "hidden_channels", "norm_type", "act_type")  # fmt: skip
+        config = {key: self.backbone[key] for key in keys}
+        config |= {"model": "esen_backbone", "mlp_type": "spectral", "use_envelope": True, "direct_forces": False, "otf_graph": True}
+        scale = {"mean": torch.tensor(0.0), "rmsd": torch.tensor(self.rmsd, dtype=torch.float64)}
+        self.checkpoint = {
+            "state_dict": {f"module.{name}": value for name, value in self.state.items()},
+            "normalizers": {kind: dict(scale) for kind in ("energy", "forces", "stress")},
+            "elementrefs": {"energy": {"element_references": torch.tensor(self.references)}},
+            "config": {"trainer": "mlip_trainer", "task": {},
+                       "model": {"name": "hydra", "backbone": config, "heads": {"efs": {"module": "esen_mlp_efs_head"}},
+                                 "pass_through_head_outputs": True, "otf_graph": True}},
+            "val_metrics": None, "amp": None,
+        }  # fmt: skip
+
+    def save(self, path):
+        torch.save(self.checkpoint, path)
+        return str(path)
+
+
 class Reference(Calculator):
     """The model in float64. Features are [atoms, (lmax + 1)^2, channels]."""
 
@@ -189,6 +219,9 @@ class Reference(Calculator):
         self.lmax, self.mmax, self.C = (self.options[key] for key in ("lmax", "mmax", "sphere_channels"))
         self.p = {name.removeprefix("backbone."): value.double() for name, value in checkpoint.state.items()}
         p = self.p
+        if "mix_csd.weight" not in p:
+            self.system = torch.zeros(self.C, dtype=torch.float64)
+            return
         rows = [p["charge_embedding.rand_emb.weight"][100 + charge], p["spin_embedding.rand_emb.weight"][spin]]
         rows.append(p[f"dataset_embedding.dataset_emb_dict.{task}.weight"][0])
         self.system = self.silu(self.dense("mix_csd", torch.cat(rows)))
@@ -294,8 +327,11 @@ class Reference(Calculator):
         r = vectors.norm(dim=1)
         n, t, power = vectors / r[:, None], r / cutoff, ENVELOPE_POWER
         envelope = 1 - (power + 1) * (power + 2) / 2 * t**power + power * (power + 2) * t ** (power + 1) - power * (power + 1) / 2 * t ** (power + 2)
-        centers = torch.linspace(0, cutoff, self.options["num_distance_basis"], dtype=torch.float64)
-        basis = torch.exp(-((r[:, None] - centers) ** 2) / (2 * (2 * (centers[1] - centers[0])) ** 2))
+        if self.options["distance_function"] == "bessel":
+            basis = envelope[:, None] * np.sqrt(2 / cutoff**3) / t[:, None] * torch.sin(p["distance_expansion.rbf.frequencies"] * t[:, None])
+        else:
+            centers = torch.linspace(0, cutoff, self.options["num_distance_basis"], dtype=torch.float64)
+            basis = torch.exp(-((r[:, None] - centers) ** 2) / (2 * (2 * (centers[1] - centers[0])) ** 2))
         inputs = torch.cat([basis, p["source_embedding.weight"][numbers[j]], p["target_embedding.weight"][numbers[i]]], 1)
         x = torch.zeros(len(numbers), (L + 1) ** 2, self.C, dtype=torch.float64)
         x[:, 0] = p["sphere_embedding.weight"][numbers] + self.system

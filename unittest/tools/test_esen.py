@@ -341,14 +341,10 @@ def test_uma_files_of_other_generations_are_refused(tmp_path):
         fairchem_checkpoint.load(made.save(tmp_path / "model.pt"), composition="NaCl")
 
 
-def test_checkpoints_of_fairchem_1_are_refused_by_name(tmp_path):
+def test_files_of_others_are_refused(tmp_path):
     import torch
 
-    state = {f"module.{name}": value for name, value in Checkpoint().state.items()}
-    torch.save({"config": {"model": "esen"}, "state_dict": state, "normalizers": {}}, tmp_path / "old.pt")
-    assert frameworks.detect(tmp_path / "old.pt") is frameworks.FAIRCHEM
-    with pytest.raises(EquiError, match="a checkpoint of fairchem 1, which is not supported yet"):
-        convert(tmp_path / "old.pt", tmp_path / "old.equi", quiet=True)
     torch.save({"so2.so2_m_conv.": torch.ones(2)}, tmp_path / "other.pt")
+    assert frameworks.detect(tmp_path / "other.pt") is frameworks.FAIRCHEM
     with pytest.raises(EquiError, match="is not an inference checkpoint of fairchem 2"):
         convert(tmp_path / "other.pt", tmp_path / "other.equi", quiet=True)

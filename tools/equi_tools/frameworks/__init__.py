@@ -19,7 +19,7 @@ class MissingFramework(EquiError):
     def __init__(self, framework, source):
         super().__init__(
             f"{source} is a {framework.title} model, whose own results need the package {framework.requirement} with {framework.backend}: "
-            f"pip install {framework.requirement}, or name a Python interpreter that has it in {framework.variable}; a build "
+            f"pip install {framework.pip_words}, or name a Python interpreter that has it in {framework.variable}; a build "
             f"makes an environment with {framework.option}"
         )
         self.framework = framework
@@ -47,6 +47,11 @@ class Framework:
     choice = None
     backend = "torch"  # the package that computes
     settings = ()  # of SETTINGS: what its files leave to the user, who may have to say it
+
+    @property
+    def pip_words(self):
+        """What `pip install` is told."""
+        return self.requirement
 
     @property
     def variable(self):
@@ -291,6 +296,39 @@ class FairChem(Framework):
         return fairchem_oracle.framework_calculator(source, choice)
 
 
+class FairChem1(Framework):
+    """Checkpoints of fairchem 1's trainers. The package equiformer-v3, which has its modules, stands beside fairchem 2 in one
+    environment."""
+
+    name = "fairchem1"
+    title = "fairchem 1"
+    package = "equiformer_v3"
+    requirement = "equiformer-v3"
+    pip_words = "--no-deps equiformer-v3"  # which asks for packages that its models do not need
+    variable = "EQUI_PYTHON_FAIRCHEM"
+    option = "-DEQUI_FRAMEWORKS=fairchem"
+
+    def load(self, source, ignore_keys=()):
+        from . import fairchem1_checkpoint
+
+        return fairchem1_checkpoint.load(source, ignore_keys)
+
+    def convert(self, checkpoint, choice=None, elements=None):
+        from . import fairchem_convert
+
+        return fairchem_convert.convert(checkpoint, None, elements)
+
+    def float64_calculator(self, checkpoint, choice=None):
+        from . import fairchem1_oracle
+
+        return fairchem1_oracle.float64_calculator(checkpoint)
+
+    def framework_calculator(self, source, choice=None):
+        from . import fairchem1_oracle
+
+        return fairchem1_oracle.framework_calculator(source)
+
+
 class Mlip(Framework):
     name = "mlip"
     title = "mlip"
@@ -328,15 +366,18 @@ def formula(counts):
     return "".join(f"{symbol}{n if n > 1 else ''}" for symbol, n in counts.items())
 
 
-SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet(), FairChem()
-MLIP = Mlip()
-FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, MLIP)}
+SEVENN, MACE, NEQUIP, MATGL, TORCHMD = SevenNet(), Mace(), NequIP(), MatGL(), TorchMDNet()
+FAIRCHEM, FAIRCHEM1, MLIP = FairChem(), FairChem1(), Mlip()
+FRAMEWORKS = {framework.name: framework for framework in (SEVENN, MACE, NEQUIP, MATGL, TORCHMD, FAIRCHEM, FAIRCHEM1, MLIP)}
 
 # Names of tensors that only one framework has, for files that hold nothing but tensors.
 TENSOR_NAMES = {
     ".symmetric_contractions.": MACE, "sole_model.": NEQUIP, "equi_model.": NEQUIP, "representation_model.": TORCHMD,
     ".so2_m_conv.": FAIRCHEM,
 }  # fmt: skip
+
+# Names that stand together in what the trainers of fairchem 1 write alone, whatever else is in it.
+OF_FAIRCHEM1 = {"state_dict", "config", "normalizers"}
 
 
 def _names_in_pickle(data):
@@ -375,6 +416,8 @@ def _in_archive(archive):
         if not name.endswith((".pkl", "/data.pkl")):
             continue
         modules, strings = _names_in_pickle(archive.read(name))
+        if OF_FAIRCHEM1 <= set(strings):
+            return FAIRCHEM1
         for module in modules:
             for framework in FRAMEWORKS.values():
                 if module.split(".")[0] == framework.package:

@@ -97,6 +97,7 @@ class Checkpoint(Origin):
     charge: int  # of the whole system, in e
     spin: int  # multiplicity, or None for the default of the task
     composition: str  # formula, or None
+    has_system: bool = True  # charge, spin and data set go into the features
 
     @property
     def extra_atoms(self):
@@ -155,11 +156,11 @@ def _mapping(mapping, names, where):
     return mapping
 
 
-def _last(path):
+def last_part(path):
     return str(path).rsplit(".", 1)[-1]
 
 
-def _only(config, known, where):
+def only_known(config, known, where):
     for key in config:
         if key not in known:
             raise EquiError(f"{where}: option {printable(str(key), 60)} is not known, it may change the energy")
@@ -167,19 +168,19 @@ def _only(config, known, where):
 
 def _head(name, config, task):
     """(name of its energy of a data set or None, Head) of the head in a configuration."""
-    kind, where = _last(config.get("module")), f"head {printable(name, 60)}"
+    kind, where = last_part(config.get("module")), f"head {printable(name, 60)}"
     prefix = f"output_heads.{name}."
     if kind == "MLP_EFS_Head":
-        _only(config, {"module", "reduce", "prefix", "wrap_property"}, where)
+        only_known(config, {"module", "reduce", "prefix", "wrap_property"}, where)
         _check_sum(config, where)
         return (f"{config['prefix']}_energy" if config.get("prefix") else "energy"), Head(prefix)
     if kind not in ("DatasetSpecificMoEWrapper", "DatasetSpecificSingleHeadWrapper"):
         return None, None
-    _only(config, {"module", "head_cls", "head_kwargs", "wrap_property", "dataset_names", "dataset_mapping"}, where)
-    if _last(config.get("head_cls")) != "MLP_EFS_Head":
+    only_known(config, {"module", "head_cls", "head_kwargs", "wrap_property", "dataset_names", "dataset_mapping"}, where)
+    if last_part(config.get("head_cls")) != "MLP_EFS_Head":
         return None, None
     arguments = config.get("head_kwargs") or {}
-    _only(arguments, {"reduce", "prefix", "wrap_property"}, where)
+    only_known(arguments, {"reduce", "prefix", "wrap_property"}, where)
     _check_sum(arguments, where)
     mapping = _mapping(config.get("dataset_mapping"), config.get("dataset_names"), where)
     head = Head(f"{prefix}head.")
@@ -201,7 +202,7 @@ def _numbers(config, where):
     if isinstance(config, np.ndarray):
         return config.astype(np.float64)
     if isinstance(config, dict):
-        _only(config, {"_target_", "_args_", "data"}, where)
+        only_known(config, {"_target_", "_args_", "data"}, where)
         kinds = {"torch.DoubleTensor": np.float64, "torch.FloatTensor": np.float32, "torch.Tensor": np.float32, "torch.tensor": np.float64}
         kind = kinds.get(config.get("_target_"))
         values = config.get("data", (config.get("_args_") or [None])[0])
@@ -212,9 +213,9 @@ def _numbers(config, where):
 
 def _normalizer(config, where):
     """(mean, rmsd) in eV."""
-    if not isinstance(config, dict) or _last(config.get("_target_")) not in ("Normalizer", "create_normalizer"):
+    if not isinstance(config, dict) or last_part(config.get("_target_")) not in ("Normalizer", "create_normalizer"):
         raise EquiError(f"{where}: expected a Normalizer, found {printable(str(config), 60)}")
-    _only(config, {"_target_", "mean", "rmsd"}, where)
+    only_known(config, {"_target_", "mean", "rmsd"}, where)
     found = (config.get("mean", 0.0), config.get("rmsd", 1.0))
     if not all(type(v) in (int, float) and np.isfinite(v) for v in found):
         raise EquiError(f"{where}: expected numbers, found {printable(str(found), 60)}")
@@ -239,7 +240,7 @@ def _tasks(configs):
             )
         references = config.get("element_references")
         if references is not None:
-            if not isinstance(references, dict) or _last(references.get("_target_")) != "ElementReferences":
+            if not isinstance(references, dict) or last_part(references.get("_target_")) != "ElementReferences":
                 raise EquiError(f"{where}: element_references of another kind than ElementReferences are not known")
             references = _numbers(references.get("element_references"), f"{where}: element_references")
         for dataset in config.get("datasets") or []:
@@ -265,7 +266,7 @@ def _backbone(config, model_id, ignore_keys):
     """The options of the backbone with defaults; refuses whatever is not represented exactly."""
     if not isinstance(config, dict):
         raise EquiError("model_config: no backbone in it")
-    kind = _last(config.get("model"))
+    kind = last_part(config.get("model"))
     if kind not in BACKBONES:
         raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and eSCNMDMoeBackbone (UMA)")
     defaults = DEFAULTS | (MIXTURE_DEFAULTS if BACKBONES[kind] else {})
@@ -284,7 +285,7 @@ def _backbone(config, model_id, ignore_keys):
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):
         raise EquiError(f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb")
-    _check_numbers(options)
+    check_numbers(options)
     for key in ("charge_balanced_channels", "spin_balanced_channels"):
         options[key] = _balanced_channels(options[key], key, options["sphere_channels"])
     if options.get("num_experts") and model_id is None and options["model_version"] not in (1.1, "1.1"):
@@ -292,7 +293,7 @@ def _backbone(config, model_id, ignore_keys):
     return options
 
 
-def _check_numbers(options):
+def check_numbers(options):
     for key, least in (("max_num_elements", 2), ("sphere_channels", 2), ("lmax", 1), ("mmax", 0), ("max_neighbors", 1), ("edge_channels", 1),
                        ("num_distance_basis", 2), ("num_layers", 0), ("hidden_channels", 1), ("num_experts", 1)):  # fmt: skip
         if key in options and (type(options[key]) is not int or not least <= options[key] <= 65536):
@@ -322,10 +323,10 @@ def _whole(value, name, limits):
     return int(value)
 
 
-def _state(found):
-    """The averaged numbers, which fairchem evaluates, by their names in the model."""
+def state_of(found, key):
+    """The numbers of a state dict, the entry `key` of a file, by their names in the model, without those of wrappers."""
     if not isinstance(found, dict) or not found:
-        raise EquiError("no ema_state_dict in it, whose averaged numbers fairchem evaluates")
+        raise EquiError(f"no {key} in it, whose numbers fairchem evaluates")
     state = {}
     for name, value in found.items():
         while name.startswith("module."):
@@ -335,12 +336,6 @@ def _state(found):
     return state
 
 
-def _refuse_other(source, found):
-    if isinstance(found, dict) and "state_dict" in found and ("config" in found or "normalizers" in found):
-        raise EquiError(f"{source}: a checkpoint of fairchem 1, which is not supported yet; only inference checkpoints of fairchem 2 are")
-    raise EquiError(f"{source} is not an inference checkpoint of fairchem 2: no MLIPInferenceCheckpoint in it")
-
-
 def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
     """The model in a checkpoint, of which the user says the system: its charge, its spin multiplicity and, where experts are mixed by
     it, its composition."""
@@ -348,15 +343,15 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
     if not path.is_file():
         raise EquiError(f"cannot read {source}: no such file")
     found = torch_archive.read(path)
-    if not isinstance(found, torch_archive.Unknown) or _last(found.name) != "MLIPInferenceCheckpoint" or not isinstance(found.state, dict):
-        _refuse_other(source, found)
+    if not isinstance(found, torch_archive.Unknown) or last_part(found.name) != "MLIPInferenceCheckpoint" or not isinstance(found.state, dict):
+        raise EquiError(f"{source} is not an inference checkpoint of fairchem 2: no MLIPInferenceCheckpoint in it")
     from ase.data import chemical_symbols
 
     try:
         model, tasks = plain(found.state.get("model_config")), plain(found.state.get("tasks_config"))
         if not isinstance(model, dict) or not isinstance(model.get("heads"), dict):
             raise EquiError("model_config: expected a backbone and heads")
-        _only(model, MODEL_KEYS | set(ignore_keys), "model_config")
+        only_known(model, MODEL_KEYS | set(ignore_keys), "model_config")
         model_id = model.get("model_id")
         options = _backbone(model.get("backbone"), model_id, ignore_keys)
         is_uma = bool(options.get("num_experts"))
@@ -381,7 +376,7 @@ def load(source, ignore_keys=(), charge=None, spin=None, composition=None):
             passes_through=bool(model.get("pass_through_head_outputs", False)),
             tasks=_tasks(tasks),
             model_id=model_id,
-            state=_state(found.state.get("ema_state_dict")),
+            state=state_of(found.state.get("ema_state_dict"), "ema_state_dict"),
             charge=_whole(charge, "charge", CHARGES) or 0,
             spin=_whole(spin, "spin", SPINS),
             composition=composition,

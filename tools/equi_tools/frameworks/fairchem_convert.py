@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""eSEN and UMA models of fairchem 2 (the backbone eSCNMDBackbone, an energy head) -> document and tensors of an .equi file
-(doc/model_file.rst).
+"""eSEN and UMA models of fairchem (the backbones eSCNMDBackbone of fairchem 2 and esen_backbone of fairchem 1, an energy head) ->
+document and tensors of an .equi file (doc/model_file.rst).
 
 A file of a UMA model without a composition is one for all systems, with the matrices of all experts. In others charge, spin and task
 are folded into the embedding of the species and the biases of norms, and the matrices of experts are mixed for one composition, in
@@ -15,8 +15,10 @@ from .e3nn_layers import TensorTable
 from .fairchem_system import composition_of, describe, merge
 from .state import State
 
-# fairchem's constants: the width of a Gaussian in spacings, what divides the sum of the edge degrees, the norms' epsilon.
+# fairchem's constants: the width of a Gaussian in spacings, the power of the envelope, what divides the sum of the edge degrees, the
+# norms' epsilon.
 WIDTH_IN_SPACINGS = 2.0
+ENVELOPE_POWER = 5
 EDGE_DEGREE_SCALE = 0.2
 EPSILON = 1e-5
 # Numbers that fairchem makes anew, which older files hold.
@@ -292,10 +294,6 @@ class Converter:
             self.block(t, x, f"x{t + 1}")
             x = self.balance(f"x{t + 1}", t + 1)
         self.energies(x)
-        mixture = describe(self.checkpoint, self.state, list(self.tasks), self.numbers, self.table)
-        self._leave_other_systems()
-        self.state.finish()
-        centers = np.linspace(0.0, cutoff, self.options["num_distance_basis"])
         body = {
             "architecture": "UMA" if self.checkpoint.num_experts else "eSEN",
             "elements": self.elements,
@@ -303,20 +301,37 @@ class Converter:
             "max_neighbors": self.options["max_neighbors"],
             "lmax_edge": self.lmax,
             "edge_parity": False,
-            "radial_basis": {
-                "kind": "gaussian",
-                "centres": self.table.add("backbone.distance_expansion.offset", centers),
-                "width": WIDTH_IN_SPACINGS * float(centers[1] - centers[0]),
-                "cutoff_function": {"kind": "polynomial", "p": 5},
-                "apply_cutoff": False,
-            },
+            "radial_basis": self.radial_basis(cutoff),
             "layers": self.layers,
-            "mixture": mixture | {"tensors": self.made},
         }
+        if not self.checkpoint.has_system:
+            self.state.finish()
+            return body, self.table.tensors
+        mixture = describe(self.checkpoint, self.state, list(self.tasks), self.numbers, self.table)
+        self._leave_other_systems()
+        self.state.finish()
+        body["mixture"] = mixture | {"tensors": self.made}
         if self.checkpoint.is_for_all_systems:
             return body, self.table.tensors
         (task,) = self.tasks
         return merge(body, self.table.tensors, task, self.checkpoint.charge, self.checkpoint.spin_of(task), self.composition)
+
+    def radial_basis(self, cutoff):
+        size, envelope = self.options["num_distance_basis"], {"kind": "polynomial", "p": ENVELOPE_POWER}
+        if self.options["distance_function"] == "bessel":
+            name = "backbone.distance_expansion.rbf.frequencies"
+            frequencies = self.state.take(name, size).astype(np.float64)
+            # sqrt(2/c^3) / (r/c) sin(f r/c) times the envelope.
+            return {"kind": "bessel", "wave_numbers": self.table.add(name, frequencies / cutoff), "prefactor": float(np.sqrt(2.0 / cutoff)),
+                    "cutoff_function": envelope}  # fmt: skip
+        centers = np.linspace(0.0, cutoff, size)
+        return {
+            "kind": "gaussian",
+            "centres": self.table.add("backbone.distance_expansion.offset", centers),
+            "width": WIDTH_IN_SPACINGS * float(centers[1] - centers[0]),
+            "cutoff_function": envelope,
+            "apply_cutoff": False,
+        }
 
     def _leave_other_systems(self):
         """Embeddings of other data sets are no part of this model."""

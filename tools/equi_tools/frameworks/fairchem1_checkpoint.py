@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: MIT
+"""Reads checkpoints of fairchem 1's trainers (eSEN): a dict that torch.save has written, with the configuration of the model, its
+numbers, normalizers and element references.
+
+The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from .. import torch_archive
+from ..errors import EquiError
+from ..printable import printable
+from . import fairchem_checkpoint
+from .fairchem_checkpoint import NORMS, Head, Task, check_numbers, last_part, only_known
+from .fairchem_config import plain
+from .origin import digest
+
+OMAT24_LICENSE = "OMat24 license (gated, with an acceptable use policy that also binds converted files)"
+# Names of the published files, without their endings.
+PUBLISHED_ESEN = {"esen_30m_oam", "esen_30m_omat", "esen_30m_mptrj"}
+
+# What fairchem takes where a checkpoint does not say it.
+DEFAULTS = {
+    "max_num_elements": 100, "sphere_channels": 128, "lmax": 2, "mmax": 2, "max_neighbors": 300, "cutoff": 5.0, "edge_channels": 128,
+    "distance_function": "gaussian", "num_distance_basis": 512, "num_layers": 2, "hidden_channels": 128, "norm_type": "rms_norm_sh",
+    "act_type": "s2", "mlp_type": "grid", "use_envelope": False,
+}  # fmt: skip
+# Training, speed and graphs that are made elsewhere; the head that is read takes gradients whatever `direct_forces` says.
+WITHOUT_EFFECT = {
+    "model", "grid_resolution", "otf_graph", "use_pbc", "use_pbc_single", "direct_forces", "regress_forces", "regress_stress",
+    "activation_checkpointing",
+}  # fmt: skip
+MODEL_KEYS = {"name", "backbone", "heads", "otf_graph", "pass_through_head_outputs", "freeze_backbone", "finetune_config"}
+# The only values of options that the layers of the converter stand for.
+FIXED = {
+    "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
+    "mlp_type": ("spectral", "networks on a grid of the sphere are not part of the .equi format yet"),
+    "use_envelope": (True, "without the envelope the energy jumps where a neighbor crosses the cutoff"),
+}  # fmt: skip
+BASES = ("gaussian", "bessel")
+# Heads with energies of their own or without any, which are no part of a potential; what they would add is left out.
+ENERGY_HEAD = "esen_mlp_efs_head"
+# Names of the normalizers in older files.
+OLD_NAMES = {"target": "energy", "grad_target": "forces"}
+
+
+@dataclass
+class Checkpoint(fairchem_checkpoint.Checkpoint):
+    head_prefix: str = ""  # of the tensors of the energy head
+
+    def head(self, task):
+        return Head(self.head_prefix)
+
+
+def is_of_a_trainer(found):
+    return isinstance(found, dict) and isinstance(found.get("state_dict"), dict) and "normalizers" in found and "config" in found
+
+
+def _options(config, ignore_keys):
+    """The options of the backbone with defaults, under the names that they have in fairchem 2."""
+    kind = last_part(config.get("model"))
+    if kind != "esen_backbone":
+        raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, of fairchem 1 only esen_backbone (eSEN)")
+    for key in config:
+        if key not in DEFAULTS and key not in WITHOUT_EFFECT and key not in ignore_keys:
+            name = printable(str(key), 60)
+            raise EquiError(f"option {name} of the backbone is not known, it may change the energy; --ignore-key {name} lets it pass")
+    options = DEFAULTS | {key: value for key, value in config.items() if key in DEFAULTS}
+    for key, (value, reason) in FIXED.items():
+        if options[key] != value:
+            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+    if options["norm_type"] not in NORMS:
+        raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
+    if options["distance_function"] not in BASES:
+        raise EquiError(f"distance_function {printable(str(options['distance_function']), 60)} is not known, only {', '.join(BASES)}")
+    check_numbers(options)
+    return options | {"charge_balanced_channels": [], "spin_balanced_channels": []}
+
+
+def _model(config, ignore_keys):
+    """(options of the backbone, prefix of the tensors of the energy head)."""
+    model = config.get("model") if isinstance(config, dict) else None
+    if not isinstance(model, dict):
+        raise EquiError(f"config: expected the options of a model, found {printable(str(model), 60)}")
+    if model.get("name") != "hydra":
+        raise EquiError(f"model {printable(str(model.get('name')), 60)} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD})")
+    only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
+    if not isinstance(model.get("backbone"), dict) or not isinstance(model.get("heads"), dict):
+        raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
+    options = _options(model["backbone"], ignore_keys)
+    kinds = {str(name): last_part(head.get("module")) if isinstance(head, dict) else None for name, head in model["heads"].items()}
+    heads = [name for name, kind in kinds.items() if kind == ENERGY_HEAD]
+    if len(heads) != 1 or len(kinds) != 1:
+        found = ", ".join(printable(str(kind), 40) for kind in kinds.values())
+        raise EquiError(
+            f"heads {found}: expected {ENERGY_HEAD} alone, whose forces are the gradient of its energy; those of other heads are not"
+        )
+    if not model.get("pass_through_head_outputs", False):
+        raise EquiError(f"pass_through_head_outputs False is not supported: the energy of {ENERGY_HEAD} has no name by which its normalizer is found")
+    only_known(model["heads"][heads[0]], {"module"}, f"head {printable(heads[0], 60)}")
+    return options, f"output_heads.{heads[0]}."
+
+
+def _number(found, where):
+    if isinstance(found, np.ndarray) and found.size == 1:
+        found = found.reshape(()).item()
+    if type(found) not in (int, float) or not np.isfinite(found):
+        raise EquiError(f"{where}: expected a number, found {printable(str(found), 60)}")
+    return float(found)
+
+
+def _normalizers(found):
+    """(mean, rmsd) in eV by the name of what is normalized."""
+    if not isinstance(found, dict):
+        raise EquiError(f"normalizers: expected those of energy and forces, found {printable(str(found), 60)}")
+    normalizers = {}
+    for key, state in found.items():
+        where = f"normalizers: {printable(str(key), 60)}"
+        if not isinstance(state, dict) or not {"mean"} < set(state) <= {"mean", "rmsd", "std"}:
+            raise EquiError(f"{where}: expected mean and rmsd, found {printable(str(state), 60)}")
+        rmsd = state["std"] if "std" in state else state["rmsd"]
+        normalizers[OLD_NAMES.get(key, key)] = _number(state["mean"], where), _number(rmsd, where)
+    return normalizers
+
+
+def _task(normalizers, references):
+    """The energy; refuses forces or stresses that are not its derivatives."""
+    normalizers = _normalizers(normalizers)
+    mean, rmsd = normalizers.get("energy", (0.0, 1.0))
+    if mean != 0.0:
+        raise EquiError(
+            f"normalizers: energy: the mean is {mean:g}, which fairchem adds once to the energy of a structure, whatever its size; the "
+            "energies of atoms cannot do that"
+        )
+    for kind in ("forces", "stress"):
+        # A model without stress has no normalizer of it.
+        found = normalizers.get(kind, (0.0, 1.0) if kind == "forces" else (0.0, rmsd))
+        if found != (0.0, rmsd):
+            raise EquiError(
+                f"normalizers: {kind}: mean {found[0]:g} and rmsd {found[1]:g} are not those of the energy (rmsd {rmsd:g}), so that they "
+                "are not the derivative of the energy"
+            )
+    references = references or {}
+    for key in references:
+        if key != "energy":
+            raise EquiError(f"elementrefs: {printable(str(key), 60)}: only references of the energy are known")
+    state = references.get("energy")
+    if state is None:
+        return Task("energy", rmsd, None)
+    numbers = state.get("element_references") if isinstance(state, dict) else None
+    if not isinstance(numbers, np.ndarray) or numbers.ndim != 1:
+        raise EquiError(f"elementrefs: energy: expected a list of numbers, found {printable(str(state), 60)}")
+    return Task("energy", rmsd, numbers.astype(np.float64))
+
+
+def load(source, ignore_keys=()):
+    """The model in a checkpoint."""
+    path = Path(source)
+    if not path.is_file():
+        raise EquiError(f"cannot read {source}: no such file")
+    found = torch_archive.read(path)
+    if not is_of_a_trainer(found):
+        raise EquiError(f"{source} is not a checkpoint of fairchem 1: no config, state_dict and normalizers in it")
+    from ase.data import chemical_symbols
+
+    try:
+        options, prefix = _model(plain(found["config"]), ignore_keys)
+        return Checkpoint(
+            source=str(source),
+            path=path.resolve(),
+            sha256=digest(path),
+            license=OMAT24_LICENSE if path.stem in PUBLISHED_ESEN else "unknown",
+            citation=fairchem_checkpoint.ESEN_CITATION,
+            version="unknown",
+            elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
+            cutoff=float(options["cutoff"]),
+            options=options,
+            heads={},
+            passes_through=True,
+            tasks={"energy": _task(found["normalizers"], found.get("elementrefs"))},
+            model_id=None,
+            # As fairchem's calculator: averaged numbers (EMA), which files to continue a training from have beside these, are left.
+            state=fairchem_checkpoint.state_of(found["state_dict"], "state_dict"),
+            charge=0,
+            spin=None,
+            composition=None,
+            has_system=False,
+            head_prefix=prefix,
+        )
+    except EquiError as error:
+        raise EquiError(f"{source}: {error}") from error

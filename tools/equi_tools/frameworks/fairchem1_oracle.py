@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: MIT
+"""Models of fairchem 1 as the accuracy oracle of tests and of `equi compare`: their own modules, which the package equiformer-v3 has
+(core/models), on the graph that ASE finds.
+
+Only the modules of a model are imported, under the names by which they import one another. What they want of other parts of fairchem,
+which ask for compiled extensions of Torch, is a few lines here.
+"""
+
+import contextlib
+import functools
+import importlib
+import importlib.util
+import sys
+import types
+
+import numpy as np
+from ase import Atoms
+from ase.calculators.calculator import all_changes
+from ase.neighborlist import primitive_neighbor_list
+from ase.stress import full_3x3_to_voigt_6_stress
+from ase.utils import rotate as matrix_of_turns
+
+from . import fairchem1_checkpoint
+from .oracle import Oracle, importing, quiet
+
+# fairchem takes edges that are nearly parallel to the y axis for parallel ones, and leaves out how they turn: structures are turned by
+# these angles about x, y and z, in degrees, so that no edge of a crystal is.
+TURN = "17.3x,41.9y,23.1z"
+
+
+def _conditional_grad(decorate):
+    def decorator(function):
+        @functools.wraps(function)
+        def method(self, *args, **kwargs):
+            return (decorate(function) if self.regress_forces else function)(self, *args, **kwargs)
+
+        return method
+
+    return decorator
+
+
+def _module(name, path=None, **members):
+    module = types.ModuleType(name)
+    if path is not None:
+        module.__path__ = [str(path)]
+    vars(module).update(members)
+    return module
+
+
+class _GraphOfData:
+    """In place of what finds the edges of a structure: those that it has."""
+
+    def generate_graph(self, data, *args, **kwargs):
+        raise NotImplementedError("the graph is given")
+
+
+def import_model(name):
+    """A module below fairchem.core.models."""
+    with importing("models of fairchem 1 need its modules: pip install --no-deps equiformer-v3, and e3nn"):
+        found = importlib.util.find_spec("equiformer_v3")
+        if found is None:
+            raise ImportError("No module named 'equiformer_v3'")
+        root = f"{found.submodule_search_locations[0]}/core"
+        before = {key: sys.modules.pop(key) for key in list(sys.modules) if key.split(".")[0] == "fairchem"}
+        packages = {"fairchem": "", "fairchem.core": root, "fairchem.core.common": f"{root}/common", "fairchem.core.models": f"{root}/models"}
+        sys.modules.update({key: _module(key, path) for key, path in packages.items()})
+        sys.modules["fairchem.core.common.utils"] = _module("utils", conditional_grad=_conditional_grad)
+        sys.modules["fairchem.core.models.base"] = _module("base", GraphModelMixin=_GraphOfData, HeadInterface=object)
+        try:
+            return importlib.import_module(f"fairchem.core.models.{name}")
+        finally:
+            for key in [key for key in sys.modules if key.split(".")[0] == "fairchem"]:
+                del sys.modules[key]
+            sys.modules.update(before)
+
+
+@contextlib.contextmanager
+def _default_dtype(dtype):
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def build_esen(options, regress_stress=True):
+    """(backbone, head) of the options of a checkpoint, with numbers at random."""
+    module = import_model("esen.esen")
+    backbone = module.eSEN_Backbone(**options, otf_graph=False, direct_forces=False, regress_forces=True, regress_stress=regress_stress)
+    return backbone, module.MLP_EFS_Head(backbone)
+
+
+class TrainedModel(Oracle):
+    """The model of a checkpoint, with forces and stresses as derivatives of the energy."""
+
+    implemented_properties = ["energy", "free_energy", "forces", "stress"]
+
+    def __init__(self, checkpoint, dtype):
+        super().__init__()
+        import torch
+
+        self.checkpoint, self.elements, self.cutoff = checkpoint, checkpoint.elements, checkpoint.cutoff
+        (self.task,) = checkpoint.tasks.values()
+        self.dtype = getattr(torch, dtype)
+        options = {key: checkpoint.options[key] for key in fairchem1_checkpoint.DEFAULTS}
+        with quiet(), _default_dtype(self.dtype):
+            self.backbone, self.head = build_esen(options)
+            for prefix, module in (("backbone.", self.backbone), (checkpoint.head_prefix, self.head)):
+                state = {k.removeprefix(prefix): torch.tensor(np.array(v)) for k, v in checkpoint.state.items() if k.startswith(prefix)}
+                # The Gaussians' centers and their like are made anew in float64.
+                kept = dict(module.named_parameters())
+                module.load_state_dict({k: v for k, v in state.items() if k in kept}, strict=False)
+                module.to(self.dtype).eval()
+
+    def _evaluate(self, atoms):
+        """(energy in eV without references, forces, stress) of the network."""
+        import torch
+
+        i, j, shifts = primitive_neighbor_list("ijS", atoms.pbc, atoms.cell.complete(), atoms.positions, self.cutoff)
+        if len(i) == 0:
+            return self._without_edges(atoms)
+        turn = matrix_of_turns(TURN)
+        cell = torch.tensor(atoms.cell.complete().array @ turn, dtype=self.dtype)[None]
+        numbers, batch = torch.tensor(atoms.numbers), torch.zeros(len(atoms), dtype=torch.long)
+        data = {
+            "pos": torch.tensor(atoms.positions @ turn, dtype=self.dtype), "cell": cell, "natoms": torch.tensor([len(atoms)]), "batch": batch,
+            "atomic_numbers": numbers, "atomic_numbers_full": numbers, "batch_full": batch, "edge_index": torch.tensor(np.stack([j, i])),
+            "cell_offsets": torch.tensor(shifts), "nedges": torch.tensor([len(i)]),
+        }  # fmt: skip
+        found = self.head(data, self.backbone(data))
+        energy, forces, stress = (found[key].detach().numpy().astype(float) for key in ("energy", "forces", "stress"))
+        rmsd = self.task.rmsd
+        return rmsd * energy.item(), rmsd * forces @ turn.T, rmsd * turn @ stress.reshape(3, 3) @ turn.T
+
+    def _without_edges(self, atoms):
+        """fairchem leaves the blocks out where a whole structure has no edge. Atoms without neighbors are evaluated as it does beside
+        others, of a pair far away."""
+        apart = np.abs(atoms.positions).max() + 10 * self.cutoff
+        pair = Atoms([atoms.symbols[0]] * 2, [[apart, apart, apart], [apart + 0.5 * self.cutoff, apart, apart]])
+        both = Atoms(atoms.numbers, atoms.positions) + pair
+        (energy, forces, stress), (of_pair, _, _) = self._evaluate(both), self._evaluate(pair)
+        return energy - of_pair, forces[: len(atoms)], 0.0 * stress
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        with quiet():
+            energy, forces, stress = self._evaluate(self.atoms)
+        if self.task.references is not None:
+            energy += self.task.references[self.atoms.numbers].sum()
+        self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        if self.atoms.cell.volume > 1e-3:
+            self.results["stress"] = full_3x3_to_voigt_6_stress(stress)
+
+
+def _calculator(source, dtype):
+    if not isinstance(source, fairchem1_checkpoint.Checkpoint):
+        source = fairchem1_checkpoint.load(source)
+    return TrainedModel(source, dtype)
+
+
+def float64_calculator(source):
+    """ASE calculator of a file or a loaded Checkpoint in float64."""
+    return _calculator(source, "float64")
+
+
+def framework_calculator(source):
+    """The same in float32, as users run it."""
+    return _calculator(source, "float32")
