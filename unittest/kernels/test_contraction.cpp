@@ -11,8 +11,6 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-constexpr InstructionSet ALL_SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
-
 struct SpeciesRows {
   std::vector<int> order, begin;
   explicit SpeciesRows(bool per_species) {
@@ -34,7 +32,7 @@ TYPED_TEST_SUITE(ContractionOpTest, Types);
 // f(op, kernels, what) with the generic kernel and the build's one for every instruction set of this CPU.
 template <class T, class F>
 void for_kernels(const ContractionCase &c, const F &f) {
-  for (const InstructionSet set : ALL_SETS) {
+  for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
     ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
                         NUM_SPECIES);
@@ -88,7 +86,7 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
     const SpeciesRows order(c.product.per_species);
     const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
                               FeatureLayout(c.product.irreps_out), NUM_SPECIES);
-    for (const InstructionSet set : ALL_SETS) {
+    for (const InstructionSet set : INSTRUCTION_SETS) {
       if (!instruction_set_available(set)) continue;
       ContractionOp<T> own = op;
       own.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
