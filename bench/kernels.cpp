@@ -2,7 +2,7 @@
 // The convolution on this CPU: nanoseconds per edge and distance from the bounds of the machine, for the tensor
 // products of common models and for single paths. A Google Benchmark program with options of its own:
 //   --equi_list         prints the problems as lines of JSON and ends
-//   --equi_isa=NAME     avx512, avx2 or generic instead of the best one that the CPU has
+//   --equi_isa=NAME     avx512, avx2, neon or generic instead of the best one that the CPU has
 //   --equi_neighbors=N  neighbors per atom of the crystal, 1 to 26 (default)
 //   --equi_graph=FILE   the edges of a file of bench/graphs.py instead of the crystal's
 //   --equi_flush        measures with caches flushed before each evaluation too, the counter "cold_ns/edge"
@@ -530,13 +530,11 @@ int run(int argc, char **argv) {
   settings().graph = file ? read_graph(file) : make_crystal(num_neighbors);
   settings().is_flushing = take_option(argc, argv, "--equi_flush") != nullptr;
   if (const char *value = take_option(argc, argv, "--equi_isa")) {
-    const InstructionSet sets[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
-    const auto *set = std::find_if(std::begin(sets), std::end(sets), [&](InstructionSet s) {
+    const auto *set = std::find_if(std::begin(INSTRUCTION_SETS), std::end(INSTRUCTION_SETS), [&](InstructionSet s) {
       return instruction_set_available(s) && std::strcmp(value, instruction_set_name(s)) == 0;
     });
-    if (set == std::end(sets)) {
-      std::fprintf(stderr, "--equi_isa: expected an instruction set of this CPU (generic, avx2, avx512), found '%s'\n",
-                   value);
+    if (set == std::end(INSTRUCTION_SETS)) {
+      std::fprintf(stderr, "--equi_isa: expected an instruction set of this CPU, found '%s'\n", value);
       return 2;
     }
     settings().set = *set;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 // Rates of the host's dense products on one core, for the shapes of linear layers and radial networks:
 //
-//   bench_products [generic|avx2|avx512]
+//   bench_products [generic|neon|avx2|avx512]
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/operation_count.h"
 
@@ -60,7 +60,7 @@ void print_rates(const char *type, InstructionSet set) {
 
 int main(int argc, char **argv) {
   InstructionSet set = best_instruction_set();
-  for (const InstructionSet named : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet named : INSTRUCTION_SETS)
     if (argc > 1 && std::strcmp(argv[1], instruction_set_name(named)) == 0) set = named;
   print_rates<float>("float", set);
   print_rates<double>("double", set);

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-# equi_generate and equi_kernels, the host kernels for AVX2 and AVX-512, and the generated kernels of the common path groups
-# for both and for devices.
+# equi_generate and equi_kernels, the host kernels for AVX2, AVX-512 and NEON, and the generated kernels of the common path groups
+# for these and for devices.
 
+set(equi_flags_neon "")    # every aarch64 has it
 set(equi_flags_avx2 -mavx2 -mfma)
 set(equi_flags_avx512 -mavx512f -mavx512dq -mavx512vl -mavx512bw -mfma -mprefer-vector-width=512)
 # How generated text is compiled, after other options. It is SIMD code already, its loops are unrolled where that pays
@@ -67,7 +68,7 @@ foreach(source ${kernel_sources})
 endforeach()
 set(flags_definitions "")
 set(stamps "")
-foreach(target avx2 avx512)
+foreach(target neon avx2 avx512)
   string(TOUPPER ${target} name)
   set(flags -std=c++17 ${equi_kernel_options} ${equi_flags_${target}} ${equi_text_options} -fPIC -shared
             -fvisibility=hidden)
@@ -119,11 +120,17 @@ if(EQUI_SANITIZE)
 endif()
 
 # Beside the generic kernels, which any CPU runs, one source compiled for each; host_kernels.cpp chooses at run time.
-set(EQUI_INSTRUCTION_SETS "avx2;avx512" CACHE STRING "Instruction sets of x86-64 that kernels are compiled for; native: the best that this machine has")
-set(equi_host_targets "")
+set(known_sets "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  set(equi_host_targets ${EQUI_INSTRUCTION_SETS})
-  if(EQUI_INSTRUCTION_SETS STREQUAL "native")
+  set(known_sets avx2 avx512)
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
+  set(known_sets neon)
+endif()
+set(EQUI_INSTRUCTION_SETS "${known_sets}" CACHE STRING "Instruction sets that kernels are compiled for; native: the best that this machine has")
+set(equi_host_targets ${EQUI_INSTRUCTION_SETS})
+if(EQUI_INSTRUCTION_SETS STREQUAL "native")
+  set(equi_host_targets ${known_sets})
+  if("avx2" IN_LIST known_sets)
     file(READ /proc/cpuinfo cpu)
     set(equi_host_targets "")
     if(cpu MATCHES "avx512f" AND cpu MATCHES "avx512dq" AND cpu MATCHES "avx512bw" AND cpu MATCHES "avx512vl")
@@ -134,8 +141,8 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   endif()
 endif()
 foreach(target ${equi_host_targets})
-  if(NOT target MATCHES "^avx(2|512)$")
-    message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected native, or avx2 and avx512, separated by semicolons, found ${target}")
+  if(NOT target IN_LIST known_sets)
+    message(FATAL_ERROR "EQUI_INSTRUCTION_SETS: expected native, or of ${known_sets} some, separated by semicolons, found ${target}")
   endif()
   string(TOUPPER ${target} name)
   set_property(SOURCE kokkos/host_kernels/host_kernels.cpp kokkos/host_kernels/kernel_library.cpp

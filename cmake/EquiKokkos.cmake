@@ -90,6 +90,9 @@ else()
       -DBUILD_SHARED_LIBS=${shared}
       -DKokkos_ENABLE_SERIAL=ON
       -DKokkos_ENABLE_OPENMP=ON)
+  if(CMAKE_TOOLCHAIN_FILE)
+    list(APPEND options -DCMAKE_TOOLCHAIN_FILE=${CMAKE_TOOLCHAIN_FILE})
+  endif()
   if(CMAKE_CXX_COMPILER_LAUNCHER)
     list(APPEND options -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()
@@ -112,7 +115,7 @@ else()
     file(REMOVE_RECURSE ${prefix}/build)
     file(TOUCH ${prefix}/.complete)
   endif()
-  find_package(Kokkos REQUIRED NO_DEFAULT_PATH PATHS ${prefix})
+  find_package(Kokkos REQUIRED NO_DEFAULT_PATH NO_CMAKE_FIND_ROOT_PATH PATHS ${prefix})
   # Otherwise the next configure would take it for one that the user named.
   unset(Kokkos_DIR CACHE)
   equi_say("Kokkos: ${Kokkos_VERSION} in ${prefix} (compiled from sources)")

@@ -11,7 +11,7 @@
 //   equi_generate edge_index TARGET FILE        their list
 //   equi_generate library TARGET KEY FILE       the kernels of a path group as a library of its own
 //
-// TARGET: avx2 or avx512; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU; for
+// TARGET: avx2, avx512 or neon; for path_group, contraction and index also warp32 or wave64, the lanes of a GPU; for
 // edge_path_group and edge_index these alone. KEY of a path group: l1, then l2 and l3 of each path, as in 1_01_10_11;
 // of a uvw path: uvw_1_11. NAME of a contraction: as contraction_of() takes it.
 #include "src/generator/common_kernels.h"
@@ -30,7 +30,7 @@ using namespace equi;
 
 const KernelTarget &host_target_of(const std::string &name) {
   const KernelTarget &target = kernel_target(name);
-  if (target.is_device()) throw std::invalid_argument("expected the target avx2 or avx512, found '" + name + "'");
+  if (target.is_device()) throw std::invalid_argument("expected the target avx2, avx512 or neon, found '" + name + "'");
   return target;
 }
 

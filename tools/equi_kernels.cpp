@@ -16,7 +16,7 @@
 //   equi_kernels selfcheck FILE.equi                   checks of a model on this machine, see model_check.h
 //   equi_kernels operations FILE.equi                  operations of a model's layers, see print_operations()
 //
-// TARGET: avx2 or avx512, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
+// TARGET: avx2, avx512 or neon, for a schedule also warp32 or wave64. KEY: of a path group, as 1_01_10_11, or of a
 // contraction of the model FILE.equi.
 #include "kokkos/host_kernels/kernel_cache.h"
 #include "kokkos/host_kernels/kernel_library.h"
@@ -40,9 +40,15 @@ namespace {
 using namespace equi;
 
 InstructionSet set_of(const std::string &target) {
-  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
-    if (target == instruction_set_name(set)) return set;
-  throw std::invalid_argument("expected the target avx2 or avx512, found '" + target + "'");
+  for (const InstructionSet set : INSTRUCTION_SETS)
+    if (set != InstructionSet::generic && target == instruction_set_name(set)) return set;
+  throw std::invalid_argument("expected the target avx2, avx512 or neon, found '" + target + "'");
+}
+
+const char *flags_of(InstructionSet set) {
+  return set == InstructionSet::avx2     ? EQUI_FLAGS_AVX2
+         : set == InstructionSet::avx512 ? EQUI_FLAGS_AVX512
+                                         : EQUI_FLAGS_NEON;
 }
 
 std::string place_of(const std::string &target, const std::string &key) {
@@ -83,7 +89,7 @@ void print_machine(int ranks) {
   const ThreadPlan plan = plan_threads(std::getenv("OMP_NUM_THREADS"),
                                        static_cast<int>(std::min<double>(cores, core_quota())), cores, ranks);
   std::string built;
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet set : INSTRUCTION_SETS)
     if (instruction_set_available(set)) built += (built.empty() ? "" : " ") + std::string(instruction_set_name(set));
   const auto line = [](const char *key, const std::string &value) {
     if (!value.empty()) std::printf("%s %s\n", key, value.c_str());
@@ -114,7 +120,7 @@ void run(const std::vector<std::string> &words) {
     stream.close();
     if (!stream) throw std::runtime_error("cannot write " + words[4]);
   } else if (verb == "flags" && words.size() == 2) {
-    std::printf("%s\n", set_of(words[1]) == InstructionSet::avx2 ? EQUI_FLAGS_AVX2 : EQUI_FLAGS_AVX512);
+    std::printf("%s\n", flags_of(set_of(words[1])));
   } else if (verb == "place" && words.size() == 3) {
     std::printf("%s\n", place_of(words[1], words[2]).c_str());
     const std::string note = kernel_cache().note;

@@ -530,13 +530,10 @@ EQUI_INSTANTIATE_PRECISIONS(HostEvaluation)
 std::unique_ptr<Evaluator> make_host_evaluator(const Model &model, const EvaluatorOptions &options,
                                                const std::string &instruction_set) {
   start_kokkos(0, 0);
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
-    if (instruction_set == instruction_set_name(set))
-      return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
-        return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o,
-                                                                          set);
-      });
-  throw std::invalid_argument("an instruction set '" + instruction_set + "' is not known");
+  const InstructionSet set = instruction_set_of_name(instruction_set);
+  return make_for_precision(options, [&](auto t, auto g, const EvaluatorOptions &o) -> std::unique_ptr<Evaluator> {
+    return std::make_unique<HostEvaluation<decltype(t), decltype(g)>>(o.folds ? fold_linears(model) : model, o, set);
+  });
 }
 
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options) {

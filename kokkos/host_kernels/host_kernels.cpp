@@ -12,6 +12,9 @@ namespace equi {
 namespace isa_generic {
 extern const AllHostKernels ALL_KERNELS;
 }
+namespace isa_neon {
+extern const AllHostKernels ALL_KERNELS;
+}
 namespace isa_avx2 {
 extern const AllHostKernels ALL_KERNELS;
 }
@@ -28,6 +31,9 @@ bool is_compiled(InstructionSet set) {
 #ifdef EQUI_HAS_AVX2
   if (set == InstructionSet::avx2) return true;
 #endif
+#ifdef EQUI_HAS_NEON
+  if (set == InstructionSet::neon) return true;
+#endif
   return set == InstructionSet::generic;
 }
 
@@ -38,6 +44,9 @@ bool cpu_has(InstructionSet set) {
   if (set == InstructionSet::avx512)
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
            __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("fma");
+#endif
+#ifdef __aarch64__
+  if (set == InstructionSet::neon) return true;
 #endif
   return set == InstructionSet::generic;
 }
@@ -54,16 +63,25 @@ const char *instruction_set_name(InstructionSet set) {
       return "avx512";
     case InstructionSet::avx2:
       return "avx2";
+    case InstructionSet::neon:
+      return "neon";
     case InstructionSet::generic:
       break;
   }
   return "generic";
 }
 
+InstructionSet instruction_set_of_name(const std::string &name) {
+  for (const InstructionSet set : INSTRUCTION_SETS)
+    if (name == instruction_set_name(set)) return set;
+  throw std::invalid_argument("an instruction set '" + name + "' is not known");
+}
+
 InstructionSet best_instruction_set(bool compiled) {
-  for (InstructionSet set : {InstructionSet::avx512, InstructionSet::avx2})
-    if (cpu_has(set) && (!compiled || is_compiled(set))) return set;
-  return InstructionSet::generic;
+  InstructionSet best = InstructionSet::generic;
+  for (const InstructionSet set : INSTRUCTION_SETS)
+    if (cpu_has(set) && (!compiled || is_compiled(set))) best = set;
+  return best;
 }
 
 template <class T>
@@ -75,6 +93,9 @@ const HostKernels<T> &host_kernels(InstructionSet set) {
 #endif
 #ifdef EQUI_HAS_AVX2
   if (set == InstructionSet::avx2) return isa_avx2::ALL_KERNELS;
+#endif
+#ifdef EQUI_HAS_NEON
+  if (set == InstructionSet::neon) return isa_neon::ALL_KERNELS;
 #endif
   return isa_generic::ALL_KERNELS;
 }

@@ -5,9 +5,10 @@
 // A path group of a convolution (kernel_schedule.h) may have a generated kernel. Otherwise the generic kernel walks
 // its tables: it computes the same products, for any order, several times slower.
 //
-// host_kernels_impl.h is compiled three times with different compiler flags (host_kernels_{generic,avx2,avx512}.cpp).
-// To keep code of one instruction set from being linked into another's callers, those files use only this header and
-// those of the kernels, in a namespace of their own, and neither Kokkos nor standard containers.
+// host_kernels_impl.h is compiled for each instruction set with its compiler flags
+// (host_kernels_{generic,neon,avx2,avx512}.cpp). To keep code of one instruction set from being linked into another's
+// callers, those files use only this header and those of the kernels, in a namespace of their own, and neither Kokkos
+// nor standard containers.
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
@@ -20,6 +21,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 
 namespace equi {
 
@@ -201,12 +203,18 @@ struct HostKernels {
 // Those of all types.
 struct AllHostKernels : HostKernels<float>, HostKernels<double>, HostKernels<Dual<float>>, HostKernels<Dual<double>> {};
 
-enum class InstructionSet { generic, avx2, avx512 };
+// What any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
+enum class InstructionSet { generic, neon, avx2, avx512 };
+// All of them; of those that a CPU has, a later one is faster.
+constexpr InstructionSet INSTRUCTION_SETS[] = {InstructionSet::generic, InstructionSet::neon, InstructionSet::avx2,
+                                               InstructionSet::avx512};
 
 // The best set that this CPU has, and that was compiled in unless all are asked for.
 InstructionSet best_instruction_set(bool compiled = true);
 bool instruction_set_available(InstructionSet set);
 const char *instruction_set_name(InstructionSet set);
+// Throws std::invalid_argument if no set has this name.
+InstructionSet instruction_set_of_name(const std::string &name);
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set);
 

@@ -198,8 +198,9 @@ KernelCache kernel_cache() {
 std::string kernel_library_file(const KernelCache &cache, const std::string &instruction_set, const std::string &key) {
   const char *stamp = instruction_set == "avx2"     ? EQUI_KERNEL_STAMP_AVX2
                       : instruction_set == "avx512" ? EQUI_KERNEL_STAMP_AVX512
+                      : instruction_set == "neon"   ? EQUI_KERNEL_STAMP_NEON
                                                     : nullptr;
-  if (!stamp) throw std::invalid_argument("expected the target avx2 or avx512, found '" + instruction_set + "'");
+  if (!stamp) throw std::invalid_argument("expected the target avx2, avx512 or neon, found '" + instruction_set + "'");
   if (cache.folder.empty()) return "";
   std::string of_key = key;
   if (key.size() > LONGEST_KEY) {

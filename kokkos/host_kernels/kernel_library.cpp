@@ -16,6 +16,11 @@
 
 namespace equi {
 
+#ifdef EQUI_HAS_NEON
+namespace isa_neon {
+extern const KernelLibrary KERNEL_LIBRARY;
+}
+#endif
 #ifdef EQUI_HAS_AVX2
 namespace isa_avx2 {
 extern const KernelLibrary KERNEL_LIBRARY;
@@ -35,6 +40,9 @@ const KernelLibrary *library_of_build(InstructionSet set) {
 #endif
 #ifdef EQUI_HAS_AVX2
   if (set == InstructionSet::avx2) return &isa_avx2::KERNEL_LIBRARY;
+#endif
+#ifdef EQUI_HAS_NEON
+  if (set == InstructionSet::neon) return &isa_neon::KERNEL_LIBRARY;
 #endif
   (void)set;
   return nullptr;

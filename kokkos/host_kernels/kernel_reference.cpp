@@ -246,23 +246,18 @@ std::string fault_of_found(const ContractionSchedule &schedule, InstructionSet s
   return fault_of_kernels(library, schedule, set);
 }
 
-InstructionSet set_of_name(const std::string &name) {
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
-    if (name == instruction_set_name(set)) return set;
-  throw std::invalid_argument("an instruction set '" + name + "' is not known");
-}
-
 }    // namespace
 
 std::vector<std::string> host_instruction_sets() {
   std::vector<std::string> names;
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet set : INSTRUCTION_SETS)
     if (instruction_set_available(set)) names.emplace_back(instruction_set_name(set));
   return names;
 }
 
 std::vector<KernelCheck> check_kernels(const Model &model, const std::string &instruction_set) {
-  const InstructionSet set = instruction_set.empty() ? best_instruction_set() : set_of_name(instruction_set);
+  const InstructionSet set =
+      instruction_set.empty() ? best_instruction_set() : instruction_set_of_name(instruction_set);
   std::vector<KernelCheck> checks;
   std::set<std::string> is_done;
   const auto add_found = [&](const std::string &key, const std::string &fault) {

@@ -105,6 +105,8 @@ template <class V>
 EQUI_INLINE V in_register(V v) {
 #if defined(__x86_64__)
   asm("" : "+v"(v));
+#elif defined(__aarch64__)
+  asm("" : "+w"(v));
 #endif
   return v;
 }

@@ -19,7 +19,7 @@ namespace equi {
 std::unique_ptr<Evaluator> make_kokkos_evaluator(const Model &model, const EvaluatorOptions &options);
 std::unique_ptr<Evaluator> make_device_evaluator(const Model &model, const EvaluatorOptions &options);
 
-// The instruction sets for which this build has kernels and which the CPU can run: "generic", "avx2", "avx512".
+// The instruction sets for which this build has kernels and which the CPU can run: "generic", "neon", "avx2", "avx512".
 std::vector<std::string> host_instruction_sets();
 // As make_kokkos_evaluator(), with the kernels for one of them. "generic" takes no generated kernel: plain loops over
 // tables.

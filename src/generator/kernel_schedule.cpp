@@ -273,9 +273,9 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
 }
 
 const KernelTarget &kernel_target(const std::string &name) {
-  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
+  for (const KernelTarget *t : {&AVX2_TARGET, &AVX512_TARGET, &NEON_TARGET, &WARP32_TARGET, &WAVE64_TARGET})
     if (name == t->name) return *t;
-  throw std::invalid_argument("expected the target avx2, avx512, warp32 or wave64, found '" + name + "'");
+  throw std::invalid_argument("expected the target avx2, avx512, neon, warp32 or wave64, found '" + name + "'");
 }
 
 }    // namespace equi

@@ -127,7 +127,9 @@ struct KernelTarget {
   // A GPU's kernels are one text for both types: the runs of float32 are those that float64 has room for.
   int numbers() const { return is_device() ? (registers - addresses) / 2 : registers; }
 };
-constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 16, 32, 32};
+// A core with AVX2 or AVX-512 has two units for multiply-adds, a large one with NEON four.
+constexpr KernelTarget AVX2_TARGET{"avx2", 8, 16, 16}, AVX512_TARGET{"avx512", 16, 32, 32},
+    NEON_TARGET{"neon", 4, 32, 16};
 // 128 registers per lane let four warps (CUDA) or waves (HIP) share a scheduler. A wave keeps what is the same for all
 // of its lanes, like addresses, in registers of its own.
 constexpr KernelTarget WARP32_TARGET{"warp32", 32, 128, 128, 40}, WAVE64_TARGET{"wave64", 64, 128, 64, 24};

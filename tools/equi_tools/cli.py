@@ -9,6 +9,7 @@ import warnings
 from . import __version__, commands
 from .errors import EquiError
 from .frameworks import MissingFramework
+from .instruction_sets import TARGETS
 from .printable import printable
 
 
@@ -228,8 +229,8 @@ def parser():
     _add_file(sub)
     sub.add_argument(
         "--target",
-        choices=["avx2", "avx512", "warp32", "wave64"],
-        default="avx512",
+        choices=["avx2", "avx512", "neon", "warp32", "wave64"],
+        default=TARGETS[-1],
         help="instruction set, or lanes of a GPU (default: %(default)s)",
     )
 
@@ -241,7 +242,7 @@ def parser():
     )
     _add_file(sub)
     sub.add_argument(
-        "--target", choices=["avx2", "avx512", "all"], help="instruction set (default: that of this machine's kernels)"
+        "--target", choices=[*TARGETS, "all"], help="instruction set (default: that of this machine's kernels)"
     )
     sub.add_argument("--force", action="store_true", help="also make those again that were made before")
     _add_json(sub)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from . import frameworks, kernels, lammps_runner
 from .errors import EquiError
+from .instruction_sets import TARGETS
 from .printable import printable
 
 OK, SLOW, BROKEN = "ok", "slow", "broken"
@@ -33,14 +34,14 @@ def _processor(machine):
 
 def _kernels(machine):
     found = f"{machine['kernels']} of {machine['built']}"
-    if machine["kernels"] in kernels.TARGETS and "cache" in machine:
+    if machine["kernels"] in TARGETS and "cache" in machine:
         own, others = kernels.own_libraries(machine["kernels"])
         found += f"; {own} libraries of yours in {machine['cache']}"
         if others:
             found += f", and {others} of another version, which are not used"
     if machine["cpu"] != machine["kernels"]:
         return Finding("kernels", found, SLOW,
-                       f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='avx2;avx512' and build again")  # fmt: skip
+                       f"the CPU has {machine['cpu']}: configure with EQUI_INSTRUCTION_SETS='{';'.join(TARGETS)}' and build again")  # fmt: skip
     if "cache_note" in machine:
         return Finding("kernels", found, SLOW, machine["cache_note"])
     return Finding("kernels", found)

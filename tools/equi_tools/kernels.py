@@ -15,12 +15,10 @@ from pathlib import Path
 import numpy as np
 
 from .errors import EquiError
+from .instruction_sets import TARGETS
 from .lammps_runner import build_folder
 from .printable import printable
 from .progress import Steps
-
-TARGETS = ("avx2", "avx512")
-
 
 def _program(build_dir=None):
     return build_folder(build_dir) / "bin" / "equi_kernels"

@@ -87,7 +87,7 @@ TEST(KernelSchedule, counts_of_common_paths) {
 }
 
 TEST(KernelSchedule, groups_cover_the_paths_within_the_registers) {
-  for (const KernelTarget &target : {AVX2_TARGET, AVX512_TARGET})
+  for (const KernelTarget &target : {AVX2_TARGET, AVX512_TARGET, NEON_TARGET})
     for (int l1 = 0; l1 <= 4; ++l1) {
       const PathGroupSchedule u = make_path_group_schedule(complete_path_group(l1, 4, 4), target);
       int next = 0;
@@ -224,7 +224,7 @@ TEST(DeviceGenerator, writes_the_text_of_a_small_path_group) {
 // Sums over the harmonics to l = 8 make lines of more than 400 characters.
 TEST(KernelGenerator, no_line_is_cut) {
   const PathGroupShape shape = complete_path_group(0, 8, 8);
-  for (const KernelTarget *target : {&AVX2_TARGET, &AVX512_TARGET, &WARP32_TARGET, &WAVE64_TARGET}) {
+  for (const KernelTarget *target : {&AVX2_TARGET, &AVX512_TARGET, &NEON_TARGET, &WARP32_TARGET, &WAVE64_TARGET}) {
     std::istringstream lines(target->is_device()
                                  ? generate_device_path_groups({{{shape}}}, *target)
                                  : generate_path_group(make_path_group_schedule(shape, *target), *target));

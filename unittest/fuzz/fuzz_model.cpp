@@ -41,7 +41,7 @@ FuzzOutcome fuzz_model(const std::string &bytes) {
     if (made.count(key) > 0) continue;
     if (count++ == MOST_TEXTS) break;
     made.insert(key);
-    for (const char *target : {"avx2", "avx512"}) kernel_library_of(key, model, kernel_target(target));
+    for (const char *target : {"avx2", "avx512", "neon"}) kernel_library_of(key, model, kernel_target(target));
   }
   return FuzzOutcome::accepted;
 }

@@ -13,8 +13,6 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-constexpr InstructionSet ALL_SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
-
 struct SpeciesRows {
   std::vector<int> order, begin;
   explicit SpeciesRows(bool per_species) {
@@ -36,7 +34,7 @@ TYPED_TEST_SUITE(ContractionOpTest, Types);
 // f(op, kernels, what) with the generic kernel and the build's one for every instruction set of this CPU.
 template <class T, class F>
 void for_kernels(const ContractionCase &c, const F &f) {
-  for (const InstructionSet set : ALL_SETS) {
+  for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
     ContractionOp<T> op(c.product, {FeatureLayout(c.product.irreps_in)}, FeatureLayout(c.product.irreps_out),
                         NUM_SPECIES, c.form);
@@ -90,7 +88,7 @@ TYPED_TEST(ContractionOpTest, reads_two_features_as_one) {
     const SpeciesRows order(c.product.per_species);
     const ContractionOp<T> op(c.product, {FeatureLayout(x.irreps[0]), FeatureLayout(x.irreps[1])},
                               FeatureLayout(c.product.irreps_out), NUM_SPECIES, c.form);
-    for (const InstructionSet set : ALL_SETS) {
+    for (const InstructionSet set : INSTRUCTION_SETS) {
       if (!instruction_set_available(set)) continue;
       ContractionOp<T> own = op;
       own.select_kernel([set](const ContractionSchedule &s) { return find_contraction_kernel<T>(set, s); });
@@ -126,7 +124,7 @@ TEST(GauntKernels, are_exact_to_the_largest_order) {
     product.backward(x[0].data(), g[0].data(), expected_x[0].data());
     const int order[] = {0}, begin[] = {0, 1};
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
-      for (const InstructionSet set : ALL_SETS) {
+      for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
         ContractionOp<double> op(product.polynomials(), {FeatureLayout(product.irreps_in)},
                                  FeatureLayout(product.irreps_out), 1, form);

@@ -216,7 +216,7 @@ TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
 
 std::vector<InstructionSet> available_sets() {
   std::vector<InstructionSet> sets;
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet set : INSTRUCTION_SETS)
     if (instruction_set_available(set)) sets.push_back(set);
   return sets;
 }
@@ -267,7 +267,7 @@ TEST(HostKernels, best_instruction_set_is_available) {
 }
 
 TEST(HostKernels, an_instruction_set_that_the_cpu_lacks_is_refused) {
-  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
+  for (const InstructionSet set : INSTRUCTION_SETS)
     if (!instruction_set_available(set)) {
       EXPECT_THROW(host_kernels<float>(set), std::invalid_argument);
     } else {

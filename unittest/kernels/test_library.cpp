@@ -310,8 +310,8 @@ LibraryOfBuild library_of(InstructionSet set, const PathGroupShape &shape) {
 
 template <class F>
 void for_sets(const F &f) {
-  for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512})
-    if (instruction_set_available(set)) f(set);
+  for (const InstructionSet set : INSTRUCTION_SETS)
+    if (set != InstructionSet::generic && instruction_set_available(set)) f(set);
 }
 
 std::string fault_of(const LibraryOfBuild &library, const PathGroupShape &shape, InstructionSet set) {

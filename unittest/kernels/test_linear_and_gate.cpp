@@ -198,13 +198,12 @@ struct GateCase {
 
 constexpr Activation SMOOTH[] = {Activation::silu, Activation::tanh, Activation::sigmoid, Activation::ssp,
                                  Activation::identity};
-constexpr InstructionSet ALL_SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
 
 std::vector<std::tuple<Activation, Activation, InstructionSet>> smooth_cases() {
   std::vector<std::tuple<Activation, Activation, InstructionSet>> cases;
   for (const Activation scalar : SMOOTH)
     for (const Activation gated : SMOOTH)
-      for (const InstructionSet set : ALL_SETS) cases.emplace_back(scalar, gated, set);
+      for (const InstructionSet set : INSTRUCTION_SETS) cases.emplace_back(scalar, gated, set);
   return cases;
 }
 
@@ -219,7 +218,7 @@ TYPED_TEST(GateOpTest, forward_equals_plain_loops) {
       const Rows z = Random(7).rows(NUM_ROWS, c.in.dim());
       PackedRows<T> pz(c.in, z), px(c.out, size_t(NUM_ROWS));
       const GateOp<T> op(c.gate, pz.layout(), px.layout());
-      for (const InstructionSet set : ALL_SETS) {
+      for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
         op.forward(host_kernels<T>(set), NUM_ROWS, pz.rows(), px.rows());
         expect_near(px.values(), c.apply(z), 10 * ROUNDING<T>,

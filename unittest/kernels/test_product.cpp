@@ -17,7 +17,6 @@ namespace {
 using namespace equi;
 using namespace equi::testing;
 
-constexpr InstructionSet SETS[] = {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512};
 // Around the widths of registers and panels, and what models have.
 constexpr int INNER[] = {0, 1, 3, 8, 13, 64, 129}, COLUMNS[] = {1, 5, 8, 13, 16, 17, 33, 48, 49, 64, 96, 130};
 constexpr int ROWS[] = {0, 1, 2, 3, 4, 7, 8, 9, 15, 31};
@@ -47,7 +46,7 @@ bool same_bits(const R *a, const R *b, size_t n) {
 template <class R, class F>
 void for_products(const F &f) {
   Random random(7);
-  for (const InstructionSet set : SETS) {
+  for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
     for (const int in : INNER)
       for (const int out : COLUMNS)

@@ -277,8 +277,8 @@ TYPED_TEST(So2Op, instruction_sets_agree) {
   for (const char *name : CASES) {
     const So2Problem<R> problem(name);
     const auto generic = problem.evaluate(InstructionSet::generic);
-    for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
-      if (!instruction_set_available(set)) continue;
+    for (const InstructionSet set : INSTRUCTION_SETS) {
+      if (set == InstructionSet::generic || !instruction_set_available(set)) continue;
       const auto other = problem.evaluate(set);
       expect_near(other.y, generic.y, ROUNDED, name);
       expect_near(other.sender_adj, generic.sender_adj, ROUNDED, name);

@@ -254,8 +254,8 @@ TEST(DirectionalKernels, instruction_sets_agree) {
     of_one_atom[2] = direction[2];
     const Evaluation expected = evaluate_whole(*make_kokkos(model, options), images, &direction),
                      expected_of_one = evaluate_whole(*make_kokkos(model, options), images, &of_one_atom);
-    for (const InstructionSet set : {InstructionSet::avx2, InstructionSet::avx512}) {
-      if (!instruction_set_available(set)) continue;
+    for (const InstructionSet set : INSTRUCTION_SETS) {
+      if (set == InstructionSet::generic || !instruction_set_available(set)) continue;
       options.set = set;
       const Evaluation e = evaluate_whole(*make_kokkos(model, options), images, &direction);
       const double allowed = SUM_ROUNDING * largest_force(expected.force_tangents);

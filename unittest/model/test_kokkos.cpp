@@ -30,7 +30,7 @@ TEST_P(HostEvaluationTest, precisions_and_instruction_sets_agree) {
   const ImageStructure images = structure.images(model.reach());
   const Evaluation exact = evaluate_whole(*make_kokkos(model, {Precision::double_, true}), images);
   const double largest = std::max(1.0, largest_force(exact.forces));
-  for (const InstructionSet set : {InstructionSet::generic, InstructionSet::avx2, InstructionSet::avx512}) {
+  for (const InstructionSet set : INSTRUCTION_SETS) {
     if (!instruction_set_available(set)) continue;
     const std::string what = host_kernels<double>(set).name;
     const Evaluation tabulated = evaluate_whole(*make_kokkos(model, {Precision::double_, false, false, set}), images);
