@@ -101,6 +101,10 @@ class Counter {
         products += (m == 0 ? 1 : 4) * product_operations(1, w.rows, w.cols);
       }
       gates.forward += static_cast<double>(linear.bias.size());
+      if (linear.has_product()) {    // each term; scalars, gates and what they multiply
+        const double terms = static_cast<double>(linear.product.terms.size());
+        gates = gates + linear.channels_after() * Operations{4.0 * terms + 4.0, 9.0 * terms + 6.0};
+      }
       if (!linear.has_gate) continue;
       gates = gates + linear.channels_out * Operations{1.0, 2.0};    // scalars
       for (int l = 1; l <= c.lmax; ++l) {
@@ -108,6 +112,9 @@ class Counter {
         gates = gates + linear.channels_out * Operations{1.0 + d, 2.0 + 3.0 * d};
       }
     }
+    // Of attention: norms and sums of scores, and the products of messages with weights.
+    const double of_scores = c.attention.heads * c.attention.channels;
+    if (c.attention.heads > 0) gates = gates + Operations{14.0 * of_scores + cutoff, 40.0 * of_scores + 3.0 * cutoff};
     const Operations radial = network_operations(c.radial.network);
     return {
         {},

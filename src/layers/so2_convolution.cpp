@@ -4,6 +4,9 @@
 #include "src/base/model_limits.h"
 #include "src/layers/layer_reader.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -22,12 +25,108 @@ void check_blocks(const JsonField &field, const Irreps &irreps, int lmax) {
 // Numbers of a matrix with padded channels, for which the evaluation has two copies.
 int64_t laid_out(int64_t orders_in, int64_t orders_out, const So2Linear &linear) {
   const auto channels = [](int mul) { return padded_channels({mul, {0, 1}}); };
-  return 2 * orders_in * channels(linear.channels_in) * orders_out * channels(linear.channels_out);
+  const int factors = linear.has_product() ? 2 : 1;
+  return 2 * orders_in * channels(linear.channels_in) * orders_out * factors * channels(linear.channels_out / factors);
+}
+
+// Products of components are exact where they should vanish up to this part of the largest.
+constexpr double NO_PRODUCT = 1e-10;
+// Points of a product on the sphere, and components of its factors.
+constexpr int64_t MAX_POINTS = 4096;
+
+struct Component {
+  int l, m;
+};
+
+std::vector<Component> components(int lmax, int mmax) {
+  std::vector<Component> found;
+  for (int l = 0; l <= lmax; ++l)
+    for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) found.push_back({l, m});
+  return found;
+}
+
+// Coefficients [out][a][b] of the product.
+std::vector<double> coefficients(const Matrix &to, const Matrix &from) {
+  const int size = to.cols;
+  std::vector<double> found(static_cast<size_t>(size) * size * size, 0.0);
+  for (int g = 0; g < to.rows; ++g)
+    for (int c = 0; c < size; ++c)
+      for (int a = 0; a < size; ++a) {
+        const double of_a = from(g, c) * to(g, a);
+        double *row = &found[(static_cast<size_t>(c) * size + a) * size];
+        for (int b = 0; b < size; ++b) row[b] += of_a * to(g, b);
+      }
+  return found;
+}
+
+// The largest change by a turn about the edge, under which component m of an order becomes m times component -m.
+double change_by_a_turn(const std::vector<double> &product, const std::vector<Component> &of) {
+  const int size = static_cast<int>(of.size());
+  std::vector<int> other(size);
+  for (int k = 0; k < size; ++k) other[k] = k - 2 * of[k].m;
+  const auto at = [&](int c, int a, int b) { return product[(static_cast<size_t>(c) * size + a) * size + b]; };
+  double largest = 0.0;
+  for (int c = 0; c < size; ++c)
+    for (int a = 0; a < size; ++a)
+      for (int b = 0; b < size; ++b) {
+        const double change =
+            of[c].m * at(other[c], a, b) + of[a].m * at(c, other[a], b) + of[b].m * at(c, a, other[b]);
+        largest = std::max(largest, std::fabs(change));
+      }
+  return largest;
+}
+
+So2Product read_product(const JsonField &field, const So2Convolution &layer, TensorReader &tensors) {
+  field.only_keys({"points", "to", "from", "scalars", "gates"});
+  const std::vector<Component> of = components(layer.lmax, layer.mmax);
+  const int size = static_cast<int>(of.size()), points = field["points"].integer(1, MAX_POINTS);
+  So2Product product{tensors.matrix(field["to"], points, size),
+                     tensors.matrix(field["from"], points, size),
+                     {},
+                     read_activation(field["scalars"]),
+                     read_activation(field["gates"])};
+  const std::vector<double> all = coefficients(product.to_points, product.from_points);
+  double largest = 0.0;
+  for (const double value : all) largest = std::max(largest, std::fabs(value));
+  if (!(largest > 0.0)) field["to"].fail("points at which functions do not vanish");
+  if (change_by_a_turn(all, of) > NO_PRODUCT * largest)
+    field["to"].fail("points so dense that a turn about the edge turns the product");
+  for (int c = 0; c < size; ++c)
+    for (int a = 0; a < size; ++a)
+      for (int b = 0; b < size; ++b) {
+        const double value = all[(static_cast<size_t>(c) * size + a) * size + b];
+        if (std::fabs(value) > NO_PRODUCT * largest)
+          product.terms.push_back({{of[c].l, of[a].l, of[b].l}, {of[c].m, of[a].m, of[b].m}, value});
+      }
+  return product;
+}
+
+So2Attention read_attention(const JsonField &field, TensorReader &tensors) {
+  field.only_keys({"heads", "channels", "weight", "bias", "vector", "epsilon"});
+  So2Attention attention;
+  attention.heads = field["heads"].integer(1, MAX_WIDTH);
+  attention.channels = field["channels"].integer(1, MAX_WIDTH);
+  attention.weight = tensors.values(field["weight"], {attention.channels});
+  attention.bias = tensors.values(field["bias"], {attention.channels});
+  attention.vector = tensors.values(field["vector"], {attention.heads, attention.channels});
+  attention.epsilon = field["epsilon"].number();
+  if (!(attention.epsilon > 0.0)) field["epsilon"].fail("a positive number");
+  return attention;
 }
 
 So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int channels_in, TensorReader &tensors) {
-  field.only_keys({"channels", "weights", "bias", "gate"});
-  So2Linear linear{channels_in, field["channels"].integer(1, MAX_WIDTH), {}, {}, false, {}, {}};
+  field.only_keys({"channels", "weights", "bias", "gate", "product"});
+  So2Linear linear{channels_in, field["channels"].integer(1, MAX_WIDTH), {}, {}, false, {}, {}, {}, 0};
+  const bool has_scores = layer.linears.empty() && layer.attention.heads > 0;
+  if (field.has("product")) {
+    if (field.has("gate")) field["product"].refuse("a linear has a gate or a product, not both");
+    if (linear.channels_out % 2 != 0) field["channels"].fail("an even number, of channels of both factors");
+    linear.product = read_product(field["product"], layer, tensors);
+    const int64_t scores = int64_t(layer.attention.heads) * layer.attention.channels;
+    if (has_scores) linear.num_score_rows = static_cast<int>((scores + linear.channels_out - 1) / linear.channels_out);
+  } else if (has_scores) {
+    field.fail("a product, beside whose gates the scores of attention are", "none");
+  }
   if (field.has("gate")) {
     const JsonField gate = field["gate"];
     gate.only_keys({"scalars", "gates"});
@@ -58,7 +157,7 @@ So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int c
 }    // namespace
 
 So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "mmax", "radial", "linears"});
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "mmax", "radial", "linears", "attention"});
   So2Convolution c;
   c.input = reader.input(layer);
   c.output = reader.output(layer);
@@ -70,6 +169,7 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
   if (reader.edge_parity) layer["type"].refuse("an SO(2) convolution needs \"edge_parity\": false");
   if (reader.lmax_edge < 1) layer["type"].refuse("an SO(2) convolution needs an \"lmax_edge\" of 1 or more");
   c.mmax = layer["mmax"].integer(0, c.lmax);
+  if (layer.has("attention")) c.attention = read_attention(layer["attention"], reader.tensors);
 
   const JsonField linears = layer["linears"];
   const size_t num = linears.size_between(1, MAX_MATRICES, "linears");
@@ -80,10 +180,15 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
     layer["irreps_in"].fail("at most " + std::to_string(MAX_WEIGHTS) + " radial factors", std::to_string(num_factors));
   for (size_t k = 0; k < num; ++k) {
     c.linears.push_back(read_linear(linears[k], c, channels, reader.tensors));
-    channels = c.linears.back().channels_out;
+    channels = c.linears.back().channels_after();
   }
   if (channels != out[0].mul)
     linears[num - 1]["channels"].fail(std::to_string(out[0].mul) + " channels, those of the output");
+  if (c.attention.heads > 0 && (num < 2 || c.linears.back().has_gate || c.linears.back().has_product()))
+    layer["attention"].refuse("attention needs two linears or more, of which the last has neither gate nor product");
+  if (c.attention.heads > 0 && (channels % c.attention.heads != 0 || channels < 2 * c.attention.heads))
+    layer["attention"]["heads"].fail("a divisor of the " + std::to_string(channels) +
+                                     " channels of the output, with two channels or more for each");
   reader.count_weights(layer["radial"], num_factors);
   c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors);
   return c;

@@ -13,6 +13,22 @@
 
 namespace equi {
 
+// A summand of component m[0] of order l[0] of a product: value * a * b, a component m[1] of order l[1] of one factor
+// and b component m[2] of order l[2] of the other.
+template <class R>
+struct So2ProductTerm {
+  int l[3], m[3];
+  R value;
+};
+
+// The product of two functions on the sphere, by their values at points: c = sum over points of from (to a) (to b).
+// Components are those of l = 0 .. lmax with |m| up to mmax, l by l. A turn about the edge turns factors and product.
+struct So2Product {
+  Matrix to_points, from_points;    // [points, components]; or empty
+  std::vector<So2ProductTerm<double>> terms;
+  Activation scalars, gates;
+};
+
 // A map between features in the frame of an edge, with rows l = m .. lmax for each m: v_0 = u_0 W_0 + bias, v_m = u_m
 // W_m - u_-m W'_m and v_-m = u_m W'_m + u_-m W_m. Indices of rows and columns run over l, then over channels.
 struct So2Linear {
@@ -23,8 +39,24 @@ struct So2Linear {
   // by the activated gate number l - 1.
   bool has_gate;
   Activation scalar_activation, gate_activation;
+  // With a product the channels are those of both factors, one after the other. v_0 begins with a row of scalars s and
+  // s', a row of gates g and further numbers, then rows of the scores of attention: x_l = gates(g) product_l, and
+  // scalars(s) s' is added to l = 0.
+  So2Product product;
+  int num_score_rows = 0;
 
-  int num_gates(int lmax) const { return has_gate ? lmax : 0; }
+  bool has_product() const { return !product.terms.empty(); }
+  int num_gates(int lmax) const { return has_gate ? lmax : has_product() ? 2 + num_score_rows : 0; }
+  int channels_after() const { return has_product() ? channels_out / 2 : channels_out; }
+};
+
+// Weights of messages. A head has a part of the channels of a message, and `channels` scores x: with
+// t = sum_k vector_k leaky(weight_k (x_k - mean) / sqrt(variance + epsilon) + bias_k), leaky(y) = 0.2 y + 0.8 silu(y),
+// its channels are multiplied by exp(t), and all but the last one by the cutoff function.
+struct So2Attention {
+  int heads = 0, channels = 0;                 // none: heads = 0
+  std::vector<double> weight, bias, vector;    // [channels], [channels], [heads][channels]
+  double epsilon = 0.0;
 };
 
 // Input and output have a block for each l = 0 .. lmax. With D the rotation into the frame of an edge, the message is
@@ -35,6 +67,7 @@ struct So2Convolution {
   int lmax, mmax;
   RadialFunction radial;    // columns by |m|, then l, then channels of the sender and of the receiver
   std::vector<So2Linear> linears;
+  So2Attention attention;    // of what the last linear makes; the first one has its scores
 
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }

@@ -60,6 +60,10 @@ inline Tensor activate(Activation a, const Tensor &x) {
     // not.
     case Activation::ssp:
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
+    case Activation::reciprocal: {
+      const Tensor divides = x > LEAST_DIVISOR;
+      return at::where(divides, at::reciprocal(at::where(divides, x, at::ones_like(x))), x - x);
+    }
   }
   throw std::invalid_argument("TorchModel: unknown activation");
 }

@@ -187,6 +187,8 @@ RADIAL_BASIS = kinds(
 )
 NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
 FEATURES = {"input": text, "irreps_in": irreps, "output": text, "irreps_out": irreps}
+SO2_PRODUCT = record({"points": whole(1), "to": tensor, "from": tensor, "scalars": text, "gates": text})
+SO2_ATTENTION = record({"heads": whole(1), "channels": whole(1), "weight": tensor, "bias": tensor, "vector": tensor, "epsilon": number})
 PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
 TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
 NODE_PRODUCTS = {
@@ -211,8 +213,9 @@ LAYERS = {
         | {
             "mmax": whole(),
             "radial": record({}),
-            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor}), 1),
-        }
+            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor, "product": SO2_PRODUCT}), 1),
+        },
+        {"attention": SO2_ATTENTION},
     ),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),

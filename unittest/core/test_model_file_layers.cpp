@@ -592,6 +592,60 @@ TEST(ModelFile, refuses_bad_so2_convolutions) {
                  {"irreps_in", "5x0e+5x1e+5x2e"});
 }
 
+TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
+  TinyModelOptions o;
+  o.so2_lmax = o.so2_mmax = 2;
+  o.so2_hidden = {5, 13};
+  o.so2_product = o.biases = true;
+  o.so2_heads = 3;
+  o.so2_scores = 7;
+  o.so2_out = 15;
+  o.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<So2Convolution>(m);
+  ASSERT_EQ(c.linears.size(), 3u);
+  EXPECT_TRUE(c.linears[0].has_product());
+  EXPECT_EQ(c.linears[0].channels_out, 10);
+  EXPECT_EQ(c.linears[1].channels_in, 5);
+  EXPECT_EQ(c.linears[0].num_score_rows, 3);    // 21 scores in rows of 10
+  EXPECT_EQ(c.linears[0].bias.size(), (2u + 3u + 3u) * 10u);
+  EXPECT_EQ(c.attention.heads, 3);
+  EXPECT_EQ(c.attention.vector.size(), 21u);
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const std::string product = "/linears/0/product";
+  refused("/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"a gate or a product, not both"});
+  refused("/linears/0/channels", 9, {"linears[0].channels", "even"});
+  refused((product + "/points").c_str(), 0, {"linears[0].product.points"});
+  refused((product + "/points").c_str(), 3, {"linears[0].product.to", "[3, 9]"});
+  refused((product + "/scalars").c_str(), "gelu", {"linears[0].product.scalars", "gelu"});
+  refused((product + "/kind").c_str(), 1, {"linears[0].product", "\"kind\""});
+  refused("/attention/heads", 4, {"attention.vector", "[4, 7]"});
+  refused("/attention/channels", 6, {"attention.weight", "[6]"});
+  refused("/attention/epsilon", 0.0, {"attention.epsilon", "positive"});
+  refused("/attention/softcap", 1.0, {"attention", "\"softcap\""});
+  const auto changed = [&](const char *name, const auto &change, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { change(d.tensors.at(name).values); }, parts);
+  };
+  changed("so2_1.0.to", [](std::vector<double> &v) { std::fill(v.begin(), v.end(), 0.0); }, {"product.to", "vanish"});
+  changed("so2_1.0.to", [](std::vector<double> &v) { v[11] += 1e-3; }, {"product.to", "turns the product"});
+  TinyModelOptions odd = o;
+  odd.so2_out = 14;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "divisor of the 14 channels"});
+  odd.so2_out = 3;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "two channels or more"});
+  odd = o;
+  odd.so2_gate_last = true;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention", "neither gate nor product"});
+  odd = o;
+  odd.so2_product = false;
+  expect_refusal(make_tiny_model(odd).bytes(), {"linears[0]", "scores of attention"});
+}
+
 TEST(ModelFile, refuses_bad_symmetric_contractions) {
   const std::string type = "symmetric_contraction", term = "/blocks/1/terms/2";
   expect_refused_in(type, "/irreps_out", "5x0e+4x1o", {"irreps_out", "5 channels", "4x1o"});

@@ -233,8 +233,8 @@ struct So2Problem {
   }
 };
 
-const char *const CASES[] = {"so2_biases_rows_of_species", "so2_of_fewer_m", "so2_of_scalars", "so2_of_m_0",
-                             "so2_of_order_4_and_all_m",   "so2_of_order_6"};
+const char *const CASES[] = {"so2_biases_rows_of_species", "so2_of_fewer_m", "so2_of_scalars",    "so2_of_m_0",
+                             "so2_of_order_4_and_all_m",   "so2_of_order_6", "so2_with_products", "so2_with_attention"};
 
 template <class R>
 class So2Op : public ::testing::Test {};

@@ -11,6 +11,7 @@
 #define EQUI_TEST_MODEL_BUILDER_H
 
 #include "src/algebra/irreps.h"
+#include "src/algebra/spherical_harmonics.h"
 #include "src/base/data_hash.h"
 #include "src/model/model_file.h"
 #include "unittest/support/contraction_builder.h"
@@ -149,6 +150,10 @@ struct TinyModelOptions {
   // From interaction so2_begin on blocks are those of eSEN: messages of normalized features, then a network of each
   // atom, each added to what it begins with. All features have so2_in = so2_out channels of each l.
   bool so2_blocks = false;
+  // The first linear has a product of functions in place of the gate, its channels twice so2_hidden[0]; with heads,
+  // attention with so2_scores scores each.
+  bool so2_product = false;
+  int so2_heads = 0, so2_scores = 5;
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;
@@ -229,6 +234,12 @@ class TinyModelMaker {
   }
   std::string tensor(const std::string &name, std::initializer_list<int> shape, double width) {
     return tensor(name, std::vector<int64_t>(shape.begin(), shape.end()), width);
+  }
+
+  // Numbers that are not at random, in float64.
+  std::string stated(const std::string &name, const std::vector<int64_t> &shape, const std::vector<double> &values) {
+    d_.tensors[name] = {shape, values, true};
+    return name;
   }
 
   // The same for numbers that are evenly spread between two bounds.
@@ -543,28 +554,83 @@ class TinyModelMaker {
     for (int m = 0; m <= o_.so2_mmax; ++m) num_factors += (lmax + 1 - m) * channels;
     for (size_t k = 0; k < widths.size(); ++k) {
       const std::string n = name + "." + std::to_string(k);
-      const bool has_gate = k + 1 < widths.size() || o_.so2_gate_last;
+      const bool has_product = k == 0 && o_.so2_product;
+      const bool has_gate = !has_product && (k + 1 < widths.size() || o_.so2_gate_last);
+      const int after = widths[k];
+      if (has_product) widths[k] *= 2;
+      // Rows before the orders of m = 0.
+      int gates = has_gate ? lmax : 0;
+      if (has_product) gates = 2 + (o_.so2_heads * o_.so2_scores + widths[k] - 1) / widths[k];
       Json linear = {{"channels", widths[k]}, {"weights", Json::array()}};
       if (has_gate) linear["gate"] = {{"scalars", o_.so2_scalars}, {"gates", o_.so2_gates}};
+      if (has_product) linear["product"] = product_of_functions(n);
       for (int m = 0; m <= o_.so2_mmax; ++m) {
         const int orders = lmax + 1 - m, in = orders * channels;
-        const int out = (orders + (m == 0 && has_gate ? lmax : 0)) * widths[k];
+        const int out = (orders + (m == 0 ? gates : 0)) * widths[k];
         const double width = 1.0 / std::sqrt(m == 0 ? in : 2 * in);
         const std::string w = n + ".m" + std::to_string(m);
         linear["weights"].push_back(m == 0 ? tensor(w, {in, out}, width) : tensor(w, {2, in, out}, width));
         if (m == 0 && o_.biases) linear["bias"] = tensor(n + ".bias", {out}, 0.3);
       }
       linears.push_back(linear);
-      channels = widths[k];
+      channels = after;
     }
-    add({{"type", "so2_convolution"},
-         {"input", input},
-         {"irreps_in", spherical_irreps(o_.so2_in).to_string()},
-         {"output", output},
-         {"irreps_out", spherical_irreps(o_.so2_out).to_string()},
-         {"mmax", o_.so2_mmax},
-         {"radial", radial_network(name, num_factors)},
-         {"linears", linears}});
+    Json attention;
+    if (o_.so2_heads > 0)
+      attention = {{"heads", o_.so2_heads},
+                   {"channels", o_.so2_scores},
+                   {"weight", tensor(name + ".scores.weight", {o_.so2_scores}, 1.0)},
+                   {"bias", tensor(name + ".scores.bias", {o_.so2_scores}, 0.3)},
+                   {"vector", tensor(name + ".scores.vector", {o_.so2_heads, o_.so2_scores}, 0.4)},
+                   {"epsilon", 1e-3}};
+    Json layer = {{"type", "so2_convolution"},
+                  {"input", input},
+                  {"irreps_in", spherical_irreps(o_.so2_in).to_string()},
+                  {"output", output},
+                  {"irreps_out", spherical_irreps(o_.so2_out).to_string()},
+                  {"mmax", o_.so2_mmax},
+                  {"radial", radial_network(name, num_factors)},
+                  {"linears", linears}};
+    if (o_.so2_heads > 0) layer["attention"] = attention;
+    add(layer);
+  }
+
+  // Points at which products of components up to so2_lmax and so2_mmax are exact: equal angles about the y axis, and
+  // along it the nodes of Gauss.
+  Json product_of_functions(const std::string &name) {
+    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax, rings = (3 * lmax) / 2 + 1, on_ring = 3 * mmax + 1;
+    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+    for (int ring = 0; ring < rings; ++ring) {
+      double x = std::cos(M_PI * (ring + 0.75) / (rings + 0.5)), slope = 1.0;
+      for (int step = 0; step < 50; ++step) {    // Newton's for the zeros of Legendre's polynomial
+        double before = 1.0, p = x;
+        for (int l = 2; l <= rings; ++l) {
+          const double next = ((2 * l - 1) * x * p - (l - 1) * before) / l;
+          before = p;
+          p = next;
+        }
+        slope = rings * (before - x * p) / (1.0 - x * x);
+        x -= p / slope;
+      }
+      const double weight = 1.0 / ((1.0 - x * x) * slope * slope * on_ring);
+      for (int k = 0; k < on_ring; ++k) {
+        const double angle = 2.0 * M_PI * (k + 0.3) / on_ring, across = std::sqrt(1.0 - x * x);
+        const double point[3] = {across * std::sin(angle), x, across * std::cos(angle)};
+        spherical_harmonics(lmax, point, y.data(), nullptr);
+        for (int l = 0; l <= lmax; ++l)
+          for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
+            const double value = y[l * l + l + m] / (2 * l + 1.0);
+            to.push_back((1.0 + 0.2 * l) * value);
+            from.push_back(weight * (2 * l + 1.0) * value);
+          }
+      }
+    }
+    const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
+    return {{"points", points},
+            {"to", stated(name + ".to", {points, size}, to)},
+            {"from", stated(name + ".from", {points, size}, from)},
+            {"scalars", o_.so2_scalars},
+            {"gates", o_.so2_gates}};
   }
 
   // x_t -> z_t = x_t + SO(2) convolution of its norm -> x_{t+1} = z_t + network of its norm's scalars, as in eSEN.

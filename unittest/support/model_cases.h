@@ -461,7 +461,7 @@ inline std::vector<TinyCase> family_cases() {
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(10);
+  std::vector<TinyCase> cases(12);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -556,6 +556,26 @@ inline std::vector<TinyCase> so2_cases() {
   blocks.so2_in = blocks.so2_out = 5;
   blocks.hidden = {"5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e"};
   blocks.seed = 41;
+  cases[10].name = "so2_with_products";
+  TinyModelOptions &product = cases[10].options;
+  product.so2_lmax = 3;
+  product.so2_mmax = 1;
+  product.lmax_edge = 3;
+  product.so2_hidden = {17};
+  product.so2_product = product.so2_gate_last = true;
+  product.biases = true;
+  product.hidden = {"5x0e+3x1e+2x3e", "5x0e+5x1e+5x2e+5x3e", "5x0e"};
+  product.seed = 37;
+  cases[11].name = "so2_with_attention";
+  TinyModelOptions &attention = cases[11].options;
+  attention.so2_lmax = attention.so2_mmax = 2;
+  attention.so2_hidden = {5, 13};
+  attention.so2_product = attention.biases = true;
+  attention.so2_heads = 3;
+  attention.so2_scores = 7;
+  attention.so2_out = 15;
+  attention.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  attention.seed = 38;
   return cases;
 }
 

@@ -62,6 +62,7 @@ ACTIVATIONS = {
     "relu": torch.relu,
     "abs": torch.abs,
     "ssp": lambda x: torch.log1p(torch.exp(-x.abs())) + torch.relu(x) - math.log(2.0),
+    "reciprocal": lambda x: torch.where(x > 1e-12, 1.0 / torch.where(x > 1e-12, x, 1.0), 0.0),
     "identity": lambda x: x,
 }
 
@@ -219,8 +220,8 @@ class EquiEvaluator:
             out[block["out"]] = torch.stack(target, dim=2)
         return out
 
-    def so2_messages(self, layer, x, i, j, n, factors):
-        """Messages [E, channels, 2l+1] of each l, without the cutoff function."""
+    def so2_messages(self, layer, x, i, j, n, factors, cutoff):
+        """Messages [E, channels, 2l+1] of each l, without the cutoff function at the end."""
         lmax, mmax = len(x) - 1, layer["mmax"]
         # A frame whose y axis is n, and the rotations from Y(R p) = D Y(p) at some points p.
         other = torch.tensor([0.36, 0.48, 0.8], dtype=torch.float64).expand_as(n)
@@ -244,6 +245,7 @@ class EquiEvaluator:
                 rows[side] = row * factors[:, column : column + size]
             column += size
         assert column == factors.shape[1]
+        scores = None
         for linear in layer["linears"]:
             mul, new = linear["channels"], {}
             for m in range(mmax + 1):
@@ -261,7 +263,13 @@ class EquiEvaluator:
                 for m in range(1, mmax + 1):
                     for side in (m, -m):
                         new[side] = new[side] * gate[:, (m - 1) * mul :]
+            if "product" in linear:
+                scores, new = self.so2_product(linear["product"], lmax, mmax, mul, new, scores)
+                mul //= 2
             rows = new
+        if "attention" in layer:
+            weights = self.so2_weights(layer["attention"], scores, cutoff, mul)
+            rows = {m: row * weights.repeat(1, lmax + 1 - abs(m)) for m, row in rows.items()}
         out = []
         for l in range(lmax + 1):
             z = [
@@ -270,6 +278,30 @@ class EquiEvaluator:
             ]
             out.append(torch.einsum("emn,emc->ecn", d[l], torch.stack(z, 1).to(torch.float64)))
         return out
+
+    def so2_product(self, product, lmax, mmax, mul, rows, scores):
+        """(scores, rows) behind a product of functions at points."""
+        half = mul // 2
+        components = [(l, m) for l in range(lmax + 1) for m in range(-min(l, mmax), min(l, mmax) + 1)]
+        first, middle = rows[0][:, : -(lmax + 1) * mul], rows[0][:, -(lmax + 1) * mul :]
+        of = torch.stack([(middle if m == 0 else rows[m])[:, (l - abs(m)) * mul : (l - abs(m) + 1) * mul] for l, m in components], 1)
+        to, back = self.tensors[product["to"]], self.tensors[product["from"]]
+        values = torch.einsum("pk,ekc->epc", to, of)
+        made = torch.einsum("pk,epc->ekc", back, values[:, :, :half] * values[:, :, half:])
+        made = made * ACTIVATIONS[product["gates"]](first[:, mul : mul + half])[:, None]
+        scalars = ACTIVATIONS[product["scalars"]](first[:, :half]) * first[:, half:mul]
+        new = {m: torch.cat([made[:, components.index((l, m))] for l in range(abs(m), lmax + 1)], 1) for m in rows}
+        new[0] = torch.cat([new[0][:, :half] + scalars, new[0][:, half:]], 1)
+        return (first[:, 2 * mul :] if first.shape[1] > 2 * mul else scores), new
+
+    def so2_weights(self, attention, scores, cutoff, mul):
+        """Weights [E, channels]."""
+        heads, channels = attention["heads"], attention["channels"]
+        x = scores[:, : heads * channels].reshape(-1, heads, channels)
+        y = torch.nn.functional.layer_norm(x, (channels,), self.tensors[attention["weight"]], self.tensors[attention["bias"]], attention["epsilon"])
+        weight = torch.exp(((0.2 * y + 0.8 * y * torch.sigmoid(y)) * self.tensors[attention["vector"]]).sum(2))
+        each = (cutoff[:, None] * weight)[:, :, None].repeat(1, 1, mul // heads)
+        return torch.cat([each[:, :, :-1], weight[:, :, None]], 2).reshape(len(x), mul)
 
     @staticmethod
     def mean_over_sphere(first, second, out):
@@ -365,7 +397,7 @@ class EquiEvaluator:
                 factors = self.radial_network(layer["radial"], basis, species, i, j)
                 cutoff = self.cutoff_function(self.stretched(r, species[i], species[j]))
                 out = zeros(layer["irreps_out"])
-                messages = self.so2_messages(layer, features[layer["input"]], i, j, vec / r[:, None], factors)
+                messages = self.so2_messages(layer, features[layer["input"]], i, j, vec / r[:, None], factors, cutoff)
                 features[layer["output"]] = [
                     target.index_add(0, i, cutoff[:, None, None] * message) for target, message in zip(out, messages)
                 ]

@@ -56,10 +56,17 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       first_(padded.first),
       lmax_(layer.lmax),
       host_network_(layer.radial, in, num_species, network_columns(padded.columns), padded.factors_row),
-      network_(exec, host_network_) {
+      network_(exec, host_network_),
+      heads_(layer.attention.heads),
+      scores_(layer.attention.channels),
+      head_size_(padded.head_size),
+      score_epsilon_(static_cast<R>(layer.attention.epsilon)) {
   std::vector<R> data;
+  std::vector<So2ProductTerm<R>> terms;
   for (So2PaddedLinear &linear : padded.linears) {
-    Linear made{{}, {}, -1};
+    Linear made{{}, {}, -1, static_cast<int64_t>(terms.size()), static_cast<int64_t>(linear.product.size())};
+    for (const So2ProductTerm<double> &t : linear.product)
+      terms.push_back({{t.l[0], t.l[1], t.l[2]}, {t.m[0], t.m[1], t.m[2]}, static_cast<R>(t.value)});
     for (size_t m = 0; m < linear.weights.size(); m++) {
       made.weights.push_back(static_cast<int64_t>(data.size()));
       add_matrix(linear.weights[m][0], m == 0 ? nullptr : &linear.weights[m][1], data);
@@ -70,7 +77,13 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
     made.layout = std::move(linear);
     linears_.push_back(std::move(made));
   }
+  score_data_ = static_cast<int64_t>(data.size());
+  const So2Attention &a = layer.attention;
+  for (const std::vector<double> *part : {&a.weight, &a.bias, &a.vector})
+    data.insert(data.end(), part->begin(), part->end());
   assign(exec, data_, data);
+  assign(exec, terms_, terms);
+  assign(exec, score_places_, padded.score_places);
   const Rotations rotations(layer.lmax);
   assign(exec, recursion_begin_, rotations.begin());
   assign(exec, recursion_terms_, rotations.terms());
@@ -98,10 +111,13 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
   w.in.push_back(take(first_));
   for (const Linear &linear : linears_) {
     w.out.push_back(take(linear.layout.out));
-    w.in.push_back(linear.layout.has_gate ? take(linear.layout.gated()) : w.out.back());
+    const bool has_step = linear.layout.has_gate || linear.has_product();
+    w.in.push_back(has_step ? take(linear.layout.gated()) : w.out.back());
   }
-  w.messages = w.in.back();
+  w.messages = heads_ > 0 ? take(linears_.back().layout.gated()) : w.in.back();
   if (!backward) return {w, size};
+  for (const Linear &linear : linears_)
+    w.of_factors.push_back(linear.has_product() ? take(linear.layout.out) : nullptr);
   const So2Shape last = linears_.back().layout.gated();
   w.of_sum = take(widened(last));
   w.of_messages = take(last);
@@ -122,7 +138,8 @@ std::size_t DeviceSo2Convolution<T>::scratch_growth(const Scratch &scratch, int6
 
 template <class T>
 std::size_t DeviceSo2Convolution<T>::bytes() const {
-  return network_.bytes() + data_.bytes() + recursion_begin_.bytes() + recursion_terms_.bytes() + generators_.bytes();
+  return network_.bytes() + data_.bytes() + recursion_begin_.bytes() + recursion_terms_.bytes() + generators_.bytes() +
+         terms_.bytes() + score_places_.bytes();
 }
 
 // ---- edges
@@ -249,7 +266,52 @@ void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &e
     if (linear.has_gate)
       Kokkos::parallel_for("equi:so2_gate", DeviceRange(exec, 0, count * linear.out.channels),
                            So2GateKernel<T>{gate(linear, count, work.out[k], work.in[k + 1])});
+    if (linears_[k].has_product())
+      Kokkos::parallel_for("equi:so2_product", DeviceRange(exec, 0, count * linear.gated().channels),
+                           So2BilinearKernel<T>{product(linears_[k], count, work.out[k], work.in[k + 1], nullptr)});
   }
+  if (heads_ > 0)
+    Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_),
+                         So2AttentionKernel<T>{attention(edges, work, work.messages, nullptr)});
+}
+
+template <class T>
+So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_t count, const R *z, R *h,
+                                                    R *z_adj) const {
+  const So2PaddedLinear &of = linear.layout;
+  return {of.out,
+          of.gated(),
+          count,
+          of.scalars,
+          of.gates,
+          terms_.data() + linear.first_term,
+          static_cast<int>(linear.num_terms),
+          z,
+          h,
+          z_adj};
+}
+
+template <class T>
+So2AttentionCall<T> DeviceSo2Convolution<T>::attention(const Edges &edges, const Work &work, R *messages,
+                                                       R *z_adj) const {
+  const R *const data = data_.data() + score_data_;
+  return {linears_.front().layout.out,
+          linears_.back().layout.gated(),
+          edges.count,
+          heads_,
+          scores_,
+          head_size_,
+          score_places_.data(),
+          data,
+          data + scores_,
+          data + 2 * scores_,
+          score_epsilon_,
+          edges.cutoff,
+          work.out.front(),
+          work.out.back(),
+          messages,
+          z_adj,
+          edges.cutoff_adj};
 }
 
 template <class T>
@@ -306,9 +368,20 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
                                                                                  const Edges &edges,
                                                                                  const Work &work) const {
   R *adjoint = work.of_messages;
+  for (size_t k = 0; k < linears_.size(); k++)
+    if (work.of_factors[k])
+      device_zero(exec, work.of_factors[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
+  if (heads_ > 0)
+    Kokkos::parallel_for("equi:so2_attention_adjoint", DeviceRange(exec, 0, edges.count),
+                         So2AttentionAdjointKernel<T>{attention(edges, work, adjoint, work.of_factors.front())});
   for (size_t k = linears_.size(); k-- > 0;) {
     const So2PaddedLinear &linear = linears_[k].layout;
     R *of_z = adjoint;
+    if (linears_[k].has_product()) {
+      of_z = work.of_factors[k];
+      Kokkos::parallel_for("equi:so2_product_adjoint", DeviceRange(exec, 0, edges.count * linear.gated().channels),
+                           So2BilinearAdjointKernel<T>{product(linears_[k], edges.count, work.out[k], adjoint, of_z)});
+    }
     if (linear.has_gate) {
       of_z = work.out[k];
       Kokkos::parallel_for("equi:so2_gate_adjoint", DeviceRange(exec, 0, edges.count * linear.out.channels),

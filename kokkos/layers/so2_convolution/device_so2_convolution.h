@@ -8,6 +8,7 @@
 #include "kokkos/geometry/rotations.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
 #include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 
 #include <type_traits>
@@ -70,16 +71,19 @@ class DeviceSo2Convolution {
  private:
   static constexpr bool IS_FLOAT64 = std::is_same_v<T, DoubleOf<T>>;
   struct Linear {
-    So2PaddedLinear layout;          // its matrices are on the device
-    std::vector<int64_t> weights;    // offsets in data_ of the matrices of each |m|
-    int64_t bias;                    // likewise, -1: none
+    So2PaddedLinear layout;           // its matrices are on the device
+    std::vector<int64_t> weights;     // offsets in data_ of the matrices of each |m|
+    int64_t bias;                     // likewise, -1: none
+    int64_t first_term, num_terms;    // of its product, in terms_
+    bool has_product() const { return num_terms > 0; }
   };
   // Arrays in the scratch.
   struct Work {
-    R *rotated;                  // features of sender and receiver
-    std::vector<R *> in, out;    // of each linear; without a gate the output is the next one's input
-    R *messages;                 // what would be one's after the last
-    R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
+    R *rotated;                     // features of sender and receiver
+    std::vector<R *> in, out;       // of each linear; without a gate the output is the next one's input
+    R *messages;                    // what would be one's after the last
+    R *of_sum, *of_messages;        // backward: adjoints of the sum in the frame, and of the messages
+    std::vector<R *> of_factors;    // backward: of each linear with a product, the adjoint of what it makes
   };
   // Some edges with what does not depend on features.
   struct Edges {
@@ -116,6 +120,8 @@ class DeviceSo2Convolution {
   void multiply(const DeviceExec &exec, const Linear &linear, bool transpose, int64_t count, const R *from,
                 R *to) const;
   So2GateCall<T> gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const;
+  So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  So2AttentionCall<T> attention(const Edges &edges, const Work &work, R *messages, R *z_adj) const;
   // From rotated features to messages.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
   // Of senders' edges there is none.
@@ -137,6 +143,12 @@ class DeviceSo2Convolution {
   DeviceBuffer<RotationTerm> recursion_terms_;
   DeviceBuffer<So2Generator<R>> generators_;    // about x and z: nothing depends on turns about the edge
   int num_generators_ = 0;
+  DeviceBuffer<So2ProductTerm<R>> terms_;
+  // Of attention, if there is any.
+  int heads_, scores_, head_size_;
+  R score_epsilon_;
+  int64_t score_data_;    // offset in data_ of weights, biases and vectors
+  DeviceBuffer<int> score_places_;
 };
 
 }    // namespace equi

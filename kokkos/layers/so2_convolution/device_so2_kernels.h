@@ -6,6 +6,7 @@
 
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/rotations.h"
+#include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/functions/activation.h"
 #include "src/functions/basis_functions.h"
@@ -316,6 +317,42 @@ struct So2GateAdjointKernel {
       put(of, 0, a.derivative * sum);
     });
   }
+};
+
+// ---- products and attention
+// ------------------------------------------------------------------------------------------------------
+
+// A thread per channel of an edge.
+template <class T>
+struct So2BilinearKernel {
+  So2BilinearCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    so2_bilinear<T, 1>(c, index / c.h_shape.channels, static_cast<int>(index % c.h_shape.channels), 1);
+  }
+};
+
+template <class T>
+struct So2BilinearAdjointKernel {
+  So2BilinearCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    so2_bilinear_backward<T, 1>(c, index / c.h_shape.channels, static_cast<int>(index % c.h_shape.channels), 1);
+  }
+};
+
+// A thread per head of an edge.
+template <class T>
+struct So2AttentionKernel {
+  So2AttentionCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    so2_attention(c, index / c.heads, static_cast<int>(index % c.heads));
+  }
+};
+
+// A thread per edge: its heads add to one adjoint of the cutoff function.
+template <class T>
+struct So2AttentionAdjointKernel {
+  So2AttentionCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t e) const { so2_attention_backward(c, e); }
 };
 
 }    // namespace equi

@@ -10,23 +10,49 @@
 
 namespace equi {
 
+namespace {
+
+// Channels of a product that are evaluated together.
+constexpr int CHANNEL_BLOCK = 32;
+
+// f(edge, first channel, how many) for all channels of the shape, with padding.
+template <class F>
+void for_blocks(int64_t count, const So2Shape &shape, const F &f) {
+  for (int64_t e = 0; e < count; e++)
+    for (int k = 0; k < shape.channels; k += CHANNEL_BLOCK) f(e, k, std::min(CHANNEL_BLOCK, shape.channels - k));
+}
+
+}    // namespace
+
 template <class T>
 So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Convolution &layer,
                                       const FeatureLayout &in, const FeatureLayout &out)
-    : kernels_(kernels), in_(in), out_(out), generators_(Rotations::generators<R>(layer.lmax, layer.mmax)) {
+    : kernels_(kernels),
+      in_(in),
+      out_(out),
+      heads_(layer.attention.heads),
+      scores_(layer.attention.channels),
+      score_weight_(layer.attention.weight.begin(), layer.attention.weight.end()),
+      score_bias_(layer.attention.bias.begin(), layer.attention.bias.end()),
+      score_vector_(layer.attention.vector.begin(), layer.attention.vector.end()),
+      score_epsilon_(static_cast<R>(layer.attention.epsilon)),
+      generators_(Rotations::generators<R>(layer.lmax, layer.mmax)) {
   So2Linears padded(layer, in);
   channels_in_ = padded.channels_in;
   factors_row_ = padded.factors_row;
   columns_ = std::move(padded.columns);
   first_ = padded.first;
+  head_size_ = padded.head_size;
+  score_places_ = std::move(padded.score_places);
   for (const So2PaddedLinear &linear : padded.linears) linears_.push_back(make_linear(linear));
   values_size_ = 0;
   for (const Linear &linear : linears_) {
     after_.push_back(values_size_);
     values_size_ += linear.out.size();
   }
-  messages_ = linears_.back().has_gate ? values_size_ : after_.back();
-  if (linears_.back().has_gate) values_size_ += linears_.back().gated().size();
+  const bool has_step = linears_.back().has_step() || heads_ > 0;
+  messages_ = has_step ? values_size_ : after_.back();
+  if (has_step) values_size_ += linears_.back().gated().size();
   forward_places_ = make_places(false);
   backward_places_ = make_places(true);
 }
@@ -45,8 +71,10 @@ typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Ma
 template <class T>
 typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2PaddedLinear &linear) const {
   Linear made{
-      linear.in,       linear.out,     linear.mul,  {}, {}, AlignedVector<R>(linear.bias.begin(), linear.bias.end()),
-      linear.has_gate, linear.scalars, linear.gates};
+      linear.in,       linear.out,     linear.mul,   {}, {}, AlignedVector<R>(linear.bias.begin(), linear.bias.end()),
+      linear.has_gate, linear.scalars, linear.gates, {}};
+  for (const So2ProductTerm<double> &t : linear.product)
+    made.product.push_back({{t.l[0], t.l[1], t.l[2]}, {t.m[0], t.m[1], t.m[2]}, static_cast<R>(t.value)});
   for (size_t m = 0; m < linear.weights.size(); m++) {
     const auto &[same, other] = linear.weights[m];
     const Matrix other_back = transpose(other, -1.0);
@@ -78,6 +106,7 @@ typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backw
   if (!backward) return p;
   p.of_sum = take(widened(linears_.back().gated()).size());
   p.of_messages = take(linears_.back().gated().size());
+  for (const Linear &linear : linears_) p.of_factors.push_back(linear.product.empty() ? -1 : take(linear.out.size()));
   return p;
 }
 
@@ -132,6 +161,43 @@ So2GateCall<T> So2ConvolutionOp<T>::gate(const Linear &linear, int64_t count, R 
 }
 
 template <class T>
+So2BilinearCall<T> So2ConvolutionOp<T>::product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const {
+  return {linear.out,
+          linear.gated(),
+          count,
+          linear.scalars,
+          linear.gates,
+          linear.product.data(),
+          static_cast<int>(linear.product.size()),
+          z,
+          h,
+          z_adj};
+}
+
+template <class T>
+So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj,
+                                                   T *cutoff_adj) const {
+  const auto value = [&](int64_t before) { return values + PLANES<T> * edges.count * before; };
+  return {linears_.front().out,
+          linears_.back().gated(),
+          edges.count,
+          heads_,
+          scores_,
+          head_size_,
+          score_places_.data(),
+          score_weight_.data(),
+          score_bias_.data(),
+          score_vector_.data(),
+          score_epsilon_,
+          edges.cutoff,
+          value(after_.front()),
+          value(after_.back()),
+          messages,
+          z_adj,
+          cutoff_adj};
+}
+
+template <class T>
 void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const {
   const int64_t count = edges.count;
   const auto before = [&](size_t k) { return place(scratch, count, places.before[k]); };
@@ -144,12 +210,20 @@ void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &pl
     const int64_t width = linear.out.width(0);
     for (int64_t e = 0; !linear.bias.empty() && e < count; e++)    // tangents have none
       for (int64_t j = 0; j < width; j++) z[e * width + j] += linear.bias[j];
+    R *const next = k + 1 < linears_.size() ? before(k + 1) : place(values, count, messages_);
     if (linear.has_gate)
-      kernels_.so2_gate(
-          gate(linear, count, z, k + 1 < linears_.size() ? before(k + 1) : place(values, count, messages_)));
+      kernels_.so2_gate(gate(linear, count, z, next));
+    else if (!linear.product.empty())
+      for_blocks(count, linear.gated(), [&, call = product(linear, count, z, next, nullptr)](int64_t e, int k, int n) {
+        so2_bilinear<T, CHANNEL_BLOCK>(call, e, k, n);
+      });
     else if (k + 1 < linears_.size())
       std::copy_n(z, PLANES<T> * count * linear.out.size(), before(k + 1));
   }
+  if (heads_ == 0) return;
+  const So2AttentionCall<T> call = attention(edges, values, place(values, count, messages_), nullptr, nullptr);
+  for (int64_t e = 0; e < count; e++)
+    for (int head = 0; head < heads_; head++) so2_attention(call, e, head);
 }
 
 template <class T>
@@ -187,12 +261,26 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
   add_torque(last, wide, messages, of_sum, edges.cutoff);
   kernels_.so2_cutoff_backward({last, count, edges.cutoff, messages, of_sum, adjoints.cutoff, adjoint});
 
+  for (size_t k = 0; k < linears_.size(); k++)
+    if (places.of_factors[k] >= 0)
+      std::fill_n(place(scratch, count, places.of_factors[k]), PLANES<T> * count * linears_[k].out.size(), R(0));
+  if (heads_ > 0) {
+    R *const of_scores = place(scratch, count, places.of_factors.front());
+    const So2AttentionCall<T> call = attention(edges, values, adjoint, of_scores, adjoints.cutoff);
+    for (int64_t e = 0; e < count; e++) so2_attention_backward(call, e);
+  }
+
   for (size_t k = linears_.size(); k-- > 0;) {
     const Linear &linear = linears_[k];
     R *of_z = adjoint;
     if (linear.has_gate) {
       of_z = place(values, count, after_[k]);
       kernels_.so2_gate_backward(gate(linear, count, of_z, adjoint));
+    } else if (!linear.product.empty()) {
+      of_z = place(scratch, count, places.of_factors[k]);
+      for_blocks(count, linear.gated(),
+                 [call = product(linear, count, place(values, count, after_[k]), adjoint, of_z)](
+                     int64_t e, int k, int n) { so2_bilinear_backward<T, CHANNEL_BLOCK>(call, e, k, n); });
     }
     adjoint = place(scratch, count, places.before[k]);    // what the linear has read is needed no more
     multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums));
@@ -211,14 +299,16 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
 
 template <class T>
 std::size_t So2ConvolutionOp<T>::bytes() const {
-  std::size_t numbers = 0;
+  std::size_t numbers = 0, of_terms = 0;
   for (const Linear &linear : linears_) {
     for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
       for (const Product &product : *products)
         for (const AlignedVector<R> &w : product.weights) numbers += w.size();
     numbers += linear.bias.size();
+    of_terms += linear.product.size() * sizeof(So2ProductTerm<R>);
   }
-  return numbers * sizeof(R);
+  numbers += score_weight_.size() + score_bias_.size() + score_vector_.size();
+  return numbers * sizeof(R) + of_terms + score_places_.size() * sizeof(int);
 }
 
 EQUI_INSTANTIATE_NUMBERS(So2ConvolutionOp)

@@ -8,6 +8,7 @@
 
 #include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/so2_convolution/so2_edge_steps.h"
 #include "kokkos/layers/so2_convolution/so2_linears.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/layers/so2_convolution.h"
@@ -81,15 +82,18 @@ class So2ConvolutionOp {
     AlignedVector<R> bias;    // [gates and orders of m = 0][channels], or empty
     bool has_gate;
     Activation scalars, gates;
-    So2Shape gated() const { return {out.lmax, out.mmax, out.channels, 0}; }
+    std::vector<So2ProductTerm<R>> product;    // or empty
+    bool has_step() const { return has_gate || !product.empty(); }
+    So2Shape gated() const { return {out.lmax, out.mmax, product.empty() ? out.channels : out.channels / 2, 0}; }
   };
   // Numbers per edge before these arrays in the scratch.
   struct Places {
     So2Shape rotated_shape;
-    int64_t rotated;                // features of sender and receiver
-    std::vector<int64_t> before;    // of each linear: its input
-    int64_t sums;                   // So2ProductCall::sums
-    int64_t of_sum, of_messages;    // backward: adjoints of the sum in the frame, and of the messages
+    int64_t rotated;                    // features of sender and receiver
+    std::vector<int64_t> before;        // of each linear: its input
+    int64_t sums;                       // So2ProductCall::sums
+    int64_t of_sum, of_messages;        // backward: adjoints of the sum in the frame, and of the messages
+    std::vector<int64_t> of_factors;    // backward: of each linear with a product, the adjoint of what it makes
     int64_t size;
   };
 
@@ -103,6 +107,8 @@ class So2ConvolutionOp {
   void multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out, int64_t count,
                 const R *u, R *v, R *sums) const;
   So2GateCall<T> gate(const Linear &linear, int64_t count, R *z, R *h) const;
+  So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  So2AttentionCall<T> attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj, T *cutoff_adj) const;
   // The call for one side of the features in `layout`; rows: of an atom's features.
   So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
                               FeatureRows<R> rows, const int *row, const T *factor) const;
@@ -114,6 +120,11 @@ class So2ConvolutionOp {
   std::vector<int> columns_;
   So2Shape first_;    // of the first linear's input
   std::vector<Linear> linears_;
+  // Of attention, if there is any.
+  int heads_, scores_, head_size_;
+  std::vector<int> score_places_;
+  std::vector<R> score_weight_, score_bias_, score_vector_;
+  R score_epsilon_;
   // Numbers per edge before these among the values: what each linear has made, before its gate, and the messages.
   std::vector<int64_t> after_;
   int64_t messages_, values_size_;

@@ -5,6 +5,17 @@
 
 namespace equi {
 
+namespace {
+
+// The place of a column of a linear's matrix.
+int column_of(const So2Linear &linear, int channels, int k) {
+  const int u = k % linear.channels_out, of_factor = linear.channels_after();
+  const bool is_second = u >= of_factor;
+  return k / linear.channels_out * channels + (is_second ? channels / 2 + u - of_factor : u);
+}
+
+}    // namespace
+
 So2Linears::So2Linears(const So2Convolution &layer, const FeatureLayout &in)
     : channels_in(in.group(0).channels), first{layer.lmax, layer.mmax, 2 * channels_in, 0} {
   const int mul = in.block(0).mul;
@@ -13,27 +24,34 @@ So2Linears::So2Linears(const So2Convolution &layer, const FeatureLayout &in)
       for (int side = 0; side < 2; side++)
         for (int u = 0; u < mul; u++) columns.push_back(factors_row + side * channels_in + u);
   for (const So2Linear &linear : layer.linears) linears.push_back(padded_linear(linear, layer.mmax));
+  const So2Attention &attention = layer.attention;
+  if (attention.heads == 0) return;
+  head_size = layer.linears.back().channels_out / attention.heads;
+  const So2Linear &scoring = layer.linears.front();
+  for (int k = 0; k < attention.heads * attention.channels; k++)
+    score_places.push_back(column_of(scoring, linears.front().out.channels, 2 * scoring.channels_out + k));
 }
 
 So2PaddedLinear So2Linears::padded_linear(const So2Linear &linear, int mmax) const {
   const bool is_first = linears.empty();
   const So2Shape in = is_first ? first : linears.back().gated();
-  const So2Shape out{in.lmax, mmax, padded(linear.channels_out), linear.num_gates(in.lmax)};
+  const int channels = (linear.has_product() ? 2 : 1) * padded(linear.channels_after());
+  const So2Shape out{in.lmax, mmax, channels, linear.num_gates(in.lmax)};
   So2PaddedLinear made{in,
                        out,
                        linear.channels_out,
                        {},
                        std::vector<double>(linear.bias.empty() ? 0 : out.width(0), 0.0),
                        linear.has_gate,
-                       linear.scalar_activation,
-                       linear.gate_activation};
+                       linear.has_product() ? linear.product.scalars : linear.scalar_activation,
+                       linear.has_product() ? linear.product.gates : linear.gate_activation,
+                       linear.product.terms};
   // The places of a matrix's rows and columns; the first linear has the channels of two atoms.
   const int atoms = is_first ? 2 : 1, mul_in = linear.channels_in / atoms;
   const auto row_of = [&](int k) {
     const int u = k % linear.channels_in;
     return k / linear.channels_in * in.channels + u / mul_in * channels_in + u % mul_in;
   };
-  const auto column_of = [&](int k) { return k / linear.channels_out * out.channels + k % linear.channels_out; };
   for (int m = 0; m <= mmax; m++) {
     const int signs = m == 0 ? 1 : 2, rows = static_cast<int>(in.width(m)) / signs,
               cols = static_cast<int>(out.width(m)) / signs;
@@ -43,11 +61,12 @@ So2PaddedLinear So2Linears::padded_linear(const So2Linear &linear, int mmax) con
       Matrix wide{rows, cols, std::vector<double>(static_cast<size_t>(rows) * cols, 0.0)};
       for (int i = 0; i < from.rows; i++)
         for (int j = 0; j < from.cols; j++)
-          wide.data[static_cast<size_t>(row_of(i)) * cols + column_of(j)] = from(i, j);
+          wide.data[static_cast<size_t>(row_of(i)) * cols + column_of(linear, channels, j)] = from(i, j);
       made.weights.back()[k] = std::move(wide);
     }
   }
-  for (size_t k = 0; k < linear.bias.size(); k++) made.bias[column_of(static_cast<int>(k))] = linear.bias[k];
+  for (size_t k = 0; k < linear.bias.size(); k++)
+    made.bias[column_of(linear, channels, static_cast<int>(k))] = linear.bias[k];
   return made;
 }
 
@@ -58,8 +77,13 @@ std::vector<EdgeColumn> network_columns(const std::vector<int> &columns) {
 }
 
 std::string describe_so2_convolution(const So2Convolution &layer) {
-  return "SO(2) convolution: l to " + std::to_string(layer.lmax) + ", m to " + std::to_string(layer.mmax) + ", " +
-         std::to_string(layer.radial.num_outputs()) + " radial factors by their network";
+  std::string text = "SO(2) convolution: l to " + std::to_string(layer.lmax) + ", m to " + std::to_string(layer.mmax) +
+                     ", " + std::to_string(layer.radial.num_outputs()) + " radial factors by their network";
+  for (const So2Linear &linear : layer.linears)
+    if (linear.has_product())
+      text += ", a product of functions by " + std::to_string(linear.product.terms.size()) + " terms";
+  if (layer.attention.heads > 0) text += ", attention with " + std::to_string(layer.attention.heads) + " heads";
+  return text;
 }
 
 }    // namespace equi

@@ -14,7 +14,7 @@
 
 namespace equi {
 
-// Rows and columns of matrices are those of one sign of m, with padding.
+// Rows and columns of matrices are those of one sign of m, with padding. With a product out has both factors.
 struct So2PaddedLinear {
   So2Shape in, out;                              // out with the gates
   int mul;                                       // channels of the output without padding
@@ -22,8 +22,9 @@ struct So2PaddedLinear {
   std::vector<double> bias;                      // [gates and orders of m = 0][channels], or empty
   bool has_gate;
   Activation scalars, gates;
+  std::vector<So2ProductTerm<double>> product;    // or empty
 
-  So2Shape gated() const { return {out.lmax, out.mmax, out.channels, 0}; }
+  So2Shape gated() const { return {out.lmax, out.mmax, product.empty() ? out.channels : out.channels / 2, 0}; }
 };
 
 struct So2Linears {
@@ -37,6 +38,8 @@ struct So2Linears {
   int factors_row = 0;
   std::vector<int> columns;
   std::vector<So2PaddedLinear> linears;
+  std::vector<int> score_places;    // of attention (So2AttentionCall), or empty
+  int head_size = 0;
 
  private:
   So2PaddedLinear padded_linear(const So2Linear &linear, int mmax) const;
