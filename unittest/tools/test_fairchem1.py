@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""eSEN models of fairchem 1 -> .equi: LAMMPS with the file against the tests' own evaluation of the checkpoint (esen_reference.py), and,
-of the slow tests, against fairchem's own modules, for models with random numbers.
+"""eSEN and EquiformerV3 models of fairchem 1 -> .equi: LAMMPS with the file against the tests' own evaluation of the checkpoint
+(esen_reference.py) or of the file, and, of the slow tests, against the packages' own modules, for models with random numbers.
 
 The slow tests run in the environment of tools/requirements-fairchem.txt, the others need no framework.
 """
@@ -16,11 +16,13 @@ import tensornet_laws as laws
 from ase import Atoms
 from equi_evaluator import EquiEvaluator
 from equi_tools import equi_file, frameworks
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import fairchem1_checkpoint, fairchem1_oracle
-from equi_tools.frameworks.fairchem1_testing import VARIANTS, make_variant
+from equi_tools.frameworks.fairchem1_testing import EQUIFORMERS, VARIANTS, make_variant
+from equiformer_checkpoint import checkpoint as equiformer
 from esen_reference import TrainerCheckpoint
 
 # Each number of both routes is in float64.
@@ -145,7 +147,7 @@ def test_what_a_checkpoint_does_not_say_is_what_fairchem_takes(tmp_path):
 
 
 WHOLE = {
-    "equiformer": ({"config.model.name": "equiformer_v3"}, "model equiformer_v3 is not supported, of fairchem 1 only eSEN"),
+    "equiformer": ({"config.model.name": "equiformer_v2"}, "model equiformer_v2 is not supported, of fairchem 1 only eSEN"),
     "head": ({"config.model.heads.efs.module": "esen_mlp_energy_head"}, "heads esen_mlp_energy_head: expected esen_mlp_efs_head alone"),
     "two heads": ({"config.model.heads.other": {"module": "esen_linear_force_head"}}, "heads .*esen_linear_force_head: expected"),
     "outputs": ({"config.model.pass_through_head_outputs": False}, "pass_through_head_outputs False"),
@@ -187,7 +189,101 @@ def test_settings_of_other_models_are_refused(folder):
             convert(source, folder / "settings.equi", **settings, quiet=True)
 
 
-# ---- with fairchem's own modules
+# ---- EquiformerV3
+
+# Second derivatives relative to the largest; the edge degree embedding is interpolated to 1e-10.
+SECOND = 1e-8
+
+
+@pytest.fixture(scope="module")
+def equiformer_model(folder):
+    import torch
+
+    torch.save(equiformer(), folder / "equiformer.pt")
+    convert(folder / "equiformer.pt", folder / "equiformer.equi", quiet=True)
+    return folder / "equiformer.equi"
+
+
+class SecondReader(fairchem1_oracle.Oracle):
+    """The tests' second reader of model files as an ASE calculator."""
+
+    implemented_properties = ["energy", "forces", "stress"]
+
+    def __init__(self, path):
+        super().__init__()
+        self.evaluator, self.elements = EquiEvaluator(path), ELEMENTS
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=("positions",)):
+        super().calculate(atoms, properties, system_changes)
+        cell = self.atoms.cell.complete().array if self.atoms.pbc.any() else None
+        energy, forces, stress, _ = self.evaluator.evaluate(self.atoms.get_chemical_symbols(), self.atoms.positions, cell, self.atoms.pbc)
+        self.results = {"energy": energy, "forces": forces}
+        if stress is not None:
+            self.results["stress"] = stress
+
+
+def test_equiformer_is_evaluated_as_by_a_second_reader(equiformer_model):
+    named = [pair for pair in structures(4.0) if pair[0] not in ("slab", "left_handed", "rocksalt")]
+    calculator = SecondReader(equiformer_model)
+    laws.assert_within_bars(laws.differences(equiformer_model, calculator, named, radial="exact"))
+    laws.assert_within_bars(laws.differences(equiformer_model, calculator, named))
+    atoms = dict(named)["sheared"]
+    atoms.calc = calculator
+    assert np.abs(atoms.get_forces()).max() > 1e-2, "the model does not test forces"
+    laws.assert_mixed(laws.differences(equiformer_model, calculator, [("sheared", dict(named)["sheared"])], "mixed"))
+
+
+def test_ranks_of_equiformer_agree(equiformer_model):
+    atoms = dict(structures(4.0))["rocksalt"] * (2, 1, 1)
+    assert laws.rank_error(equiformer_model, atoms, 3) < laws.RANKS * 10
+
+
+def test_the_virial_of_equiformer_is_the_derivative_by_a_strain(equiformer_model):
+    assert laws.strain_error(equiformer_model, dict(structures(4.0))["sheared"]) < laws.STRAIN
+
+
+def test_second_derivatives_of_equiformer_are_those_of_a_second_reader(equiformer_model):
+    atoms = dict(structures(4.0))["cluster"]
+    calculator = EquiCalculator(equiformer_model)
+    hessian = calculator.hessian(atoms)
+    calculator.close()
+    direction = np.random.default_rng(4).standard_normal(atoms.positions.shape)
+    expected = EquiEvaluator(equiformer_model).hessian_vector(atoms.get_chemical_symbols(), atoms.positions, direction, None, atoms.pbc)
+    assert np.abs((hessian @ direction.ravel()).reshape(-1, 3) - expected).max() < SECOND * np.abs(expected).max()
+
+
+EQUIFORMER = {
+    "direct": (dict(direct_prediction=True), "direct_prediction True.*not the gradient"),
+    "activation": (dict(attn_activation="sep_s2"), "attn_activation sep_s2.*at random"),
+    "network": (dict(ffn_activation="gate"), "ffn_activation gate"),
+    "norm": (dict(norm_type="merge_rms_norm"), "norm_type merge_rms_norm is not supported"),
+    "envelope": (dict(use_envelope=False), "use_envelope False"),
+    "add": (dict(use_add_merge=True), "use_add_merge True"),
+    "softcap": (dict(softcap=5.0), "softcap 5.0"),
+    "epsilon": (dict(attn_eps=1e-3), "attn_eps 0.001 is not supported"),
+    "coarse": (dict(attn_grid_resolution_list=[6, 4]), "attn_grid_resolution_list .*above 6 and longitudes above 3"),
+    "coarse points": (dict(ffn_grid_resolution_list=[8, 6]), "ffn_grid_resolution_list .*longitudes above 6"),
+    "grid": (dict(attn_grid_resolution_list=8), "expected two whole numbers"),
+    "option": (dict(dispersion=True), "option dispersion of equiformer_v3 is not known"),
+    "heads": (dict(num_heads=0), "num_heads: expected a whole number"),
+    "size": (dict(num_channels=8), "expected the shape"),
+    "layers": (dict(num_layers=1), "blocks.1.* is not part of EquiformerV3"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", EQUIFORMER)
+def test_options_of_equiformer_that_are_not_supported_are_refused(case, tmp_path):
+    import torch
+
+    options, expected = EQUIFORMER[case]
+    made = equiformer()
+    made["config"]["model"].update(options)
+    torch.save(made, tmp_path / "refused.pt")
+    with pytest.raises(EquiError, match=expected):
+        convert(tmp_path / "refused.pt", tmp_path / "refused.equi", quiet=True)
+
+
+# ---- with the packages' own modules
 
 
 @lru_cache(maxsize=None)
@@ -198,7 +294,7 @@ def made(name, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", VARIANTS)
+@pytest.mark.parametrize("name", [*VARIANTS, *EQUIFORMERS])
 def test_every_option_is_converted_exactly(name, folder):
     source, model = made(name, folder)
     calculator = fairchem1_oracle.float64_calculator(source)

@@ -314,8 +314,10 @@ class FairChem1(Framework):
         return fairchem1_checkpoint.load(source, ignore_keys)
 
     def convert(self, checkpoint, choice=None, elements=None):
-        from . import fairchem_convert
+        from . import fairchem1_equiformer, fairchem_convert
 
+        if checkpoint.is_equiformer:
+            return fairchem1_equiformer.EquiformerConverter(checkpoint, None, elements).document()
         return fairchem_convert.convert(checkpoint, None, elements)
 
     def float64_calculator(self, checkpoint, choice=None):

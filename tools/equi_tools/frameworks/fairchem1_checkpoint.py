@@ -13,7 +13,7 @@ import numpy as np
 from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
-from . import fairchem_checkpoint
+from . import fairchem1_equiformer, fairchem_checkpoint
 from .fairchem_checkpoint import NORMS, Head, Task, check_numbers, last_part, only_known
 from .fairchem_config import plain
 from .origin import digest
@@ -43,6 +43,7 @@ FIXED = {
 BASES = ("gaussian", "bessel")
 # Heads with energies of their own or without any, which are no part of a potential; what they would add is left out.
 ENERGY_HEAD = "esen_mlp_efs_head"
+EQUIFORMER = "equiformer_v3"
 # Names of the normalizers in older files.
 OLD_NAMES = {"target": "energy", "grad_target": "forces"}
 
@@ -50,6 +51,7 @@ OLD_NAMES = {"target": "energy", "grad_target": "forces"}
 @dataclass
 class Checkpoint(fairchem_checkpoint.Checkpoint):
     head_prefix: str = ""  # of the tensors of the energy head
+    is_equiformer: bool = False  # else eSEN
 
     def head(self, task):
         return Head(self.head_prefix)
@@ -81,12 +83,18 @@ def _options(config, ignore_keys):
 
 
 def _model(config, ignore_keys):
-    """(options of the backbone, prefix of the tensors of the energy head)."""
+    """The options of a model."""
     model = config.get("model") if isinstance(config, dict) else None
     if not isinstance(model, dict):
         raise EquiError(f"config: expected the options of a model, found {printable(str(model), 60)}")
+    return model
+
+
+def _hydra(model, ignore_keys):
+    """(options of the backbone, prefix of the tensors of the energy head)."""
     if model.get("name") != "hydra":
-        raise EquiError(f"model {printable(str(model.get('name')), 60)} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD})")
+        name = printable(str(model.get("name")), 60)
+        raise EquiError(f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}) and {EQUIFORMER}")
     only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
     if not isinstance(model.get("backbone"), dict) or not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
@@ -167,13 +175,18 @@ def load(source, ignore_keys=()):
     from ase.data import chemical_symbols
 
     try:
-        options, prefix = _model(plain(found["config"]), ignore_keys)
+        model = _model(plain(found["config"]), ignore_keys)
+        is_equiformer = model.get("name") == EQUIFORMER
+        options, prefix = (fairchem1_equiformer.options_of(model, ignore_keys), "") if is_equiformer else _hydra(model, ignore_keys)
+        state = fairchem_checkpoint.state_of(found["state_dict"], "state_dict")
+        if is_equiformer:
+            state = {name: value for name, value in state.items() if fairchem1_equiformer.is_kept(name)}
         return Checkpoint(
             source=str(source),
             path=path.resolve(),
             sha256=digest(path),
             license=OMAT24_LICENSE if path.stem in PUBLISHED_ESEN else "unknown",
-            citation=fairchem_checkpoint.ESEN_CITATION,
+            citation=fairchem1_equiformer.CITATION if is_equiformer else fairchem_checkpoint.ESEN_CITATION,
             version="unknown",
             elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
             cutoff=float(options["cutoff"]),
@@ -183,12 +196,13 @@ def load(source, ignore_keys=()):
             tasks={"energy": _task(found["normalizers"], found.get("elementrefs"))},
             model_id=None,
             # As fairchem's calculator: averaged numbers (EMA), which files to continue a training from have beside these, are left.
-            state=fairchem_checkpoint.state_of(found["state_dict"], "state_dict"),
+            state=state,
             charge=0,
             spin=None,
             composition=None,
             has_system=False,
             head_prefix=prefix,
+            is_equiformer=is_equiformer,
         )
     except EquiError as error:
         raise EquiError(f"{source}: {error}") from error

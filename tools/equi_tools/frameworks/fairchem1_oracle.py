@@ -20,7 +20,7 @@ from ase.neighborlist import primitive_neighbor_list
 from ase.stress import full_3x3_to_voigt_6_stress
 from ase.utils import rotate as matrix_of_turns
 
-from . import fairchem1_checkpoint
+from . import fairchem1_checkpoint, fairchem1_equiformer
 from .oracle import Oracle, importing, quiet
 
 # fairchem takes edges that are nearly parallel to the y axis for parallel ones, and leaves out how they turn: structures are turned by
@@ -47,35 +47,65 @@ def _module(name, path=None, **members):
     return module
 
 
+class _Data(dict):
+    """What is given to a model: some of them want attributes, others entries."""
+
+    __getattr__, __setattr__ = dict.__getitem__, dict.__setitem__
+
+
 class _GraphOfData:
     """In place of what finds the edges of a structure: those that it has."""
 
     def generate_graph(self, data, *args, **kwargs):
-        raise NotImplementedError("the graph is given")
+        j, i = data.edge_index
+        vectors = data.pos[j] - data.pos[i] + data.cell_offsets.to(data.pos.dtype) @ data.cell[0]
+        return types.SimpleNamespace(
+            edge_index=data.edge_index, edge_distance=vectors.norm(dim=1), edge_distance_vec=vectors, cell_offsets=data.cell_offsets,
+            offset_distances=None, neighbors=None,
+        )  # fmt: skip
+
+
+def _scatter(src, index, dim=0, dim_size=None, reduce="sum"):
+    import torch
+
+    name = {"sum": "sum", "max": "amax"}[reduce]
+    shape = (dim_size, *src.shape[1:])
+    wide = index.view(-1, *[1] * (src.dim() - 1)).expand_as(src)
+    return torch.zeros(shape, dtype=src.dtype).scatter_reduce(0, wide, src, name, include_self=False)
+
+
+def _stand_ins():
+    """What the modules of models import of packages with compiled code."""
+    utils = _module("torch_geometric.utils", scatter=_scatter, segment=None)
+    utils.num_nodes = _module("torch_geometric.utils.num_nodes", maybe_num_nodes=lambda index, num_nodes=None: num_nodes)
+    modules = [utils, utils.num_nodes, _module("torch_geometric", utils=utils), _module("torch_scatter", scatter=_scatter)]
+    return {module.__name__: module for module in modules}
 
 
 def import_model(name):
-    """A module below fairchem.core.models."""
+    """A module below fairchem, those of which are in fairchem/core/models and fairchem/experimental/models."""
     with importing("models of fairchem 1 need its modules: pip install --no-deps equiformer-v3, and e3nn"):
         found = importlib.util.find_spec("equiformer_v3")
         if found is None:
             raise ImportError("No module named 'equiformer_v3'")
-        root = f"{found.submodule_search_locations[0]}/core"
-        before = {key: sys.modules.pop(key) for key in list(sys.modules) if key.split(".")[0] == "fairchem"}
-        packages = {"fairchem": "", "fairchem.core": root, "fairchem.core.common": f"{root}/common", "fairchem.core.models": f"{root}/models"}
-        sys.modules.update({key: _module(key, path) for key, path in packages.items()})
+        root = found.submodule_search_locations[0]
+        replaced = ("fairchem", "torch_geometric", "torch_scatter")
+        before = {key: sys.modules.pop(key) for key in list(sys.modules) if key.split(".")[0] in replaced}
+        for key in ("", ".core", ".core.common", ".core.models", ".experimental", ".experimental.models", ".experimental.models.equiformer_v3"):
+            sys.modules[f"fairchem{key}"] = _module(f"fairchem{key}", root + key.replace(".", "/"))
+        sys.modules.update(_stand_ins())
         sys.modules["fairchem.core.common.utils"] = _module("utils", conditional_grad=_conditional_grad)
         sys.modules["fairchem.core.models.base"] = _module("base", GraphModelMixin=_GraphOfData, HeadInterface=object)
         try:
-            return importlib.import_module(f"fairchem.core.models.{name}")
+            return importlib.import_module(f"fairchem.{name}")
         finally:
-            for key in [key for key in sys.modules if key.split(".")[0] == "fairchem"]:
+            for key in [key for key in sys.modules if key.split(".")[0] in replaced]:
                 del sys.modules[key]
             sys.modules.update(before)
 
 
 @contextlib.contextmanager
-def _default_dtype(dtype):
+def default_dtype(dtype):
     import torch
 
     before = torch.get_default_dtype()
@@ -88,9 +118,15 @@ def _default_dtype(dtype):
 
 def build_esen(options, regress_stress=True):
     """(backbone, head) of the options of a checkpoint, with numbers at random."""
-    module = import_model("esen.esen")
+    module = import_model("core.models.esen.esen")
     backbone = module.eSEN_Backbone(**options, otf_graph=False, direct_forces=False, regress_forces=True, regress_stress=regress_stress)
     return backbone, module.MLP_EFS_Head(backbone)
+
+
+def build_equiformer(options):
+    """The model of the options of a checkpoint, with numbers at random."""
+    module = import_model("experimental.models.equiformer_v3.equiformer_v3")
+    return module.EquiformerV3_OC(**options, regress_forces=True, regress_stress=True)
 
 
 class TrainedModel(Oracle):
@@ -105,10 +141,16 @@ class TrainedModel(Oracle):
         self.checkpoint, self.elements, self.cutoff = checkpoint, checkpoint.elements, checkpoint.cutoff
         (self.task,) = checkpoint.tasks.values()
         self.dtype = getattr(torch, dtype)
-        options = {key: checkpoint.options[key] for key in fairchem1_checkpoint.DEFAULTS}
-        with quiet(), _default_dtype(self.dtype):
-            self.backbone, self.head = build_esen(options)
-            for prefix, module in (("backbone.", self.backbone), (checkpoint.head_prefix, self.head)):
+        with quiet(), default_dtype(self.dtype):
+            if checkpoint.is_equiformer:
+                options = {key: checkpoint.options[fairchem1_equiformer.STATED][key] for key in fairchem1_equiformer.DEFAULTS}
+                self.model = build_equiformer(options)
+                parts = [("", self.model)]
+            else:
+                backbone, head = build_esen({key: checkpoint.options[key] for key in fairchem1_checkpoint.DEFAULTS})
+                self.model = lambda data: head(data, backbone(data))
+                parts = [("backbone.", backbone), (checkpoint.head_prefix, head)]
+            for prefix, module in parts:
                 state = {k.removeprefix(prefix): torch.tensor(np.array(v)) for k, v in checkpoint.state.items() if k.startswith(prefix)}
                 # The Gaussians' centers and their like are made anew in float64.
                 kept = dict(module.named_parameters())
@@ -125,12 +167,13 @@ class TrainedModel(Oracle):
         turn = matrix_of_turns(TURN)
         cell = torch.tensor(atoms.cell.complete().array @ turn, dtype=self.dtype)[None]
         numbers, batch = torch.tensor(atoms.numbers), torch.zeros(len(atoms), dtype=torch.long)
-        data = {
+        data = _Data({
             "pos": torch.tensor(atoms.positions @ turn, dtype=self.dtype), "cell": cell, "natoms": torch.tensor([len(atoms)]), "batch": batch,
             "atomic_numbers": numbers, "atomic_numbers_full": numbers, "batch_full": batch, "edge_index": torch.tensor(np.stack([j, i])),
             "cell_offsets": torch.tensor(shifts), "nedges": torch.tensor([len(i)]),
-        }  # fmt: skip
-        found = self.head(data, self.backbone(data))
+        })  # fmt: skip
+        with default_dtype(self.dtype):
+            found = self.model(data)
         energy, forces, stress = (found[key].detach().numpy().astype(float) for key in ("energy", "forces", "stress"))
         rmsd = self.task.rmsd
         return rmsd * energy.item(), rmsd * forces @ turn.T, rmsd * turn @ stress.reshape(3, 3) @ turn.T

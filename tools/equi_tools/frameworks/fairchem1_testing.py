@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Tiny random models for tests: checkpoints as the trainers of fairchem 1 write them, of eSEN built by its own constructors.
+"""Tiny random models for tests: checkpoints as the trainers of fairchem 1 write them, of eSEN and EquiformerV3 built by their own constructors.
 
 `python -m equi_tools.frameworks.fairchem1_testing DIR [NAME ...]` writes DIR/NAME.pt and DIR/NAME.equi for the named variants (all by
 default).
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from .. import variants
-from .fairchem1_oracle import build_esen, quiet
+from .fairchem1_oracle import build_equiformer, build_esen, quiet
 
 # Together these reach every option of the converter. "wrappers": the `module.` before names; "rmsd", "references": of the trainer;
 # "old": the names of older files.
@@ -20,6 +20,16 @@ VARIANTS = {
     "bessel": dict(lmax=2, mmax=1, sphere_channels=10, hidden_channels=7, distance_function="bessel", num_distance_basis=6, wrappers=2, cutoff=3.7),
     "l5m3": dict(lmax=5, mmax=3, sphere_channels=4, hidden_channels=5, num_layers=1, ema=True),
     "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5, rmsd=1.0),
+}  # fmt: skip
+# Of EquiformerV3, on top of EQUIFORMER.
+EQUIFORMERS = {
+    "equiformer": dict(wrappers=1),
+    "equiformer_all_m": dict(lmax=2, mmax=2, attn_grid_resolution_list=[8, 8], ffn_grid_resolution_list=[8, 8], norm_type="sep_layer_norm",
+                             attn_hidden_channels=9, attn_alpha_channels=33, num_channels=13, ffn_hidden_channels=17, references=False),
+    "equiformer_l4": dict(lmax=4, mmax=2, attn_grid_resolution_list=[14, 8], ffn_grid_resolution_list=[14, 14], num_layers=1,
+                          attn_activation="sep-merge_gates2_swiglu_mem", ffn_hidden_channels=12, avg_degree=3.3),
+    "equiformer_m1": dict(lmax=3, mmax=1, attn_grid_resolution_list=[10, 4], norm_type="equivariant_layer_norm", num_heads=1,
+                          attn_value_channels=5, wrappers=2, old=True, avg_num_nodes=7.0),
 }  # fmt: skip
 # The shape of eSEN-30M.
 BENCH = {
@@ -34,6 +44,14 @@ DEFAULTS = {
 }  # fmt: skip
 
 
+EQUIFORMER = {
+    "max_num_elements": 30, "lmax": 3, "mmax": 2, "num_layers": 2, "max_radius": 4.2, "edge_channels": 13, "num_radial_basis": 9,
+    "num_channels": 6, "attn_hidden_channels": 5, "num_heads": 3, "attn_alpha_channels": 7, "attn_value_channels": 4,
+    "ffn_hidden_channels": 10, "norm_type": "merge_layer_norm", "attn_grid_resolution_list": [10, 8], "ffn_grid_resolution_list": [10, 10],
+    "direct_prediction": False, "max_neighbors": 300, "avg_num_nodes": 1, "attn_weights_drop": 0.0, "drop_path_rate": 0.0,
+}  # fmt: skip
+
+
 def _shake(module):
     """Random numbers where fairchem begins with regular ones; distances and species must matter."""
     import torch
@@ -42,26 +60,34 @@ def _shake(module):
         for name, parameter in module.named_parameters():
             if name.endswith(("source_embedding.weight", "target_embedding.weight")):
                 parameter.normal_()
-            elif name.endswith("energy_block.4.weight"):
+            elif name.endswith(("energy_block.4.weight", "energy_block.linear_2.weight")):
                 parameter.mul_(10.0)    # for forces of about 1 eV/A
             elif parameter.dim() == 1 or "affine_weight" in name:
                 parameter.add_(0.2 * torch.randn_like(parameter))
 
 
-def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, **options):
-    """Writes a checkpoint with random numbers. Returns its path as a string."""
+def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, is_equiformer=False, **options):
+    """Writes a checkpoint of eSEN or EquiformerV3 with random numbers. Returns its path as a string."""
     import numpy as np
     import torch
 
-    options = {**DEFAULTS, **options}
-    # The state of a model does not say what a constructor without these options would take.
-    sizes = {"sphere_channels": 128, "hidden_channels": 128} | options
+    flags = {"otf_graph": True, "regress_forces": True, "regress_stress": True}
     with quiet():
         torch.manual_seed(seed)
-        backbone, head = build_esen(sizes)
-        _shake(backbone), _shake(head)
-    state = {f"backbone.{k}": v for k, v in backbone.state_dict().items()} | {f"output_heads.efs.{k}": v for k, v in head.state_dict().items()}
-    backbone_config = {**options, "model": "esen_backbone", "otf_graph": True, "direct_forces": False, "regress_forces": True, "regress_stress": True}
+        if is_equiformer:
+            options = {**EQUIFORMER, **options}
+            model = build_equiformer(options)
+            parts, config = {"": model}, {**options, **flags, "name": "equiformer_v3"}
+        else:
+            options = {**DEFAULTS, **options}
+            model, head = build_esen(options)
+            parts = {"backbone.": model, "output_heads.efs.": head}
+            backbone = {**options, **flags, "model": "esen_backbone", "direct_forces": False}
+            config = {"name": "hydra", "backbone": backbone, "heads": {"efs": {"module": "esen_mlp_efs_head"}},
+                      "pass_through_head_outputs": True, "otf_graph": True}  # fmt: skip
+        for module in parts.values():
+            _shake(module)
+    state = {prefix + name: value for prefix, module in parts.items() for name, value in module.state_dict().items()}
     scales = {"mean": torch.tensor(0.0), "std" if old else "rmsd": torch.tensor(rmsd)}
     names = ("target", "grad_target") if old else ("energy", "forces", "stress")
     checkpoint = {
@@ -70,8 +96,7 @@ def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=F
         "elementrefs": {},
         "config": {
             "task": {}, "trainer": "mlip_trainer",
-            "model": {"name": "hydra", "backbone": backbone_config, "heads": {"efs": {"module": "esen_mlp_efs_head"}},
-                      "pass_through_head_outputs": True, "otf_graph": True},
+            "model": config,
             "outputs": {"energy": {"property": "energy", "level": "system"}, "forces": {"property": "forces", "level": "atom"}},
         },
         "val_metrics": None, "amp": None,
@@ -80,18 +105,18 @@ def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=F
         numbers = np.random.default_rng(seed).normal(0, 3, options["max_num_elements"])
         checkpoint["elementrefs"]["energy"] = {"element_references": torch.tensor(numbers)}
     if ema:
-        checkpoint["ema"] = {"decay": 0.999, "shadow_params": [value + 1.0 for value in backbone.parameters()]}
+        checkpoint["ema"] = {"decay": 0.999, "shadow_params": [value + 1.0 for value in model.parameters()]}
     torch.save(checkpoint, path)
     return str(path)
 
 
 def make_variant(name, directory, seed=1):
     """Path of the checkpoint of one of VARIANTS or BENCH."""
-    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, **{**VARIANTS, **BENCH}[name])
+    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, is_equiformer=name in EQUIFORMERS, **{**VARIANTS, **EQUIFORMERS, **BENCH}[name])
 
 
 def main(argv=None):
-    variants.make(argv, __doc__, VARIANTS, BENCH, lambda name, directory, seed: (make_variant(name, directory, seed), {}))
+    variants.make(argv, __doc__, {**VARIANTS, **EQUIFORMERS}, BENCH, lambda name, directory, seed: (make_variant(name, directory, seed), {}))
 
 
 if __name__ == "__main__":

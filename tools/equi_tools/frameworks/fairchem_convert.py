@@ -28,13 +28,15 @@ MADE_ANEW = ("expand_index", "offset", "balance_degree_weight", "coefficient_ind
 class Converter:
     """checkpoint: of fairchem_checkpoint; task: the data set whose energy is meant, None where there is one."""
 
+    kind = "eSEN or UMA"
+
     def __init__(self, checkpoint, task=None, elements=None):
         self.checkpoint, self.options = checkpoint, checkpoint.options
         self.lmax, self.mmax = self.options["lmax"], self.options["mmax"]
         self.channels, self.hidden = self.options["sphere_channels"], self.options["hidden_channels"]
         chosen = [checkpoint.task_name(task)] if task is not None or not checkpoint.is_for_all_systems else sorted(checkpoint.tasks)
         self.tasks, self.heads = {name: checkpoint.tasks[name] for name in chosen}, [checkpoint.head(name) for name in chosen]
-        self.state = State(self._numbers_of_the_tasks(), "eSEN or UMA")
+        self.state = State(self._numbers_of_the_tasks(), self.kind)
         self.composition = composition_of(checkpoint)
         self.elements = self._elements(elements)
         self.numbers = [atomic_numbers[e] for e in self.elements]
