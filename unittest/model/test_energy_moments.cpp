@@ -286,6 +286,10 @@ TEST(EnergyMomentsRequest, is_refused_where_energies_depend_on_atoms_at_any_dist
   KokkosOptions options;
   options.precision = Precision::double_;
   EXPECT_THROW(make_kokkos(case_named("balanced_channels").model(), with_moments(options)), std::invalid_argument);
+  TinyModelOptions charges;
+  charges.coulomb_cutoff = 6.0;
+  charges.permittivity = 2.0;
+  EXPECT_THROW(make_kokkos(make_tiny_model(charges).model(), with_moments(options)), std::invalid_argument);
 }
 
 TEST(EnergyMomentsRequest, is_refused_with_what_needs_a_backward_pass) {
