@@ -141,4 +141,64 @@ TEST(GauntKernels, are_exact_to_the_largest_order) {
   }
 }
 
+// A row of a feature of duals: its values in plane 0, the tangents in plane 1. f(number of the row, place in memory).
+template <class F>
+void for_duals(const Irreps &irreps, const FeatureLayout &layout, int plane, const F &f) {
+  for (int b = 0; b < irreps.size(); ++b) {
+    const FeatureGroup &group = layout.group(layout.block(b).group);
+    const int dim = irreps[b].irrep.dim();
+    for (int u = 0; u < irreps[b].mul; ++u)
+      for (int m = 0; m < dim; ++m)
+        f(irreps.offset(b) + u * dim + m,
+          group.offset + m * group.stride() + plane * group.channels + layout.block(b).channel + u);
+  }
+}
+
+// Products are quadratic along a line, so that their central differences are exact.
+TEST(GauntKernels, of_duals_are_derivatives) {
+  using Row = std::vector<double>;
+  constexpr double EXACT = 1e-12;    // of numbers of some tens
+  for (int l = 1; l <= 5; ++l) {
+    const ChannelwiseProduct p = gaunt_product(5, l, l, l);
+    const FeatureLayout in(p.irreps_in, 2), out(p.irreps_out, 2);
+    Random random(11);
+    const Rows x = random.rows(2, p.irreps_in.dim()), g = random.rows(2, p.irreps_out.dim());
+    const auto at = [](const Rows &rows, double t) {
+      Row row = rows[0];
+      for (size_t k = 0; k < row.size(); ++k) row[k] += t * rows[1][k];
+      return row;
+    };
+    Row y[3], x_adj[3];
+    for (int t = -1; t <= 1; ++t) {
+      y[1 + t].assign(g[0].size(), 0.0);
+      x_adj[1 + t].assign(x[0].size(), 0.0);
+      p.forward(at(x, t).data(), y[1 + t].data());
+      p.backward(at(x, t).data(), at(g, t).data(), x_adj[1 + t].data());
+    }
+    for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
+      for (const InstructionSet set : ALL_SETS) {
+        if (!instruction_set_available(set)) continue;
+        const ContractionOp<Dual<double>> op(p.polynomials(), {in}, out, 1, form);
+        const HostKernels<Dual<double>> &kernels = host_kernels<Dual<double>>(set);
+        AlignedVector<double> px(in.row_size(), 0.0), py(out.row_size(), 0.0), pg(out.row_size(), 0.0);
+        for (int plane = 0; plane < 2; ++plane) {
+          for_duals(p.irreps_in, in, plane, [&](int k, int64_t place) { px[place] = x[plane][k]; });
+          for_duals(p.irreps_out, out, plane, [&](int k, int64_t place) { pg[place] = g[plane][k]; });
+        }
+        const int order[] = {0}, begin[] = {0, 1};
+        AlignedVector<char> scratch(op.scratch_bytes(kernels));
+        const FeatureRows<double> rows_x{px.data(), 1, 0};
+        op.forward(kernels, {rows_x}, {py.data(), 1, 0}, {order, begin}, scratch.data());
+        op.backward(kernels, {rows_x}, {pg.data(), 1, 0}, {order, begin}, scratch.data());
+        for (int plane = 0; plane < 2; ++plane) {
+          const auto expected = [plane](const Row(&v)[3], int k) { return plane ? (v[2][k] - v[0][k]) / 2 : v[1][k]; };
+          for_duals(p.irreps_out, out, plane,
+                    [&](int k, int64_t place) { ASSERT_NEAR(py[place], expected(y, k), EXACT) << op.describe(); });
+          for_duals(p.irreps_in, in, plane,
+                    [&](int k, int64_t place) { ASSERT_NEAR(px[place], expected(x_adj, k), EXACT) << op.describe(); });
+        }
+      }
+  }
+}
+
 }    // namespace
