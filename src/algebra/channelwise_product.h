@@ -24,7 +24,7 @@ struct ChannelwisePath {
 struct ChannelwiseProduct {
   Irreps irreps_in, irreps_out;    // all blocks have the same multiplicity
   std::vector<ChannelwisePath> paths;
-  std::optional<SphereFunctions> functions;    // of a Gaunt product, whose paths are gaunt_paths()
+  std::optional<SphereFunctions> functions;    // of a Gaunt product, as gaunt_product() makes it
 
   int mul() const { return irreps_in[0].mul; }
 
