@@ -65,7 +65,7 @@ int main(int argc, char **argv) {
     EvaluatorOptions options;
     options.precision = static_cast<Precision>(precision - precisions.begin());
     options.memory_limit = argc > 6 ? 1e6 * std::atof(argv[6]) : 0.0;
-    const ImageStructure s = jittered_rock_salt(argc > 5 ? std::atoi(argv[5]) : 3, model.cutoff);
+    const ImageStructure s = jittered_rock_salt(argc > 5 ? std::atoi(argv[5]) : 3, model.reach());
     const auto evaluator = make_kokkos_evaluator(model, options);
     const double constants = static_cast<double>(evaluator->memory_bytes());
     evaluator->set_neighborhood(s.neighborhood);
