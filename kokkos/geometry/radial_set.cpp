@@ -37,13 +37,13 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
   }
   if (options.radial_exact) return;
 
-  // Both degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
-  // Second derivatives need quintic tables, which have continuous ones.
+  // All degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
+  // Second derivatives need tables that have continuous ones: all but cubic.
   const double tolerance = options.radial_tolerance > 0.0            ? options.radial_tolerance
                            : options.precision == Precision::double_ ? 1e-10
                            : options.directional                     ? 1e-8
                                                                      : 1e-6;
-  const auto build = [&](int degree, std::vector<RadialTable> &tables) {
+  const auto build = [&](int degree, double tolerance, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
     const RadialTable::Loop side_by_side = [](int64_t n, const std::function<void(int64_t)> &f) {
       parallel_with_faults("equi:tables",
@@ -60,10 +60,14 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
     for (const RadialTable &table : tables) num_coefficients += static_cast<int64_t>(degree + 1) * table.num_bins();
     return num_coefficients;
   };
-  const int64_t quintic = build(5, tables_);
+  if (options.precision == Precision::double_) {
+    build(9, tolerance, tables_);
+    return;
+  }
+  const int64_t quintic = build(5, tolerance, tables_);
   if (tolerance >= 1e-7 && !options.directional) {
     std::vector<RadialTable> cubic;
-    if (build(3, cubic) < quintic) tables_ = std::move(cubic);
+    if (build(3, tolerance, cubic) < quintic) tables_ = std::move(cubic);
   }
 }
 
@@ -88,7 +92,8 @@ std::string RadialSet::describe() const {
     derivative = std::max(derivative, t.derivative_error);
   }
   char text[200];
-  const char *degree = tables_.front().degree == 3 ? "cubic" : "quintic";
+  const int number = tables_.front().degree;
+  const char *degree = number == 3 ? "cubic" : number == 5 ? "quintic" : "nonic";
   if (tables_.size() == 1)
     std::snprintf(text, sizeof text, "%s table with %d knots, error %.1e (value), %.1e (derivative)", degree, knots,
                   value, derivative);
