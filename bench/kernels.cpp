@@ -306,8 +306,8 @@ class Case {
     return n;
   }
   std::string table() const {
-    return (op_.rows_per_bin() == 4 ? "cubic " : "quintic ") + std::to_string(op_.radial_set().table(0).num_knots) +
-           " knots";
+    return "degree " + std::to_string(op_.rows_per_bin() - 1) + ", " +
+           std::to_string(op_.radial_set().table(0).num_knots) + " knots";
   }
 
  private:

@@ -281,20 +281,18 @@ struct DeviceKernelOf {
   }
   static constexpr DevicePathGroupKernel<T> kernel() {
     DevicePathGroupKernel<T> k{sizeof...(Bodies), PATH_GROUPS, {}};
-    if constexpr (!IS_DUAL<T>) {
-      add_launches<2>(k);
-      add_launches<4>(k);
-    }
-    add_launches<6>(k);
+    if constexpr (!IS_DUAL<T>) add_launches<2>(k);
+    if constexpr (std::is_same_v<T, float>) add_launches<CUBIC_ROWS>(k);
+    add_launches<FINE_ROWS<T>>(k);
     return k;
   }
   template <int ROWS>
   static constexpr void add_launches(DevicePathGroupKernel<T> &k) {
-    k.launch[PATH_GROUP_FORWARD][ROWS / 2 - 1] = launch<PATH_GROUP_FORWARD, ROWS>;
-    k.launch[PATH_GROUP_BACKWARD][ROWS / 2 - 1] = launch<PATH_GROUP_BACKWARD, ROWS>;
-    k.launch[PATH_GROUP_GATHER][ROWS / 2 - 1] = launch<PATH_GROUP_GATHER, ROWS>;
+    k.launch[PATH_GROUP_FORWARD][k.place(ROWS)] = launch<PATH_GROUP_FORWARD, ROWS>;
+    k.launch[PATH_GROUP_BACKWARD][k.place(ROWS)] = launch<PATH_GROUP_BACKWARD, ROWS>;
+    k.launch[PATH_GROUP_GATHER][k.place(ROWS)] = launch<PATH_GROUP_GATHER, ROWS>;
     if constexpr (!IS_DUAL<T> && !(... || Bodies::IS_UVW))
-      k.launch[PATH_GROUP_FUSED][ROWS / 2 - 1] = launch<PATH_GROUP_FUSED, ROWS>;
+      k.launch[PATH_GROUP_FUSED][k.place(ROWS)] = launch<PATH_GROUP_FUSED, ROWS>;
   }
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {sizeof...(Bodies),

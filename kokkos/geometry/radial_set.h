@@ -54,8 +54,6 @@ class RadialSet {
 
 }    // namespace equi
 
-#include "src/numbers/hermite.h"
-
 namespace equi {
 
 template <class F>
@@ -65,7 +63,7 @@ void RadialSet::for_polynomials(int k, const F &f) const {
   for (const RadialTable::Piece &piece : table.pieces)
     for (int knot = piece.first_knot; knot < piece.first_knot + piece.num_bins; knot++, number++)
       for (int c = 0; c < table.num_columns; c++) {
-        double of_bin[6], powers[6];
+        double of_bin[MAX_TABLE_DEGREE + 1], powers[MAX_TABLE_DEGREE + 1];
         for (int n = 0; n <= table.degree; n++)
           of_bin[n] = table.rows[static_cast<size_t>(knot * table.rows_per_knot() + n) * table.num_columns + c];
         hermite_powers(table.degree, of_bin, powers);

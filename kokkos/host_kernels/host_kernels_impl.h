@@ -26,8 +26,8 @@ template <class T, class Generated, class Generic>
 static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*rigid)(const PathGroupCall<T> &),
                             Generic generic, const GenericPathGroup<T> &walker, const PathGroupCall<T> &u) {
   const PathGroupKernel<T> *kernel = walker.path_group.kernel;
-  const bool is_exact = walker.rows == 2 || walker.rows == 3;
-  auto function = kernel && !is_exact ? (kernel->*generated)[walker.rows == 1 ? 0 : walker.rows / 2 - 1] : nullptr;
+  const int place = kernel_place<T>(walker.rows);
+  auto function = kernel && place >= 0 ? (kernel->*generated)[place] : nullptr;
   if (rigid) function = kernel->*rigid;
   if (function)
     function(u);
@@ -38,8 +38,10 @@ static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*rig
 template <class T, class Generated, class Generic>
 static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &walker, const UvwCall<T> &u) {
   const UvwKernel<T> *kernel = walker.path_group.uvw_kernel;
-  if (kernel && walker.rows > 3)
-    (kernel->*generated)[walker.rows / 2 - 2](u);
+  const int place = kernel_place<T>(walker.rows);
+  const auto function = kernel && place >= 0 ? (kernel->*generated)[place] : nullptr;
+  if (function)
+    function(u);
   else
     (walker.*generic)(u);
 }

@@ -9,6 +9,7 @@
 #include <limits>
 #include <optional>
 #include <random>
+#include <type_traits>
 #include <vector>
 
 namespace equi {
@@ -23,7 +24,7 @@ constexpr double ROUNDING = 200.0;    // in units of epsilon
 constexpr int EDGES_OF_ATOM[] = {17, 0, 1};
 constexpr int NUM_ATOMS = 3, NUM_EDGES = 18, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 constexpr int DIRECTIONS = 2;
-constexpr int TABLE_ROWS = 9;    // room for bins that begin at rows 0 to 3
+constexpr int TABLE_ROWS = NONIC_ROWS + 3;    // room for bins that begin at rows 0 to 3
 
 template <class R>
 using Numbers = AlignedVector<R>;
@@ -122,7 +123,7 @@ class PathGroupCase {
     AlignedVector<T> y, fraction;
     for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(0)));
     for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(0)));
-    ConvEdges<T> e = edges(6);
+    ConvEdges<T> e = edges(FINE_ROWS<T>);
     e.y = y.data();
     e.fraction = fraction.data();
     Answers<R> a = empty();
@@ -264,17 +265,18 @@ std::string fault_of_path_group(const KernelList<PathGroupKernel<T>> &list, cons
   if (!fault.empty()) return fault;
   const PathGroupKernel<T> &kernel = *list.kernels[0];
   const bool has_cubic = kernel.forward[1] && kernel.backward[1] && kernel.gather[1];
+  constexpr bool NEEDS_CUBIC = std::is_same_v<T, float>;
   const bool has_rigid = kernel.rigid_forward && kernel.rigid_backward;
   if (!kernel.couple_harmonics || !kernel.forward[0] || !kernel.backward[0] || !kernel.forward[2] ||
-      !kernel.backward[2] || !kernel.gather[2] || (IS_DUAL<T> ? !has_rigid : !has_cubic))
+      !kernel.backward[2] || !kernel.gather[2] || (IS_DUAL<T> && !has_rigid) || (NEEDS_CUBIC && !has_cubic))
     return name_of<T>("kernel") + " lacks a function";
   const PathGroupCase<T> path_group(shape, set);
   using Place = const PathGroupKernel<T> *;
   const auto answers = [&](Place place, int rows) {
     return path_group.answers(&ConvPathGroup<T>::kernel, place, rows);
   };
-  for (const int rows : {1, 4, 6}) {
-    if (IS_DUAL<T> && rows == 4) continue;
+  for (const int rows : {1, CUBIC_ROWS, FINE_ROWS<T>}) {
+    if (!NEEDS_CUBIC && rows == CUBIC_ROWS) continue;
     fault = fault_of_answers<T>(answers(&kernel, rows), answers(nullptr, rows), "");
     if (!fault.empty()) return fault;
   }
@@ -289,12 +291,15 @@ std::string fault_of_uvw(const KernelList<UvwKernel<T>> &list, const PathGroupSh
   std::string fault = fault_of_list(list, shape.key());
   if (!fault.empty()) return fault;
   const UvwKernel<T> &kernel = *list.kernels[0];
-  for (const int k : {0, 1})
-    if (!kernel.couple_harmonics || !kernel.forward[k] || !kernel.backward[k] || !kernel.gather[k])
+  constexpr bool NEEDS_CUBIC = std::is_same_v<T, float>;
+  for (const int k : {1, 2})
+    if (!kernel.couple_harmonics ||
+        ((NEEDS_CUBIC || k == 2) && !(kernel.forward[k] && kernel.backward[k] && kernel.gather[k])))
       return name_of<T>("kernel") + " lacks a function";
   const PathGroupCase<T> path_group(shape, set);
   using Place = const UvwKernel<T> *;
-  for (const int rows : {4, 6}) {
+  for (const int rows : {CUBIC_ROWS, FINE_ROWS<T>}) {
+    if (!NEEDS_CUBIC && rows == CUBIC_ROWS) continue;
     fault =
         fault_of_answers<T>(path_group.answers(&ConvPathGroup<T>::uvw_kernel, static_cast<Place>(&kernel), rows),
                             path_group.answers(&ConvPathGroup<T>::uvw_kernel, static_cast<Place>(nullptr), rows), "");

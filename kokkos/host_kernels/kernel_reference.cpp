@@ -21,7 +21,7 @@ namespace {
 
 // Rounding of sums of some thousand terms of either sign, in units of epsilon of the largest sum.
 constexpr double ROUNDING = 200.0;
-constexpr int NUM_EDGES = 17, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD, TABLE_ROWS = 9;
+constexpr int NUM_EDGES = 17, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD, TABLE_ROWS = NONIC_ROWS + 3;
 
 // The largest difference relative to the largest expected number; not a number if one is not.
 class Largest {
@@ -198,7 +198,7 @@ KernelCheck check_group(const PathGroupShape &shape, InstructionSet set) {
   check.name = shape.key() + (sizeof(T) == 4 ? " float" : " double");
   check.allowed = ROUNDING * std::numeric_limits<T>::epsilon();
   const GroupReference<T> reference(shape, set);
-  for (const int rows : {4, 6}) {
+  for (const int rows : {CUBIC_ROWS, FINE_ROWS<T>}) {
     std::string what;
     const double difference = reference.difference(rows, what);
     if (!(difference <= check.difference)) check.difference = difference;

@@ -128,12 +128,14 @@ template <class T>
 struct DevicePathGroupKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
-  // By pass, and rows per bin: 2, 4, 6. Of duals 6 alone, null for the others.
+  // By pass, and table: exact (2 rows), cubic, FINE_ROWS. Null for cubic tables but of float, and for exact ones of
+  // duals.
   // Fused null for duals and where a path is uvw.
   void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = false;
-  auto launcher(PathGroupPass pass, int rows) const { return launch[pass][rows / 2 - 1]; }
+  static constexpr int place(int rows) { return rows == 2 ? 0 : kernel_place<T>(rows); }
+  auto launcher(PathGroupPass pass, int rows) const { return place(rows) < 0 ? nullptr : launch[pass][place(rows)]; }
 };
 
 // The same for weights of edges, in a library of its own.

@@ -17,15 +17,14 @@
 
 namespace equi {
 
-constexpr int PATH_GROUP_KERNEL_ABI = 8;
+constexpr int PATH_GROUP_KERNEL_ABI = 9;
 
 // A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
 // The first row of edge e for channel block k of a path q (its number in the path group) is at
 //   table + k * channel_block + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride =
 //   num_paths * CHANNEL_PAD.
 // T: float, double or a Dual of them. Numbers of channels, and of edges that SIMD takes side by side, lie in planes
-// (Pointer); single numbers of an edge are adjacent. The table is plain; duals have quintic tables, exact weights or
-// weights of edges.
+// (Pointer); single numbers of an edge are adjacent. The table is plain; that of duals is never cubic.
 template <class T>
 struct PathGroupCall {
   int count;       // edges
@@ -74,17 +73,26 @@ struct PathGroupCall {
   Real<T> *edge_weights;     // scratch [2 * paths * channels], backward
 };
 
+// Kernels are made for weights of edges, for cubic tables of float, and for the tables of high degree of a number type:
+// quintic of float, of degree 9 of double. Their place in a list of these three; -1: exact tables and tables of another
+// number type, which the generic kernels take.
+template <class T>
+constexpr int FINE_ROWS = sizeof(Real<T>) == sizeof(float) ? QUINTIC_ROWS : NONIC_ROWS;
+template <class T>
+constexpr int kernel_place(int rows) {
+  return rows == 1 ? 0 : rows == FINE_ROWS<T> ? 2 : rows == CUBIC_ROWS ? 1 : -1;
+}
+
 template <class T>
 struct PathGroupKernel {
   const char *key;    // PathGroupShape::key
   // coupled [num_coupled][EDGE_BLOCK] of one block of edges from y [..][EDGE_BLOCK]
   void (*couple_harmonics)(Pointer<const T> y, Pointer<T> coupled);
-  // For weights of edges, cubic tables, quintic tables. Null for cubic tables of duals and for a gather with weights of
-  // edges.
+  // By kernel_place(). Cubic tables: null but of float; weights of edges: null for a gather.
   void (*forward[3])(const PathGroupCall<T> &);
   void (*backward[3])(const PathGroupCall<T> &);
   void (*gather[3])(const PathGroupCall<T> &);
-  // Null for plain numbers. Of duals with quintic tables, for edges that do not move, whose fractions and harmonics
+  // Null for plain numbers. Of duals with tables, for edges that do not move, whose fractions and harmonics
   // have no tangents: the tangents of what forward and backward write, and nothing else, in all directions.
   void (*rigid_forward)(const PathGroupCall<T> &);
   void (*rigid_backward)(const PathGroupCall<T> &);
@@ -129,9 +137,10 @@ template <class T>
 struct UvwKernel {
   const char *key;    // PathGroupShape::key
   void (*couple_harmonics)(Pointer<const T> y, Pointer<T> coupled);
-  void (*forward[2])(const UvwCall<T> &);
-  void (*backward[2])(const UvwCall<T> &);
-  void (*gather[2])(const UvwCall<T> &);
+  // By kernel_place(); null for weights of edges, and for cubic tables of double.
+  void (*forward[3])(const UvwCall<T> &);
+  void (*backward[3])(const UvwCall<T> &);
+  void (*gather[3])(const UvwCall<T> &);
 };
 
 template <class K>

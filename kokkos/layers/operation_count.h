@@ -49,7 +49,6 @@ Operations path_group_operations(const PathGroupSchedule &schedule, int channels
 // Of a contraction on one atom.
 Operations contraction_operations(const ContractionSchedule &schedule, int channels);
 
-constexpr int QUINTIC_ROWS = 6, CUBIC_ROWS = 4;    // of a table's bin
 // plan: of this model, for values alone. An edge of a PairRepulsion is one within its cutoff. The schedules of all
 // targets have the same operations.
 OperationCount count_operations(const Model &model, const EvaluationPlan &plan, const KernelTarget &target,

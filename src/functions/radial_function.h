@@ -4,6 +4,7 @@
 #define EQUI_RADIAL_FUNCTION_H
 
 #include "src/functions/network.h"
+#include "src/numbers/hermite.h"
 
 #include <cstdint>
 #include <functional>
@@ -89,8 +90,8 @@ struct RadialFunction {
 };
 
 // Piecewise Hermite interpolation of a RadialFunction. Degree 3 stores (f, f' h) per knot, degree 5 (f, f' h, f'' h^2 /
-// 2), as rows of num_columns numbers; the rows of knot k and k+1 are adjacent, so that a bin reads 2*rows_per_knot()
-// consecutive rows.
+// 2), degree 9 the same and the values at HERMITE_POINTS behind the knot, as rows of num_columns numbers; the rows of
+// knot k and k+1 are adjacent, so that a bin reads degree + 1 consecutive rows.
 struct RadialTable {
   // A run of equidistant knots; pieces (few, in ascending order) meet at the kinks and where the spacing changes, and
   // both pieces own a knot there (one-sided derivatives).
@@ -108,7 +109,7 @@ struct RadialTable {
   double value_error = 0.0;
   double derivative_error = 0.0;
 
-  int rows_per_knot() const { return (degree + 1) / 2; }
+  int rows_per_knot() const { return hermite_knot_rows(degree) + hermite_inner_rows(degree); }
   int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
 
   // The bin of a distance, counted over all pieces, and the distance in it as a fraction of its width `spacing`.

@@ -25,13 +25,24 @@ constexpr int NUM_SAMPLES = 3;
 // Measured on SevenNet-0 and l3i5: two to four times fewer knots.
 constexpr double SHORT_DISTANCE = 1.0, MEDIUM_DISTANCE = 2.0;    // Angstrom
 constexpr double SHORTEST_PIECE = 0.4;                           // no such split closer to the next kink
-constexpr double FIRST_SPACING = 0.08;
-constexpr int MIN_BINS = 8;
+// A bin of degree 9 has as many numbers as two of the others.
+constexpr double first_spacing(int degree) {
+  return degree == 9 ? 0.16 : 0.08;
+}
+constexpr int min_bins(int degree) {
+  return degree == 9 ? 4 : 8;
+}
 
 // Positions within a bin where the leading terms of the interpolation error of value (the middle) and derivative (the
-// two others) are largest: extrema of t^2 (1-t)^2 and t^3 (1-t)^3 and of their derivatives.
+// two others) are largest: extrema of t^2 (1-t)^2, of t^3 (1-t)^3 and of its product with the distances from
+// HERMITE_POINTS, and of their derivatives.
 constexpr double SAMPLES_CUBIC[NUM_SAMPLES] = {0.21132486540518712, 0.5, 0.7886751345948129};
 constexpr double SAMPLES_QUINTIC[NUM_SAMPLES] = {0.27639320225002103, 0.5, 0.7236067977499790};
+constexpr double SAMPLES_NONIC[NUM_SAMPLES] = {0.2258261000574781, 0.5, 0.7741738999425219};
+
+const double *samples_of(int degree) {
+  return degree == 3 ? SAMPLES_CUBIC : degree == 5 ? SAMPLES_QUINTIC : SAMPLES_NONIC;
+}
 
 // One piece while the number of its bins is sought.
 struct Trial {
@@ -66,37 +77,53 @@ struct Magnitudes {
   }
 };
 
-void fill_knots(const RadialFunction &f, int degree, const RadialTable::Loop &loop, Trial &trial, Magnitudes &largest) {
-  const int per_knot = (degree + 1) / 2, order = per_knot - 1, n = f.num_outputs();
+void fill_rows(const RadialFunction &f, int degree, const RadialTable::Loop &loop, Trial &trial, Magnitudes &largest) {
+  const int of_knot = hermite_knot_rows(degree), inner = hermite_inner_rows(degree), per_knot = of_knot + inner;
+  const int n = f.num_outputs();
   const double h = trial.spacing();
   trial.rows.resize(static_cast<size_t>(trial.num_bins + 1) * per_knot * n);
+  const auto rows_of = [&](int knot) { return trial.rows.data() + static_cast<size_t>(knot) * per_knot * n; };
   // Knots at the two ends look into the piece; the inner ones have no kink.
   const int num_inner = trial.num_bins - 1, num_batches = (num_inner + BATCH - 1) / BATCH;
+  // Then the points between knots, in the order of their rows.
+  const int num_points = trial.num_bins * inner, num_point_batches = (num_points + BATCH - 1) / BATCH;
   std::vector<Magnitudes> of_batch(num_batches + 2);
-  loop(num_batches + 2, [&](int64_t batch) {
+  loop(num_batches + 2 + num_point_batches, [&](int64_t batch) {
+    double r[BATCH];
+    if (batch >= num_batches + 2) {
+      const int first = static_cast<int>(batch - num_batches - 2) * BATCH, count = std::min(BATCH, num_points - first);
+      std::vector<double> values(static_cast<size_t>(count) * n);
+      for (int p = 0; p < count; ++p) r[p] = trial.knot((first + p) / inner) + HERMITE_POINTS[(first + p) % inner] * h;
+      f.derivatives(count, r, 0, 1, values.data());
+      for (int p = 0; p < count; ++p)
+        std::copy_n(values.data() + static_cast<size_t>(p) * n, n,
+                    rows_of((first + p) / inner) + (of_knot + (first + p) % inner) * n);
+      return;
+    }
     int first = batch == 0 ? 0 : trial.num_bins, count = 1;
     if (batch > 0 && batch <= num_batches) {
       first = 1 + static_cast<int>(batch - 1) * BATCH;
       count = std::min(BATCH, trial.num_bins - first);
     }
-    double r[BATCH];
     for (int p = 0; p < count; ++p) r[p] = trial.knot(first + p);
-    double *rows = trial.rows.data() + static_cast<size_t>(first) * per_knot * n;
-    f.derivatives(count, r, order, first == trial.num_bins ? -1 : 1, rows);
+    // Without points between them the rows of knots are adjacent.
+    std::vector<double> apart(inner > 0 ? static_cast<size_t>(count) * of_knot * n : 0);
+    double *of_knots = inner > 0 ? apart.data() : rows_of(first);
+    f.derivatives(count, r, of_knot - 1, first == trial.num_bins ? -1 : 1, of_knots);
     for (int p = 0; p < count; ++p) {
-      double *knot_rows = rows + static_cast<size_t>(p) * per_knot * n;
+      double *knot_rows = rows_of(first + p);
+      if (inner > 0) std::copy_n(of_knots + static_cast<size_t>(p) * of_knot * n, of_knot * n, knot_rows);
       of_batch[batch].include(knot_rows, knot_rows + n, n, r[p]);
-      for (int j = 0; j < n; ++j) knot_rows[n + j] *= h;
-      if (degree == 5)
-        for (int j = 0; j < n; ++j) knot_rows[2 * n + j] *= 0.5 * h * h;
+      for (int j = n; j < 2 * n; ++j) knot_rows[j] *= h;
+      for (int j = 2 * n; j < of_knot * n; ++j) knot_rows[j] *= 0.5 * h * h;
     }
   });
   for (const Magnitudes &m : of_batch) largest.include(m);
 }
 
 void measure(const RadialFunction &f, int degree, const RadialTable::Loop &loop, Trial &trial, Magnitudes &largest) {
-  const int per_knot = (degree + 1) / 2, n = f.num_outputs();
-  const double *samples = degree == 3 ? SAMPLES_CUBIC : SAMPLES_QUINTIC;
+  const int per_knot = hermite_knot_rows(degree) + hermite_inner_rows(degree), n = f.num_outputs();
+  const double *samples = samples_of(degree);
   const double h = trial.spacing();
   const int total = trial.num_bins * NUM_SAMPLES, num_batches = (total + BATCH - 1) / BATCH;
   std::vector<Magnitudes> of_batch(num_batches), errors(num_batches);
@@ -112,7 +139,7 @@ void measure(const RadialFunction &f, int degree, const RadialTable::Loop &loop,
     for (int p = 0; p < count; ++p) {
       const double *exact_value = exact.data() + static_cast<size_t>(p) * 2 * n, *exact_derivative = exact_value + n;
       of_batch[batch].include(exact_value, exact_derivative, n, r[p]);
-      double c[6], d[6];
+      double c[MAX_TABLE_DEGREE + 1], d[MAX_TABLE_DEGREE + 1];
       hermite(degree, samples[(first + p) % NUM_SAMPLES], h, c, d);
       const double *rows = trial.rows.data() + static_cast<size_t>((first + p) / NUM_SAMPLES) * per_knot * n;
       for (int j = 0; j < n; ++j) {
@@ -157,8 +184,8 @@ void RadialTable::coefficients(double r, int &row, double *value, double *deriva
 }
 
 RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance, const Loop &loop) {
-  if (degree != 3 && degree != 5)
-    throw std::invalid_argument("a radial table of degree " + std::to_string(degree) + "; 3 and 5 are known");
+  if (degree != 3 && degree != 5 && degree != 9)
+    throw std::invalid_argument("a radial table of degree " + std::to_string(degree) + "; 3, 5 and 9 are known");
   if (!(tolerance > 0.0)) throw std::invalid_argument("the tolerance of a radial table must be positive");
 
   std::vector<double> ends = f.basis.kinks();
@@ -170,17 +197,19 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   }
   std::sort(ends.begin(), ends.end());
 
-  const int64_t knot_numbers = static_cast<int64_t>(degree + 1) / 2 * f.num_outputs();
+  const int64_t knot_numbers =
+      static_cast<int64_t>(hermite_knot_rows(degree) + hermite_inner_rows(degree)) * f.num_outputs();
   const int most_knots = static_cast<int>(std::min<int64_t>(MAX_KNOTS, MAX_NUMBERS / knot_numbers));
-  const int most_first_bins = std::max(MIN_BINS, most_knots / (2 * static_cast<int>(ends.size())));
+  const int fewest_bins = min_bins(degree);
+  const int most_first_bins = std::max(fewest_bins, most_knots / (2 * static_cast<int>(ends.size())));
   std::vector<Trial> trials;
   double begin = 0.0;
   for (double end : ends) {
     Trial trial;
     trial.begin = begin;
     trial.end = end;
-    const int first_bins = static_cast<int>(std::ceil((end - begin) / FIRST_SPACING));
-    trial.num_bins = std::clamp(first_bins, MIN_BINS, most_first_bins);
+    const int first_bins = static_cast<int>(std::ceil((end - begin) / first_spacing(degree)));
+    trial.num_bins = std::clamp(first_bins, fewest_bins, most_first_bins);
     trials.push_back(trial);
     begin = end;
   }
@@ -194,7 +223,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   while (!is_done) {
     for (Trial &trial : trials) {
       if (trial.is_done) continue;
-      fill_knots(f, degree, loop, trial, largest_for(trial));
+      fill_rows(f, degree, loop, trial, largest_for(trial));
       measure(f, degree, loop, trial, largest_for(trial));
     }
     everywhere.include(beyond_short);
@@ -210,9 +239,9 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
           // The law holds only once bins resolve the function: bounded steps do not overshoot.
           trial.num_bins = static_cast<int>(std::ceil(trial.num_bins * std::min(1.03 * factor, 4.0)));
           is_done = false;
-        } else if (factor < 0.7 && trial.num_bins > MIN_BINS && !trial.has_shrunk) {
+        } else if (factor < 0.7 && trial.num_bins > fewest_bins && !trial.has_shrunk) {
           trial.num_bins =
-              std::max(MIN_BINS, static_cast<int>(std::ceil(trial.num_bins * std::max(1.03 * factor, 0.25))));
+              std::max(fewest_bins, static_cast<int>(std::ceil(trial.num_bins * std::max(1.03 * factor, 0.25))));
           trial.has_shrunk = true;
           is_done = false;
         } else {

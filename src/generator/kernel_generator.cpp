@@ -12,12 +12,16 @@ namespace {
 
 using Text = GeneratedText;
 
-// How the kernels of a number type are called, and what its numbers are made of.
+// How the kernels of a number type are called, what its numbers are made of, and the tables that it has (kernel_place).
 struct NumberName {
   const char *type, *name, *part;
+  bool has_cubic;
+  int fine_rows;
 };
-constexpr NumberName PLAIN[] = {{"float", "FLOAT", "float"}, {"double", "DOUBLE", "double"}},
-                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT", "float"}, {"Dual<double>", "DUAL_DOUBLE", "double"}};
+constexpr NumberName PLAIN[] = {{"float", "FLOAT", "float", true, QUINTIC_ROWS},
+                                {"double", "DOUBLE", "double", false, NONIC_ROWS}},
+                     DUALS[] = {{"Dual<float>", "DUAL_FLOAT", "float", false, QUINTIC_ROWS},
+                                {"Dual<double>", "DUAL_DOUBLE", "double", false, NONIC_ROWS}};
 
 void generate_coupled(Text &text, const PathGroupSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");
@@ -64,7 +68,7 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
     const auto instance = [&](const std::string &function, const char *type, int rows) {
       return function + "<" + type + ", " + std::to_string(rows) + ">";
     };
-    // Cubic tables are not for duals, weights of edges neither for a gather nor for uvw paths.
+    // Weights of edges are neither for a gather nor for uvw paths.
     const char *separator = "";
     for (const std::string function : {"forward", "backward", "gather"}) {
       std::string list;
@@ -72,16 +76,16 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
         if (!list.empty()) list += ", ";
         list += present ? instance(function, number.type, rows) : "nullptr";
       };
-      if (!is_uvw) add(1, function != "gather");
-      add(4, !dual);
-      add(6, true);
+      add(1, !is_uvw && function != "gather");
+      add(CUBIC_ROWS, number.has_cubic);
+      add(number.fine_rows, true);
       text.line("  %s{%s}", separator, list.c_str());
       separator = ", ";
     }
     if (dual)    // their numbers are plain: with the runs of these
       text.line("  , path_group_%s::%s, path_group_%s::%s", key.c_str(),
-                instance("rigid_forward", number.part, 6).c_str(), key.c_str(),
-                instance("rigid_backward", number.part, 6).c_str());
+                instance("rigid_forward", number.part, number.fine_rows).c_str(), key.c_str(),
+                instance("rigid_backward", number.part, number.fine_rows).c_str());
     else if (!is_uvw)
       text.line("  , nullptr, nullptr");
     text.line("};");

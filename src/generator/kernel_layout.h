@@ -13,6 +13,8 @@ constexpr int CHANNEL_PAD = 16;
 constexpr int EDGE_BLOCK = 16;
 // Channels of the output whose weights lie side by side in the table of a uvw path.
 constexpr int UVW_BLOCK = 4;
+// Rows of a bin of a radial table, the coefficients of its polynomial: cubic, quintic, of degree 9.
+constexpr int CUBIC_ROWS = 4, QUINTIC_ROWS = 6, NONIC_ROWS = 10;
 
 }    // namespace equi
 

@@ -181,7 +181,7 @@ class DeviceKernels : public ::testing::TestWithParam<bool> {
   template <class T, class F>
   void for_type(const F &check) {
     for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem) {
-      for (const int rows : ALL_ROWS_PER_BIN) {
+      for (const int rows : all_rows_per_bin<T>()) {
         DeviceCase<T> c(problem, rows, GetParam());
         const std::string what =
             c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");
@@ -330,11 +330,11 @@ int check_fused(int problem, int rows_per_bin) {
 
 TEST(FusedDeviceKernels, are_backward_and_gather_in_one) {
   int times = 0;
-  for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
-    for (const int rows : {2, 4, 6}) {    // a table's, or those of exact functions, which are not fused
-      times += check_fused<float>(problem, rows);
-      times += check_fused<double>(problem, rows);
-    }
+  for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem) {
+    // A table's rows, or those of exact functions, which are not fused.
+    for (const int rows : all_rows_per_bin<float>()) times += check_fused<float>(problem, rows);
+    for (const int rows : all_rows_per_bin<double>()) times += check_fused<double>(problem, rows);
+  }
   EXPECT_GE(times, 30);
 }
 

@@ -48,7 +48,7 @@ class ConvolutionKernels : public ::testing::TestWithParam<std::tuple<Instructio
     const auto [set, is_generated] = GetParam();
     const HostKernels<T> &kernels = host_kernels<T>(set);
     for (int problem = 0; problem < static_cast<int>(kernel_problems().size()); ++problem)
-      for (const int rows : ALL_ROWS_PER_BIN) {
+      for (const int rows : all_rows_per_bin<T>()) {
         const KernelCase<T> c(problem, rows, set, is_generated);
         const std::string what =
             c.p.name + ", " + std::to_string(rows) + " rows per bin, " + (sizeof(T) == 4 ? "float" : "double");

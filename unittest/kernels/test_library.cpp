@@ -405,16 +405,19 @@ TEST(KernelCheck, every_function_that_is_wrong_is_found) {
 TEST(KernelCheck, wrong_functions_of_uvw_paths_and_contractions_are_found) {
   for_sets([](InstructionSet set) {
     const PathGroupShape shape = PathGroupShape::of_key("uvw_1_12");
-    for (const int k : {0, 1}) {
-      const auto nothing = [](const UvwCall<double> &) {};
-      for (auto member : {&UvwKernel<double>::forward, &UvwKernel<double>::backward, &UvwKernel<double>::gather}) {
+    const auto expect_uvw_found = [&](auto kernel, int place) {
+      using Kernel = std::decay_t<decltype(LibraryOfBuild().*kernel)>;
+      for (auto member : {&Kernel::forward, &Kernel::backward, &Kernel::gather}) {
         LibraryOfBuild library = library_of(set, shape);
-        (library.double_uvw.*member)[k] = nothing;
+        (library.*kernel.*member)[place] = [](const auto &) {};
         EXPECT_NE(fault_of(library, shape, set).find("differs"), std::string::npos);
-        (library.double_uvw.*member)[k] = nullptr;
+        (library.*kernel.*member)[place] = nullptr;
         EXPECT_NE(fault_of(library, shape, set).find("lacks"), std::string::npos);
       }
-    }
+    };
+    for (const int rows : {CUBIC_ROWS, QUINTIC_ROWS})
+      expect_uvw_found(&LibraryOfBuild::float_uvw, kernel_place<float>(rows));
+    expect_uvw_found(&LibraryOfBuild::double_uvw, kernel_place<double>(NONIC_ROWS));
     const ContractionSchedule schedule = make_contraction_schedule(contraction_of("2_01_3"));
     for (auto member : {&ContractionKernel<float>::forward, &ContractionKernel<float>::backward}) {
       LibraryOfBuild library;

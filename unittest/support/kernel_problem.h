@@ -24,8 +24,12 @@
 namespace equi {
 namespace testing {
 
-// Rows that a radial weight is interpolated from: exact, cubic, quintic.
-constexpr int ALL_ROWS_PER_BIN[] = {2, 4, 6};
+// Rows that a radial weight is interpolated from: exact, and those of the tables of a type of numbers.
+template <class T>
+std::vector<int> all_rows_per_bin() {
+  if (sizeof(Real<T>) == sizeof(double)) return {2, NONIC_ROWS};
+  return {2, CUBIC_ROWS, QUINTIC_ROWS};
+}
 
 // Receivers with these numbers of edges: none, one, more than a block of 16, several blocks.
 constexpr int EDGES_OF_RECEIVER[] = {17, 0, 1, 40, 3};
@@ -180,7 +184,8 @@ inline EvaluatorOptions kernel_options(int rows_per_bin) {
   EvaluatorOptions options;
   options.radial_exact = rows_per_bin == 2;
   // A loose tolerance is reached by few cubic bins, a tight one by quintic ones alone.
-  options.radial_tolerance = rows_per_bin == 4 ? 1e-2 : 1e-8;
+  options.radial_tolerance = rows_per_bin == CUBIC_ROWS ? 1e-2 : 1e-8;
+  if (rows_per_bin == NONIC_ROWS) options.precision = Precision::double_;
   return options;
 }
 
@@ -202,7 +207,7 @@ class ReferenceWeights {
       return;
     }
     int row;
-    double value[6], derivative[6];
+    double value[MAX_TABLE_DEGREE + 1], derivative[MAX_TABLE_DEGREE + 1];
     table_.coefficients(r, row, value, derivative);
     for (int k = 0; k < rows_; ++k)
       for (int c = 0; c < n; ++c) {

@@ -9,6 +9,8 @@
 #include <climits>
 #include <functional>
 #include <stdexcept>
+#include <string>
+#include <type_traits>
 
 namespace equi {
 
@@ -34,19 +36,16 @@ struct CoupledHarmonicsKernel {
 };
 
 // f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
-template <bool OF_EDGES, class F>
+template <class T, bool OF_EDGES, class F>
 void with_rows(int rows, const F &f) {
   if (rows == 1) return f(std::integral_constant<int, 1>{});
   if constexpr (!OF_EDGES) {
-    if (rows == 2)
-      f(std::integral_constant<int, 2>{});
-    else if (rows == 3)
-      f(std::integral_constant<int, 3>{});
-    else if (rows == 4)
-      f(std::integral_constant<int, 4>{});
-    else
-      f(std::integral_constant<int, 6>{});
+    if (rows == 1 + PLANES<T>) return f(std::integral_constant<int, 1 + PLANES<T>>{});
+    if (rows == FINE_ROWS<T>) return f(std::integral_constant<int, FINE_ROWS<T>>{});
+    if constexpr (std::is_same_v<T, float>)
+      if (rows == CUBIC_ROWS) return f(std::integral_constant<int, CUBIC_ROWS>{});
   }
+  throw std::logic_error("no kernel of this type of numbers for a radial table of " + std::to_string(rows) + " rows");
 }
 
 }    // namespace
@@ -276,7 +275,7 @@ void DevicePathGroups<T, Kernel>::launch_generic(const DeviceExec &exec, const P
   const GenericBody<T> body{path_group.l1,   path_group.row,
                             part.num_paths,  generic_paths_.data() + part.generic_path,
                             entries_.data(), couplings_.data()};
-  with_rows<Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
+  with_rows<T, Kernel::OF_EDGES>(rows_per_bin_, [&](auto rows) {
     constexpr int ROWS = decltype(rows)::value;
     if constexpr (ROWS > 1)
       if (path_group.is_uvw()) return launch_path_groups<PASS, ROWS>(exec, &call, GenericUvwBody<T>{body});
