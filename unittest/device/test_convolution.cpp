@@ -335,7 +335,7 @@ TEST(FusedDeviceKernels, are_backward_and_gather_in_one) {
     for (const int rows : all_rows_per_bin<float>()) times += check_fused<float>(problem, rows);
     for (const int rows : all_rows_per_bin<double>()) times += check_fused<double>(problem, rows);
   }
-  EXPECT_GE(times, 30);
+  EXPECT_GE(times, 22);    // three kinds of table where float alone has cubic ones
 }
 
 INSTANTIATE_TEST_SUITE_P(, DeviceKernels, ::testing::Bool(),
