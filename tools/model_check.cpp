@@ -66,7 +66,7 @@ Structure make_structure(const Model &model, bool is_periodic) {
   const double width = spacing * side;
   const double cell[3][3] = {{width, 0, 0}, {0.1 * width, width, 0}, {0, 0.05 * width, spacing * layers}};
   const bool periodic[3] = {is_periodic, is_periodic, is_periodic};
-  structure.images = build_image_structure(positions, species, cell, periodic, model.cutoff + 0.2);
+  structure.images = build_image_structure(positions, species, cell, periodic, model.reach() + 0.2);
   return structure;
 }
 
@@ -97,7 +97,11 @@ void print_model_check(const Model &whole) {
     symbols.erase(std::unique(symbols.begin(), symbols.end()), symbols.end());
     return symbols;
   }());
-  const Structure structures[] = {make_structure(model, true), make_structure(model, false)};
+  // A Coulomb energy of all pairs is one of clusters.
+  const Coulomb *coulomb = find_coulomb(model.layers);
+  std::vector<Structure> structures;
+  if (!coulomb || !coulomb->is_over_all_pairs) structures.push_back(make_structure(model, true));
+  structures.push_back(make_structure(model, false));
   const auto plain = make_plain_evaluator(model, {});
   NoExchange exchange;
   constexpr struct {
