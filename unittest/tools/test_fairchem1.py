@@ -319,7 +319,6 @@ def test_the_shape_of_esen_30m(folder):
 def test_the_command_compares(folder):
     source, model = made("l3m2", folder)
     assert main(["compare", "-q", str(model), source, "--builtin", "--radial", "exact"]) == 0
-    assert main(["compare", "-q", str(model), source, "--builtin", "--calculator", "framework"]) == 0
 
 
 @pytest.mark.slow

@@ -19,7 +19,7 @@ VARIANTS = {
     "l2m0": dict(lmax=2, mmax=0, sphere_channels=6, hidden_channels=33, norm_type="layer_norm_sh", old=True),
     "bessel": dict(lmax=2, mmax=1, sphere_channels=10, hidden_channels=7, distance_function="bessel", num_distance_basis=6, wrappers=2, cutoff=3.7),
     "l5m3": dict(lmax=5, mmax=3, sphere_channels=4, hidden_channels=5, num_layers=1, ema=True),
-    "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5, rmsd=1.0),
+    "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5, rmsd=5.0),
 }  # fmt: skip
 # Of EquiformerV3, on top of EQUIFORMER.
 EQUIFORMERS = {
