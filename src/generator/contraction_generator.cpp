@@ -113,8 +113,8 @@ void point_to_coefficients(GeneratedText &text, bool is_device) {
 void begin_kernel(GeneratedText &text, const char *name, bool is_device) {
   text.line("template <class T>");
   if (is_device) {
-    text.line("KOKKOS_FUNCTION void %s(const DeviceContractionCall<T> &u, int64_t row, int lane, const T *c) const {",
-              name);
+    text.line("KOKKOS_FUNCTION void %s(const DeviceContractionCall<T> &u, int64_t row, int lane,", name);
+    text.line("                        [[maybe_unused]] const T *c) const {");    // products have no coefficients
     text.line("  using V = T;");
     text.line("    {");
     return;
