@@ -176,7 +176,7 @@ TEST(GauntKernels, of_duals_are_derivatives) {
       p.backward(at(x, t).data(), at(g, t).data(), x_adj[1 + t].data());
     }
     for (const GauntForm form : {GauntForm::tree, GauntForm::grid})
-      for (const InstructionSet set : ALL_SETS) {
+      for (const InstructionSet set : INSTRUCTION_SETS) {
         if (!instruction_set_available(set)) continue;
         const ContractionOp<Dual<double>> op(p.polynomials(), {in}, out, 1, form);
         const HostKernels<Dual<double>> &kernels = host_kernels<Dual<double>>(set);
