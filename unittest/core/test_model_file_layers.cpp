@@ -247,7 +247,7 @@ TEST(ModelFile, refuses_bad_layer_norms) {
 
 TEST(ModelFile, refuses_bad_shares_of_channel_balances) {
   TinyModelOptions o;
-  o.hidden = {"5x0e+3x1e", "4x0e"};
+  o.hidden = {"5x0e+3x1e", "5x0e"};
   o.balanced_channels = 2;
   o.balance_shares = true;
   const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
