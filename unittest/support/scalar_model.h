@@ -90,6 +90,71 @@ inline std::vector<std::vector<double>> rotations_by_quadrature(int lmax, const 
   return d;
 }
 
+// Of an edge in its frame, [m + mmax]: numbers of all l >= |m|, l by l, each with all channels.
+using So2Components = std::vector<std::vector<double>>;
+
+inline double activated(Activation activation, double x) {
+  double y;
+  activation_derivatives(activation, x, 0, &y);
+  return y;
+}
+
+// What a linear with a product makes of v, by the values at points; scores: replaced where v has some.
+inline So2Components so2_product(const So2Convolution &c, const So2Linear &linear, So2Components v,
+                                 std::vector<double> &scores) {
+  const So2Product &product = linear.product;
+  const int both = linear.channels_out, half = both / 2;
+  std::vector<double> &scalar = v[c.mmax];
+  const std::vector<double> first(scalar.begin(), scalar.end() - (c.lmax + 1) * both);
+  scalar.erase(scalar.begin(), scalar.begin() + static_cast<int64_t>(first.size()));
+  if (linear.num_score_rows > 0) scores.assign(first.begin() + 2 * both, first.end());
+  // f(component, l, m), in the order of the points' matrices
+  const auto for_components = [&](const auto &f) {
+    int k = 0;
+    for (int l = 0; l <= c.lmax; ++l)
+      for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m) f(k++, l, m);
+  };
+  So2Components made(v.size());
+  for_components([&](int, int, int m) { made[c.mmax + m].resize(made[c.mmax + m].size() + half, 0.0); });
+  for (int w = 0; w < half; ++w) {
+    for (int p = 0; p < product.to_points.rows; ++p) {
+      double a = 0.0, b = 0.0;
+      for_components([&](int k, int l, int m) {
+        const double *of_l = &v[c.mmax + m][(l - std::abs(m)) * both];
+        a += product.to_points(p, k) * of_l[w];
+        b += product.to_points(p, k) * of_l[half + w];
+      });
+      for_components([&](int k, int l, int m) {
+        made[c.mmax + m][(l - std::abs(m)) * half + w] +=
+            activated(product.gates, first[both + w]) * product.from_points(p, k) * a * b;
+      });
+    }
+    made[c.mmax][w] += activated(product.scalars, first[w]) * first[half + w];
+  }
+  return made;
+}
+
+// The weights of a message's channels beside the cutoff function that all have; 1 without attention.
+inline std::vector<double> so2_weights(const So2Attention &attention, int channels, const std::vector<double> &scores,
+                                       double cutoff) {
+  std::vector<double> weights(channels, 1.0);
+  const int num = attention.channels;
+  for (int head = 0; head < attention.heads; ++head) {
+    const double *x = &scores[head * num];
+    const double mean = std::accumulate(x, x + num, 0.0) / num;
+    double variance = 0.0, t = 0.0;
+    for (int k = 0; k < num; ++k) variance += (x[k] - mean) * (x[k] - mean) / num;
+    for (int k = 0; k < num; ++k) {
+      const double normed = (x[k] - mean) / std::sqrt(variance + attention.epsilon);
+      const double y = attention.weight[k] * normed + attention.bias[k];
+      t += attention.vector[head * num + k] * (0.2 * y + 0.8 * activated(Activation::silu, y));
+    }
+    const int of_head = channels / attention.heads;
+    for (int w = 0; w < of_head; ++w) weights[head * of_head + w] = std::exp(t) * (w + 1 < of_head ? cutoff : 1.0);
+  }
+  return weights;
+}
+
 // The message of an edge, in the order of irreps.h; with a frame that is turned about the edge by an angle of any size.
 inline std::vector<double> so2_message(const So2Convolution &c, int channels_in, const double *vec,
                                        const std::vector<double> &x_i, const std::vector<double> &x_j,
@@ -111,9 +176,7 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
   }
   const std::vector<std::vector<double>> d = rotations_by_quadrature(c.lmax, r);
 
-  // Component [m + mmax] of all l >= |m|, l by l.
-  using Components = std::vector<std::vector<double>>;
-  Components u(2 * c.mmax + 1);
+  So2Components u(2 * c.mmax + 1);
   size_t column = 0;
   for (int m = 0; m <= c.mmax; ++m)
     for (int l = m; l <= c.lmax; ++l) {
@@ -128,8 +191,9 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
           }
     }
   int channels = 0;
+  std::vector<double> scores;
   for (const So2Linear &linear : c.linears) {
-    Components v(u.size());
+    So2Components v(u.size());
     const auto add = [](std::vector<double> &to, const std::vector<double> &from, const Matrix &w, double sign) {
       to.resize(w.cols, 0.0);
       for (int i = 0; i < w.rows; ++i)
@@ -146,31 +210,31 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
     }
     std::vector<double> &scalar = v[c.mmax];
     for (size_t j = 0; j < linear.bias.size(); ++j) scalar[j] += linear.bias[j];
-    channels = linear.channels_out;
+    channels = linear.channels_after();
+    if (linear.has_product()) v = so2_product(c, linear, v, scores);
     if (linear.has_gate) {
       const std::vector<double> gates(scalar.begin(), scalar.begin() + c.lmax * channels);
       scalar.erase(scalar.begin(), scalar.begin() + c.lmax * channels);
       for (int m = -c.mmax; m <= c.mmax; ++m)
         for (int l = std::abs(m); l <= c.lmax; ++l)
           for (int w = 0; w < channels; ++w) {
-            double &component = v[c.mmax + m][(l - std::abs(m)) * channels + w], activated;
-            if (l == 0) {
-              activation_derivatives(linear.scalar_activation, component, 0, &component);
-              continue;
-            }
-            activation_derivatives(linear.gate_activation, gates[(l - 1) * channels + w], 0, &activated);
-            component *= activated;
+            double &component = v[c.mmax + m][(l - std::abs(m)) * channels + w];
+            if (l == 0)
+              component = activated(linear.scalar_activation, component);
+            else
+              component *= activated(linear.gate_activation, gates[(l - 1) * channels + w]);
           }
     }
     u = v;
   }
+  const std::vector<double> weights = so2_weights(c.attention, channels, scores, cutoff);
   std::vector<double> message((c.lmax + 1) * (c.lmax + 1) * channels, 0.0);
   for (int l = 0; l <= c.lmax; ++l)
     for (int w = 0; w < channels; ++w)
       for (int k = 0, dim = 2 * l + 1; k < dim; ++k)
         for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m)
           message[channels * l * l + w * dim + k] +=
-              cutoff * d[l][(l + m) * dim + k] * u[c.mmax + m][(l - std::abs(m)) * channels + w];
+              cutoff * weights[w] * d[l][(l + m) * dim + k] * u[c.mmax + m][(l - std::abs(m)) * channels + w];
   return message;
 }
 
