@@ -567,7 +567,7 @@ inline std::vector<TinyCase> so2_cases() {
   attention.so2_scores = 7;
   attention.so2_out = 15;
   attention.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
-  attention.seed = 38;
+  attention.seed = 43;    // energies of a few eV
   return cases;
 }
 
