@@ -344,7 +344,7 @@ class TinyModelMaker {
          {"input", "charges"},
          {"irreps_in", charges.to_string()},
          {"weights", uniform("coulomb.weights", {8}, 0.2, 1.0)},
-         {"prefactor", 2.4},
+         {"prefactor", 0.6},
          {"cutoff", o_.coulomb_cutoff},
          {"damping", 4.6}});
     if (o_.permittivity > 0.0) d_.document["layers"].back()["permittivity"] = o_.permittivity;
