@@ -208,6 +208,7 @@ TEST(DeviceRecorderRun, what_needs_the_host_is_counted) {
   const ImageStructure small = random_structure(2, 3, 4).images(1.2 * m.reach()),
                        large = random_structure(2, 3, 17).images(m.reach());
   EvaluatorOptions options;
+  options.precision = Precision::double_;
   std::size_t held = 0;
   const auto counts_edges = [&](const ImageStructure &s) {
     InDouble evaluator(m, options);

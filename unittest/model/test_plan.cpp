@@ -285,7 +285,7 @@ class ReceiverMemoryWalk {
 
 TEST(EvaluationPlan, memory_of_receivers_holds_what_is_read) {
   std::vector<TinyCase> cases = all_cases();
-  cases.push_back(so2_of_blocks());
+  for (const TinyCase &c : weakly_exchanging_cases()) cases.push_back(c);
   for (const TinyCase &c : cases) {
     SCOPED_TRACE(c.name);
     const Model model = c.model();
@@ -298,7 +298,7 @@ TEST(EvaluationPlan, memory_of_receivers_holds_what_is_read) {
 
 // x1 -> z1 = x1 + (SO(2) convolution) -> x2 = z1 + (network of an atom), and another such block.
 TEST(EvaluationPlan, in_models_with_so2_convolutions_what_comes_of_kept_features_is_made_again) {
-  const Model model = so2_of_blocks().model();
+  const Model model = case_named("so2_of_blocks").model();
   const EvaluationPlan plan = make_evaluation_plan(model, false);
   const auto plan_of = [&](const char *name) { return plan.features[feature(model, name)]; };
   for (const char *name : {"z0", "z1", "z2"}) {
