@@ -9,6 +9,7 @@
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
 #include "bench/launch_counter.h"
 #include "bench/rock_salt.h"
+#include "bench/whole_evaluation.h"
 #include "kokkos/geometry/device_edges.h"
 #include "kokkos/layers/convolution/device_convolution.h"
 #include "kokkos/layers/evaluation_plan.h"
@@ -26,6 +27,7 @@
 namespace {
 
 using namespace equi;
+using bench::evaluate, bench::Results;
 using Clock = std::chrono::steady_clock;
 
 double seconds_since(Clock::time_point begin) {
@@ -50,23 +52,6 @@ double shortest(const F &f) {
   double best = turn(calls);
   for (int k = 1; k < TURNS; ++k) best = std::min(best, turn(calls));
   return best;
-}
-
-struct Results {
-  EvaluationResult sums;
-  std::vector<std::array<double, 3>> forces;
-};
-
-Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
-  Results results;
-  results.forces.assign(s.positions.size(), {});
-  EvaluationRequest request;
-  request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
-  request.forces = reinterpret_cast<double(*)[3]>(results.forces.data());
-  request.virial = true;
-  NoExchange none;
-  results.sums = evaluator.evaluate(request, none);
-  return results;
 }
 
 // Against the host's kernels in float64; the largest differences, eV/atom, eV/Angstrom, and eV of the virial per atom.

@@ -7,6 +7,7 @@
 //   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB]]
 #include "bench/peak.h"
 #include "bench/rock_salt.h"
+#include "bench/whole_evaluation.h"
 #include "kokkos/layers/linear_folds.h"
 #include "kokkos/layers/operation_count.h"
 #include "kokkos/runtime/host_exec.h"
@@ -25,25 +26,9 @@
 namespace {
 
 using namespace equi;
+using bench::evaluate, bench::Results;
 
 constexpr int EVALUATIONS = 5;
-
-struct Results {
-  EvaluationResult sums;
-  std::vector<std::array<double, 3>> forces;
-};
-
-Results evaluate(Evaluator &evaluator, const ImageStructure &s) {
-  Results results;
-  results.forces.assign(s.positions.size(), {});
-  EvaluationRequest request;
-  request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
-  request.forces = reinterpret_cast<double(*)[3]>(results.forces.data());
-  request.virial = true;
-  NoExchange none;
-  results.sums = evaluator.evaluate(request, none);
-  return results;
-}
 
 template <class T>
 double peak() {

@@ -8,7 +8,7 @@ set(tool ${PROJECT_BINARY_DIR}/bin/equi)
 # The sources that decide what a file contains that is converted from a framework.
 function(equi_converter_sources framework result)
   set(modules __init__ convert coupling equi_file irreps reference_values self_check structures torch_archive torch_modules variants
-              frameworks/__init__ frameworks/e3nn_layers
+              frameworks/__init__ frameworks/e3nn_layers frameworks/elements
               frameworks/oracle frameworks/origin frameworks/state frameworks/tensornet_layers)
   list(TRANSFORM modules PREPEND ${PROJECT_SOURCE_DIR}/tools/equi_tools/)
   list(TRANSFORM modules APPEND .py)

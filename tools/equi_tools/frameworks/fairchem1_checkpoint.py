@@ -14,7 +14,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
 from . import fairchem1_equiformer, fairchem_checkpoint
-from .fairchem_checkpoint import NORMS, Head, Task, check_numbers, last_part, only_known
+from .fairchem_checkpoint import NORMS, Head, Task, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
 from .fairchem_config import plain
 from .origin import digest
 
@@ -66,14 +66,8 @@ def _options(config, ignore_keys):
     kind = last_part(config.get("model"))
     if kind != "esen_backbone":
         raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, of fairchem 1 only esen_backbone (eSEN)")
-    for key in config:
-        if key not in DEFAULTS and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"option {name} of the backbone is not known, it may change the energy; --ignore-key {name} lets it pass")
-    options = DEFAULTS | {key: value for key, value in config.items() if key in DEFAULTS}
-    for key, (value, reason) in FIXED.items():
-        if options[key] != value:
-            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+    options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "the backbone")
+    expect_fixed(options, FIXED)
     if options["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     if options["distance_function"] not in BASES:

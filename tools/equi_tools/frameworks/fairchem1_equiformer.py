@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import EquiError
 from ..printable import printable
-from .fairchem_checkpoint import check_numbers
+from .fairchem_checkpoint import check_numbers, expect_fixed, options_with_defaults
 from .fairchem_convert import EPSILON, Converter
 
 CITATION = "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, arXiv:2604.09130"
@@ -56,14 +56,8 @@ BUFFERS = ("wigner_index_to_m_array", "wigner_inv_rescale", "to_grid_mat", "from
 
 def options_of(config, ignore_keys):
     """The options with defaults, under the names that the converter of eSEN has for them too."""
-    for key in config:
-        if key not in DEFAULTS and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"option {name} of equiformer_v3 is not known, it may change the energy; --ignore-key {name} lets it pass")
-    options = DEFAULTS | {key: value for key, value in config.items() if key in DEFAULTS}
-    for key, (value, reason) in FIXED.items():
-        if options[key] != value:
-            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+    options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "equiformer_v3")
+    expect_fixed(options, FIXED)
     for key in ("attn_activation", "ffn_activation"):
         if options[key] not in ACTIVATIONS:
             raise EquiError(

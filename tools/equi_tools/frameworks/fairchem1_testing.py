@@ -10,6 +10,7 @@ from pathlib import Path
 
 from .. import variants
 from .fairchem1_oracle import build_equiformer, build_esen, quiet
+from .fairchem_testing import shake
 
 # Together these reach every option of the converter. "wrappers": the `module.` before names; "rmsd", "references": of the trainer;
 # "old": the names of older files.
@@ -52,20 +53,6 @@ EQUIFORMER = {
 }  # fmt: skip
 
 
-def _shake(module):
-    """Random numbers where fairchem begins with regular ones; distances and species must matter."""
-    import torch
-
-    with torch.no_grad():
-        for name, parameter in module.named_parameters():
-            if name.endswith(("source_embedding.weight", "target_embedding.weight")):
-                parameter.normal_()
-            elif name.endswith(("energy_block.4.weight", "energy_block.linear_2.weight")):
-                parameter.mul_(10.0)    # for forces of about 1 eV/A
-            elif parameter.dim() == 1 or "affine_weight" in name:
-                parameter.add_(0.2 * torch.randn_like(parameter))
-
-
 def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, is_equiformer=False, **options):
     """Writes a checkpoint of eSEN or EquiformerV3 with random numbers. Returns its path as a string."""
     import numpy as np
@@ -86,7 +73,7 @@ def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=F
             config = {"name": "hydra", "backbone": backbone, "heads": {"efs": {"module": "esen_mlp_efs_head"}},
                       "pass_through_head_outputs": True, "otf_graph": True}  # fmt: skip
         for module in parts.values():
-            _shake(module)
+            shake(module)
     state = {prefix + name: value for prefix, module in parts.items() for name, value in module.state_dict().items()}
     scales = {"mean": torch.tensor(0.0), "std" if old else "rmsd": torch.tensor(rmsd)}
     names = ("target", "grad_target") if old else ("energy", "forces", "stress")

@@ -166,6 +166,22 @@ def only_known(config, known, where):
             raise EquiError(f"{where}: option {printable(str(key), 60)} is not known, it may change the energy")
 
 
+def options_with_defaults(config, defaults, without_effect, ignore_keys, where):
+    """Those options that have defaults; refuses others, but for those without effect and those that the user lets pass."""
+    for key in config:
+        if key not in defaults and key not in without_effect and key not in ignore_keys:
+            name = printable(str(key), 60)
+            raise EquiError(f"option {name} of {where} is not known, it may change the energy; --ignore-key {name} lets it pass")
+    return defaults | {key: value for key, value in config.items() if key in defaults}
+
+
+def expect_fixed(options, fixed):
+    """Refuses options with other values than the converter's layers stand for; fixed: {name: (value, reason)}."""
+    for key, (value, reason) in fixed.items():
+        if key in options and options[key] != value:
+            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+
+
 def _head(name, config, task):
     """(name of its energy of a data set or None, Head) of the head in a configuration."""
     kind, where = last_part(config.get("module")), f"head {printable(name, 60)}"
@@ -270,17 +286,11 @@ def _backbone(config, model_id, ignore_keys):
     if kind not in BACKBONES:
         raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, only eSCNMDBackbone (eSEN) and eSCNMDMoeBackbone (UMA)")
     defaults = DEFAULTS | (MIXTURE_DEFAULTS if BACKBONES[kind] else {})
-    for key in config:
-        if key not in defaults and key not in WITHOUT_EFFECT and key not in ignore_keys:
-            name = printable(str(key), 60)
-            raise EquiError(f"option {name} of the backbone is not known, it may change the energy; --ignore-key {name} lets it pass")
-    options = defaults | {key: value for key, value in config.items() if key in defaults}
+    options = options_with_defaults(config, defaults, WITHOUT_EFFECT, ignore_keys, "the backbone")
     if options.get("num_experts") == 0:
         for key in MIXTURE_DEFAULTS:
             del options[key]
-    for key, (value, reason) in FIXED.items():
-        if key in options and options[key] != value:
-            raise EquiError(f"{key} {printable(str(options[key]), 60)} is not supported, only {value}: {reason}")
+    expect_fixed(options, FIXED)
     if options["norm_type"] not in NORMS:
         raise EquiError(f"norm_type {printable(str(options['norm_type']), 60)} is not known, only {', '.join(NORMS)}")
     if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):

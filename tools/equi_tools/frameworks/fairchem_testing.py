@@ -114,7 +114,7 @@ def tasks_config(tasks, heads, max_num_elements, rmsd=1.423):
     return found
 
 
-def _shake(model):
+def shake(model):
     """Random numbers where fairchem begins with regular ones; distances, charges and species must matter."""
     import torch
 
@@ -122,7 +122,7 @@ def _shake(model):
         for name, parameter in model.named_parameters():
             if name.endswith(("source_embedding.weight", "target_embedding.weight")):
                 parameter.normal_()
-            elif name.endswith(("energy_block.4.weight", "energy_block.4.weights")):
+            elif name.endswith(("energy_block.4.weight", "energy_block.4.weights", "energy_block.linear_2.weight")):
                 parameter.mul_(10.0)    # for forces of about 1 eV/A
             elif parameter.dim() == 1 or "affine_weight" in name:
                 parameter.add_(0.2 * torch.randn_like(parameter))
@@ -144,7 +144,7 @@ def make_checkpoint(
     with quiet():
         torch.manual_seed(seed)
         model = hydra.utils.instantiate(config)
-        _shake(model)
+        shake(model)
     state = model.state_dict()
     ema = {"n_averaged": torch.tensor(7)} | {f"module.{name}": value.clone() for name, value in state.items()}
     # What is not averaged must not be taken.

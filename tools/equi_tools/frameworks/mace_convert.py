@@ -14,6 +14,7 @@ from .. import symmetric_basis, torch_modules
 from ..errors import EquiError
 from ..irreps import SCALAR
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, sign_of_coupling
+from .elements import chosen_elements
 from .mace_checkpoint import child, class_name, irreps_of
 
 # The couplings of src/algebra/coupling.h are exact up to here.
@@ -35,12 +36,7 @@ class _Converter:
         self.checkpoint = checkpoint
         self.model = checkpoint.model
         self.head = checkpoint.head_index(head)
-        self.elements = elements or checkpoint.elements
-        unknown = [e for e in self.elements if e not in checkpoint.elements]
-        if unknown:
-            raise EquiError(f"--elements: {checkpoint.source} does not know {', '.join(unknown)}")
-        if len(set(self.elements)) != len(self.elements):
-            raise EquiError("--elements: an element is named twice")
+        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.numbers = [int(self.model.atomic_numbers[n]) for n in self.species]
         self.state = {}

@@ -18,6 +18,7 @@ from ..coupling import coupling
 from ..errors import EquiError
 from ..irreps import SCALAR, Irrep, Irreps
 from .e3nn_layers import TensorTable, irreps_text
+from .elements import chosen_elements
 from .state import State
 
 LMAX_SUPPORTED = 8
@@ -130,12 +131,7 @@ class _Converter:
         self.checkpoint = checkpoint
         self.options = checkpoint.options
         self.head = checkpoint.head_index(head)
-        self.elements = elements or checkpoint.elements
-        unknown = [e for e in self.elements if e not in checkpoint.elements]
-        if unknown:
-            raise EquiError(f"--elements: {checkpoint.source} does not know {', '.join(unknown)}")
-        if len(set(self.elements)) != len(self.elements):
-            raise EquiError("--elements: an element is named twice")
+        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.num_species = len(checkpoint.elements)
         self.channels = self.options["num_channels"]

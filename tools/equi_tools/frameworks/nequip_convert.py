@@ -15,6 +15,7 @@ from ..irreps import SCALAR
 from . import nequip_checkpoint
 from .nequip_checkpoint import irreps_of
 from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
+from .elements import chosen_elements
 
 # The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -26,12 +27,7 @@ class Converter:
         self.checkpoint = checkpoint
         self.stages = checkpoint.stages
         self.state = {name.removeprefix("model.func."): array for name, array in checkpoint.state.items()}
-        self.elements = elements or list(checkpoint.elements)
-        unknown = [e for e in self.elements if e not in checkpoint.elements]
-        if unknown:
-            raise EquiError(f"--elements: {checkpoint.source} does not know {', '.join(unknown)}")
-        if len(set(self.elements)) != len(self.elements):
-            raise EquiError("--elements: an element is named twice")
+        self.elements = chosen_elements(elements, checkpoint.elements, checkpoint.source)
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.table = TensorTable()
         self.layers = []

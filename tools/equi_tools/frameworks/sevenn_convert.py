@@ -13,6 +13,7 @@ import numpy as np
 from ..errors import EquiError
 from . import sevenn_model
 from .e3nn_layers import ACTIVATION_CONSTANTS, TensorTable, gate_terms, irreps_text, split_rows
+from .elements import chosen_elements
 
 # The couplings of src/algebra/coupling.h are exact up to here.
 LMAX_SUPPORTED = 8
@@ -31,12 +32,7 @@ class _Converter:
         self.modality = checkpoint.modality_index(modality)
         self.config = checkpoint.config
         # Universal models reserve index 0 for "X", which is not an element.
-        self.elements = elements or [e for e in checkpoint.elements if e != "X"]
-        unknown = [e for e in self.elements if e not in checkpoint.elements]
-        if unknown:
-            raise EquiError(f"--elements: {checkpoint.source} does not know {', '.join(unknown)}")
-        if len(set(self.elements)) != len(self.elements):
-            raise EquiError("--elements: an element is named twice")
+        self.elements = chosen_elements(elements or [e for e in checkpoint.elements if e != "X"], checkpoint.elements, checkpoint.source)
         self.species = [checkpoint.elements.index(e) for e in self.elements]
         self.table = TensorTable()
         self.layers = []

@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import EquiError
 from .e3nn_layers import TensorTable
+from .elements import chosen_elements
 from .state import State
 
 # Scales of the paths (l1, l2, l3) of Y M + M Y with normalized couplings; for 2 Y M those of odd sums come in addition.
@@ -108,12 +109,7 @@ class Builder:
         self.state = State(model.state, "a TensorNet")
         self.table = TensorTable()
         self.layers = []
-        self.elements = elements or list(model.elements)
-        unknown = [e for e in self.elements if e not in model.elements]
-        if unknown:
-            raise EquiError(f"--elements: {where} does not know {', '.join(unknown)}")
-        if len(set(self.elements)) != len(self.elements):
-            raise EquiError("--elements: an element is named twice")
+        self.elements = chosen_elements(elements, model.elements, where)
         self.species = [model.rows[model.elements.index(e)] for e in self.elements]
         self.parity = model.group == "O(3)"
         self.F = model.channels
