@@ -284,9 +284,7 @@ class ReceiverMemoryWalk {
 };
 
 TEST(EvaluationPlan, memory_of_receivers_holds_what_is_read) {
-  std::vector<TinyCase> cases = all_cases();
-  for (const TinyCase &c : weakly_exchanging_cases()) cases.push_back(c);
-  for (const TinyCase &c : cases) {
+  for (const TinyCase &c : all_cases()) {
     SCOPED_TRACE(c.name);
     const Model model = c.model();
     for (const bool gather : {false, true}) {

@@ -461,7 +461,7 @@ inline std::vector<TinyCase> family_cases() {
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(10);
+  std::vector<TinyCase> cases(12);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -558,23 +558,17 @@ inline std::vector<TinyCase> so2_cases() {
   attention.so2_out = 15;
   attention.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
   attention.seed = 43;    // energies of a few eV
-  return cases;
-}
-
-// Not among all_cases(): without the exchange their energies differ by 1e-4 eV, less than the laws of ranks ask for in
-// float32.
-inline std::vector<TinyCase> weakly_exchanging_cases() {
-  std::vector<TinyCase> cases(2);
-  cases[0].name = "so2_of_blocks";
-  TinyModelOptions &blocks = cases[0].options;
+  // With other seeds these two hardly notice an exchange.
+  cases[10].name = "so2_of_blocks";
+  TinyModelOptions &blocks = cases[10].options;
   blocks.so2_blocks = blocks.biases = true;
   blocks.spherical_norm = "all";
   blocks.so2_lmax = blocks.so2_mmax = 2;
   blocks.so2_in = blocks.so2_out = 5;
   blocks.hidden = {"5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e"};
-  blocks.seed = 41;
-  cases[1].name = "so2_with_products";
-  TinyModelOptions &product = cases[1].options;
+  blocks.seed = 53;
+  cases[11].name = "so2_with_products";
+  TinyModelOptions &product = cases[11].options;
   product.so2_lmax = 3;
   product.so2_mmax = 1;
   product.lmax_edge = 3;
@@ -582,7 +576,7 @@ inline std::vector<TinyCase> weakly_exchanging_cases() {
   product.so2_product = product.so2_gate_last = true;
   product.biases = true;
   product.hidden = {"5x0e+3x1e+2x3e", "5x0e+5x1e+5x2e+5x3e", "5x0e"};
-  product.seed = 37;
+  product.seed = 55;
   return cases;
 }
 
@@ -599,9 +593,8 @@ inline std::vector<TinyCase> all_cases() {
 }
 
 inline TinyCase case_named(const std::string &name) {
-  for (const auto &cases : {all_cases(), weakly_exchanging_cases()})
-    for (const TinyCase &c : cases)
-      if (c.name == name) return c;
+  for (const TinyCase &c : all_cases())
+    if (c.name == name) return c;
   throw std::logic_error("no tiny model " + name);
 }
 
