@@ -163,7 +163,7 @@ void PairEqui::make_models_for_system() {
   if (wanted.atoms.empty())    // a box without atoms is one of equal numbers
     for (const std::string &symbol : impl->symbols) wanted.atoms[symbol] = 1;
   for (const equi::Model &model : impl->models) {
-    if (!model.mixture || model.mixture->tasks.size() == 1 || !wanted.task.empty()) continue;
+    if (!model.mixture || model.mixture->tasks.size() <= 1 || !wanted.task.empty()) continue;
     std::string known;
     for (const std::string &task : model.mixture->tasks) known += " " + task;
     error->all(FLERR, "Pair style equi: {} has several tasks: choose one by the keyword task:{}", model.file, known);

@@ -30,7 +30,14 @@ std::string formula(const std::vector<int64_t> &numbers, const std::vector<std::
 }
 
 std::string Mixture::describe() const {
-  return "task " + task + ", charge " + std::to_string(charge) + ", spin " + std::to_string(spin);
+  std::string text;
+  const auto add = [&](const char *name, const std::string &value) {
+    text += std::string(text.empty() ? "" : ", ") + name + " " + value;
+  };
+  if (!tasks.empty()) add("task", task);
+  if (depends_on_charge) add("charge", std::to_string(charge));
+  if (depends_on_spin) add("spin", std::to_string(spin));
+  return text;
 }
 
 bool Mixture::is_same_for(const AtomicSystem &a, const AtomicSystem &b) const {

@@ -68,8 +68,8 @@ Embedding read_embedding(const JsonField &field, const JsonField &tasks, const A
   }
   mixture.task = mixture.tasks[embedding.task];
   const int usual_spin = tasks[embedding.task]["spin"].integer(0, MAX_SYSTEM_NUMBER);
-  mixture.charge = system.charge.value_or(0);
   mixture.spin = system.spin.value_or(usual_spin);
+  mixture.depends_on_charge = mixture.depends_on_spin = true;
 
   field.only_keys({"charge", "spin", "task", "weight", "bias"});
   std::vector<double> x;
@@ -128,11 +128,19 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
                                   const AtomicSystem &system) {
   field.only_keys({"tasks", "embedding", "experts", "tensors"});
   SystemTensors result{{}, container, {}};
+  Mixture &mixture = result.mixture;
   TensorReader reader(container, static_cast<int>(elements.size()));
-  const Embedding embedding = read_embedding(field["embedding"], field["tasks"], system, result.mixture, reader);
+  mixture.charge = system.charge.value_or(0);
+  mixture.spin = system.spin.value_or(1);
+  Embedding embedding;
   std::vector<double> coefficients;
-  if (field.has("experts"))
-    coefficients = read_coefficients(field["experts"], embedding.values, elements, system, result.mixture, reader);
+  if (field.has("tasks") || field.has("embedding") || field.has("experts")) {
+    embedding = read_embedding(field["embedding"], field["tasks"], system, mixture, reader);
+    if (field.has("experts"))
+      coefficients = read_coefficients(field["experts"], embedding.values, elements, system, mixture, reader);
+  } else if (!system.task.empty()) {
+    field.refuse("no task " + printable(system.task, SHOWN_NAME) + ": the model has no tasks");
+  }
   for (const std::string &name : reader.used()) result.container.tensors.erase(name);    // no layer reads them
 
   const JsonField kinds = field["tensors"];
@@ -152,17 +160,19 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
       made = std::move(all);
       for (size_t i = 0; i < made.size(); ++i) made[i] += embedding.values[i % width];
     } else if (kind.text() == "charge" || kind.text() == "spin") {    // multiplied by it
-      const int factor = kind.text() == "charge" ? result.mixture.charge : result.mixture.spin - 1;
+      const bool is_charge = kind.text() == "charge";
+      (is_charge ? mixture.depends_on_charge : mixture.depends_on_spin) = true;
+      const int factor = is_charge ? mixture.charge : mixture.spin - 1;
       made = std::move(all);
       for (double &v : made) v *= factor;
     } else if (kind.text() == "task" || kind.text() == "experts") {    // one for each
       const bool of_task = kind.text() == "task";
       std::vector<double> factors = coefficients;
       if (of_task) {
-        factors.assign(result.mixture.tasks.size(), 0.0);
-        factors[embedding.task] = 1.0;
+        factors.assign(mixture.tasks.size(), 0.0);
+        if (!factors.empty()) factors[embedding.task] = 1.0;
       }
-      if (tensor.shape.size() < 2 || tensor.shape[0] != static_cast<int64_t>(factors.size()))
+      if (factors.empty() || tensor.shape.size() < 2 || tensor.shape[0] != static_cast<int64_t>(factors.size()))
         name.fail("a tensor for each of " + std::to_string(factors.size()) + (of_task ? " tasks" : " experts"),
                   tensor.shape_text());
       tensor.shape.erase(tensor.shape.begin());
@@ -177,6 +187,8 @@ SystemTensors make_system_tensors(const JsonField &field, const SafetensorsFile 
     tensor.is_double = true;
     tensor.data = reinterpret_cast<const char *>(result.made.back().data());
   }
+  if (system.charge && !mixture.depends_on_charge) field.refuse("no charge: the model does not depend on it");
+  if (system.spin && !mixture.depends_on_spin) field.refuse("no spin: the model does not depend on it");
   return result;
 }
 

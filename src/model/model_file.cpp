@@ -242,8 +242,8 @@ SystemTensors read_mixture(const JsonField &document, const SafetensorsFile &con
                            Model &model) {
   const JsonField field = document["mixture"];
   if (document.has("composition")) field.fail("no composition beside a mixture", "both");
-  if (document.has("self_check") && document["self_check"].size() > 0)
-    field.fail("no structures for a self-check beside a mixture, which are of one system", "both");
+  if (document.has("self_check") && document["self_check"].size() > 0 && field.has("tasks"))
+    field.fail("no structures for a self-check beside tasks, which are of one system", "both");
   SystemTensors of_system = make_system_tensors(field, container, model.elements, model.file, system);
   model.mixture = of_system.mixture;
   if (model.mixture->depends_on_composition && !system.atoms.empty()) {
@@ -285,6 +285,7 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   double num_pairs = 0.0;
   for (size_t k = 0; k < structures.size(); ++k)
     model.self_check.push_back(read_structure(structures[k], model, reader.num_components(), num_pairs));
+  if (model.mixture && !model.mixture->is_neutral_singlet()) model.self_check.clear();
   return model;
 }
 

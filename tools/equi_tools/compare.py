@@ -166,10 +166,12 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
 
 def keywords_of_system(document, task, charge, spin):
     """Keywords of pair_style for a file for all systems."""
-    known = [entry["name"] for entry in document["mixture"]["tasks"]]
+    known = [entry["name"] for entry in document["mixture"].get("tasks", [])]
     if task is None and len(known) > 1:
         raise EquiError(f"the model has several tasks, choose one: --task {' | '.join(known)}")
     for name, value in (("task", task), ("charge", charge), ("spin", spin)):
+        if isinstance(value, float) and value != round(value):
+            raise EquiError(f"--{name} {value:g}: the keyword of pair_style takes whole numbers; others can be fixed in a file (equi convert --{name})")
         if value is not None:
             yield from (name, value if isinstance(value, str) else f"{value:.0f}")
 

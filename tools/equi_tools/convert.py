@@ -97,7 +97,7 @@ def convert(
         steps.next(f"translating a {framework.title} model of {len(checkpoint.elements)} elements")
         with _blaming(source, framework):
             body, tensors = framework.convert(checkpoint, choice, elements)
-        if "mixture" in body:
+        if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
         remarks = notes(body, framework)
         choice = framework.chosen(checkpoint, choice)

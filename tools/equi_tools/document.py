@@ -245,19 +245,21 @@ LAYERS = {
     "scale_shift": record({}),
 }
 ROWS_OF_NUMBERS = record({"rows": tensor, "first": whole(-(10**6))})
-MIXTURE = record(
-    {
-        "tasks": list_of(record({"name": text, "spin": whole()}), 1),
-        "embedding": record({"charge": ROWS_OF_NUMBERS, "spin": ROWS_OF_NUMBERS, "weight": tensor, "bias": tensor}, {"task": tensor}),
-        "tensors": kinds_of_tensors,
-    },
-    {
-        "experts": record(
-            {"weights": list_of(tensor, 1), "biases": list_of(tensor, 1), "least": number},
-            {"composition": tensor, "extra_atoms": whole()},
-        )
-    },
+TASKS = {
+    "tasks": list_of(record({"name": text, "spin": whole()}), 1),
+    "embedding": record({"charge": ROWS_OF_NUMBERS, "spin": ROWS_OF_NUMBERS, "weight": tensor, "bias": tensor}, {"task": tensor}),
+}
+EXPERTS = record(
+    {"weights": list_of(tensor, 1), "biases": list_of(tensor, 1), "least": number}, {"composition": tensor, "extra_atoms": whole()}
 )
+
+
+def mixture(value, where, tensors):
+    """Of tasks, or of numbers that depend on the charge and the spin alone."""
+    has_tasks = isinstance(value, dict) and not {*TASKS, "experts"}.isdisjoint(value)
+    record({"tensors": kinds_of_tensors} | (TASKS if has_tasks else {}), {"experts": EXPERTS} if has_tasks else {})(value, where, tensors)
+
+
 VECTOR = list_of(number, 3, 3)
 STRUCTURE = record(
     {
@@ -284,7 +286,7 @@ DOCUMENT = record(
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
-    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms, "mixture": MIXTURE},
+    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms, "mixture": mixture},
 )
 
 

@@ -123,8 +123,11 @@ def summary(path):
     }
     if "mixture" in document:
         experts = document["mixture"].get("experts", {})
+        tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
+        kinds = {"task", "charge", "spin"} if tasks else set(document["mixture"]["tensors"].values())
         facts["mixture"] = {
-            "tasks": [task["name"] for task in document["mixture"]["tasks"]],
+            "tasks": tasks,
+            "keywords": sorted(kinds),
             "experts": int(tensors[experts["biases"][-1]].size) if experts else 0,
             "composition": "composition" in experts,
         }
@@ -158,6 +161,10 @@ def summary(path):
 
 def _mixture_lines(mixture):
     if mixture is None:
+        return
+    if not mixture["tasks"]:
+        words = mixture["keywords"]
+        yield f"for all systems: {' and '.join(words)} {'is a keyword' if len(words) == 1 else 'are keywords'} of pair_style"
         return
     by = "task, charge, spin and composition" if mixture["composition"] else "task, charge and spin"
     yield f"for all systems: {mixture['experts']} experts, mixed by {by} when a run starts; tasks {' '.join(mixture['tasks'])}"

@@ -47,7 +47,7 @@ def missing(document):
     if document.get("self_check"):
         return ""
     name = document["framework"]["name"]
-    if document.get("mixture"):
+    if "tasks" in document.get("mixture", {}):
         return f"the file is one for all systems and stores no values: 'equi compare FILE.equi SOURCE' compares any with {name}"
     return (
         f"the file stores no values of {name} to check it by, for it was converted without {name}: "

@@ -112,6 +112,44 @@ TEST(Mixture, multiplies_targets_by_the_charge_and_the_spin) {
   }
 }
 
+// Of the charge alone, as in TensorNet2: no tasks, no embedding.
+ModelDocument charged_document() {
+  TinyModelOptions o;
+  o.balanced_channels = 2;
+  ModelDocument d = make_tiny_model(o);
+  for (const Json &layer : d.document["layers"])
+    if (layer["type"] == "channel_balance") d.document["mixture"]["tensors"][std::string(layer["target"])] = "charge";
+  return d;
+}
+
+TEST(Mixture, may_depend_on_the_charge_alone) {
+  ModelDocument d = charged_document();
+  d.document["self_check"] = {{{"name", "atom"},
+                               {"symbols", {"Na"}},
+                               {"pbc", {false, false, false}},
+                               {"positions", {{0.0, 0.0, 0.0}}},
+                               {"energy", 1.0},
+                               {"forces", {{0.0, 0.0, 0.0}}}}};
+  for (const int charge : {0, 3, -2}) {
+    const Model m = model(d, {"", charge, {}, {{"Na", 1}}});
+    std::vector<Vector> found, expected;
+    for (const Layer &layer : m.layers)
+      if (const auto *b = std::get_if<ChannelBalance>(&layer)) found.push_back(b->target);
+    for (const Json &layer : d.document["layers"])
+      if (layer["type"] == "channel_balance") {
+        expected.push_back(d.tensors.at(layer["target"]).values);
+        for (double &v : expected.back()) v *= charge;
+      }
+    EXPECT_EQ(found, expected);
+    EXPECT_GE(found.size(), 1U);
+    EXPECT_EQ(m.mixture->describe(), "charge " + std::to_string(charge));
+    EXPECT_TRUE(m.mixture->tasks.empty() && m.composition.empty());
+    // Stored values are those of a neutral system.
+    EXPECT_EQ(m.self_check.size(), charge == 0 ? 1U : 0U);
+  }
+  EXPECT_EQ(model(d, {}).mixture->charge, 0);
+}
+
 TEST(Mixture, says_what_it_has_been_made_for) {
   const Model m = model(document(), {"b", -1, {}, {{"Na", 3}}});
   ASSERT_TRUE(m.mixture);
@@ -164,6 +202,11 @@ TEST(Mixture, refuses_systems_that_it_does_not_know) {
   refused({"", {}, -1, {}}, "spin -1: the model knows those from 0 to 2");
   refused({"", {}, {}, {{"O", 1}}}, "does not know element O");
   refused({"", 0, {}, {}}, "expected no task, charge or spin", make_tiny_model({}));
+  refused({"a", {}, {}, {}}, "no task a: the model has no tasks", charged_document());
+  refused({"", 1, 2, {}}, "no spin: the model does not depend on it", charged_document());
+  ModelDocument of_spin = charged_document();
+  for (auto &kind : of_spin.document["mixture"]["tensors"]) kind = "spin";
+  refused({"", 1, 2, {}}, "no charge: the model does not depend on it", of_spin);
 }
 
 TEST(Mixture, refuses_documents_that_do_not_fit) {
@@ -191,6 +234,13 @@ TEST(Mixture, refuses_documents_that_do_not_fit) {
   refused([](Json &m, ModelDocument &) { m["experts"]["least"] = -0.1; }, {"mixture.experts.least"});
   refused([](Json &m, ModelDocument &) { m["embedding"]["spin"]["first"] = 1; }, {"spin 0"});
   refused([](Json &, ModelDocument &d) { d.document["composition"] = {{"Na", 1}, {"Cl", 1}}; }, {"composition"});
+  for (const char *missing : {"tasks", "embedding"})
+    refused([&](Json &m, ModelDocument &) { m.erase(missing); }, {"mixture." + std::string(missing)});
+  for (const char *kind : {"task", "experts", "embedding"}) {
+    ModelDocument charged = charged_document();
+    for (auto &of_tensor : charged.document["mixture"]["tensors"]) of_tensor = kind;
+    expect_refusal(charged.bytes(), {"mixture.tensors"});
+  }
 }
 
 }    // namespace

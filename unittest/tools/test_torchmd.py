@@ -13,8 +13,10 @@ import pytest
 import tensornet_laws as laws
 import torch
 from ase import Atoms, units
+from ase.calculators.calculator import CalculationFailed
 from built_models import built, built_copy
 from equi_tools import equi_file, frameworks
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import torchmd_checkpoint, torchmd_oracle
@@ -209,8 +211,32 @@ def test_the_total_charge_of_equilibrated_charges_is_that_of_the_file(tmp_path):
         document = convert(source_of("charges"), tmp_path / "model.equi", unit="eV", charge=charge, elements=ELEMENTS, quiet=True)
         energies.append(document["self_check"][1]["energy"])
         _, tensors = equi_file.read(tmp_path / "model.equi")
-        assert np.all(tensors["total_charge"] == (charge or 0.0))
+        assert np.all(tensors["total_charge"] == (1.0 if charge is None else charge)) and ("mixture" in document) == (charge is None)
     assert len({round(energy, 8) for energy in energies}) == 3
+
+
+def test_the_total_charge_of_equilibrated_charges_is_a_keyword(tmp_path, capsys):
+    """Of a file that was converted without one; the oracle has the same charge."""
+    source, target = built_copy("torchmd/charges.ckpt", tmp_path), str(tmp_path / "model.equi")
+    assert main(["convert", "-q", source, "-o", target, "--unit", "eV"]) == 0
+    atoms = {name: atoms for name, atoms in laws.structures(ELEMENTS, 4.2) if name in ("sheared", "cluster")}
+    found = {}
+    for charge in (None, 0, 2, -1):
+        calculator, oracle_of = EquiCalculator(target, radial="exact", charge=charge), torchmd_checkpoint.load(source, unit="eV", charge=charge)
+        for name, structure in atoms.items():
+            structure.calc = calculator
+            found[charge, name] = structure.get_potential_energy()
+            structure.calc = torchmd_oracle.float64_calculator(oracle_of)
+            assert abs(found[charge, name] - structure.get_potential_energy()) < 1e-10 * len(structure)
+        calculator.close()
+    for name in atoms:
+        assert found[None, name] == found[0, name] and len({round(found[charge, name], 8) for charge in (0, 2, -1)}) == 3
+    assert main(["compare", "-q", target, source, "--builtin", "--radial", "exact", "--charge", "2"]) == 0
+    assert main(["compare", "-q", target, source, "--builtin", "--charge", "0.5"]) == 1 and "whole numbers" in capsys.readouterr().err
+    assert main(["info", target]) == 0 and "for all systems: charge is a keyword of pair_style" in capsys.readouterr().out
+    for keywords, expected in ((dict(spin=2), "no spin: the model does not depend on it"), (dict(task="omol"), "the model has no tasks")):
+        with pytest.raises(CalculationFailed, match=expected):
+            EquiCalculator(target, **keywords).get_potential_energy(atoms["cluster"])
 
 
 def test_a_coulomb_cutoff_may_be_chosen(tmp_path):

@@ -57,7 +57,7 @@ class Model:
     self_edges: bool = False  # each atom is its own neighbor at distance zero
     charge_factor: float = 1.0  # of the products
     activated_output: bool = False
-    # Of TensorNet2: channels of charges, which each layer's radial network reads, and the total charge of the system.
+    # Of TensorNet2: channels of charges, which each layer's radial network reads, and the total charge of the system; None: a run says it.
     charge_channels: int = 0
     total_charge: float = 0.0
 
@@ -390,9 +390,14 @@ class Builder:
                     [(k, f"{layer}.4.bias.{k}", bias[k * q : (k + 1) * q]) for k in range(2)])  # fmt: skip
         self.layers.append(
             {"type": "channel_balance", "input": own("numbers"), "irreps_in": both, "output": f"charges{t}", "irreps_out": both,
-             "block": 0, "first": 0, "target": self.once("total_charge", np.full(q, model.total_charge)),
+             "block": 0, "first": 0, "target": self.total_charge(),
              "shares": {"block": 1, "first": 0, "epsilon": 1e-6}}
         )  # fmt: skip
+
+    def total_charge(self):
+        """Of each channel; where a run says it, what is multiplied by it."""
+        model = self.model
+        return self.once("total_charge", np.full(model.charge_channels, 1.0 if model.total_charge is None else model.total_charge))
 
     def features(self):
         """All layers up to the scalars that the readout takes; returns their name."""
@@ -454,4 +459,6 @@ class Builder:
             "radial_basis": basis,
             "layers": self.layers,
         }
+        if self.model.charge_channels and self.model.total_charge is None:
+            body["mixture"] = {"tensors": {self.total_charge(): "charge"}}
         return body, self.table.tensors

@@ -62,7 +62,7 @@ class Checkpoint(Origin):
     state: dict  # names without `model.`
     atomrefs: list  # numbers of the priors that are energies of atoms and are added
     unit: str  # of UNITS
-    charge: float  # of the whole structure
+    charge: float  # of the whole structure; None: 0, or of TensorNet2 what a run says
     coulomb_cutoff: float = None  # of Coulomb energies; None: they are those of all pairs
 
     @property
@@ -103,7 +103,7 @@ class Checkpoint(Origin):
             # Written before the order of dimensions was changed, which the option tells that was removed then.
             channel_first="check_errors" in options,
             self_edges=True,
-            charge_factor=1.0 if self.has_charges else 1 + 0.1 * self.charge,
+            charge_factor=1.0 if self.has_charges else 1 + 0.1 * (self.charge or 0.0),
             activated_output=True,
             charge_channels=self.options["q_dim"] if self.has_charges else 0,
             total_charge=self.charge,
@@ -260,6 +260,6 @@ def load(source, ignore_keys=(), unit=None, charge=None, coulomb_cutoff=None):
         state={old.sub(r"\1.layers.\2.", name.removeprefix("model.")): value for name, value in state.items()},
         atomrefs=atomrefs,
         unit=_energy_unit(source, unit),
-        charge=float(charge or 0.0),
+        charge=None if charge is None else float(charge),
         coulomb_cutoff=None if coulomb_cutoff is None else float(coulomb_cutoff),
     )

@@ -117,7 +117,7 @@ class TorchMDModules(Oracle):
             torch.cat([vectors.norm(dim=1), torch.zeros(len(atoms), dtype=self.dtype)]),
             torch.cat([vectors, torch.zeros(len(atoms), 3, dtype=self.dtype)]),
         )
-        energy, _ = self.model(torch.tensor(atoms.numbers), moved, q=tensor([self.checkpoint.charge]))
+        energy, _ = self.model(torch.tensor(atoms.numbers), moved, q=tensor([self.checkpoint.charge or 0.0]))
         return energy.sum(), positions, strain
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
