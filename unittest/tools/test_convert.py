@@ -19,6 +19,7 @@ from equi_tools.convert import convert as convert_alone
 from equi_tools.coupling import coupling
 from equi_tools.errors import EquiError
 from equi_tools.variants import convert_with_reference as convert
+from training_frames import write_frames
 
 # Two routes in float64 through at most five layers of sums over some hundred channels.
 TOLERANCE = 1e-10
@@ -218,20 +219,9 @@ def test_universal_models_have_no_element_x(folder):
 
 
 def test_a_model_trained_by_the_sevenn_command(folder):
-    from ase.build import bulk
-    from ase.calculators.lj import LennardJones
-    from ase.io import write
-
-    frames = []
-    for seed in range(6):
-        atoms = bulk("NaCl", "rocksalt", 5.6, cubic=True)
-        atoms.rattle(0.2, seed=seed)
-        atoms.calc = LennardJones(sigma=2.4, epsilon=0.1, rc=5.0)
-        atoms.get_stress()
-        frames.append(atoms)
     work = folder / "training"
     work.mkdir()
-    write(work / "train.extxyz", frames)
+    write_frames(work / "train.extxyz")
     (work / "input.yaml").write_text("""
 model: {chemical_species: auto, cutoff: 4.0, channel: 5, lmax: 2, num_convolution_layer: 2, is_parity: True,
         weight_nn_hidden_neurons: [8], train_denominator: True, train_shift_scale: True, self_connection_type: nequip}

@@ -23,6 +23,7 @@ from equi_tools import compare, equi_file, frameworks, self_check
 from equi_tools.cli import main
 from equi_tools.errors import EquiError
 from equi_tools.frameworks import mace_checkpoint, mace_oracle, mace_testing
+from equi_tools.frameworks.oracle import default_dtype
 from equi_tools.lammps_runner import Result
 from equi_tools.variants import convert_with_reference as convert
 
@@ -135,7 +136,7 @@ def test_oracle_is_the_framework_as_its_users_run_it(name, model, oracle):
     for atoms in all_structures(exact.elements, exact.cutoff):
         atoms.calc = users
         # Constants of mace's pair repulsion take torch's default dtype, not the model's.
-        with mace_oracle.default_dtype(torch.float32 if single else torch.float64):
+        with default_dtype(torch.float32 if single else torch.float64):
             energy, forces = atoms.get_potential_energy(), atoms.get_forces()
             stress = atoms.get_stress() if atoms.pbc.all() else None
         atoms.calc = exact
@@ -388,7 +389,7 @@ def add_adapters(module):
 def cueq_layout(module):
     from mace.cli.convert_e3nn_cueq import run
 
-    with mace_oracle.default_dtype(torch.float64):  # mace leaves the one of the model
+    with default_dtype(torch.float64):  # mace leaves the one of the model
         return run(module, device="cpu")
 
 
@@ -554,7 +555,7 @@ def test_every_variant_is_the_framework_as_its_users_run_it(model):
             continue  # rounded couplings; torch has no derivative of its Chebyshev polynomials
         users = mace_oracle.framework_calculator(model(name), last_head(name))
         document, _ = equi_file.read(converted(name))
-        with mace_oracle.default_dtype(torch.float64):
+        with default_dtype(torch.float64):
             worst = differences(converted(name), users, all_structures(document["elements"], document["cutoff"]))
         assert worst[0] < ENERGY_TOLERANCE and worst[1] < FORCE_TOLERANCE and worst[2] < STRESS_TOLERANCE, name
 

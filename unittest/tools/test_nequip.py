@@ -25,6 +25,7 @@ from equi_tools.errors import EquiError
 from equi_tools.frameworks import nequip_checkpoint, nequip_convert, nequip_oracle
 from equi_tools.frameworks.nequip_testing import SUFFIXES, VARIANTS, make_model
 from equi_tools.variants import convert_with_reference as convert
+from training_frames import write_frames
 
 # Two routes in float64: eV/atom and eV/A, where the largest force is some eV/A.
 ENERGY_TOLERANCE = 1e-10
@@ -441,20 +442,9 @@ def test_global_settings_are_left_alone(folder, variant):
 
 def test_a_model_trained_by_the_nequip_command(folder):
     """Training, packaging and conversion of checkpoint and package; moving averages of the weights included."""
-    from ase.build import bulk
-    from ase.calculators.lj import LennardJones
-    from ase.io import write
-
-    frames = []
-    for seed in range(6):
-        atoms = bulk("NaCl", "rocksalt", 5.6, cubic=True)
-        atoms.rattle(0.2, seed=seed)
-        atoms.calc = LennardJones(sigma=2.4, epsilon=0.1, rc=5.0)
-        atoms.get_stress()
-        frames.append(atoms)
     work = folder / "training"
     work.mkdir()
-    write(work / "train.extxyz", frames)
+    write_frames(work / "train.extxyz")
     (work / "config.yaml").write_text(TRAINING)
     environment = dict(os.environ, CUDA_VISIBLE_DEVICES="", HYDRA_FULL_ERROR="1")
     for script in (

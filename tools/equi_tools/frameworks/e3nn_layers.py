@@ -106,3 +106,15 @@ def gate_terms(name, irreps_z, irreps_x, gate_ir, scalar_acts, gate_acts):
             }
         )  # fmt: skip
     return terms
+
+
+def gate_layer(source, target, irreps_z, irreps_x, terms):
+    """The layer with these terms, from gate_terms(), between two features."""
+    return {
+        "type": "gate",
+        "input": source,
+        "irreps_in": irreps_text(irreps_z),
+        "output": target,
+        "irreps_out": irreps_text(irreps_x),
+        "terms": terms,
+    }

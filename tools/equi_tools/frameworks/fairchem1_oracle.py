@@ -6,7 +6,6 @@ Only the modules of a model are imported, under the names by which they import o
 which ask for compiled extensions of Torch, is a few lines here.
 """
 
-import contextlib
 import functools
 import importlib
 import importlib.util
@@ -21,7 +20,7 @@ from ase.stress import full_3x3_to_voigt_6_stress
 from ase.utils import rotate as matrix_of_turns
 
 from . import fairchem1_checkpoint, fairchem1_equiformer
-from .oracle import Oracle, importing, quiet
+from .oracle import Oracle, default_dtype, importing, quiet
 
 # fairchem takes edges that are nearly parallel to the y axis for parallel ones, and leaves out how they turn: structures are turned by
 # these angles about x, y and z, in degrees, so that no edge of a crystal is.
@@ -102,18 +101,6 @@ def import_model(name):
             for key in [key for key in sys.modules if key.split(".")[0] in replaced]:
                 del sys.modules[key]
             sys.modules.update(before)
-
-
-@contextlib.contextmanager
-def default_dtype(dtype):
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def build_esen(options, regress_stress=True):

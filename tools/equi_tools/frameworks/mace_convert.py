@@ -13,7 +13,7 @@ import numpy as np
 from .. import symmetric_basis, torch_modules
 from ..errors import EquiError
 from ..irreps import SCALAR
-from .e3nn_layers import TensorTable, gate_terms, irreps_text, sign_of_coupling
+from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, sign_of_coupling
 from .elements import chosen_elements
 from .mace_checkpoint import child, class_name, irreps_of
 
@@ -493,16 +493,7 @@ class _Converter:
         terms = gate_terms(
             name, irreps_z, irreps_x, SCALAR, [scalar_act] * len(scalars), [gate_act] * len(gated)
         )  # fmt: skip
-        self.layers.append(
-            {
-                "type": "gate",
-                "input": source,
-                "irreps_in": irreps_text(irreps_z),
-                "output": target,
-                "irreps_out": irreps_text(irreps_x),
-                "terms": terms,
-            }
-        )
+        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
         return irreps_x
 
     def product(self, t, source, irreps_a, connected):

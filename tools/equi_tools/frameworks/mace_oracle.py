@@ -3,7 +3,6 @@
 
 import os
 import warnings
-from contextlib import contextmanager
 
 import numpy as np
 from ase.calculators.calculator import all_changes
@@ -13,7 +12,7 @@ from ..coupling import coupling
 from ..errors import EquiError
 from . import mace_checkpoint
 from .e3nn_layers import sign_of_coupling
-from .oracle import Oracle, importing, quiet
+from .oracle import Oracle, default_dtype, importing, quiet
 
 
 def import_mace():
@@ -30,19 +29,6 @@ def import_mace():
         import mace
         import mace.modules
     return mace
-
-
-@contextmanager
-def default_dtype(dtype):
-    """torch's default dtype for a while; mace's own switch does not return after an exception."""
-    import torch
-
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(dtype)
-    try:
-        yield
-    finally:
-        torch.set_default_dtype(before)
 
 
 def modules_of(checkpoint):

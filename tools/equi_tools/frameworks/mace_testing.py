@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from .. import variants
-from .mace_oracle import default_dtype, import_mace
+from .mace_oracle import import_mace
+from .oracle import default_dtype
 
 RESIDUAL = "RealAgnosticResidualInteractionBlock"
 PLAIN = "RealAgnosticInteractionBlock"

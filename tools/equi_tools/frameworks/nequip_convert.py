@@ -14,7 +14,7 @@ from ..errors import EquiError
 from ..irreps import SCALAR
 from . import nequip_checkpoint
 from .nequip_checkpoint import irreps_of
-from .e3nn_layers import TensorTable, gate_terms, irreps_text, split_rows
+from .e3nn_layers import TensorTable, gate_layer, gate_terms, irreps_text, split_rows
 from .elements import chosen_elements
 
 # The couplings of src/algebra/coupling.h are exact up to here.
@@ -171,16 +171,7 @@ class Converter:
             acts.append([nequip_checkpoint.activation_of(f) for _, f in part.acts.named_children()])
         gate_ir = gates[0].ir if len(gates) else SCALAR
         terms = gate_terms(f"layer{t}_convnet.equivariant_nonlin", irreps_z, scalars + gated, gate_ir, *acts)
-        self.layers.append(
-            {
-                "type": "gate",
-                "input": source,
-                "irreps_in": irreps_text(irreps_z),
-                "output": target,
-                "irreps_out": irreps_text(irreps_x),
-                "terms": terms,
-            }
-        )
+        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
 
     def scale_shift(self):
         layer = {"type": "scale_shift"}

@@ -27,6 +27,19 @@ def importing(need, errors=ImportError):
             raise EquiError(f"{need} ({error})") from error
 
 
+@contextlib.contextmanager
+def default_dtype(dtype):
+    """torch's default dtype for a while."""
+    import torch
+
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        yield
+    finally:
+        torch.set_default_dtype(before)
+
+
 class Oracle(Calculator):
     """A framework's modules as ASE calculator.  `elements` are the chemical symbols that the model knows."""
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import EquiError
 from . import sevenn_model
-from .e3nn_layers import ACTIVATION_CONSTANTS, TensorTable, gate_terms, irreps_text, split_rows
+from .e3nn_layers import ACTIVATION_CONSTANTS, TensorTable, gate_layer, gate_terms, irreps_text, split_rows
 from .elements import chosen_elements
 
 # The couplings of src/algebra/coupling.h are exact up to here.
@@ -269,16 +269,7 @@ class _Converter:
                 f"irreps_manual: {irreps_x} has a scalar block after a non-scalar one, which sevenn itself misreads"
             )
         terms = gate_terms(f"{t}_equivariant_gate", irreps_z, irreps_x, gate.gates, gate.scalar_acts, gate.gate_acts)
-        self.layers.append(
-            {
-                "type": "gate",
-                "input": source,
-                "irreps_in": irreps_text(irreps_z),
-                "output": target,
-                "irreps_out": irreps_text(irreps_x),
-                "terms": terms,
-            }
-        )
+        self.layers.append(gate_layer(source, target, irreps_z, irreps_x, terms))
 
     def readout(self, source, irreps_x):
         block = 0
