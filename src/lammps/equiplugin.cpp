@@ -16,6 +16,7 @@
 #include "src/lammps/equi_elastic.h"
 #include "src/lammps/equi_modes.h"
 #include "src/lammps/kokkos_styles.h"
+#include "src/lammps/lammps_compatibility.h"
 #include "src/lammps/lammps_faults.h"
 #include "src/lammps/lammps_plugin_api.h"
 #include "src/lammps/pair_equi.h"
@@ -48,9 +49,10 @@ static void *refuse_kokkos_style(void *lmp) {
 
 extern "C" __attribute__((visibility("default"))) void lammpsplugin_init(void *lmp, void *handle,
                                                                          void *register_function) {
+  if (!equi::is_compatible(lmp)) return;
   lammpsplugin_t plugin{};
 #ifdef EQUI_LAMMPS_VERSION
-  plugin.version = EQUI_LAMMPS_VERSION;    // `plugin load` prints a line if its own is another
+  plugin.version = EQUI_LAMMPS_VERSION;
 #else
   plugin.version = static_cast<LAMMPS *>(lmp)->version;
 #endif
