@@ -120,10 +120,13 @@ void print_model_check(const Model &whole) {
       options.precision = precision.precision;
       options.radial_exact = precision.radial_exact;
       const auto evaluator = make_host_evaluator(model, options, set);
-      for (const Structure &structure : structures)
-        for (const LawResult &r : check_laws(*evaluator, *plain, system_of(structure.images), exchange, options))
+      for (const Structure &structure : structures) {
+        LawSystem system = system_of(structure.images);
+        system.is_invariant = is_invariant(model.layers);
+        for (const LawResult &r : check_laws(*evaluator, *plain, system, exchange, options))
           print_line(set, precision.name, std::string(structure.name) + ": " + r.name, r.measured, r.allowed,
                      r.unit.c_str(), r.passed(), "");
+      }
     }
   }
 }

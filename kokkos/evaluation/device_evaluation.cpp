@@ -9,6 +9,7 @@
 #include "kokkos/layers/density/device_density_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
 #include "kokkos/layers/gate/device_gate.h"
+#include "kokkos/layers/grid_network/device_grid_network_layer.h"
 #include "kokkos/layers/layer_norm/device_layer_norm.h"
 #include "kokkos/layers/linear/device_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
@@ -70,6 +71,7 @@ struct MakeDeviceLayer : DeviceContext {
     return make_in_place_layer<DeviceBatch<T, G>>(
         l, DeviceSphericalNorm<T>(this->exec, l, this->model.features[l.input], layout(l.input)));
   }
+  Op operator()(const GridNetwork &l) { return std::make_unique<DeviceGridNetworkLayer<T, G>>(*this, l); }
   Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
   Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
   Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {
@@ -243,6 +245,11 @@ void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
     if (feature.has_own_adjoint) in_place_row_size = std::max<int64_t>(in_place_row_size, feature.layout.row_size());
   f(batch_features_, atoms * batch_row_size);
   f(step_.in_place, atoms * in_place_row_size);
+  int64_t of_points = 0;
+  for (const auto &op : Base::ops_)
+    if (const auto *grid = dynamic_cast<const DeviceGridNetworkLayer<T, G> *>(op.get()))
+      of_points = std::max(of_points, grid->scratch_size(atoms));
+  f(step_.points, of_points);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   f(energy_, owned);
 }
@@ -612,9 +619,10 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
-         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.scratch.bytes() + species_order_.bytes() +
-         shift_.bytes() + sum_.bytes() + sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
-         (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
+         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.points.bytes() + step_.scratch.bytes() +
+         species_order_.bytes() + shift_.bytes() + sum_.bytes() + sender_adjoints_.bytes() + positions_.bytes() +
+         direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
+         staging_.size() * sizeof(R);
 }
 
 template <class T, class G>

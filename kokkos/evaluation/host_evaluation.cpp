@@ -10,6 +10,7 @@
 #include "kokkos/layers/density/host_density_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
 #include "kokkos/layers/gate/gate_op.h"
+#include "kokkos/layers/grid_network/host_grid_network_layer.h"
 #include "kokkos/layers/layer_norm/layer_norm_op.h"
 #include "kokkos/layers/linear/host_linear_layer.h"
 #include "kokkos/layers/linear_folds.h"
@@ -65,6 +66,7 @@ struct MakeHostLayer : HostContext {
     return make_in_place_layer<HostBatch<T, G>>(l,
                                                 SphericalNormOp<T>(l, this->model.features[l.input], layout(l.input)));
   }
+  Op operator()(const GridNetwork &l) { return std::make_unique<HostGridNetworkLayer<T, G>>(*this, l); }
   Op operator()(const NodeProduct &l) { return polynomials(l.ports(), "node product", l.product.polynomials()); }
   Op operator()(const SymmetricContraction &l) { return polynomials(l.ports(), "symmetric contraction", l.product); }
   Op polynomials(const Ports &ports, const char *name, const ContractionProduct &product) {

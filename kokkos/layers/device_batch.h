@@ -76,6 +76,7 @@ struct DeviceStep {
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
   DeviceBuffer<R> in_place = {};
+  DeviceBuffer<R> points = {};    // of grid networks
   DeviceConvScratch<T> scratch = {};
 
   const DeviceExec &work() const { return exec; }

@@ -167,6 +167,27 @@ class Counter {
     return {of_groups + Operations{4.0 * n + bias, 8.0 * n}, {}};
   }
 
+  // Forward and backward go through the matrices once each, the first and the last of which are applied to components,
+  // and backward evaluates the hidden layers again.
+  LayerOperations operator()(const GridNetwork &g) const {
+    const std::vector<Matrix> &weights = g.network.weights;
+    const int points = g.num_points(), in = g.to_points.cols, out = g.from_points.cols;
+    const double entry = product_operations(in, weights.front().rows, weights.front().cols) +
+                         product_operations(points, in, weights.front().cols);
+    const double exit = product_operations(out, weights.back().rows, weights.back().cols) +
+                        product_operations(points, out, weights.back().rows);
+    const auto has_bias = [&](size_t k) { return k < g.network.biases.size() && !g.network.biases[k].empty(); };
+    Operations between;
+    for (size_t k = 0; k + 1 < weights.size(); ++k) {
+      const double products = k > 0 ? product_operations(points, weights[k].rows, weights[k].cols) : 0.0,
+                   values = static_cast<double>(points) * weights[k].cols, biases = has_bias(k) ? values : 0.0;
+      const double again = k + 2 < weights.size() ? 2.0 * values : 0.0;    // activations of all layers but the last
+      between = between + Operations{products + 2.0 * values + biases, 2.0 * products + 2.0 * values + again + biases};
+    }
+    const double last_bias = has_bias(weights.size() - 1) ? static_cast<double>(out) * weights.back().cols : 0.0;
+    return {between + Operations{entry + exit + last_bias, 2.0 * entry + exit}, {}};
+  }
+
   LayerOperations operator()(const NodeProduct &p) const { return of_polynomials(p.product.polynomials()); }
   LayerOperations operator()(const SymmetricContraction &c) const { return of_polynomials(c.product); }
 

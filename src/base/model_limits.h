@@ -34,6 +34,9 @@ constexpr int MAX_PATHS = 4096;
 constexpr int64_t MAX_WEIGHTS = int64_t(1) << 17;        // columns of a radial function
 constexpr int64_t MAX_ALL_WEIGHTS = int64_t(1) << 18;    // of all convolutions
 
+// Of functions on the sphere.
+constexpr int MAX_POINTS = 4096;
+
 // Networks.
 constexpr int MAX_MATRICES = 64;
 constexpr int MAX_WIDTH = 4096;    // of inputs and hidden layers

@@ -100,6 +100,8 @@ void PairEqui::check_system() {
                              std::fill(std::copy_n(owned.begin(), atom->nlocal, forces.begin()), forces.end(),
                                        std::array<double, 3>{});
                            }};
+    for (const equi::Model &model : impl->models)
+      system.is_invariant = system.is_invariant && equi::is_invariant(model.layers);
     const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
     for (int i = 0; i < nall; i++) {
       system.positions.push_back({x[i][0], x[i][1], x[i][2]});

@@ -31,8 +31,6 @@ int64_t laid_out(int64_t orders_in, int64_t orders_out, const So2Linear &linear)
 
 // Products of components are exact where they should vanish up to this part of the largest.
 constexpr double NO_PRODUCT = 1e-10;
-// Points of a product on the sphere, and components of its factors.
-constexpr int64_t MAX_POINTS = 4096;
 
 struct Component {
   int l, m;

@@ -11,6 +11,7 @@
 #include "src/layers/coulomb.h"
 #include "src/layers/density_normalization.h"
 #include "src/layers/gate.h"
+#include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
 #include "src/layers/linear.h"
 #include "src/layers/node_product.h"
@@ -36,8 +37,8 @@ namespace equi {
 
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not. There is one Coulomb layer at most.
 using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
-                           ChannelBalance, NodeProduct, NormScale, SphericalNorm, SymmetricContraction, Readout,
-                           PairRepulsion, Coulomb, ScaleShift>;
+                           ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
+                           Readout, PairRepulsion, Coulomb, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
@@ -51,6 +52,13 @@ inline bool reads_senders(const Layer &layer) {
 inline bool reads_receivers(const Layer &layer) {
   const auto *convolution = std::get_if<Convolution>(&layer);
   return convolution ? convolution->radial.reads_receiver() : std::holds_alternative<So2Convolution>(layer);
+}
+
+// Whether a turn of all atoms leaves the energy as it is, but for rounding.
+inline bool is_invariant(const std::vector<Layer> &layers) {
+  for (const Layer &layer : layers)
+    if (std::holds_alternative<GridNetwork>(layer)) return false;
+  return true;
 }
 
 // Whether the energy of an atom depends on atoms at any distance.

@@ -125,6 +125,7 @@ constexpr struct {
                    {"node_product", read_as<NodeProduct>},
                    {"norm_scale", read_as<NormScale>},
                    {"spherical_norm", read_as<SphericalNorm>},
+                   {"grid_network", read_as<GridNetwork>},
                    {"symmetric_contraction", read_as<SymmetricContraction>},
                    {"readout", read_as<Readout>},
                    {"pair_repulsion", read_as<PairRepulsion>},

@@ -715,10 +715,33 @@ struct TorchSphericalNorm {
   bool is_scalar(int block) const { return irreps[block].irrep == Irrep{0, 1}; }
 };
 
+struct TorchGridNetwork {
+  int input, output;
+  Irreps in, out;
+  Tensor to, from;    // [points, components]
+  TorchNetwork network;
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.read(input);
+    std::vector<Tensor> components;    // [N, channels, components of a block]
+    for (int b = 0; b < in.size(); ++b) components.push_back(block_of(x, in, b));
+    const Tensor values = at::einsum("nuc,pc->npu", {at::cat(components, 2), to});
+    const Tensor results = network(values.reshape({-1, in[0].mul})).reshape({x.size(0), to.size(0), out[0].mul});
+    const Tensor y = at::einsum("npu,pc->nuc", {results, from});
+    std::vector<Tensor> blocks;
+    int64_t first = 0;
+    for (const IrrepBlock &b : out) {
+      blocks.push_back(y.narrow(2, first, b.irrep.dim()).flatten(1));
+      first += b.irrep.dim();
+    }
+    run.write(output, at::cat(blocks, 1), run.geometric.at(input));
+  }
+};
+
 using TorchLayer =
     std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate, TorchDensity,
                  TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale, TorchSphericalNorm,
-                 TorchContraction, TorchReadout, TorchRepulsion, TorchCoulomb, TorchScaleShift>;
+                 TorchGridNetwork, TorchContraction, TorchReadout, TorchRepulsion, TorchCoulomb, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -764,6 +787,15 @@ struct LayerBuilder {
         l.input, l.output, model.features[l.input], l.groups, l.epsilon, to_tensor(l.scale, type).unsqueeze(2), {}};
     if (!l.bias.empty()) norm.bias = to_tensor(l.bias, type).unsqueeze(1);
     return norm;
+  }
+  TorchLayer operator()(const GridNetwork &l) const {
+    return TorchGridNetwork{l.input,
+                            l.output,
+                            model.features[l.input],
+                            model.features[l.output],
+                            to_tensor(l.to_points, type),
+                            to_tensor(l.from_points, type),
+                            TorchNetwork(l.network, type)};
   }
   TorchLayer operator()(const SymmetricContraction &l) const { return TorchContraction(l, model, type, chunk_bytes); }
   TorchLayer operator()(const PairRepulsion &l) const { return TorchRepulsion(l, chunk_bytes); }

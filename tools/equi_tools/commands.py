@@ -143,6 +143,7 @@ def run_compare(args):
         chosen += self_check.structures_of(document)
     if not chosen:
         raise EquiError("no structures: name files that ASE can read, or add --builtin")
+    chosen = self_check.oriented(document, chosen)
     if args.calculator == "framework":
         # The framework's own float32 is not more accurate than our mixed precision.
         calculator = framework.framework_calculator(source, choice)

@@ -233,6 +233,7 @@ LAYERS = {
         },
         {"bias": tensor},
     ),
+    "grid_network": record(FEATURES | {"points": whole(1), "to": tensor, "from": tensor, "network": NETWORK}),
     "node_product": node_product,
     "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
@@ -297,6 +298,11 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures have not."""
     return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
+
+
+def is_invariant(document):
+    """Whether the energy of a model does not depend on how a structure is turned."""
+    return all(layer["type"] != "grid_network" for layer in document["layers"])
 
 
 def check(document, tensors):

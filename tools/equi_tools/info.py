@@ -50,6 +50,9 @@ def _layer_line(layer):
     if kind == "coulomb":
         field = "all pairs" if "permittivity" not in layer else f"reaction field {layer['permittivity']:g}"
         return f"{layer['input']} ({layer['irreps_in']}), within {layer['cutoff']:g} Angstrom, {field}"
+    if kind == "grid_network":
+        matrices = len(layer["network"]["weights"])
+        return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), {matrices} matrices at {layer['points']} points of the sphere"
     if kind == "norm_scale":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} |{layer['input']}|^2)"
     if kind == "node_product":

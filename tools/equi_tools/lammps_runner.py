@@ -105,6 +105,14 @@ def lammps_box(atoms):
     return Box(lower, fractional @ lower, periodic, rotation)
 
 
+def turned_as_in_lammps(atoms):
+    """The structure turned into LAMMPS's frame, for models whose energy depends on how it is turned."""
+    box, turned = lammps_box(atoms), atoms.copy()
+    turned.set_cell(atoms.cell.array @ box.rotation)
+    turned.positions = atoms.positions @ box.rotation
+    return turned
+
+
 def write_data(path, atoms, symbols, box, labels=False, triclinic=True):
     """LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`, and have them as their labels too if
     `labels`. Without triclinic the box must be orthogonal."""

@@ -4,7 +4,8 @@
 import numpy as np
 from ase import Atoms
 
-from .document import is_of_clusters
+from .document import is_invariant, is_of_clusters
+from .lammps_runner import turned_as_in_lammps
 
 # Elements for the stored structures where the model has them: light and heavy, metal and non-metal.
 PREFERRED = ("Na", "Cl", "O", "Si", "H", "C", "Fe", "Ti", "Ba", "Pb")
@@ -65,9 +66,14 @@ def structures(elements, cutoff, composition=None):
     return [("small_cell", pair), ("triclinic", triclinic), ("cluster", cluster), ("near_cutoff", edge)]
 
 
+def oriented(document, named):
+    """The structures in LAMMPS's frame, if the model's energy depends on how they are turned: a framework is to see what LAMMPS does."""
+    return named if is_invariant(document) else [(name, turned_as_in_lammps(atoms)) for name, atoms in named]
+
+
 def structures_of(document):
     """The structures of a model's document."""
-    named = structures(document["elements"], document["cutoff"], document.get("composition"))
+    named = oriented(document, structures(document["elements"], document["cutoff"], document.get("composition")))
     return [(name, atoms) for name, atoms in named if not (is_of_clusters(document) and atoms.pbc.any())]
 
 

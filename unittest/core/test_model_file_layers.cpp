@@ -493,6 +493,42 @@ TEST(ModelFile, refuses_bad_gaunt_products) {
                  {"gaunt", "an order of the output"});
 }
 
+TEST(ModelFile, refuses_bad_grid_networks) {
+  TinyModelOptions o;
+  o.hidden = {"5x0e+5x2e", "5x0e"};
+  o.biases = true;
+  o.grid_rings = 3;
+  o.grid_hidden = {7, 9};
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "grid_network"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &grid = first_layer<GridNetwork>(m);
+  EXPECT_EQ(grid.num_points(), 15);
+  EXPECT_EQ(grid.to_points.cols, 6);
+  EXPECT_EQ(grid.from_points.cols, 6);
+  ASSERT_EQ(grid.network.weights.size(), 3u);
+  EXPECT_EQ(grid.network.weights[1].cols, 9);
+  refused("/points", 0, {"points", "0"});
+  refused("/points", 4097, {"points", "4096"});
+  refused("/points", 14, {"to", "[14, 6]"});
+  refused("/from", "grid0.w0", {"from", "[15, 6]"});
+  refused("/network/weights/0", "grid0.w1", {"network.weights[0]", "[5, "});
+  refused("/network/weights", {"grid0.w0"}, {"network.scales", "scales, one per weight"});
+  refused("/network/activation", "identity", {"network.weights", "two matrices or more"});
+  refused("/network/norms", Json::array(), {"\"norms\""});
+  refused("/grid", 1, {"\"grid\""});
+  TinyModelOptions uneven = o;
+  uneven.hidden = {"5x0e+4x1e", "5x0e"};
+  expect_refusal(make_tiny_model(uneven).bytes(), {"irreps_in", "blocks of 5 channels", "4x1e"});
+  TinyModelOptions large = o;
+  large.grid_rings = 40;
+  large.grid_hidden = {170};
+  expect_refusal(make_tiny_model(large).bytes(), {"points", "524288 numbers of hidden layers", "556160"});
+}
+
 TEST(ModelFile, refuses_bad_spherical_norms) {
   TinyModelOptions o;
   o.hidden = {"5x0e+5x1e+5x2e", "5x0e"};

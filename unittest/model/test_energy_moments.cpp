@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace {
@@ -245,8 +246,10 @@ TEST_P(EnergyMoments, of_a_translation_are_the_virial_times_the_velocity) {
   const Vector3 u{0.3, -0.7, 0.9};
   const Evaluation plain = evaluate_whole(*make_kokkos(model, options), structure.images(model.reach())),
                    e = along(structure, std::vector<Vector3>(structure.size(), u));
-  const auto &w = plain.virial;
-  const double tensor[3][3] = {{w[0], w[3], w[4]}, {w[3], w[1], w[5]}, {w[4], w[5], w[2]}};
+  std::array<double, 9> w{};    // of the whole
+  for (const auto &of_atom : plain.atom_virial)
+    for (int k = 0; k < 9; ++k) w[k] += of_atom[k];
+  const double tensor[3][3] = {{w[0], w[3], w[4]}, {w[6], w[1], w[5]}, {w[7], w[8], w[2]}};
   Vector3 expected{};
   for (int a = 0; a < 3; ++a)
     for (int b = 0; b < 3; ++b) expected[a] += tensor[a][b] * u[b];

@@ -77,6 +77,21 @@ TEST(OperationCount, of_the_mace_family) {
             (Counts{{12 + 3., 3 * 12 + 2., 11, 10}, {4 + 3., 3 * 4 + 2., 11, 10}}));
 }
 
+// Two channels of 4 components and 15 points, with hidden layers of 5 and 7. Forward: matrices of components,
+// components to points and back, a matrix of points, two operations for each activation and one for each bias of the
+// first. Backward evaluates the hidden layers again, the first activation among them.
+TEST(OperationCount, of_grid_networks) {
+  TinyModelOptions options = small_model();
+  options.grid_rings = 3;
+  options.grid_hidden = {5, 7};
+  options.biases = true;
+  const double entry = 2 * 4 * 2 * 5. + 2 * 15 * 4 * 5, exit = 2 * 4 * 7 * 2. + 2 * 15 * 4 * 7,
+               between = 2 * 15 * 5 * 7.;
+  EXPECT_EQ(counts_of<GridNetwork>(make_tiny_model(options).model()).front(),
+            (std::array<double, 4>{entry + between + exit + 2 * 15 * 12. + 15 * 5,
+                                   2 * entry + 2 * between + exit + 2 * 15 * 12. + 2 * 15 * 5. + 15 * 5, 0, 0}));
+}
+
 // Norms of two channels of 4 components and of 1: 3 operations for a component and for a channel, backward 7 and 6.
 TEST(OperationCount, of_the_tensornet_family) {
   TinyModelOptions options = small_model();

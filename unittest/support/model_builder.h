@@ -130,6 +130,10 @@ struct TinyModelOptions {
   // ("first_alone"), or with each in one of its own ("each"). Then all blocks of an entry of `hidden` have equal
   // multiplicities, and the first one is the only 0e block.
   std::string spherical_norm = "";
+  // Behind each gate a network with hidden layers of these widths at points on so many rings of the sphere; not 0 only
+  // where all blocks of an entry of `hidden` have equal multiplicities.
+  int grid_rings = 0;
+  std::vector<int> grid_hidden = {};
   bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
   int balanced_channels = 0;        // of the first 0e block behind each interaction
   bool balance_shares = false;      // by shares that the last channels of the first 0e block say
@@ -595,11 +599,9 @@ class TinyModelMaker {
     add(layer);
   }
 
-  // Points at which products of components up to so2_lmax and so2_mmax are exact: equal angles about the y axis, and
-  // along it the nodes of Gauss.
-  Json product_of_functions(const std::string &name) {
-    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax, rings = (3 * lmax) / 2 + 1, on_ring = 3 * mmax + 1;
-    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+  // f(point, weight): equal angles about the y axis, and along it the nodes of Gauss. The weights have the sum 1.
+  template <class F>
+  static void for_sphere_points(int rings, int on_ring, const F &f) {
     for (int ring = 0; ring < rings; ++ring) {
       double x = std::cos(M_PI * (ring + 0.75) / (rings + 0.5)), slope = 1.0;
       for (int step = 0; step < 50; ++step) {    // Newton's for the zeros of Legendre's polynomial
@@ -616,15 +618,51 @@ class TinyModelMaker {
       for (int k = 0; k < on_ring; ++k) {
         const double angle = 2.0 * M_PI * (k + 0.3) / on_ring, across = std::sqrt(1.0 - x * x);
         const double point[3] = {across * std::sin(angle), x, across * std::cos(angle)};
-        spherical_harmonics(lmax, point, y.data(), nullptr);
-        for (int l = 0; l <= lmax; ++l)
-          for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
-            const double value = y[l * l + l + m] / (2 * l + 1.0);
-            to.push_back((1.0 + 0.2 * l) * value);
-            from.push_back(weight * (2 * l + 1.0) * value);
-          }
+        f(point, weight);
       }
     }
+  }
+
+  // From feature `input` to feature `output` of equal irreps.
+  void grid_network(const std::string &name, const std::string &input, const std::string &output,
+                    const Irreps &irreps) {
+    const int lmax = irreps.lmax(), rings = o_.grid_rings, on_ring = 2 * rings - 1;
+    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+    for_sphere_points(rings, on_ring, [&](const double *point, double weight) {
+      spherical_harmonics(lmax, point, y.data(), nullptr);
+      for (const IrrepBlock &b : irreps)
+        for (int c = b.irrep.l * b.irrep.l; c < (b.irrep.l + 1) * (b.irrep.l + 1); ++c) {
+          to.push_back(y[c] / (2 * b.irrep.l + 1.0));
+          from.push_back(weight * y[c]);
+        }
+    });
+    const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
+    std::vector<int> widths = {irreps[0].mul, irreps[0].mul};
+    widths.insert(widths.begin() + 1, o_.grid_hidden.begin(), o_.grid_hidden.end());
+    add({{"type", "grid_network"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"points", points},
+         {"to", stated(name + ".to", {points, size}, to)},
+         {"from", stated(name + ".from", {points, size}, from)},
+         {"network", network(name, widths)}});
+  }
+
+  // Points at which products of components up to so2_lmax and so2_mmax are exact.
+  Json product_of_functions(const std::string &name) {
+    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax, rings = (3 * lmax) / 2 + 1, on_ring = 3 * mmax + 1;
+    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+    for_sphere_points(rings, on_ring, [&](const double *point, double weight) {
+      spherical_harmonics(lmax, point, y.data(), nullptr);
+      for (int l = 0; l <= lmax; ++l)
+        for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
+          const double value = y[l * l + l + m] / (2 * l + 1.0);
+          to.push_back((1.0 + 0.2 * l) * value);
+          from.push_back(weight * (2 * l + 1.0) * value);
+        }
+    });
     const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
     return {{"points", points},
             {"to", stated(name + ".to", {points, size}, to)},
@@ -642,6 +680,12 @@ class TinyModelMaker {
     add(linear("copy_x" + n, x_name, x, "z" + n, x, false, false));
     add(linear("copy_m" + n, "m" + n, x, "z" + n, x, false, true));
     spherical_norm("z" + n, "v" + n, x);
+    if (o_.grid_rings > 0) {
+      grid_network("grid" + n, "v" + n, "h" + n, x);
+      add(linear("copy_z" + n, "z" + n, x, next_name, x, false, false));
+      add(linear("network_out" + n, "h" + n, x, next_name, x, false, true));
+      return;
+    }
     add(linear("network_in" + n, "v" + n, x, "u" + n, scalars, false, false));
     add({{"type", "gate"},
          {"input", "u" + n},
@@ -784,7 +828,7 @@ class TinyModelMaker {
     }
     const std::string next_name = (o_.balanced_channels > 0 ? "u" : "x") + std::to_string(t + 1);
     const bool is_contracted = o_.contraction_degree > 0, is_normed = !o_.spherical_norm.empty() && !o_.so2_blocks;
-    const bool is_last = !is_contracted && !is_normed && o_.node_product.empty();
+    const bool is_last = !is_contracted && !is_normed && o_.grid_rings == 0 && o_.node_product.empty();
     add({{"type", "gate"},
          {"input", "z" + n},
          {"irreps_in", z.to_string()},
@@ -793,6 +837,7 @@ class TinyModelMaker {
          {"terms", terms}});
     if (is_contracted) contraction("contraction" + n, "a" + n, next_name, next);
     if (is_normed) spherical_norm("a" + n, next_name, next);
+    if (o_.grid_rings > 0) grid_network("grid" + n, "a" + n, next_name, next);
     if (o_.node_product.empty()) return;
     const bool is_pair = o_.node_product == "pair", takes_input = is_pair && t > 0 && x[0].mul == next[0].mul;
     if (!takes_input) norm_scale("a" + n, "s" + n, next);

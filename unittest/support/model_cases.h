@@ -132,6 +132,7 @@ struct TinyCase {
   // Replaces the builder's activations of the gates on even scalars, where not empty.
   std::string scalar_activation, gate_activation;
   bool reads_twice = false;    // with_features_read_twice()
+  double turn_error = 0.0;     // by what a turn of the structure may change energies and turned forces, eV and eV/A
 
   Model model() const {
     ModelDocument d = make_tiny_model(options);
@@ -205,7 +206,7 @@ inline std::vector<TinyCase> tiny_cases() {
 
 // What MACE and NequIP need beyond tiny_cases().
 inline std::vector<TinyCase> family_cases() {
-  std::vector<TinyCase> cases(23);
+  std::vector<TinyCase> cases(24);
   cases[0].name = "contraction_agnesi_density";
   TinyModelOptions &mace = cases[0].options;
   mace.elements = {"O", "H", "Si"};
@@ -455,13 +456,24 @@ inline std::vector<TinyCase> family_cases() {
   charges.permittivity = 78.3;
   charges.seed = 37;
   cases[22].keeps_parity = true;
+  cases[23].name = "grid_networks_with_biases";
+  TinyModelOptions &points = cases[23].options;
+  points.elements = {"O", "H", "Si"};
+  points.hidden = {"5x0e+5x2e+5x1e", "17x0e+17x1e"};
+  points.grid_rings = 3;
+  points.grid_hidden = {33};
+  points.biases = true;
+  points.xplor = false;
+  points.denominator = 1.0;
+  points.seed = 45;
+  cases[23].turn_error = 2e-3;
   return cases;
 }
 
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(12);
+  std::vector<TinyCase> cases(13);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -577,6 +589,18 @@ inline std::vector<TinyCase> so2_cases() {
   product.biases = true;
   product.hidden = {"5x0e+3x1e+2x3e", "5x0e+5x1e+5x2e+5x3e", "5x0e"};
   product.seed = 55;
+  cases[12].name = "so2_with_grid_networks";
+  TinyModelOptions &grids = cases[12].options;
+  grids.so2_blocks = true;
+  grids.spherical_norm = "all";
+  grids.so2_lmax = 2;
+  grids.so2_mmax = 1;
+  grids.so2_in = grids.so2_out = 5;
+  grids.hidden = {"5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e", "5x0e+5x1e+5x2e"};
+  grids.grid_rings = 4;
+  grids.grid_hidden = {17, 7};
+  grids.seed = 44;
+  cases[12].turn_error = 2e-3;
   return cases;
 }
 

@@ -410,6 +410,34 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
             }
         }
       features[spherical->output] = x;
+    } else if (const auto *grid = std::get_if<GridNetwork>(&layer)) {
+      // Of each component the block, and its number in it.
+      const auto components = [](const Irreps &irreps) {
+        std::vector<std::array<int, 2>> found;
+        for (int b = 0; b < irreps.size(); ++b)
+          for (int m = 0; m < irreps[b].irrep.dim(); ++m) found.push_back({b, m});
+        return found;
+      };
+      const Irreps &in = model.features[grid->input], &out = model.features[grid->output];
+      const auto place = [](const Irreps &irreps, std::array<int, 2> c, int u) {
+        return irreps.offset(c[0]) + u * irreps[c[0]].irrep.dim() + c[1];
+      };
+      const auto of_in = components(in), of_out = components(out);
+      Feature y(num_atoms, std::vector<double>(out.dim(), 0.0));
+      std::vector<double> value(in[0].mul), result(out[0].mul);
+      for (int i = 0; i < num_atoms; ++i)
+        for (int q = 0; q < grid->num_points(); ++q) {
+          for (int u = 0; u < in[0].mul; ++u) {
+            value[u] = 0.0;
+            for (size_t c = 0; c < of_in.size(); ++c)
+              value[u] += grid->to_points(q, static_cast<int>(c)) * features.at(grid->input)[i][place(in, of_in[c], u)];
+          }
+          grid->network.derivatives(0, value.data(), result.data());
+          for (int u = 0; u < out[0].mul; ++u)
+            for (size_t c = 0; c < of_out.size(); ++c)
+              y[i][place(out, of_out[c], u)] += grid->from_points(q, static_cast<int>(c)) * result[u];
+        }
+      features[grid->output] = y;
     } else if (const auto *node = std::get_if<NodeProduct>(&layer)) {
       Feature y(num_atoms, std::vector<double>(model.features[node->output].dim(), 0.0));
       for (int i = 0; i < num_atoms; ++i) {

@@ -446,6 +446,12 @@ class EquiEvaluator:
                         if "bias" in layer and scalars[b]:
                             out[b] = out[b] + self.tensors[layer["bias"]][:, None]
                 features[layer["output"]] = out
+            elif kind == "grid_network":
+                x = torch.cat(features[layer["input"]], 2)
+                values = torch.einsum("pk,nuk->npu", self.tensors[layer["to"]], x)
+                results = self.network(layer["network"], values.reshape(-1, x.shape[1])).reshape(num_atoms, layer["points"], -1)
+                out = torch.einsum("pk,npu->nuk", self.tensors[layer["from"]], results)
+                features[layer["output"]] = list(torch.split(out, [2 * l + 1 for _, l in self.irreps(layer["irreps_out"])], 2))
             elif kind == "node_product":
                 x = [block for name in layer["inputs"] for block in features[name]]
                 out = zeros(layer["irreps_out"])

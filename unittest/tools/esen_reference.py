@@ -63,6 +63,9 @@ def shapes(backbone, head, num_experts):
             for m in range(1, M + 1):
                 mixed(f"{name}.so2_m_conv.{m - 1}.fc", 2 * (L + 1 - m) * out, (L + 1 - m) * width)
         atom = f"{block}.atom_wise"
+        if backbone["ff_type"] == "grid":
+            found |= {f"{atom}.grid_mlp.0.weight": (H, C), f"{atom}.grid_mlp.2.weight": (H, H), f"{atom}.grid_mlp.4.weight": (C, H)}
+            continue
         found |= {f"{atom}.scalar_mlp.0.weight": (L * H, C), f"{atom}.scalar_mlp.0.bias": (L * H,)}
         found |= {f"{atom}.so3_linear_1.weight": (L + 1, H, C), f"{atom}.so3_linear_1.bias": (H,)}
         found |= {f"{atom}.so3_linear_2.weight": (L + 1, C, H), f"{atom}.so3_linear_2.bias": (C,)}
@@ -190,7 +193,7 @@ class TrainerCheckpoint(Checkpoint):
         keys = ("max_num_elements", "sphere_channels", "lmax", "mmax", "max_neighbors", "cutoff", "edge_channels", "distance_function",
                 "num_distance_basis", "num_layers", "hidden_channels", "norm_type", "act_type")  # fmt: skip
         config = {key: self.backbone[key] for key in keys}
-        config |= {"model": "esen_backbone", "mlp_type": "spectral", "use_envelope": True, "direct_forces": False, "otf_graph": True}
+        config |= {"model": "esen_backbone", "mlp_type": self.backbone["ff_type"], "grid_resolution": self.backbone.get("grid_resolution"), "use_envelope": True, "direct_forces": False, "otf_graph": True}
         scale = {"mean": torch.tensor(0.0), "rmsd": torch.tensor(self.rmsd, dtype=torch.float64)}
         self.checkpoint = {
             "state_dict": {f"module.{name}": value for name, value in self.state.items()},
@@ -319,6 +322,39 @@ class Reference(Calculator):
             back.append(torch.einsum("emn,emc->enc", d[l], torch.stack(rows, 1)))
         return torch.cat(back, 1)
 
+    def spectral(self, name, y):
+        """Gated matrices of each order."""
+        p, L = self.p, self.lmax
+        gates = torch.sigmoid(self.silu(self.dense(f"{name}.scalar_mlp.0", y[:, 0]))).reshape(len(y), L, self.options["hidden_channels"])
+        expand = [l for l in range(L + 1) for _ in range(2 * l + 1)]
+        h = torch.einsum("amc,mhc->amh", y, p[f"{name}.so3_linear_1.weight"][expand])
+        scalars = self.silu(h[:, :1] + p[f"{name}.so3_linear_1.bias"])
+        h = torch.cat([scalars, h[:, 1:] * gates[:, [l - 1 for l in expand[1:]]]], 1)
+        h = torch.einsum("amh,mch->amc", h, p[f"{name}.so3_linear_2.weight"][expand])
+        return torch.cat([h[:, :1] + p[f"{name}.so3_linear_2.bias"], h[:, 1:]], 1)
+
+    def grid(self):
+        """(values of the harmonics [points, components], weights [points]): equal angles, and the only weights of latitudes with which
+        Legendre polynomials of lower degree have their means."""
+        both = self.options.get("grid_resolution")
+        latitudes, longitudes = (both, both) if both else (2 * self.lmax + 2, 2 * self.lmax + 3)
+        heights, angles = np.cos(np.pi * (np.arange(latitudes) + 0.5) / latitudes), 2 * np.pi * np.arange(longitudes) / longitudes
+        means = np.zeros(latitudes)
+        means[0] = 1.0
+        weights = np.linalg.solve(np.polynomial.legendre.legvander(heights, latitudes - 1).T, means)
+        y, angles = np.meshgrid(heights, angles, indexing="ij")
+        radius = np.sqrt(1 - y**2)
+        points = torch.tensor(np.stack([radius * np.sin(angles), y, radius * np.cos(angles)], -1).reshape(-1, 3))
+        return torch.cat(list(harmonics(self.lmax, points)), 1), torch.tensor(np.repeat(weights, longitudes) / longitudes)
+
+    def on_grid(self, name, y):
+        """Three matrices with silu between them at points, where harmonics have the mean square 1 / 4 pi."""
+        values, weights = self.grid()
+        h = torch.einsum("pm,amc->apc", values, y) / np.sqrt(4 * np.pi)
+        for n in (0, 2, 4):
+            h = (h if n == 0 else self.silu(h)) @ self.p[f"{name}.{n}.weight"].T
+        return torch.einsum("p,pm,apc->amc", weights, values, h) * np.sqrt(4 * np.pi)
+
     def energy(self, numbers, i, j, vectors):
         """Energies of atoms; i: receivers, j: senders, vectors from receivers to senders."""
         p, L, cutoff = self.p, self.lmax, self.cutoff
@@ -345,13 +381,7 @@ class Reference(Calculator):
             y = torch.cat([y[:, :1] + self.system, y[:, 1:]], 1)
             x = x.index_add(0, i, envelope[:, None, None] * self.messages(f"{name}.edge_wise", y, i, j, d, inputs))
             y, name = self.norm(f"{name}.norm_2", x), f"{name}.atom_wise"
-            gates = torch.sigmoid(self.silu(self.dense(f"{name}.scalar_mlp.0", y[:, 0]))).reshape(len(x), L, self.options["hidden_channels"])
-            expand = [l for l in range(L + 1) for _ in range(2 * l + 1)]
-            h = torch.einsum("amc,mhc->amh", y, p[f"{name}.so3_linear_1.weight"][expand])
-            scalars = self.silu(h[:, :1] + p[f"{name}.so3_linear_1.bias"])
-            h = torch.cat([scalars, h[:, 1:] * gates[:, [l - 1 for l in expand[1:]]]], 1)
-            h = torch.einsum("amh,mch->amc", h, p[f"{name}.so3_linear_2.weight"][expand])
-            x = x + torch.cat([h[:, :1] + p[f"{name}.so3_linear_2.bias"], h[:, 1:]], 1)
+            x = x + (self.on_grid(f"{name}.grid_mlp", y) if self.options["ff_type"] == "grid" else self.spectral(name, y))
             for key, total in (("charge_balanced_channels", self.charge), ("spin_balanced_channels", self.spin - 1)):
                 channels = self.options.get(key) or []
                 x = x.clone()

@@ -63,7 +63,7 @@ def native(path, precision="double", radial=None, ranks=0, keywords=()):
 def differences(path, calculator, named, precision="double", radial=None, keywords=()):
     """compare.Difference of LAMMPS from an ASE calculator for each structure. keywords: further ones of pair_style equi."""
     run, bars, found = native(path, precision, radial, keywords=keywords), compare.bars_for(precision, radial), []
-    for name, atoms in named:
+    for name, atoms in self_check.oriented(equi_file.read(path)[0], named):
         result = run(atoms)
         atoms = atoms.copy()
         atoms.calc = calculator

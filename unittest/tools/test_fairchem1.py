@@ -31,6 +31,7 @@ ELEMENTS = ["Na", "Cl", "O"]
 CASES = {
     "bessel": dict(lmax=3, mmax=2, distance_function="bessel", num_distance_basis=6),
     "gaussian": dict(sphere_channels=13, hidden_channels=5, norm_type="layer_norm_sh"),
+    "grid": dict(ff_type="grid", grid_resolution=8, hidden_channels=9),
 }
 
 
@@ -113,7 +114,8 @@ def test_older_names_mean_the_same(folder):
 
 BACKBONE = {
     "s2": (dict(act_type="s2"), "act_type s2.*at random"),
-    "grid": (dict(mlp_type="grid"), "mlp_type grid.*not part of the .equi format yet"),
+    "network": (dict(mlp_type="s2"), "mlp_type s2 is not known, only spectral and grid"),
+    "grid": (dict(grid_resolution=7), "grid_resolution: expected an even number from 6 to 64, found 7"),
     "envelope": (dict(use_envelope=False), "use_envelope False.*jumps where a neighbor crosses"),
     "norm": (dict(norm_type="rms_norm"), "norm_type rms_norm is not known"),
     "basis": (dict(distance_function="sigmoid"), "distance_function sigmoid is not known"),
@@ -138,8 +140,8 @@ def test_options_that_are_not_supported_are_refused_by_name(case, tmp_path):
 
 
 def test_what_a_checkpoint_does_not_say_is_what_fairchem_takes(tmp_path):
-    """Its defaults are networks on grids and no envelope."""
-    for key, expected in (("act_type", "act_type s2"), ("mlp_type", "mlp_type grid"), ("use_envelope", "use_envelope False")):
+    """Its defaults are activations and networks on grids, and no envelope."""
+    for key, expected in (("act_type", "act_type s2"), ("mlp_type", "grid_mlp.0.weight"), ("use_envelope", "use_envelope False")):
         made = TrainerCheckpoint()
         del made.checkpoint["config"]["model"]["backbone"][key]
         with pytest.raises(EquiError, match=expected):

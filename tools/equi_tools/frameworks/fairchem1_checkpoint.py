@@ -14,7 +14,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
 from . import fairchem1_equiformer, fairchem_checkpoint
-from .fairchem_checkpoint import NORMS, Head, Task, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
+from .fairchem_checkpoint import NORMS, Head, Task, check_grid, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
 from .fairchem_config import plain
 from .origin import digest
 
@@ -26,18 +26,17 @@ PUBLISHED_ESEN = {"esen_30m_oam", "esen_30m_omat", "esen_30m_mptrj"}
 DEFAULTS = {
     "max_num_elements": 100, "sphere_channels": 128, "lmax": 2, "mmax": 2, "max_neighbors": 300, "cutoff": 5.0, "edge_channels": 128,
     "distance_function": "gaussian", "num_distance_basis": 512, "num_layers": 2, "hidden_channels": 128, "norm_type": "rms_norm_sh",
-    "act_type": "s2", "mlp_type": "grid", "use_envelope": False,
+    "act_type": "s2", "mlp_type": "grid", "grid_resolution": None, "use_envelope": False,
 }  # fmt: skip
 # Training, speed and graphs that are made elsewhere; the head that is read takes gradients whatever `direct_forces` says.
 WITHOUT_EFFECT = {
-    "model", "grid_resolution", "otf_graph", "use_pbc", "use_pbc_single", "direct_forces", "regress_forces", "regress_stress",
+    "model", "otf_graph", "use_pbc", "use_pbc_single", "direct_forces", "regress_forces", "regress_stress",
     "activation_checkpointing",
 }  # fmt: skip
 MODEL_KEYS = {"name", "backbone", "heads", "otf_graph", "pass_through_head_outputs", "freeze_backbone", "finetune_config"}
 # The only values of options that the layers of the converter stand for.
 FIXED = {
     "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
-    "mlp_type": ("spectral", "networks on a grid of the sphere are not part of the .equi format yet"),
     "use_envelope": (True, "without the envelope the energy jumps where a neighbor crosses the cutoff"),
 }  # fmt: skip
 BASES = ("gaussian", "bessel")
@@ -73,7 +72,8 @@ def _options(config, ignore_keys):
     if options["distance_function"] not in BASES:
         raise EquiError(f"distance_function {printable(str(options['distance_function']), 60)} is not known, only {', '.join(BASES)}")
     check_numbers(options)
-    return options | {"charge_balanced_channels": [], "spin_balanced_channels": []}
+    check_grid(options, "mlp_type")
+    return options | {"ff_type": options["mlp_type"], "charge_balanced_channels": [], "spin_balanced_channels": []}
 
 
 def _model(config, ignore_keys):

@@ -11,6 +11,7 @@ from ..errors import EquiError
 from ..printable import printable
 from .fairchem_checkpoint import check_numbers, expect_fixed, options_with_defaults
 from .fairchem_convert import EPSILON, Converter
+from .sphere_points import product_points
 
 CITATION = "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, arXiv:2604.09130"
 # What the package takes where a checkpoint does not say it.
@@ -96,34 +97,6 @@ def options_of(config, ignore_keys):
 
 def is_kept(name):
     return name.rsplit(".", 1)[-1] not in BUFFERS
-
-
-def product_points(lmax, mmax):
-    """(values of the harmonics [points, components], weights [points]) at points where products of two functions, times a third, have
-    the mean that they have on the sphere; components are those with |m| <= mmax, l by l, normalized to a mean square of 1."""
-    nodes, weights = np.polynomial.legendre.leggauss((3 * lmax) // 2 + 1)
-    count = 3 * mmax + 1
-    angles = 2 * np.pi * np.arange(count) / count
-    columns = []
-    for l in range(lmax + 1):
-        for m in range(-min(l, mmax), min(l, mmax) + 1):
-            a = abs(m)
-            around = np.cos(a * angles) if m >= 0 else np.sin(a * angles)
-            columns.append(np.outer(_legendre(l, a, nodes), np.sqrt(1.0 if m == 0 else 2.0) * around).ravel())
-    return np.stack(columns, 1), np.repeat(weights / 2.0, count) / count
-
-
-def _legendre(l, m, x):
-    """Associated Legendre functions without a sign, times sqrt(2l+1) and the norm of the harmonics."""
-    value = np.ones_like(x)
-    for k in range(1, m + 1):
-        value = value * np.sqrt((2 * k + 1) / (2 * k)) * np.sqrt(1.0 - x * x)
-    before = np.zeros_like(x)
-    for k in range(m + 1, l + 1):
-        a = np.sqrt((4 * k * k - 1) / (k * k - m * m))
-        b = np.sqrt(((k - 1) ** 2 - m * m) / (4 * (k - 1) ** 2 - 1)) if k > m + 1 else 0.0
-        value, before = a * (x * value - b * before), value
-    return value
 
 
 def weight_factors(weight, bias, vector):

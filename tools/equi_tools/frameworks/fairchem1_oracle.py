@@ -116,6 +116,17 @@ def build_equiformer(options):
     return module.EquiformerV3_OC(**options, regress_forces=True, regress_stress=True)
 
 
+def turn_grid(backbone):
+    """Turns the points at which networks of atoms are evaluated as structures are, by TURN. These networks depend on them a little."""
+    import torch
+    from e3nn import o3
+
+    grid = backbone.SO3_grid["lmax_lmax"]
+    turn = torch.tensor(matrix_of_turns(TURN).T.copy(), dtype=grid.to_grid_mat.dtype)
+    d = torch.block_diag(*(o3.Irrep(l, 1).D_from_matrix(turn) for l in range(grid.lmax + 1)))
+    grid.to_grid_mat, grid.from_grid_mat = grid.to_grid_mat @ d.T, grid.from_grid_mat @ d.T
+
+
 class TrainedModel(Oracle):
     """The model of a checkpoint, with forces and stresses as derivatives of the energy."""
 
@@ -143,6 +154,8 @@ class TrainedModel(Oracle):
                 kept = dict(module.named_parameters())
                 module.load_state_dict({k: v for k, v in state.items() if k in kept}, strict=False)
                 module.to(self.dtype).eval()
+            if not checkpoint.is_equiformer:
+                turn_grid(backbone)
 
     def _evaluate(self, atoms):
         """(energy in eV without references, forces, stress) of the network."""

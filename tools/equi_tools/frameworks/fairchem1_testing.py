@@ -21,6 +21,8 @@ VARIANTS = {
     "bessel": dict(lmax=2, mmax=1, sphere_channels=10, hidden_channels=7, distance_function="bessel", num_distance_basis=6, wrappers=2, cutoff=3.7),
     "l5m3": dict(lmax=5, mmax=3, sphere_channels=4, hidden_channels=5, num_layers=1, ema=True),
     "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5, rmsd=5.0),
+    "grid": dict(lmax=3, mmax=1, mlp_type="grid", sphere_channels=13, hidden_channels=7),
+    "grid_of_12": dict(lmax=2, mmax=2, mlp_type="grid", grid_resolution=12, sphere_channels=6, hidden_channels=17, norm_type="layer_norm_sh"),
 }  # fmt: skip
 # Of EquiformerV3, on top of EQUIFORMER.
 EQUIFORMERS = {

@@ -33,7 +33,7 @@ DEFAULTS = {
     "edge_channels": 128, "distance_function": "gaussian", "num_distance_basis": 512, "direct_forces": True,
     "direct_stress": False, "num_layers": 2, "hidden_channels": 128, "norm_type": "rms_norm_sh", "act_type": "gate",
     "ff_type": "grid", "chg_spin_emb_type": "pos_emb", "dataset_list": None, "dataset_mapping": None,
-    "use_dataset_embedding": True, "charge_balanced_channels": None, "spin_balanced_channels": None,
+    "grid_resolution": None, "use_dataset_embedding": True, "charge_balanced_channels": None, "spin_balanced_channels": None,
 }  # fmt: skip
 MIXTURE_DEFAULTS = {
     "num_experts": 8, "use_composition_embedding": False, "moe_expert_coefficient_norm": "softmax", "moe_type": "so2",
@@ -41,7 +41,7 @@ MIXTURE_DEFAULTS = {
 }  # fmt: skip
 # Training, speed, graphs that are made elsewhere, and names that fairchem itself does not use.
 WITHOUT_EFFECT = {
-    "model", "grid_resolution", "num_sphere_samples", "otf_graph", "use_pbc", "use_pbc_single", "regress_forces", "regress_stress",
+    "model", "num_sphere_samples", "otf_graph", "use_pbc", "use_pbc_single", "regress_forces", "regress_stress",
     "regress_hessian", "hessian_vmap", "activation_checkpointing", "cs_emb_grad", "dataset_emb_grad", "use_cuda_graph_wigner",
     "use_quaternion_wigner", "radius_pbc_version", "always_use_pbc", "edge_chunk_size", "execution_mode", "moe_dropout",
     "use_global_embedding", "composition_dropout", "layers_moe", "moe_layer_type", "moe_single", "act",
@@ -57,13 +57,14 @@ BACKBONES = {"eSCNMDBackbone": False, "escnmd_backbone": False, "eSCNMDMoeBackbo
 FIXED = {
     "distance_function": ("gaussian", "no other basis of distances is known"),
     "act_type": ("gate", "activations on a grid of the sphere depend on the frame of an edge, which fairchem draws at random"),
-    "ff_type": ("spectral", "networks on a grid of the sphere are not part of the .equi format yet"),
     "direct_forces": (False, "its forces come from a head of their own and are not the gradient of its energy"),
     "direct_stress": (False, "its stress comes from a head of its own and is not the derivative of its energy"),
     "moe_expert_coefficient_norm": ("softmax", "other norms of the experts' coefficients depend on what else is evaluated at once"),
     "moe_type": ("so2", "fairchem itself merges the experts of no other maps"),
 }  # fmt: skip
 NORMS = ("rms_norm_sh", "layer_norm_sh", "layer_norm")
+ATOM_NETWORKS = ("spectral", "grid")
+MAX_GRID = 64  # latitudes or longitudes
 
 
 @dataclass
@@ -296,6 +297,7 @@ def _backbone(config, model_id, ignore_keys):
     if options["chg_spin_emb_type"] not in ("rand_emb", "pos_emb"):
         raise EquiError(f"chg_spin_emb_type {printable(str(options['chg_spin_emb_type']), 60)} is not supported, only rand_emb and pos_emb")
     check_numbers(options)
+    check_grid(options, "ff_type")
     for key in ("charge_balanced_channels", "spin_balanced_channels"):
         options[key] = _balanced_channels(options[key], key, options["sphere_channels"])
     if options.get("num_experts") and model_id is None and options["model_version"] not in (1.1, "1.1"):
@@ -312,6 +314,15 @@ def check_numbers(options):
         raise EquiError(f"mmax {options['mmax']} is greater than lmax {options['lmax']}")
     if type(options["cutoff"]) not in (int, float) or not 0 < options["cutoff"] < 1e6:
         raise EquiError(f"cutoff: expected a positive number, found {printable(str(options['cutoff']), 60)}")
+
+
+def check_grid(options, key):
+    """The kind of the networks of atoms, the option `key`, and the grid on which they may be evaluated."""
+    if options[key] not in ATOM_NETWORKS:
+        raise EquiError(f"{key} {printable(str(options[key]), 60)} is not known, only {' and '.join(ATOM_NETWORKS)}")
+    found, least = options["grid_resolution"], 2 * (options["lmax"] + 1)
+    if found is not None and (type(found) is not int or found % 2 or not least <= found <= MAX_GRID):
+        raise EquiError(f"grid_resolution: expected an even number from {least} to {MAX_GRID}, found {printable(str(found), 60)}")
 
 
 def _balanced_channels(found, key, channels):

@@ -13,6 +13,7 @@ from ase.data import atomic_numbers
 from ..errors import EquiError
 from .e3nn_layers import TensorTable
 from .fairchem_system import composition_of, describe, merge
+from .sphere_points import equal_angle_points
 from .state import State
 
 # fairchem's constants: the width of a Gaussian in spacings, the power of the envelope, what divides the sum of the edge degrees, the
@@ -23,6 +24,12 @@ EDGE_DEGREE_SCALE = 0.2
 EPSILON = 1e-5
 # Numbers that fairchem makes anew, which older files hold.
 MADE_ANEW = ("expand_index", "offset", "balance_degree_weight", "coefficient_index")
+
+
+def grid_of(options):
+    """(latitudes, longitudes) of the grid on which networks of atoms are evaluated."""
+    both, lmax = options["grid_resolution"], options["lmax"]
+    return (both, both) if both is not None else (2 * (lmax + 1), 2 * (lmax + 1) + 1)
 
 
 class Converter:
@@ -208,9 +215,31 @@ class Converter:
 
         self.norm(f"{name}.norm_2", middle, f"v{t}")
         wide = self.irreps(self.hidden)
+        if self.options["ff_type"] == "grid":
+            self.grid_network(f"{name}.atom_wise.grid_mlp", f"v{t}", f"h{t}")
+            self.copy(middle, target)
+            self.copy(f"h{t}", target, accumulate=True)
+            return
         self.gated_linear(t, f"{name}.atom_wise", f"v{t}", f"h{t}")
         self.copy(middle, target)
         self.linear_per_order(f"{name}.atom_wise.so3_linear_2", f"h{t}", wide, target, irreps, accumulate=True)
+
+    def grid_network(self, name, source, target):
+        """Three matrices with silu between them at the points of a grid, with e3nn's harmonics of the normalization "integral"."""
+        latitudes, longitudes = grid_of(self.options)
+        values, weights = equal_angle_points(self.lmax, latitudes, longitudes)
+        norm = np.sqrt(4.0 * np.pi)
+        for key, array in (("to", values / norm), ("from", norm * weights[:, None] * values)):
+            if f"grid.{key}" not in self.table.tensors:
+                self.table.add(f"grid.{key}", array)
+        widths, matrices = (self.channels, self.hidden, self.hidden, self.channels), []
+        for k, n in enumerate((0, 2, 4)):
+            matrix = self.state.take(f"{name}.{n}.weight", widths[k + 1], widths[k])
+            matrices.append(self.table.add(f"{name}.{n}.weight", matrix.T))
+        network = {"weights": matrices, "scales": [1.0] * 3, "activation": "silu", "activation_scale": 1.0}
+        irreps = self.irreps(self.channels)
+        self.add("grid_network", source, irreps, target, irreps, points=latitudes * longitudes, to="grid.to",
+                 **{"from": "grid.from"}, network=network)  # fmt: skip
 
     def balance(self, source, t):
         """The name of the feature with sums over all atoms that are the charge of the system, and the spin multiplicity less one."""

@@ -27,6 +27,8 @@ VARIANTS = {
     "l5m5": dict(lmax=5, mmax=5, sphere_channels=6, hidden_channels=5, norm_type="layer_norm_sh"),
     "l6m3": dict(lmax=6, mmax=3, sphere_channels=10, hidden_channels=5),
     "l6m6": dict(lmax=6, mmax=6, sphere_channels=4, hidden_channels=3, num_layers=1, norm_type="layer_norm"),
+    "grid": dict(lmax=2, mmax=2, ff_type="grid", sphere_channels=10, hidden_channels=17),
+    "grid_of_10": dict(lmax=4, mmax=2, ff_type="grid", grid_resolution=10, sphere_channels=6, hidden_channels=6, norm_type="layer_norm_sh"),
     "no_layers": dict(num_layers=0, sphere_channels=6, hidden_channels=5),
     "charged": dict(settings={"charge": -2, "spin": 3}, sphere_channels=6, hidden_channels=5, configs="omegaconf"),
     "waves": dict(settings={"charge": 1, "spin": 2}, chg_spin_emb_type="pos_emb", sphere_channels=6, hidden_channels=5, use_dataset_embedding=False),

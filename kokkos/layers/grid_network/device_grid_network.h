@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// The grid network of rows in device memory, some atoms at a time. Backward evaluates the hidden layers again.
+#ifndef EQUI_DEVICE_GRID_NETWORK_H
+#define EQUI_DEVICE_GRID_NETWORK_H
+
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/grid_network/grid_network_parts.h"
+#include "kokkos/runtime/device_exec.h"
+
+#include <vector>
+
+namespace equi {
+
+template <class T>
+class DeviceGridNetwork {
+  using R = Real<T>;
+
+ public:
+  DeviceGridNetwork(const DeviceExec &exec, const GridNetwork &layer, const FeatureLayout &in,
+                    const FeatureLayout &out);
+
+  // Numbers of scratch that a call with so many rows needs.
+  int64_t scratch_size(int64_t count) const;
+  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch) const;
+  // x is replaced by its adjoint.
+  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch) const;
+  std::size_t bytes() const { return data_.bytes(); }
+
+ private:
+  // Arrays of n atoms in the scratch: [planes][atom][component or point][width].
+  struct Work {
+    int n;
+    R *features, *components;
+    std::vector<R *> z;     // of each hidden layer, before its activation
+    R *values, *adjoint;    // of a hidden layer
+  };
+  // In data_: [in][out], and -1 for none.
+  struct Place {
+    int in, out;
+    int64_t begin;
+  };
+
+  DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts);
+  int64_t atoms_at_a_time(int64_t count) const;
+  Work work(R *scratch, int n) const;
+  // c = a m, or its transpose, for so many rows of each plane.
+  void multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a, R *c) const;
+  void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int width,
+            const Work &work) const;
+  void write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first, int width, int64_t bias,
+             const Work &work) const;
+  // to = m from, or the transpose of m, for each atom and channel: between components and points.
+  void transform(const DeviceExec &exec, const Place &m, bool transpose, int width, int n, const R *from, R *to) const;
+  void evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, const Work &work) const;
+  void activate_layer(const DeviceExec &exec, int k, const Work &work) const;
+
+  FeatureComponents in_, out_;
+  int num_points_, widest_;
+  int64_t features_size_, components_size_, hidden_size_;
+  Activation activation_;
+  R scale_;
+  std::vector<int> width_;    // of hidden layers
+  DeviceBuffer<R> data_;
+  Place to_, from_, first_, last_;
+  std::vector<Place> between_;
+  std::vector<int64_t> bias_;    // of each hidden layer
+  int64_t last_bias_;
+};
+
+}    // namespace equi
+
+#endif

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: MIT
+// The grid network on a device.
+#ifndef EQUI_DEVICE_GRID_NETWORK_LAYER_H
+#define EQUI_DEVICE_GRID_NETWORK_LAYER_H
+
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/grid_network/device_grid_network.h"
+#include "kokkos/layers/layer_op.h"
+
+#include <string>
+
+namespace equi {
+
+template <class T, class G>
+class DeviceGridNetworkLayer : public LayerOp<DeviceBatch<T, G>> {
+  using Batch = DeviceBatch<T, G>;
+  using R = Real<T>;
+
+ public:
+  DeviceGridNetworkLayer(const DeviceContext &context, const GridNetwork &layer)
+      : input_(layer.input),
+        output_(layer.output),
+        description_(describe_grid_network(layer)),
+        op_(context.exec, layer, context.layout(layer.input), context.layout(layer.output)) {}
+  void forward(Batch &batch) override {
+    op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), scratch(batch));
+  }
+  void backward(Batch &batch) override {
+    batch.replace_by_adjoint(input_, [&](FeatureRows<R> x, int) {
+      op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), scratch(batch));
+    });
+  }
+  // Numbers of DeviceStep::points that a batch of so many atoms needs.
+  int64_t scratch_size(int64_t count) const { return op_.scratch_size(count); }
+  std::size_t bytes() const override { return op_.bytes(); }
+  std::string describe() const override { return description_; }
+
+ private:
+  R *scratch(Batch &batch) const { return batch.step.points.reserve(op_.scratch_size(batch.count)); }
+
+  int input_, output_;
+  std::string description_;
+  DeviceGridNetwork<T> op_;
+};
+
+}    // namespace equi
+
+#endif

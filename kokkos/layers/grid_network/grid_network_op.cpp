@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: MIT
+#include "kokkos/layers/grid_network/grid_network_op.h"
+
+#include "src/numbers/number_types.h"
+
+#include <algorithm>
+
+namespace equi {
+
+namespace {
+
+// Points that are evaluated together: enough rows for the dense products, and few for a core's cache.
+constexpr int POINTS_AT_A_TIME = 256;
+
+template <class R>
+AlignedVector<R> numbers_of(const Matrix &m) {
+  return {m.data.begin(), m.data.end()};
+}
+
+}    // namespace
+
+template <class T>
+GridNetworkOp<T>::GridNetworkOp(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out,
+                                InstructionSet set)
+    : GridNetworkOp(GridNetworkParts(layer, in, out), set) {}
+
+template <class T>
+GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet set)
+    : in_(parts.in),
+      out_(parts.out),
+      num_points_(parts.num_points),
+      widest_(parts.widest()),
+      components_size_(parts.components_size()),
+      hidden_size_(parts.hidden_size()),
+      activation_(parts.activation),
+      scale_(static_cast<R>(parts.scale)),
+      to_(numbers_of<R>(parts.to)),
+      from_(numbers_of<R>(parts.from)),
+      to_transposed_(numbers_of<R>(transpose(parts.to))),
+      from_transposed_(numbers_of<R>(transpose(parts.from))),
+      first_(parts.first, set),
+      first_transposed_(transpose(parts.first), set),
+      last_(parts.last, set),
+      last_transposed_(transpose(parts.last), set),
+      last_bias_(parts.last_bias.begin(), parts.last_bias.end()) {
+  for (const Matrix &m : parts.between) {
+    between_.emplace_back(m, set);
+    between_transposed_.emplace_back(transpose(m), set);
+  }
+  for (int k = 0; k < parts.num_hidden(); k++) {
+    width_.push_back(parts.width(k));
+    bias_.emplace_back(parts.bias[k].begin(), parts.bias[k].end());
+  }
+}
+
+template <class T>
+int GridNetworkOp<T>::atoms_at_a_time(int count) const {
+  return std::min(count, std::max(1, POINTS_AT_A_TIME / num_points_));
+}
+
+template <class T>
+int64_t GridNetworkOp<T>::scratch_size(int count) const {
+  const int64_t per_atom = components_size_ + hidden_size_ + 2 * int64_t(num_points_) * widest_;
+  return PLANES<T> * atoms_at_a_time(count) * per_atom +
+         int64_t(std::max({in_.count, out_.count, num_points_})) * widest_;
+}
+
+template <class T>
+typename GridNetworkOp<T>::Work GridNetworkOp<T>::work(R *scratch, int n) const {
+  const auto take = [&](int64_t per_atom) {
+    R *const array = scratch;
+    scratch += PLANES<T> * n * per_atom;
+    return array;
+  };
+  Work w{};
+  w.n = n;
+  w.components = take(components_size_);
+  for (const int width : width_) w.z.push_back(take(int64_t(num_points_) * width));
+  w.values = take(int64_t(num_points_) * widest_);
+  w.adjoint = take(int64_t(num_points_) * widest_);
+  w.packed = scratch;
+  return w;
+}
+
+template <class T>
+void GridNetworkOp<T>::read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first,
+                            int direction, const Work &work) const {
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int b = 0; b < of.layout.num_blocks(); b++) {
+      const FeatureGroup &group = of.group(b);
+      const R *const from = x.group(group) + int64_t(first) * group.width() +
+                            (plane > 0 ? plane + direction : 0) * group.channels + of.layout.block(b).channel;
+      w.multiply(int64_t(work.n) * of.dim(b), from,
+                 work.components + int64_t(work.n) * (plane * of.count + of.first[b]) * w.out(), false, group.stride(),
+                 w.out());
+    }
+}
+
+template <class T>
+void GridNetworkOp<T>::write(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<R> y, int first,
+                             int direction, const Work &work) const {
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int b = 0; b < of.layout.num_blocks(); b++) {
+      const FeatureGroup &group = of.group(b);
+      R *const to = y.group(group) + int64_t(first) * group.width() +
+                    (plane > 0 ? plane + direction : 0) * group.channels + of.layout.block(b).channel;
+      w.multiply(int64_t(work.n) * of.dim(b),
+                 work.components + int64_t(work.n) * (plane * of.count + of.first[b]) * w.in(), to, false, w.in(),
+                 group.stride());
+    }
+}
+
+// ---- components and points
+// --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// f(row) for the rows of a matrix of `width` columns as the kernels of products take it (product_kernels.h).
+template <class R, class F>
+void pack_rows(int rows, int width, int panel, const F &row, R *to) {
+  for (int begin = 0; begin < width; begin += panel) {
+    const int n = std::min(panel, width - begin);
+    for (int k = 0; k < rows; k++, to += n) std::copy_n(row(k) + begin, n, to);
+  }
+}
+
+}    // namespace
+
+template <class T>
+void GridNetworkOp<T>::to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
+                                 const FeatureComponents &of, int width, const Work &work, R *values) const {
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int a = 0; a < work.n; a++) {
+      int b = 0;
+      const auto row = [&](int c) {
+        b = c == 0 ? 0 : b + (b + 1 < of.layout.num_blocks() && c == of.first[b + 1]);
+        const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b) + c - of.first[b];
+        return work.components + before * width;
+      };
+      pack_rows(of.count, width, kernels.product_panel, row, work.packed);
+      kernels.product({num_points_, of.count, width, work.packed, matrix.data(),
+                       values + (int64_t(plane) * work.n + a) * num_points_ * width, of.count, width, false});
+    }
+}
+
+template <class T>
+void GridNetworkOp<T>::to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix,
+                                     const FeatureComponents &of, int width, const Work &work, const R *values) const {
+  for (int plane = 0; plane < PLANES<T>; plane++)
+    for (int a = 0; a < work.n; a++) {
+      const R *const of_atom = values + (int64_t(plane) * work.n + a) * num_points_ * width;
+      pack_rows(
+          num_points_, width, kernels.product_panel, [&](int q) { return of_atom + int64_t(q) * width; }, work.packed);
+      for (int b = 0; b < of.layout.num_blocks(); b++) {
+        const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b);
+        kernels.product({of.dim(b), num_points_, width, work.packed, matrix.data() + int64_t(of.first[b]) * num_points_,
+                         work.components + before * width, num_points_, width, false});
+      }
+    }
+}
+
+// ---- forward and backward
+// ---------------------------------------------------------------------------------------------------------
+
+template <class T>
+GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
+  const int64_t rows = int64_t(work.n) * num_points_;
+  GateCall<T> call{};
+  call.activation = activation_;
+  call.scale = scale_;
+  call.mul = width_[k];
+  call.dim = 1;
+  call.rows = rows;
+  call.z = make_pointer<T>(work.z[k], rows * width_[k]);
+  call.x = make_pointer<T>(h, rows * width_[k]);
+  call.z_width = call.x_width = width_[k];
+  return call;
+}
+
+template <class T>
+void GridNetworkOp<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const R> x, int first, int direction,
+                                const Work &work) const {
+  const int64_t rows = int64_t(work.n) * num_points_;
+  read(first_, in_, x, first, direction, work);
+  to_points(kernels, to_, in_, width_[0], work, work.z[0]);
+  for (size_t k = 0; k < width_.size(); k++) {
+    if (k > 0) {
+      kernels.gate_forward(activation(static_cast<int>(k) - 1, work, work.values));
+      between_[k - 1].multiply(PLANES<T> * rows, work.values, work.z[k]);
+    }
+    for (int64_t r = 0; !bias_[k].empty() && r < rows; r++)    // tangents have none
+      for (int j = 0; j < width_[k]; j++) work.z[k][r * width_[k] + j] += bias_[k][j];
+  }
+}
+
+template <class T>
+void GridNetworkOp<T>::forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y,
+                               R *scratch, int direction) const {
+  const int last = static_cast<int>(width_.size()) - 1;
+  for (int first = 0, n = atoms_at_a_time(count); first < count; first += n) {
+    const Work w = work(scratch, std::min(n, count - first));
+    evaluate(kernels, x, first, direction, w);
+    kernels.gate_forward(activation(last, w, w.values));
+    to_components(kernels, from_transposed_, out_, width_[last], w, w.values);
+    write(last_, out_, y, first, direction, w);
+    for (int b = 0; !last_bias_.empty() && b < out_.layout.num_blocks(); b++) {
+      const FeatureGroup &group = out_.group(b);
+      for (int a = 0; a < w.n; a++)
+        for (int m = 0; m < out_.dim(b); m++) {
+          R *const to =
+              y.group(group) + int64_t(first + a) * group.width() + m * group.stride() + out_.layout.block(b).channel;
+          const R *const bias = last_bias_.data() + int64_t(out_.first[b] + m) * last_.out();
+          for (int u = 0; u < last_.out(); u++) to[u] += bias[u];
+        }
+    }
+  }
+}
+
+template <class T>
+void GridNetworkOp<T>::backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
+                                R *scratch, int direction) const {
+  const int last = static_cast<int>(width_.size()) - 1;
+  for (int first = 0, n = atoms_at_a_time(count); first < count; first += n) {
+    const Work w = work(scratch, std::min(n, count - first));
+    evaluate(kernels, x, first, direction, w);
+    read(last_transposed_, out_, y_adj, first, direction, w);
+    to_points(kernels, from_, out_, width_[last], w, w.adjoint);
+    for (int k = last; k >= 0; k--) {
+      kernels.gate_backward(activation(k, w, w.adjoint));    // z is replaced by its adjoint
+      if (k > 0) between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, w.z[k], w.adjoint);
+    }
+    to_components(kernels, to_transposed_, in_, width_[0], w, w.z[0]);
+    write(first_transposed_, in_, x, first, direction, w);
+  }
+}
+
+template <class T>
+std::size_t GridNetworkOp<T>::bytes() const {
+  std::size_t numbers = to_.size() + from_.size() + to_transposed_.size() + from_transposed_.size() + last_bias_.size();
+  for (const AlignedVector<R> &bias : bias_) numbers += bias.size();
+  std::size_t sum = numbers * sizeof(R);
+  for (const PackedMatrix<R> *m : {&first_, &first_transposed_, &last_, &last_transposed_}) sum += m->bytes();
+  for (const auto *matrices : {&between_, &between_transposed_})
+    for (const PackedMatrix<R> &m : *matrices) sum += m.bytes();
+  return sum;
+}
+
+EQUI_INSTANTIATE_NUMBERS(GridNetworkOp)
+
+}    // namespace equi

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT
+// The grid network of rows in host memory, some atoms at a time. Sums over components and over points are dense
+// products, too, with the features of an atom as the matrix. Backward evaluates the hidden layers again.
+#ifndef EQUI_GRID_NETWORK_OP_H
+#define EQUI_GRID_NETWORK_OP_H
+
+#include "kokkos/host_kernels/packed_matrix.h"
+#include "kokkos/layers/feature_rows.h"
+#include "kokkos/layers/grid_network/grid_network_parts.h"
+#include "kokkos/runtime/buffer.h"
+
+#include <vector>
+
+namespace equi {
+
+template <class T>
+class GridNetworkOp {
+  using R = Real<T>;
+
+ public:
+  // in, out: of features with a plane for each of a number's parts.
+  GridNetworkOp(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out, InstructionSet set);
+
+  // Numbers of scratch, aligned to ALIGNMENT, that a call with so many rows needs.
+  int64_t scratch_size(int count) const;
+  // direction: of duals, whose tangents are in plane 1 + direction.
+  void forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch,
+               int direction) const;
+  // x is replaced by its adjoint.
+  void backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch,
+                int direction) const;
+  std::size_t bytes() const;
+
+ private:
+  GridNetworkOp(const GridNetworkParts &parts, InstructionSet set);
+
+  // Arrays of n atoms in the scratch: [planes][...][width]. Components lie block after block, [block][atom][component].
+  struct Work {
+    int n;
+    R *components;
+    std::vector<R *> z;     // of each hidden layer, before its activation
+    R *values, *adjoint;    // of a hidden layer
+    R *packed;              // the rows of an atom as a matrix of a product
+  };
+
+  int atoms_at_a_time(int count) const;
+  Work work(R *scratch, int n) const;
+  // To and from components of atoms first .. first + n - 1 of a feature.
+  void read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
+            const Work &work) const;
+  void write(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<R> y, int first, int direction,
+             const Work &work) const;
+  // Between components and points; matrix: [points][components], or [components][points].
+  void to_points(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &of, int width,
+                 const Work &work, R *values) const;
+  void to_components(const HostKernels<T> &kernels, const AlignedVector<R> &matrix, const FeatureComponents &of,
+                     int width, const Work &work, const R *values) const;
+  GateCall<T> activation(int k, const Work &work, R *h) const;
+  // The hidden layers, up to z of the last one.
+  void evaluate(const HostKernels<T> &kernels, FeatureRows<const R> x, int first, int direction,
+                const Work &work) const;
+
+  FeatureComponents in_, out_;
+  int num_points_, widest_;
+  int64_t components_size_, hidden_size_;
+  Activation activation_;
+  R scale_;
+  AlignedVector<R> to_, from_, to_transposed_, from_transposed_;
+  PackedMatrix<R> first_, first_transposed_, last_, last_transposed_;
+  std::vector<PackedMatrix<R>> between_, between_transposed_;
+  std::vector<int> width_;                // of hidden layers
+  std::vector<AlignedVector<R>> bias_;    // likewise
+  AlignedVector<R> last_bias_;
+};
+
+}    // namespace equi
+
+#endif

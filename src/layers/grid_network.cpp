@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/grid_network.h"
+
+#include "src/base/model_limits.h"
+#include "src/layers/layer_reader.h"
+
+#include <string>
+
+namespace equi {
+
+namespace {
+
+// Of one channel of all blocks.
+int64_t num_components(const Irreps &irreps) {
+  return irreps.dim() / irreps[0].mul;
+}
+
+int64_t padded_width(int64_t width) {
+  return padded_channels({static_cast<int>(width), {0, 1}});
+}
+
+}    // namespace
+
+GridNetwork GridNetwork::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "points", "to", "from", "network"});
+  GridNetwork g;
+  g.input = reader.input(layer);
+  g.output = reader.output(layer);
+  reader.check_equal_channels(layer["irreps_in"], g.input);
+  reader.check_equal_channels(layer["irreps_out"], g.output);
+  const Irreps &in = reader.features()[g.input], &out = reader.features()[g.output];
+  const int points = layer["points"].integer(1, MAX_POINTS);
+  g.to_points = reader.tensors.matrix(layer["to"], points, num_components(in));
+  g.from_points = reader.tensors.matrix(layer["from"], points, num_components(out));
+
+  const JsonField network = layer["network"];
+  network.only_keys({"weights", "scales", "biases", "activation", "activation_scale"});
+  g.network = read_network(network, in[0].mul, out[0].mul, reader.tensors);
+  if (g.network.weights.size() < 2)
+    network["weights"].fail("two matrices or more, with an activation between them that is not the identity");
+  int64_t hidden = 0, matrices = 0;    // numbers of hidden layers at all points, and of matrices with padding
+  for (size_t k = 0; k < g.network.weights.size(); ++k) {
+    const Matrix &w = g.network.weights[k];
+    if (k + 1 < g.network.weights.size()) hidden += points * padded_width(w.cols);
+    matrices += padded_width(w.rows) * padded_width(w.cols);
+  }
+  if (hidden > MAX_COMPONENTS)
+    layer["points"].fail("at most " + std::to_string(MAX_COMPONENTS) + " numbers of hidden layers at all points",
+                         std::to_string(hidden));
+  reader.tensors.lay_out(layer, 2 * (matrices + points * (num_components(in) + num_components(out))));
+  return g;
+}
+
+}    // namespace equi
