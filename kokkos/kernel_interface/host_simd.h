@@ -196,22 +196,17 @@ EQUI_INLINE void store_weight_adj(const PathGroupCall<T> &u, int e, int q, int c
   if (u.weights_adj) store(u.weights_adj + (u.table_row[e] * u.weights_row + u.column[q] + c), v);
 }
 
-template <class T>
-struct IndexOf {
-  typedef std::conditional_t<sizeof(T) == 4, int32_t, int64_t> type __attribute__((vector_size(EQUI_SIMD_BYTES)));
-};
-
+// Every second lane of a and b, from lane ODD on.
 template <class T, int ODD, int... I>
-EQUI_INLINE typename IndexOf<T>::type every_other(std::integer_sequence<int, I...>) {
-  using Index = typename IndexOf<T>::type;
-  return Index{(2 * I + ODD)...};
+EQUI_INLINE Simd<T> every_other(Simd<T> a, Simd<T> b, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(a, b, (2 * I + ODD)...);
 }
 
 // (a0+a1, a2+a3, ..., b0+b1, b2+b3, ...)
 template <class T>
 EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
   constexpr auto lanes = std::make_integer_sequence<int, LANES<T>>{};
-  return __builtin_shuffle(a, b, every_other<T, 0>(lanes)) + __builtin_shuffle(a, b, every_other<T, 1>(lanes));
+  return every_other<T, 0>(a, b, lanes) + every_other<T, 1>(a, b, lanes);
 }
 
 // sum[k]: the sum over the lanes of v[k]. The order of the sums is a fixed tree.
