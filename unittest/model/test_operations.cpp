@@ -88,7 +88,7 @@ TEST(OperationCount, of_grid_networks) {
   const double entry = 2 * 4 * 2 * 5. + 2 * 15 * 4 * 5, exit = 2 * 4 * 7 * 2. + 2 * 15 * 4 * 7,
                between = 2 * 15 * 5 * 7.;
   EXPECT_EQ(counts_of<GridNetwork>(make_tiny_model(options).model()).front(),
-            (std::array<double, 4>{entry + between + exit + 2 * 15 * 12. + 15 * 5,
+            (std::array<double, 4>{entry + between + exit + 2 * 15 * 12. + 15 * 5 + 4 * 2,
                                    2 * entry + 2 * between + exit + 2 * 15 * 12. + 2 * 15 * 5. + 15 * 5, 0, 0}));
 }
 

@@ -648,6 +648,9 @@ class TinyModelMaker {
          {"to", stated(name + ".to", {points, size}, to)},
          {"from", stated(name + ".from", {points, size}, from)},
          {"network", network(name, widths)}});
+    if (!o_.biases) return;
+    Json &last = d_.document["layers"].back()["network"]["biases"].back();
+    last = {{"tensor", tensor(name + ".last", {widths.back()}, 0.3)}, {"scale", 1.0}};
   }
 
   // Points at which products of components up to so2_lmax and so2_mmax are exact.
