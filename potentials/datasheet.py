@@ -1,0 +1,176 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Dynamics by a potential and by its teacher: density, radial distribution functions and drift, as a table and a picture.
+
+    python datasheet.py nacl-melt.equi nacl.xyz --elements Na Cl --state solid,300 liquid,1100,3000 -o nacl-melt.png
+
+A state is NAME,TEMPERATURE or NAME,TEMPERATURE,MELT in kelvin; the latter is first kept at MELT for 3 ps, at --volume times
+the volume of the start. The potential brings the start to the state, at no pressure; from there, each of the two runs at
+constant temperature and no pressure, and the potential also at constant energy. The drift is the slope of the total
+energy. Needs `lmp` in the path, numpy, ASE and matplotlib.
+"""
+
+import argparse
+import itertools
+import json
+import os
+import subprocess
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+from ase.data import atomic_masses, atomic_numbers
+from ase.io import read, write
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+
+BINS, RANGE = 150, 6.0  # of the radial distribution functions; Angstrom
+SETTLE = 3.0  # ps, before averages are taken
+BLOCKS = 5  # of a run, for the error of its mean
+BOND = 1.3  # Angstrom; the peaks of bonds to hydrogen are higher than the picture
+DEUTERIUM = 2.014  # in place of hydrogen: a longer step, the same averages
+
+
+def masses(elements):
+    return [DEUTERIUM if e == "H" else atomic_masses[atomic_numbers[e]] for e in elements]
+
+
+def run(words, model, state, name, lines):
+    """Runs LAMMPS in the folder of results; returns the log."""
+    text = [
+        "units metal", "atom_style atomic", "atom_modify map yes", f"read_data {state}",
+        *(f"mass {n + 1} {m}" for n, m in enumerate(masses(words.elements))),
+        "pair_style equi", f"pair_coeff * * {model} {' '.join(words.elements)}", f"timestep {words.timestep}",
+        f"comm_modify cutoff {RANGE + 2.5}", "thermo 100", "thermo_style custom step temp pe etotal press density", *lines,
+    ]  # fmt: skip
+    (words.folder / f"in.{name}").write_text("\n".join(text) + "\n")
+    subprocess.run(["lmp", "-in", f"in.{name}", "-log", f"log.{name}", "-screen", "none"], cwd=words.folder, check=True)
+    return (words.folder / f"log.{name}").read_text()
+
+
+def columns(log):
+    """The numbers of the last run in a log: step, temp, pe, etotal, press, density."""
+    block = log[log.rindex("   Step") :].split("Loop time")[0].splitlines()[1:]
+    return np.array([line.split() for line in block if line and line.split()[0].isdigit()], float).T
+
+
+def prepare(words, name, temperature, melt):
+    """The data file of a state, equilibrated by the potential."""
+    steps = lambda ps: round(ps / words.timestep)
+    atoms = read(words.start)
+    if melt:
+        atoms.set_cell(atoms.cell.array * words.volume ** (1 / 3), scale_atoms=True)
+    write(words.folder / "data.start", atoms, format="lammps-data", specorder=words.elements, atom_style="atomic")
+    hot = melt or temperature
+    npt = f"fix 1 all npt temp {temperature} {temperature} 0.1 iso 0 0 1.0"
+    lines = [f"velocity all create {hot if melt else 2 * hot} 4711 mom yes rot no dist gaussian"]
+    if melt:
+        for last in (hot, temperature):
+            lines += [f"fix 1 all nvt temp {hot} {last} 0.1", f"run {steps(SETTLE)}"]
+    lines += [npt, f"run {steps(2 * SETTLE)}", f"write_data data.{name} nocoeff"]
+    run(words, words.potential, "data.start", f"prepare_{name}", lines)
+    return f"data.{name}"
+
+
+def npt(words, model, state, name, temperature, ps):
+    """Density, its error and radial distribution functions over so many ps."""
+    steps = lambda time: round(time / words.timestep)
+    pairs = list(itertools.combinations_with_replacement(range(1, len(words.elements) + 1), 2))
+    log = run(words, model, state, name, [
+        f"fix 1 all npt temp {temperature} {temperature} 0.1 iso 0 0 1.0", f"run {steps(SETTLE)}", "reset_timestep 0",
+        f"compute rdf all rdf {BINS} {' '.join(f'{a} {b}' for a, b in pairs)} cutoff {RANGE}",
+        f"fix 2 all ave/time 20 {steps(ps) // 20} {steps(ps) // 20 * 20} c_rdf[*] mode vector file rdf.{name}",
+        f"run {steps(ps) // 20 * 20}",
+    ])  # fmt: skip
+    density = columns(log)[5]
+    halves = [half.mean() for half in np.array_split(density, 2)]
+    table = np.loadtxt(words.folder / f"rdf.{name}", skiprows=4)
+    names = ["-".join(words.elements[k - 1] for k in pair) for pair in pairs]
+    blocks = [block.mean() for block in np.array_split(density, BLOCKS)]
+    return {
+        "density": density.mean(),
+        "error": np.std(blocks, ddof=1) / BLOCKS**0.5,
+        "halves": halves,
+        "distance": table[:, 1].tolist(),
+        "rdf": {name: table[:, 2 + 2 * n].tolist() for n, name in enumerate(names)},
+    }
+
+
+def nve(words, state, name, temperature):
+    """Drift of the total energy, meV/atom/ps, and the mean temperature."""
+    log = run(words, words.potential, state, name, [
+        f"velocity all create {temperature} 8213 mom yes rot no dist gaussian", f"fix 1 all nvt temp {temperature} {temperature} 0.1",
+        f"run {round(1 / words.timestep)}", "unfix 1", "fix 1 all nve", f"run {round(words.time / words.timestep)}",
+    ])  # fmt: skip
+    step, temperatures, _, energy, _, _ = columns(log)
+    count = len(read(words.start))
+    slope = np.polyfit(step * words.timestep, energy, 1)[0]
+    return {"drift": 1000 * slope / count, "temperature": temperatures.mean(), "scatter": 1000 * energy.std() / count}
+
+
+def draw(found, title, picture):
+    states = list(found)
+    names = list(next(iter(found.values()))["potential"]["rdf"])
+    figure, axes = pyplot.subplots(1, len(states) + 1, figsize=(3.4 * (len(states) + 1), 3.4))
+    for axis, state in zip(axes, states):
+        for k, name in enumerate(names):
+            for who, style in (("teacher", "k--"), ("potential", f"C{k}-")):
+                of = found[state][who]
+                axis.plot(of["distance"], np.array(of["rdf"][name]), style, lw=1, label=name if who == "potential" else None)
+        own = found[state]["potential"]
+        is_far = np.array(own["distance"]) > BOND
+        top = max(np.array(values)[is_far].max() for values in own["rdf"].values())
+        axis.set(title=state, xlabel=r"distance ($\mathrm{\AA}$)", xlim=(0, RANGE), ylim=(0, 1.1 * top))
+        axis.legend(frameon=False)
+    axes[0].set_ylabel("radial distribution function")
+    x = np.arange(len(states))
+    for who, style, shift in (("teacher", "ks", -0.08), ("potential", "C0o", 0.08)):
+        density, error = ([found[s][who][what] for s in states] for what in ("density", "error"))
+        axes[-1].errorbar(x + shift, density, error, fmt=style, label=who)
+    axes[-1].set(title="no pressure", ylabel=r"density (g/cm$^3$)", xlim=(-0.5, len(states) - 0.5))
+    axes[-1].set_xticks(x, [s.replace(", ", "\n") for s in states])
+    axes[-1].legend(frameon=False)
+    figure.suptitle(title)
+    figure.tight_layout()
+    figure.savefig(picture, dpi=110)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("potential", metavar="FILE.equi")
+    parser.add_argument("start", metavar="STRUCTURE", help="a file that ASE reads")
+    parser.add_argument("--elements", nargs="+", required=True, metavar="El")
+    parser.add_argument("--state", nargs="+", required=True, metavar="NAME,T[,MELT]")
+    parser.add_argument("--volume", type=float, default=1.0, help="factor of the volume at which a start melts (default: %(default)s)")
+    parser.add_argument("--teacher", default="sevennet-0.equi", metavar="FILE.equi", help="default: %(default)s")
+    parser.add_argument("--time", type=float, default=100.0, help="of the potential's runs, ps (default: %(default)s)")
+    parser.add_argument("--teacher-time", type=float, default=15.0, help="of the teacher's, ps (default: %(default)s)")
+    parser.add_argument("--timestep", type=float, default=0.002, help="ps (default: %(default)s)")
+    parser.add_argument("--folder", type=Path, default=Path("datasheet"), help="of inputs, logs and results.json (default: %(default)s)")
+    parser.add_argument("-o", "--picture", default="datasheet.png")
+    words = parser.parse_args()
+    words.folder.mkdir(parents=True, exist_ok=True)
+    if os.path.exists(words.potential):
+        words.potential = os.path.abspath(words.potential)
+
+    found = {}
+    print("| state | density, g/cm^3 | teacher | halves of the run | drift at constant energy, meV/atom/ps | temperature there, K |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for text in words.state:
+        kind, temperature, *melt = text.split(",")
+        name, temperature = f"{kind}_{temperature}", float(temperature)
+        state = prepare(words, name, temperature, float(melt[0]) if melt else None)
+        own = npt(words, words.potential, state, f"npt_{name}", temperature, words.time)
+        teacher = npt(words, words.teacher, state, f"teacher_{name}", temperature, words.teacher_time)
+        energy = nve(words, state, f"nve_{name}", temperature)
+        found[f"{kind}, {temperature:g} K"] = {"potential": own, "teacher": teacher, "nve": energy}
+        densities = " | ".join(f"{of['density']:.3f} ± {of['error']:.3f}" for of in (own, teacher))
+        halves = ", ".join(f"{half:.3f}" for half in own["halves"])
+        print(f"| {kind}, {temperature:g} K | {densities} | {halves} | {energy['drift']:.4f} | {energy['temperature']:.0f} |", flush=True)
+        (words.folder / "results.json").write_text(json.dumps(found))
+    draw(found, f"{Path(words.potential).name} (lines) and {Path(words.teacher).name} (dashes)", words.picture)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: MIT
+"""Trains a small potential for any material on structures of label.py, and writes an .equi file.
+
+    python train.py nacl.equi --family mace --data crystal.xyz melt.xyz --held-out held-out.xyz
+    python train.py nacl.equi --family nequip --data crystal.xyz --pool melt.xyz --rounds 2 --add 40 --held-out held-out.xyz
+
+The families are those of mace-torch, nequip and sevenn; each runs in the Python environment of its framework, with
+torch.ops.equi for the convolutions (doc/training.rst).
+
+With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
+and the structures of the pool on whose forces they disagree most join the data. After the last round the first of the two
+learns from all of them. Each epoch is kept in OUTPUT.checkpoint, and --resume continues from it. The last lines are the
+errors on the held-out data by the kinds that label.py names, as a table.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import time
+import warnings
+
+import numpy as np
+import torch
+from ase.data import atomic_numbers
+from ase.io import read
+from ase.neighborlist import neighbor_list
+
+GPA = 160.21766  # of one eV/Angstrom^3
+# Weights of the mean squares of energies (eV/atom), forces (eV/Angstrom) and virials (eV/atom).
+WEIGHTS = (100.0, 10.0, 10.0)
+# The lowest rate of the schedule over the highest.
+LAST_RATE = 1e-3
+
+
+class Mace:
+    suffix, dtype = ".model", torch.float32
+
+    def __init__(self, words, elements, statistics):
+        # e3nn 0.4 reads a file of its own in a way that newer torch refuses by default.
+        os.environ.setdefault("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+        from e3nn import o3
+        from mace import modules
+
+        hidden = o3.Irreps([(words.channels, (l, (-1) ** l)) for l in range(words.lmax + 1)])
+        block = modules.interaction_classes["RealAgnosticResidualInteractionBlock"]
+        self.n_elements = len(elements)
+        self.model = modules.ScaleShiftMACE(
+            r_max=words.cutoff, num_bessel=8, num_polynomial_cutoff=5, max_ell=words.edge_lmax, num_interactions=words.layers,
+            correlation=words.correlation, interaction_cls_first=block, interaction_cls=block, num_elements=len(elements),
+            atomic_numbers=[atomic_numbers[e] for e in elements], hidden_irreps=hidden, MLP_irreps=o3.Irreps("16x0e"),
+            radial_MLP=[words.width] * 2, gate=torch.nn.functional.silu, atomic_energies=np.array(statistics["energies"]),
+            avg_num_neighbors=statistics["neighbors"], atomic_inter_scale=statistics["force"], atomic_inter_shift=0.0,
+        )  # fmt: skip
+
+    def __call__(self, graph):
+        data = {
+            "positions": graph["positions"].clone(),
+            "cell": graph["cell"].reshape(-1, 3),
+            "edge_index": graph["edges"],
+            "unit_shifts": graph["shifts"],
+            "shifts": (graph["shifts"][:, None] @ graph["cell"][graph["batch"][graph["edges"][0]]])[:, 0],
+            "node_attrs": torch.nn.functional.one_hot(graph["species"], self.n_elements).to(self.dtype),
+            "batch": graph["batch"],
+            "ptr": torch.nn.functional.pad(torch.cumsum(graph["n"], 0), (1, 0)),
+            "head": torch.zeros(len(graph["n"]), dtype=torch.long),
+        }
+        out = self.model(data, training=self.model.training, compute_force=True, compute_stress=True)
+        return out["energy"], out["forces"], out["stress"]
+
+    def save(self, path):
+        torch.save(self.model, path)
+
+
+class NequIP:
+    suffix, dtype = ".nequip.pth", torch.float64  # of positions and energies; the network's own is float32
+
+    def __init__(self, words, elements, statistics):
+        from nequip.model import NequIPGNNModel
+        from nequip.utils.global_state import set_global_state
+
+        set_global_state()
+        self.model = NequIPGNNModel(
+            seed=words.seed, model_dtype="float32", type_names=elements, r_max=words.cutoff, num_layers=words.layers,
+            l_max=words.lmax, parity=not words.no_parity, num_features=words.channels, num_bessels=8, polynomial_cutoff_p=6,
+            radial_mlp_depth=1, radial_mlp_width=words.width, avg_num_neighbors=statistics["neighbors"],
+            per_type_energy_scales=statistics["force"], per_type_energy_shifts=dict(zip(elements, statistics["energies"])),
+        )  # fmt: skip
+
+    def __call__(self, graph):
+        data = {
+            "pos": graph["positions"].clone(),
+            "cell": graph["cell"].clone(),
+            "edge_index": graph["edges"],
+            "edge_cell_shift": graph["shifts"],
+            "atom_types": graph["species"],
+            "batch": graph["batch"],
+            "num_atoms": graph["n"],
+        }
+        out = self.model(data)
+        return out["total_energy"].reshape(-1), out["forces"], out["stress"]
+
+    def save(self, path):
+        from nequip.model.inference_models.torchscript import save_torchscript_model
+
+        save_torchscript_model(self.model, {**self.model.metadata, "allow_tf32": "0"}, path, "cpu")
+
+
+class SevenNet:
+    suffix, dtype = ".pth", torch.float32
+
+    def __init__(self, words, elements, statistics):
+        from sevenn._const import model_defaults
+        from sevenn.model_build import build_E3_equivariant_model
+
+        numbers = sorted(atomic_numbers[e] for e in elements)
+        energy_of = {atomic_numbers[e]: energy for e, energy in zip(elements, statistics["energies"])}
+        self.numbers = torch.tensor([atomic_numbers[e] for e in elements])
+        self.config = {
+            **model_defaults({}),
+            "version": "0.13.0",
+            "_model_type": "E3_equivariant_model",
+            "cutoff": words.cutoff,
+            "channel": words.channels,
+            "lmax": words.lmax,
+            "is_parity": not words.no_parity,
+            "num_convolution_layer": words.layers,
+            "weight_nn_hidden_neurons": [words.width] * 2,
+            "self_connection_type": "linear",
+            "radial_basis": {"radial_basis_name": "bessel", "bessel_basis_num": 8},
+            "cutoff_function": {"cutoff_function_name": "XPLOR", "cutoff_on": words.cutoff - 0.5},
+            "chemical_species": sorted(elements),
+            "_chemical_species_by_atomic_number": numbers,
+            "_number_of_species": len(numbers),
+            "_type_map": {z: n for n, z in enumerate(numbers)},
+            "shift": [energy_of[z] for z in numbers],
+            "scale": statistics["force"],
+            "conv_denominator": [statistics["neighbors"] ** 0.5] * words.layers,
+            "dtype": "single",
+        }
+        self.model = build_E3_equivariant_model(dict(self.config))
+        self.model.set_is_batch_data(True)
+
+    def __call__(self, graph):
+        numbers, (senders, receivers) = self.numbers[graph["species"]], graph["edges"]
+        shifts = (graph["shifts"][:, None] @ graph["cell"][graph["batch"][senders]])[:, 0]
+        volume = torch.linalg.det(graph["cell"]).abs()
+        data = {
+            "x": numbers,
+            "atomic_numbers": numbers,
+            "pos": graph["positions"],
+            "edge_index": graph["edges"],
+            "edge_vec": graph["positions"][receivers] - graph["positions"][senders] + shifts,
+            "cell_volume": volume,
+            "num_atoms": graph["n"],
+            "batch": graph["batch"],
+        }
+        out = self.model(data)
+        xx, yy, zz, xy, yz, zx = (-out["inferred_stress"]).T  # pressure in sevenn's order
+        stress = torch.stack([xx, xy, zx, xy, yy, yz, zx, yz, zz], 1).reshape(-1, 3, 3)
+        return out["inferred_total_energy"], out["inferred_force"], stress
+
+    def save(self, path):
+        rest = {"epoch": 0, "optimizer_state_dict": {}, "scheduler_state_dict": {}, "time": "", "hash": ""}
+        torch.save({"config": self.config, "model_state_dict": self.model.state_dict(), **rest}, path)
+
+
+FAMILIES = {"mace": Mace, "nequip": NequIP, "sevennet": SevenNet}
+
+
+def graph_of(atoms, elements, cutoff, dtype):
+    i, j, shifts = neighbor_list("ijS", atoms, cutoff)
+    return {
+        "n": torch.tensor([len(atoms)]),
+        "positions": torch.tensor(atoms.positions, dtype=dtype),
+        "cell": torch.tensor(atoms.cell.array, dtype=dtype)[None],
+        "edges": torch.tensor(np.array([i, j])),
+        "shifts": torch.tensor(shifts, dtype=dtype),
+        "species": torch.tensor([elements.index(s) for s in atoms.get_chemical_symbols()]),
+        "energy": torch.tensor([atoms.get_potential_energy()], dtype=dtype),
+        "forces": torch.tensor(atoms.get_forces(), dtype=dtype),
+        "stress": torch.tensor(atoms.get_stress(voigt=False), dtype=dtype)[None],
+    }
+
+
+def batch_of(graphs):
+    batch = {key: torch.cat([g[key] for g in graphs]) for key in graphs[0] if key != "edges"}
+    first = np.cumsum([0] + [len(g["positions"]) for g in graphs])
+    batch["edges"] = torch.cat([g["edges"] + int(offset) for g, offset in zip(graphs, first)], 1)
+    batch["batch"] = torch.repeat_interleave(torch.arange(len(graphs)), batch["n"])
+    return batch
+
+
+def statistics_of(graphs, elements):
+    """Energies of the elements by least squares, size of the forces, neighbors per atom."""
+    counts = np.array([np.bincount(g["species"], minlength=len(elements)) for g in graphs])
+    energies = np.linalg.lstsq(counts, np.array([float(g["energy"]) for g in graphs]), rcond=1e-8)[0]
+    return {
+        "energies": energies.tolist(),
+        "force": float(torch.cat([g["forces"] for g in graphs]).square().mean().sqrt()),
+        "neighbors": float(np.mean([g["edges"].shape[1] / len(g["positions"]) for g in graphs])),
+    }
+
+
+def differences(model, graph):
+    """Energy per atom (eV), forces (eV/A) and virial per atom (eV) minus those of the labels."""
+    energy, forces, stress = model(graph)
+    volume = torch.linalg.det(graph["cell"]).abs() / graph["n"]
+    return (
+        (energy - graph["energy"]) / graph["n"],
+        forces - graph["forces"],
+        (stress - graph["stress"]) * volume[:, None, None],
+    )
+
+
+def errors(model, graphs):
+    """Root mean square errors: energy in meV/atom, forces in meV/A, stress in GPa."""
+    model.model.eval()
+    found = [[part.detach() for part in differences(model, batch_of([g]))] for g in graphs]
+    volume = [float(torch.linalg.det(g["cell"]).abs() / g["n"]) for g in graphs]
+    rms = lambda parts: float(torch.cat([p.reshape(-1) for p in parts]).square().mean().sqrt())
+    return 1000 * rms([d[0] for d in found]), 1000 * rms([d[1] for d in found]), rms([d[2] / v for d, v in zip(found, volume)]) * GPA
+
+
+def train(model, graphs, epochs, words, held_out, checkpoint=None, chosen=()):
+    """Adam with a rate that falls along a cosine from words.rate, one step for each batch."""
+    optimizer = torch.optim.Adam(model.model.parameters(), lr=words.rate, amsgrad=True)
+    steps = epochs * -(-len(graphs) // words.batch)
+    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=words.rate * LAST_RATE)
+    state = {"epoch": 0}
+    if checkpoint and words.resume:
+        state = torch.load(checkpoint, weights_only=True)
+        for part, name in ((model.model, "model"), (optimizer, "optimizer"), (schedule, "schedule")):
+            part.load_state_dict(state[name])
+    start = time.time()
+    for epoch in range(state["epoch"] + 1, epochs + 1):
+        model.model.train()
+        order = np.random.default_rng((words.seed, epoch)).permutation(len(graphs))
+        for first in range(0, len(graphs), words.batch):
+            parts = differences(model, batch_of([graphs[k] for k in order[first : first + words.batch]]))
+            loss = sum(weight * part.square().mean() for weight, part in zip(WEIGHTS, parts))
+            optimizer.zero_grad()
+            loss.backward()
+            torch.nn.utils.clip_grad_norm_(model.model.parameters(), 10.0)
+            optimizer.step()
+            schedule.step()
+        if checkpoint:
+            parts = {"model": model.model, "optimizer": optimizer, "schedule": schedule}
+            state = {"epoch": epoch, "chosen": list(chosen), **{name: part.state_dict() for name, part in parts.items()}}
+            torch.save(state, checkpoint + ".new")
+            os.replace(checkpoint + ".new", checkpoint)
+        if held_out and (epoch == 1 or epoch % words.report == 0 or epoch == epochs):
+            text = "{:.2f} meV/atom, {:.1f} meV/A, {:.3f} GPa".format(*errors(model, held_out))
+            print(f"epoch {epoch}, {time.time() - start:.0f} s: held-out structures {text}", flush=True)
+
+
+def disagreement(members, graph):
+    """The largest difference of the two members' forces on an atom, eV/Angstrom."""
+    forces = [member(batch_of([graph]))[1].detach() for member in members]
+    return float((forces[0] - forces[1]).norm(dim=1).max())
+
+
+def select(members, graphs, pool, words):
+    """The numbers of the structures of the pool on which the members disagree most, after each round of training."""
+    chosen = []
+    for n in range(words.rounds):
+        for member in members:
+            train(member, graphs + [pool[k] for k in chosen], words.round_epochs, words, [])
+            member.model.eval()
+        values = {k: disagreement(members, g) for k, g in enumerate(pool) if k not in chosen}
+        new = sorted(values, key=values.get, reverse=True)[: words.add]
+        chosen += new
+        differ, median = np.mean([values[k] for k in new]), np.median(list(values.values()))
+        print(f"round {n + 1}: {len(new)} of {len(values)} structures join, on which the members differ by {differ:.3f} eV/A; "
+              f"the median of all is {median:.3f}", flush=True)  # fmt: skip
+    return chosen
+
+
+def print_table(model, graphs, kinds):
+    print("| structures | number | energy, meV/atom | forces, meV/Angstrom | stress, GPa | size of the forces |")
+    print("| --- | --- | --- | --- | --- | --- |")
+    for kind in [*dict.fromkeys(kinds), "all"]:
+        some = [g for g, k in zip(graphs, kinds) if kind in (k, "all")]
+        energy, force, stress = errors(model, some)
+        size = 1000 * float(torch.cat([g["forces"] for g in some]).square().mean().sqrt())
+        print(f"| {kind} | {len(some)} | {energy:.1f} | {force:.0f} | {stress:.2f} | {size:.0f} |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("output", metavar="FILE.equi")
+    parser.add_argument("--family", choices=FAMILIES, default="mace", help="default: %(default)s")
+    parser.add_argument("--data", nargs="+", required=True, metavar="DATA.xyz", help="labeled structures to learn from")
+    parser.add_argument("--held-out", nargs="+", required=True, metavar="DATA.xyz", help="those of the table of errors")
+    parser.add_argument("--pool", nargs="+", default=[], metavar="DATA.xyz", help="those that a committee selects from")
+    parser.add_argument("--rounds", type=int, default=1, help="of selection (default: %(default)s)")
+    parser.add_argument("--add", type=int, default=40, metavar="N", help="structures selected in each round (default: %(default)s)")
+    parser.add_argument("--round-epochs", type=int, default=10, metavar="N", help="of both members in each round (default: %(default)s)")
+    parser.add_argument("--cutoff", type=float, default=5.0, metavar="R", help="Angstrom (default: %(default)s)")
+    parser.add_argument("--channels", type=int, default=16, help="default: %(default)s")
+    parser.add_argument("--lmax", type=int, default=1, help="of the features (default: %(default)s)")
+    parser.add_argument("--edge-lmax", type=int, default=2, help="of the edges, mace (default: %(default)s)")
+    parser.add_argument("--layers", type=int, default=2, help="default: %(default)s")
+    parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=32, help="of the radial networks (default: %(default)s)")
+    parser.add_argument("--no-parity", action="store_true", help="nequip and sevennet: features of one parity alone")
+    parser.add_argument("--epochs", type=int, default=100, help="default: %(default)s")
+    parser.add_argument("--batch", type=int, default=4, help="structures in a step (default: %(default)s)")
+    parser.add_argument("--rate", type=float, default=0.01, help="of Adam at the begin (default: %(default)s)")
+    parser.add_argument("--operators", choices=["equi", "framework"], default="equi", help="of the convolutions (default: %(default)s)")
+    parser.add_argument("--report", type=int, default=10, metavar="N", help="epochs between two lines (default: %(default)s)")
+    parser.add_argument("--resume", action="store_true", help="continue from OUTPUT.checkpoint, with the same options")
+    parser.add_argument("--seed", type=int, default=1, help="of all random numbers (default: %(default)s)")
+    parser.add_argument("--license", default="MIT", help="stored in the file (default: %(default)s)")
+    parser.add_argument("--citation", default="none: trained on labels of SevenNet-0", help="stored in the file")
+    words = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
+    family = FAMILIES[words.family]
+    torch.set_default_dtype(family.dtype)
+
+    load = lambda files: [atoms for file in files for atoms in read(file, ":")]
+    data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
+    elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
+    graphs, pool, test = ([graph_of(a, elements, words.cutoff, family.dtype) for a in some] for some in (data, pool, held_out))
+    statistics = statistics_of(graphs, elements)
+
+    def member(seed):
+        torch.manual_seed(seed)
+        model = family(argparse.Namespace(**{**vars(words), "seed": seed}), elements, statistics)
+        if words.operators == "equi":
+            from equi_torch import enable
+
+            enable(model.model)
+        return model
+
+    members = [member(words.seed + k) for k in range(2 if pool else 1)]
+    count = sum(p.numel() for p in members[0].model.parameters())
+    print(f"{len(graphs)} structures of {' '.join(elements)}, {count} parameters, {statistics['neighbors']:.1f} neighbors", flush=True)
+    checkpoint = words.output + ".checkpoint"
+    if words.resume:
+        chosen = torch.load(checkpoint, weights_only=True)["chosen"]
+    else:
+        chosen = select(members, graphs, pool, words) if pool else []
+    graphs += [pool[k] for k in chosen]
+    model = members[0]
+    train(model, graphs, words.epochs, words, test, checkpoint, chosen)
+    print_table(model, test, [atoms.info.get("kind", "") for atoms in held_out])
+
+    if words.operators == "equi":
+        from equi_torch import disable
+
+        disable(model.model)
+    model.model.eval()
+    source = words.output.removesuffix(".equi") + family.suffix
+    model.save(source)
+    command = ["convert", source, "-o", words.output, "--license", words.license, "--citation", words.citation]
+    subprocess.run([sys.executable, "-m", "equi_tools", *command], check=True)
+    print(f"{words.output}: {os.path.getsize(words.output) / 1000:.0f} kB")
+
+
+if __name__ == "__main__":
+    main()
