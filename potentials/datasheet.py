@@ -2,12 +2,12 @@
 # SPDX-License-Identifier: MIT
 """Dynamics by a potential and by its teacher: density, radial distribution functions and drift, as a table and a picture.
 
-    python datasheet.py nacl-melt.equi nacl.xyz --elements Na Cl --state solid,300 liquid,1100,3000 -o nacl-melt.png
+    python datasheet.py nacl-melt.equi --elements Na Cl --state crystal,300,nacl.xyz liquid,1200,melt.xyz -o nacl-melt.png
 
-A state is NAME,TEMPERATURE or NAME,TEMPERATURE,MELT in kelvin; the latter is first kept at MELT for 3 ps, at --volume times
-the volume of the start. The potential brings the start to the state, at no pressure; from there, each of the two runs at
-constant temperature and no pressure, and the potential also at constant energy. The drift is the slope of the total
-energy. Needs `lmp` in the path, numpy, ASE and matplotlib.
+A state is NAME,TEMPERATURE,FILE with a temperature in kelvin and a structure that ASE reads, the last of its file. From there each of
+the two runs at constant temperature and no pressure, and the potential, from where that ended, at constant energy. The
+drift is the slope of the total energy. Runs that are complete in the folder of results are not repeated. Needs `lmp` in the path,
+numpy, ASE and matplotlib.
 """
 
 import argparse
@@ -37,16 +37,20 @@ def masses(elements):
 
 
 def run(words, model, state, name, lines):
-    """Runs LAMMPS in the folder of results; returns the log."""
+    """Runs LAMMPS in the folder of results, unless it did before; returns the log."""
     text = [
         "units metal", "atom_style atomic", "atom_modify map yes", f"read_data {state}",
         *(f"mass {n + 1} {m}" for n, m in enumerate(masses(words.elements))),
         "pair_style equi", f"pair_coeff * * {model} {' '.join(words.elements)}", f"timestep {words.timestep}",
         f"comm_modify cutoff {RANGE + 2.5}", "thermo 100", "thermo_style custom step temp pe etotal press density", *lines,
     ]  # fmt: skip
-    (words.folder / f"in.{name}").write_text("\n".join(text) + "\n")
-    subprocess.run(["lmp", "-in", f"in.{name}", "-log", f"log.{name}", "-screen", "none"], cwd=words.folder, check=True)
-    return (words.folder / f"log.{name}").read_text()
+    script, log = words.folder / f"in.{name}", words.folder / f"log.{name}"
+    text = "\n".join(text) + "\n"
+    is_done = log.exists() and "Total wall time" in log.read_text() and script.read_text() == text
+    if not is_done:
+        script.write_text(text)
+        subprocess.run(["lmp", "-in", script.name, "-log", log.name, "-screen", "none"], cwd=words.folder, check=True)
+    return log.read_text()
 
 
 def columns(log):
@@ -55,33 +59,16 @@ def columns(log):
     return np.array([line.split() for line in block if line and line.split()[0].isdigit()], float).T
 
 
-def prepare(words, name, temperature, melt):
-    """The data file of a state, equilibrated by the potential."""
-    steps = lambda ps: round(ps / words.timestep)
-    atoms = read(words.start)
-    if melt:
-        atoms.set_cell(atoms.cell.array * words.volume ** (1 / 3), scale_atoms=True)
-    write(words.folder / "data.start", atoms, format="lammps-data", specorder=words.elements, atom_style="atomic")
-    hot = melt or temperature
-    npt = f"fix 1 all npt temp {temperature} {temperature} 0.1 iso 0 0 1.0"
-    lines = [f"velocity all create {hot if melt else 2 * hot} 4711 mom yes rot no dist gaussian"]
-    if melt:
-        for last in (hot, temperature):
-            lines += [f"fix 1 all nvt temp {hot} {last} 0.1", f"run {steps(SETTLE)}"]
-    lines += [npt, f"run {steps(2 * SETTLE)}", f"write_data data.{name} nocoeff"]
-    run(words, words.potential, "data.start", f"prepare_{name}", lines)
-    return f"data.{name}"
-
-
 def npt(words, model, state, name, temperature, ps):
     """Density, its error and radial distribution functions over so many ps."""
     steps = lambda time: round(time / words.timestep)
     pairs = list(itertools.combinations_with_replacement(range(1, len(words.elements) + 1), 2))
     log = run(words, model, state, name, [
+        f"velocity all create {temperature} 4711 mom yes rot no dist gaussian",
         f"fix 1 all npt temp {temperature} {temperature} 0.1 iso 0 0 1.0", f"run {steps(SETTLE)}", "reset_timestep 0",
         f"compute rdf all rdf {BINS} {' '.join(f'{a} {b}' for a, b in pairs)} cutoff {RANGE}",
         f"fix 2 all ave/time 20 {steps(ps) // 20} {steps(ps) // 20 * 20} c_rdf[*] mode vector file rdf.{name}",
-        f"run {steps(ps) // 20 * 20}",
+        f"run {steps(ps) // 20 * 20}", f"write_data data.{name} nocoeff",
     ])  # fmt: skip
     density = columns(log)[5]
     halves = [half.mean() for half in np.array_split(density, 2)]
@@ -97,14 +84,13 @@ def npt(words, model, state, name, temperature, ps):
     }
 
 
-def nve(words, state, name, temperature):
+def nve(words, state, name, temperature, count):
     """Drift of the total energy, meV/atom/ps, and the mean temperature."""
     log = run(words, words.potential, state, name, [
         f"velocity all create {temperature} 8213 mom yes rot no dist gaussian", f"fix 1 all nvt temp {temperature} {temperature} 0.1",
         f"run {round(1 / words.timestep)}", "unfix 1", "fix 1 all nve", f"run {round(words.time / words.timestep)}",
     ])  # fmt: skip
     step, temperatures, _, energy, _, _ = columns(log)
-    count = len(read(words.start))
     slope = np.polyfit(step * words.timestep, energy, 1)[0]
     return {"drift": 1000 * slope / count, "temperature": temperatures.mean(), "scatter": 1000 * energy.std() / count}
 
@@ -139,13 +125,11 @@ def draw(found, title, picture):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("potential", metavar="FILE.equi")
-    parser.add_argument("start", metavar="STRUCTURE", help="a file that ASE reads")
     parser.add_argument("--elements", nargs="+", required=True, metavar="El")
-    parser.add_argument("--state", nargs="+", required=True, metavar="NAME,T[,MELT]")
-    parser.add_argument("--volume", type=float, default=1.0, help="factor of the volume at which a start melts (default: %(default)s)")
+    parser.add_argument("--state", nargs="+", required=True, metavar="NAME,T,FILE")
     parser.add_argument("--teacher", default="sevennet-0.equi", metavar="FILE.equi", help="default: %(default)s")
     parser.add_argument("--time", type=float, default=100.0, help="of the potential's runs, ps (default: %(default)s)")
-    parser.add_argument("--teacher-time", type=float, default=15.0, help="of the teacher's, ps (default: %(default)s)")
+    parser.add_argument("--teacher-time", type=float, default=10.0, help="of the teacher's, ps (default: %(default)s)")
     parser.add_argument("--timestep", type=float, default=0.002, help="ps (default: %(default)s)")
     parser.add_argument("--folder", type=Path, default=Path("datasheet"), help="of inputs, logs and results.json (default: %(default)s)")
     parser.add_argument("-o", "--picture", default="datasheet.png")
@@ -158,12 +142,13 @@ def main():
     print("| state | density, g/cm^3 | teacher | halves of the run | drift at constant energy, meV/atom/ps | temperature there, K |")
     print("| --- | --- | --- | --- | --- | --- |")
     for text in words.state:
-        kind, temperature, *melt = text.split(",")
+        kind, temperature, file = text.split(",")
         name, temperature = f"{kind}_{temperature}", float(temperature)
-        state = prepare(words, name, temperature, float(melt[0]) if melt else None)
-        own = npt(words, words.potential, state, f"npt_{name}", temperature, words.time)
-        teacher = npt(words, words.teacher, state, f"teacher_{name}", temperature, words.teacher_time)
-        energy = nve(words, state, f"nve_{name}", temperature)
+        atoms = read(file)
+        write(words.folder / f"data.{name}", atoms, format="lammps-data", specorder=words.elements, atom_style="atomic")
+        teacher = npt(words, words.teacher, f"data.{name}", f"teacher_{name}", temperature, words.teacher_time)
+        own = npt(words, words.potential, f"data.{name}", f"npt_{name}", temperature, words.time)
+        energy = nve(words, f"data.npt_{name}", f"nve_{name}", temperature, len(atoms))
         found[f"{kind}, {temperature:g} K"] = {"potential": own, "teacher": teacher, "nve": energy}
         densities = " | ".join(f"{of['density']:.3f} ± {of['error']:.3f}" for of in (own, teacher))
         halves = ", ".join(f"{half:.3f}" for half in own["halves"])

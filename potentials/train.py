@@ -15,6 +15,7 @@ errors on the held-out data by the kinds that label.py names, as a table.
 """
 
 import argparse
+import math
 import os
 import subprocess
 import sys
@@ -223,30 +224,34 @@ def errors(model, graphs):
     return 1000 * rms([d[0] for d in found]), 1000 * rms([d[1] for d in found]), rms([d[2] / v for d, v in zip(found, volume)]) * GPA
 
 
+def share_of_rate(progress):
+    """Of the rate, after that part of the training: from 1 to LAST_RATE along a cosine."""
+    return LAST_RATE + (1 - LAST_RATE) * (1 + math.cos(math.pi * progress)) / 2
+
+
 def train(model, graphs, epochs, words, held_out, checkpoint=None, chosen=()):
     """Adam with a rate that falls along a cosine from words.rate, one step for each batch."""
     optimizer = torch.optim.Adam(model.model.parameters(), lr=words.rate, amsgrad=True)
-    steps = epochs * -(-len(graphs) // words.batch)
-    schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimizer, steps, eta_min=words.rate * LAST_RATE)
+    steps = -(-len(graphs) // words.batch)
     state = {"epoch": 0}
     if checkpoint and words.resume:
         state = torch.load(checkpoint, weights_only=True)
-        for part, name in ((model.model, "model"), (optimizer, "optimizer"), (schedule, "schedule")):
-            part.load_state_dict(state[name])
+        model.model.load_state_dict(state["model"])
+        optimizer.load_state_dict(state["optimizer"])
     start = time.time()
     for epoch in range(state["epoch"] + 1, epochs + 1):
         model.model.train()
         order = np.random.default_rng((words.seed, epoch)).permutation(len(graphs))
-        for first in range(0, len(graphs), words.batch):
-            parts = differences(model, batch_of([graphs[k] for k in order[first : first + words.batch]]))
+        for step in range(steps):
+            optimizer.param_groups[0]["lr"] = words.rate * share_of_rate((epoch - 1 + step / steps) / epochs)
+            parts = differences(model, batch_of([graphs[k] for k in order[step * words.batch : (step + 1) * words.batch]]))
             loss = sum(weight * part.square().mean() for weight, part in zip(WEIGHTS, parts))
             optimizer.zero_grad()
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.model.parameters(), 10.0)
             optimizer.step()
-            schedule.step()
         if checkpoint:
-            parts = {"model": model.model, "optimizer": optimizer, "schedule": schedule}
+            parts = {"model": model.model, "optimizer": optimizer}
             state = {"epoch": epoch, "chosen": list(chosen), **{name: part.state_dict() for name, part in parts.items()}}
             torch.save(state, checkpoint + ".new")
             os.replace(checkpoint + ".new", checkpoint)
@@ -310,7 +315,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.01, help="of Adam at the begin (default: %(default)s)")
     parser.add_argument("--operators", choices=["equi", "framework"], default="equi", help="of the convolutions (default: %(default)s)")
     parser.add_argument("--report", type=int, default=10, metavar="N", help="epochs between two lines (default: %(default)s)")
-    parser.add_argument("--resume", action="store_true", help="continue from OUTPUT.checkpoint, with the same options")
+    parser.add_argument("--resume", action="store_true", help="continue from OUTPUT.checkpoint, with the same data and model")
     parser.add_argument("--seed", type=int, default=1, help="of all random numbers (default: %(default)s)")
     parser.add_argument("--license", default="MIT", help="stored in the file (default: %(default)s)")
     parser.add_argument("--citation", default="none: trained on labels of SevenNet-0", help="stored in the file")

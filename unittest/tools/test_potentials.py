@@ -152,7 +152,7 @@ def test_a_potential_says_where_it_is_from(file):
 def test_the_data_sheet_compares_dynamics(tmp_path, start):
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
-        [sys.executable, FOLDER / "datasheet.py", FOLDER / "nacl-mace.equi", start, "--elements", "Na", "Cl", "--state", "crystal,300",
+        [sys.executable, FOLDER / "datasheet.py", FOLDER / "nacl-mace.equi", "--elements", "Na", "Cl", "--state", f"crystal,300,{start}",
          "--teacher", TEACHER, "--time", "1", "--teacher-time", "1", "--folder", tmp_path / "runs", "-o", tmp_path / "sheet.png"],
         env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)  # fmt: skip
     assert done.returncode == 0, done.stdout
