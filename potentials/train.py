@@ -10,7 +10,7 @@ torch.ops.equi for the convolutions (doc/training.rst).
 
 With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
 and the structures of the pool on whose forces they disagree most join the data. After the last round the first of the two
-learns from all of them. Each epoch is kept in OUTPUT.checkpoint, and --resume continues from it. The last lines are the
+learns from all of them. Each epoch is kept in OUTPUT.checkpoint, and --resume continues from it, also with more data than before. The last lines are the
 errors on the held-out data by the kinds that label.py names, as a table.
 """
 
@@ -229,7 +229,7 @@ def share_of_rate(progress):
     return LAST_RATE + (1 - LAST_RATE) * (1 + math.cos(math.pi * progress)) / 2
 
 
-def train(model, graphs, epochs, words, held_out, checkpoint=None, chosen=()):
+def train(model, graphs, epochs, words, held_out, checkpoint=None, kept=None):
     """Adam with a rate that falls along a cosine from words.rate, one step for each batch."""
     optimizer = torch.optim.Adam(model.model.parameters(), lr=words.rate, amsgrad=True)
     steps = -(-len(graphs) // words.batch)
@@ -252,7 +252,7 @@ def train(model, graphs, epochs, words, held_out, checkpoint=None, chosen=()):
             optimizer.step()
         if checkpoint:
             parts = {"model": model.model, "optimizer": optimizer}
-            state = {"epoch": epoch, "chosen": list(chosen), **{name: part.state_dict() for name, part in parts.items()}}
+            state = {"epoch": epoch, **kept, **{name: part.state_dict() for name, part in parts.items()}}
             torch.save(state, checkpoint + ".new")
             os.replace(checkpoint + ".new", checkpoint)
         if held_out and (epoch == 1 or epoch % words.report == 0 or epoch == epochs):
@@ -315,7 +315,7 @@ def main():
     parser.add_argument("--rate", type=float, default=0.01, help="of Adam at the begin (default: %(default)s)")
     parser.add_argument("--operators", choices=["equi", "framework"], default="equi", help="of the convolutions (default: %(default)s)")
     parser.add_argument("--report", type=int, default=10, metavar="N", help="epochs between two lines (default: %(default)s)")
-    parser.add_argument("--resume", action="store_true", help="continue from OUTPUT.checkpoint, with the same data and model")
+    parser.add_argument("--resume", action="store_true", help="continue from OUTPUT.checkpoint, with the same model and pool")
     parser.add_argument("--seed", type=int, default=1, help="of all random numbers (default: %(default)s)")
     parser.add_argument("--license", default="MIT", help="stored in the file (default: %(default)s)")
     parser.add_argument("--citation", default="none: trained on labels of SevenNet-0", help="stored in the file")
@@ -329,7 +329,9 @@ def main():
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
     elements = sorted({s for atoms in data + pool for s in atoms.get_chemical_symbols()})
     graphs, pool, test = ([graph_of(a, elements, words.cutoff, family.dtype) for a in some] for some in (data, pool, held_out))
-    statistics = statistics_of(graphs, elements)
+    checkpoint = words.output + ".checkpoint"
+    state = torch.load(checkpoint, weights_only=True) if words.resume else {}
+    statistics = state.get("statistics") or statistics_of(graphs, elements)
 
     def member(seed):
         torch.manual_seed(seed)
@@ -340,17 +342,13 @@ def main():
             enable(model.model)
         return model
 
-    members = [member(words.seed + k) for k in range(2 if pool else 1)]
+    members = [member(words.seed + k) for k in range(2 if pool and not words.resume else 1)]
     count = sum(p.numel() for p in members[0].model.parameters())
     print(f"{len(graphs)} structures of {' '.join(elements)}, {count} parameters, {statistics['neighbors']:.1f} neighbors", flush=True)
-    checkpoint = words.output + ".checkpoint"
-    if words.resume:
-        chosen = torch.load(checkpoint, weights_only=True)["chosen"]
-    else:
-        chosen = select(members, graphs, pool, words) if pool else []
+    chosen = state["chosen"] if words.resume else select(members, graphs, pool, words) if pool else []
     graphs += [pool[k] for k in chosen]
     model = members[0]
-    train(model, graphs, words.epochs, words, test, checkpoint, chosen)
+    train(model, graphs, words.epochs, words, test, checkpoint, {"chosen": chosen, "statistics": statistics})
     print_table(model, test, [atoms.info.get("kind", "") for atoms in held_out])
 
     if words.operators == "equi":
