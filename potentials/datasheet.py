@@ -11,6 +11,7 @@ numpy, ASE and matplotlib.
 """
 
 import argparse
+import hashlib
 import itertools
 import json
 import os
@@ -37,8 +38,10 @@ def masses(elements):
 
 
 def run(words, model, state, name, lines):
-    """Runs LAMMPS in the folder of results, unless it did before; returns the log."""
+    """Runs LAMMPS in the folder of results, unless it did so with the same input and files; returns the log."""
+    contents = b"".join(path.read_bytes() for path in (Path(model), words.folder / state) if path.exists())
     text = [
+        f"# {hashlib.sha256(contents).hexdigest()}",  # of the potential and the structure
         "units metal", "atom_style atomic", "atom_modify map yes", f"read_data {state}",
         *(f"mass {n + 1} {m}" for n, m in enumerate(masses(words.elements))),
         "pair_style equi", f"pair_coeff * * {model} {' '.join(words.elements)}", f"timestep {words.timestep}",
@@ -135,8 +138,9 @@ def main():
     parser.add_argument("-o", "--picture", default="datasheet.png")
     words = parser.parse_args()
     words.folder.mkdir(parents=True, exist_ok=True)
-    if os.path.exists(words.potential):
-        words.potential = os.path.abspath(words.potential)
+    for name in ("potential", "teacher"):  # LAMMPS runs in another folder
+        if os.path.exists(getattr(words, name)):
+            setattr(words, name, os.path.abspath(getattr(words, name)))
 
     found = {}
     print("| state | density, g/cm^3 | teacher | halves of the run | drift at constant energy, meV/atom/ps | temperature there, K |")
