@@ -10,8 +10,8 @@ torch.ops.equi for the convolutions (doc/training.rst).
 
 With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
 and the structures of the pool on whose forces they disagree most join the data. After the last round the first of the two
-learns from all of them. Each epoch is kept in OUTPUT.checkpoint, and --resume continues from it, also with more data than before. The last lines are the
-errors on the held-out data by the kinds that label.py names, as a table.
+learns from all of them. Each epoch is kept in OUTPUT.checkpoint, and --resume continues from it, also with more data than
+before. The last lines are the errors on the held-out data by the kinds that label.py names, as a table.
 """
 
 import argparse
