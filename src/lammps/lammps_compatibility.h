@@ -1,12 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
-/* ----------------------------------------------------------------------
-   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
-   https://www.lammps.org/, Sandia National Laboratories
-
-   This file derives from classes of LAMMPS and is distributed under the
-   GNU General Public License, version 2, as LAMMPS is.
-------------------------------------------------------------------------- */
-
+// SPDX-License-Identifier: MIT
 // Whether a plugin fits the LAMMPS that loads it. Classes of LAMMPS are laid out in other ways in other versions and
 // with integers of other sizes, and a handle of one MPI means nothing to another one: a plugin that was compiled for
 // another LAMMPS would read and write memory that is not what it takes it for.

@@ -1,12 +1,4 @@
-// SPDX-License-Identifier: GPL-2.0-only
-/* ----------------------------------------------------------------------
-   LAMMPS - Large-scale Atomic/Molecular Massively Parallel Simulator
-   https://www.lammps.org/, Sandia National Laboratories
-
-   This file derives from classes of LAMMPS and is distributed under the
-   GNU General Public License, version 2, as LAMMPS is.
-------------------------------------------------------------------------- */
-
+// SPDX-License-Identifier: MIT
 // A plugin for tests, compiled for a LAMMPS of another version, with integers of other sizes or with another MPI: it
 // says whether it takes itself for a fitting one.
 
