@@ -35,7 +35,7 @@ CASES = {
     "one_order": (dict(lmax=1, mmax=1, sphere_channels=4, norm_type="layer_norm"), {"task": "omat"}),
     "truncated": (dict(lmax=3, mmax=1, norm_type="layer_norm_sh", hidden_channels=17), {"task": "omat"}),
     "many_orders": (dict(lmax=6, mmax=4, sphere_channels=4, hidden_channels=3, num_layers=1), {"task": "omat"}),
-    "grid": (dict(lmax=3, mmax=2, ff_type="grid", sphere_channels=5, hidden_channels=17), {"task": "omat"}),
+    "grid": (dict(lmax=3, mmax=2, ff_type="grid", sphere_channels=5, hidden_channels=19), {"task": "omat"}),
     "charged": (dict(wrapped=False, dataset_mapping={"omat": "omat"}), {"charge": -3, "spin": 2}),
     "uma": (dict(num_experts=5, sphere_channels=18), {"task": "omol", "composition": "Na4Cl4", "charge": 1, "spin": 2}),
     "balanced": (dict(charge_balanced_channels=[2, 0, 1], spin_balanced_channels=[5], sphere_channels=8), {"task": "omol", "charge": 2, "spin": 3}),
