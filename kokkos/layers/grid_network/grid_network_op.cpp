@@ -48,6 +48,7 @@ GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet se
     between_transposed_.emplace_back(transpose(m), set);
   }
   for (int k = 0; k < parts.num_hidden(); k++) {
+    widths_before_.push_back(k == 0 ? 0 : widths_before_.back() + width_.back());
     width_.push_back(parts.width(k));
     bias_.emplace_back(parts.bias[k].begin(), parts.bias[k].end());
   }
@@ -75,7 +76,7 @@ typename GridNetworkOp<T>::Work GridNetworkOp<T>::work(R *scratch, int n) const 
   Work w{};
   w.n = n;
   w.components = take(components_size_);
-  for (const int width : width_) w.z.push_back(take(int64_t(num_points_) * width));
+  w.hidden = take(hidden_size_);
   w.values = take(int64_t(num_points_) * widest_);
   w.adjoint = take(int64_t(num_points_) * widest_);
   w.packed = scratch;
@@ -171,7 +172,7 @@ GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
   call.mul = width_[k];
   call.dim = 1;
   call.rows = rows;
-  call.z = make_pointer<T>(work.z[k], rows * width_[k]);
+  call.z = make_pointer<T>(hidden(work, k), rows * width_[k]);
   call.x = make_pointer<T>(h, rows * width_[k]);
   call.z_width = call.x_width = width_[k];
   return call;
@@ -182,14 +183,15 @@ void GridNetworkOp<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const
                                 const Work &work) const {
   const int64_t rows = int64_t(work.n) * num_points_;
   read(first_, in_, x, first, direction, work);
-  to_points(kernels, to_, in_, width_[0], work, work.z[0]);
-  for (size_t k = 0; k < width_.size(); k++) {
+  to_points(kernels, to_, in_, width_[0], work, hidden(work, 0));
+  for (int k = 0; k < static_cast<int>(width_.size()); k++) {
     if (k > 0) {
-      kernels.gate_forward(activation(static_cast<int>(k) - 1, work, work.values));
-      between_[k - 1].multiply(PLANES<T> * rows, work.values, work.z[k]);
+      kernels.gate_forward(activation(k - 1, work, work.values));
+      between_[k - 1].multiply(PLANES<T> * rows, work.values, hidden(work, k));
     }
+    R *const z = hidden(work, k);
     for (int64_t r = 0; !bias_[k].empty() && r < rows; r++)    // tangents have none
-      for (int j = 0; j < width_[k]; j++) work.z[k][r * width_[k] + j] += bias_[k][j];
+      for (int j = 0; j < width_[k]; j++) z[r * width_[k] + j] += bias_[k][j];
   }
 }
 
@@ -227,9 +229,9 @@ void GridNetworkOp<T>::backward(const HostKernels<T> &kernels, int count, Featur
     to_points(kernels, from_, out_, width_[last], w, w.adjoint);
     for (int k = last; k >= 0; k--) {
       kernels.gate_backward(activation(k, w, w.adjoint));    // z is replaced by its adjoint
-      if (k > 0) between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, w.z[k], w.adjoint);
+      if (k > 0) between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, hidden(w, k), w.adjoint);
     }
-    to_components(kernels, to_transposed_, in_, width_[0], w, w.z[0]);
+    to_components(kernels, to_transposed_, in_, width_[0], w, hidden(w, 0));
     write(first_transposed_, in_, x, first, direction, w);
   }
 }

@@ -38,12 +38,15 @@ class GridNetworkOp {
   struct Work {
     int n;
     R *components;
-    std::vector<R *> z;     // of each hidden layer, before its activation
+    R *hidden;              // of all hidden layers, before their activations
     R *values, *adjoint;    // of a hidden layer
     R *packed;              // the rows of an atom as a matrix of a product
   };
 
   int atoms_at_a_time(int count) const;
+  R *hidden(const Work &work, int k) const {
+    return work.hidden + PLANES<T> * int64_t(work.n) * num_points_ * widths_before_[k];
+  }
   Work work(R *scratch, int n) const;
   // To and from components of atoms first .. first + n - 1 of a feature.
   void read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
@@ -69,6 +72,7 @@ class GridNetworkOp {
   PackedMatrix<R> first_, first_transposed_, last_, last_transposed_;
   std::vector<PackedMatrix<R>> between_, between_transposed_;
   std::vector<int> width_;                // of hidden layers
+  std::vector<int> widths_before_;        // the sum of those before
   std::vector<AlignedVector<R>> bias_;    // likewise
   AlignedVector<R> last_bias_;
 };
