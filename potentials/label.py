@@ -25,6 +25,7 @@ from ase.io import read, write
 from ase.md.langevin import Langevin
 from ase.md.velocitydistribution import thermalize_momenta
 from equi_tools.ase import EquiCalculator
+from start import repeated
 
 # Forces beyond this, in eV/Angstrom, are of atoms that no simulation brings so close; what has them is left out.
 LARGEST_FORCE = 40.0
@@ -38,13 +39,7 @@ def starts_of(path, types, atoms_wanted):
         found = [read(path, format="lammps-data", units="metal", **({"Z_of_type": numbers} if numbers else {}))]
     else:
         found = read(path, ":")
-    for n, atoms in enumerate(found):
-        while len(atoms) < atoms_wanted:
-            repeats = [1, 1, 1]
-            repeats[int(np.argmin(atoms.cell.lengths()))] = 2
-            atoms = atoms * repeats
-        found[n] = atoms
-    return found
+    return [repeated(atoms, atoms_wanted) for atoms in found]
 
 
 def scaled(atoms, volume):

@@ -20,13 +20,18 @@ from ase.io import write
 ROCK_SALT = {"NaCl": 5.64, "LiCl": 5.13, "KCl": 6.29, "LiF": 4.03, "MgO": 4.21}  # lattice constants, Angstrom
 
 
+def repeated(atoms, count):
+    """The structure, repeated along its shortest directions to at least so many atoms."""
+    while len(atoms) < count:
+        repeats = [1, 1, 1]
+        repeats[int(np.argmin(atoms.cell.lengths()))] = 2
+        atoms = atoms * repeats
+    return atoms
+
+
 def crystal(name, count):
     cell = bulk(name, "rocksalt", ROCK_SALT[name], cubic=True) if name in ROCK_SALT else bulk(name, cubic=True)
-    while len(cell) < count:
-        repeats = [1, 1, 1]
-        repeats[int(np.argmin(cell.cell.lengths()))] = 2
-        cell = cell * repeats
-    return cell
+    return repeated(cell, count)
 
 
 def water(count, rng):
