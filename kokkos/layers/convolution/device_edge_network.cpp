@@ -2,7 +2,7 @@
 #include "kokkos/layers/convolution/device_edge_network.h"
 
 #include "kokkos/device_kernels/device_dense.h"
-#include "src/functions/activation.h"
+#include "kokkos/layers/device_activation.h"
 #include "src/numbers/number_types.h"
 
 #include <utility>
@@ -108,32 +108,6 @@ struct AtomAdjointsKernel {
     for (int64_t position = batch.begin[a]; position < batch.begin[a + 1]; position++)
       sum += inputs_adj[(plane * num_rows + position - batch.first) * num_inputs + u];
     x_adj[a * width + plane * channels + u] += sum;
-  }
-};
-
-// h = scale activation(z + bias), where the sum replaces z.
-template <class T>
-struct ActivationKernel {
-  Activation activation;
-  Real<T> scale;
-  int width;
-  const Real<T> *bias;    // or null
-  Pointer<T> z, h;
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const T sum = bias ? z[n] + T(bias[n % width]) : z[n];
-    if (bias) put(z, n, sum);
-    put(h, n, scale * activate(activation, sum).value);
-  }
-};
-
-// z is replaced by its adjoint.
-template <class T>
-struct ActivationAdjointKernel {
-  Activation activation;
-  Real<T> scale;
-  Pointer<T> z, h_adj;
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    put(z, n, h_adj[n] * (scale * activate(activation, z[n]).derivative));
   }
 };
 

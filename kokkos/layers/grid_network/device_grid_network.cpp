@@ -2,8 +2,8 @@
 #include "kokkos/layers/grid_network/device_grid_network.h"
 
 #include "kokkos/device_kernels/device_dense.h"
+#include "kokkos/layers/device_activation.h"
 #include "kokkos/layers/device_rows.h"
-#include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -59,33 +59,6 @@ struct TransformKernel {
     T sum = T(0);
     for (int k = 0; k < sums; k++) sum += m[i * row_stride + k * sum_stride] * from[(a * sums + k) * width + u];
     put(to, n, sum);
-  }
-};
-
-// h = a(z + bias), and z with its bias.
-template <class T>
-struct ActivationKernel {
-  Activation activation;
-  Real<T> scale;
-  int width;
-  const Real<T> *bias;    // or null
-  Pointer<T> z, h;
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const T sum = z[n] + T(bias ? bias[n % width] : Real<T>(0));
-    put(z, n, sum);
-    put(h, n, scale * activate(activation, sum).value);
-  }
-};
-
-// z is replaced by its adjoint.
-template <class T>
-struct ActivationAdjointKernel {
-  Activation activation;
-  Real<T> scale;
-  Pointer<T> z;
-  Pointer<const T> h_adj;
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    put(z, n, scale * activate(activation, z[n]).derivative * h_adj[n]);
   }
 };
 
@@ -260,7 +233,7 @@ void DeviceGridNetwork<T>::backward(const DeviceExec &exec, int count, FeatureRo
       const int64_t size = int64_t(w.n) * num_points_ * width_[k];
       Kokkos::parallel_for("equi:grid_activation_adjoint", DeviceRange(exec, 0, size),
                            ActivationAdjointKernel<T>{activation_, scale_, make_pointer<T>(w.z[k], size),
-                                                      make_pointer<const T>(w.adjoint, size)});
+                                                      make_pointer<T>(w.adjoint, size)});
       if (k > 0) multiply(exec, between_[k - 1], true, int64_t(w.n) * num_points_, w.z[k], w.adjoint);
     }
     transform(exec, to_, true, width_[0], w.n, w.z[0], w.components);
