@@ -16,6 +16,12 @@ bool is_symmetric(const Matrix &of_pairs) {
   return true;
 }
 
+double radial_tolerance(const EvaluatorOptions &options) {
+  if (options.radial_tolerance > 0.0) return options.radial_tolerance;
+  if (options.precision == Precision::double_) return 1e-10;
+  return options.directional ? 1e-8 : 1e-6;
+}
+
 RadialSet::RadialSet(const RadialFunction &function, int num_species, const EvaluatorOptions &options)
     : num_species_(num_species) {
   if (!function.depends_on_pair()) {
@@ -40,10 +46,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
 
   // All degrees reach the tolerance; the smaller tables win, for their rows are what the kernels read most.
   // Second derivatives need tables that have continuous ones: all but cubic.
-  const double tolerance = options.radial_tolerance > 0.0            ? options.radial_tolerance
-                           : options.precision == Precision::double_ ? 1e-10
-                           : options.directional                     ? 1e-8
-                                                                     : 1e-6;
+  const double tolerance = radial_tolerance(options);
   const auto build = [&](int degree, double tolerance, std::vector<RadialTable> &tables) {
     tables.resize(functions_.size());
     const RadialTable::Loop side_by_side = [](int64_t n, const std::function<void(int64_t)> &f) {

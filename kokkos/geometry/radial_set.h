@@ -13,6 +13,9 @@ namespace equi {
 // Whether a pair of species and its reverse have the same number; empty: one for all.
 bool is_symmetric(const Matrix &of_pairs);
 
+// The error of tables that options ask for, relative (RadialTable).
+double radial_tolerance(const EvaluatorOptions &options);
+
 class RadialSet {
  public:
   // Builds the tables, all of one degree, unless options ask for exact functions.

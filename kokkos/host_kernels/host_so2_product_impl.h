@@ -20,9 +20,12 @@ struct So2Tiles {
     const R *const u = p.u + first * stride;
     R *const v = p.v + first * v_stride + column, *const minus = v + p.out;
     alignas(64) R other[ROWS * REGISTERS * LANES<R>];    // u_-m W'
-    tile_product<ROWS, REGISTERS>(p.in, u, stride, p.weights[0] + panel, v, v_stride, false);
-    tile_product<ROWS, REGISTERS>(p.in, u + p.in, stride, p.weights[1] + panel, other, REGISTERS * LANES<R>, false);
-    tile_product<ROWS, REGISTERS>(p.in, p.sums + first * p.in, p.in, p.weights[2] + panel, minus, v_stride, false);
+    const auto ahead = [&](int k) { return next_panel<REGISTERS>(p.weights[k], p.in, p.out, p.rows, first, column); };
+    tile_product<ROWS, REGISTERS>(p.in, u, stride, p.weights[0] + panel, v, v_stride, false, ahead(0));
+    tile_product<ROWS, REGISTERS>(p.in, u + p.in, stride, p.weights[1] + panel, other, REGISTERS * LANES<R>, false,
+                                  ahead(1));
+    tile_product<ROWS, REGISTERS>(p.in, p.sums + first * p.in, p.in, p.weights[2] + panel, minus, v_stride, false,
+                                  ahead(2));
     EQUI_UNROLL_SIMD
     for (int i = 0; i < ROWS; i++) EQUI_UNROLL_SIMD
     for (int k = 0; k < REGISTERS; k++) {

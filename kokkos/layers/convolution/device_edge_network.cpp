@@ -64,6 +64,31 @@ struct BasisKernel {
   }
 };
 
+// The same from tables, function by function.
+template <class T, class G>
+struct TablesKernel {
+  using R = Real<T>;
+  DeviceNetworkEdges<T, G> edges;
+  DeviceRadialSet::Finder find;
+  const R *powers;
+  int coefficients, functions, num_inputs;
+  Pointer<T> inputs, slopes;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t c = n / functions, position = edges.batch.first + c;
+    if (!edges.batch.contains(position)) return;
+    const int64_t e = edges.batch.edge_at(position);
+    const DeviceRadialSet::BinPosition at =
+        find.bin_of(static_cast<double>(value_of(edges.distance[e])), edges.pair[e]);
+    const EdgeTableRow<T> row{powers + static_cast<int64_t>(at.bin) * coefficients * functions,
+                              coefficients,
+                              functions,
+                              static_cast<R>(at.fraction),
+                              static_cast<R>(1.0 / at.spacing),
+                              static_cast<R>(tangent_of(edges.distance[e]))};
+    row.set(n % functions, inputs + c * num_inputs, slopes + c * functions);
+  }
+};
+
 // The part of the inputs that comes from one atom: a row of its species, a constant, or channels of its features.
 template <class T>
 struct AtomInputsKernel {
@@ -177,6 +202,10 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   assign(exec, basis_numbers_, numbers);
   for (BasisFunctions &basis : bases) basis.numbers = basis_numbers_.data();
   assign(exec, bases_, bases);
+  if (host.tables_) {
+    radial_set_.emplace(exec, host.tables_->set);
+    assign(exec, powers_, host.tables_->powers);
+  }
 
   std::vector<R> data;
   const auto add = [&](const auto &part) -> int64_t {
@@ -220,9 +249,15 @@ void DeviceEdgeNetwork<T>::make_inputs(const DeviceExec &exec, const DeviceNetwo
   const int64_t count = edges.batch.count;
   const int num_inputs = host_.num_inputs_;
   const Pointer<T> inputs = numbers(place(scratch, count, host_.inputs_), count, num_inputs);
-  Kokkos::parallel_for("equi:network_basis", DeviceRange(exec, 0, count),
-                       BasisKernel<T, G>{edges, bases(), has_bases_of_pairs(), host_.times_cutoff_, host_.num_basis_,
-                                         num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
+  if (host_.tables_)
+    Kokkos::parallel_for(
+        "equi:network_tables", DeviceRange(exec, 0, count * host_.num_basis_),
+        TablesKernel<T, G>{edges, radial_set_->finder(), powers_.data(), host_.tables_->set.num_coefficients(),
+                           host_.num_basis_, num_inputs, inputs, slopes(scratch, count)});
+  else
+    Kokkos::parallel_for("equi:network_basis", DeviceRange(exec, 0, count),
+                         BasisKernel<T, G>{edges, bases(), has_bases_of_pairs(), host_.times_cutoff_, host_.num_basis_,
+                                           num_inputs, inputs, slopes(scratch, count), cutoff(scratch, count)});
   for (const bool of_sender : {true, false}) {
     const AtomInputs &part = of_sender ? host_.sender_ : host_.receiver_;
     if (part.size == 0) continue;
@@ -354,7 +389,8 @@ void DeviceEdgeNetwork<T>::add_atom_adjoints(const DeviceExec &exec, const Devic
 
 template <class T>
 std::size_t DeviceEdgeNetwork<T>::bytes() const {
-  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes();
+  return basis_numbers_.bytes() + bases_.bytes() + data_.bytes() + powers_.bytes() +
+         (radial_set_ ? radial_set_->bytes() : 0);
 }
 
 #define EQUI_INSTANTIATE(T, G)                                                                                       \

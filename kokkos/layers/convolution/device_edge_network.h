@@ -5,9 +5,11 @@
 #define EQUI_DEVICE_EDGE_NETWORK_H
 
 #include "kokkos/geometry/device_edges.h"
+#include "kokkos/geometry/device_radial_set.h"
 #include "kokkos/layers/convolution/edge_network.h"
 #include "src/functions/basis_functions.h"
 
+#include <optional>
 #include <vector>
 
 namespace equi {
@@ -70,7 +72,8 @@ class DeviceEdgeNetwork {
   void add_atom_adjoints(const DeviceExec &exec, const DeviceBatchEdges &batch, bool of_senders, R *scratch,
                          FeatureRows<R> x_adj) const;
 
-  // The functions of the distance, one for all pairs or per [receiver species, sender species]; in device memory.
+  // The bases, with their cutoff functions, one for all pairs or per [receiver species, sender species]; in device
+  // memory.
   const BasisFunctions *bases() const { return bases_.data(); }
   bool has_bases_of_pairs() const { return host_.bases_.size() > 1; }
 
@@ -108,6 +111,8 @@ class DeviceEdgeNetwork {
   const Host &host_;
   DeviceBuffer<double> basis_numbers_;
   DeviceBuffer<BasisFunctions> bases_;
+  std::optional<DeviceRadialSet> radial_set_;    // of tables, instead of bases
+  DeviceBuffer<R> powers_;
   DeviceBuffer<R> data_;
   std::vector<Hidden> hidden_;
   int64_t weights_ = -1, column_scale_, sender_rows_, receiver_rows_;    // offsets

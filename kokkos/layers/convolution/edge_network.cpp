@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/convolution/edge_network.h"
 
+#include "src/functions/radial_expansion.h"
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
@@ -9,6 +10,9 @@
 namespace equi {
 
 namespace {
+
+// Tables of more pairs would be larger than the matrices that they spare.
+constexpr int MOST_TABLES = 25;
 
 // A function of the distance at d[0], its next derivative `stride` further.
 template <class T>
@@ -33,10 +37,10 @@ void EdgeNetwork<T>::Product::backward(int64_t count, const R *out_adj, R *in_ad
 
 template <class T>
 EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-                            const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set)
+                            const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set, int num_basis)
     : in_(in),
       num_species_(num_species),
-      num_basis_(function.basis.size()),
+      num_basis_(num_basis),
       num_inputs_(num_basis_),
       activation_(function.network.activation),
       activation_scale_(static_cast<R>(function.network.activation_scale)),
@@ -138,6 +142,69 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 }
 
 template <class T>
+EdgeNetwork<T> EdgeNetwork<T>::of_distance(const RadialFunction &function, const FeatureLayout &in, int num_species,
+                                           const std::vector<EdgeColumn> &columns, int64_t row,
+                                           const EvaluatorOptions &options, InstructionSet set) {
+  const bool may_have_tables =
+      !options.radial_exact && (!function.depends_on_pair() || num_species * num_species <= MOST_TABLES);
+  // The matrix adds what many functions have of their errors.
+  constexpr double PART_OF_TOLERANCE = 0.1;
+  const std::optional<RadialExpansion> expansion =
+      may_have_tables ? expand_radial(function, num_species, PART_OF_TOLERANCE * radial_tolerance(options))
+                      : std::nullopt;
+  if (!expansion) return {function, in, num_species, columns, row, set};
+  RadialFunction product;
+  product.basis = function.basis;
+  product.network.weights = {expansion->outputs};
+  EdgeNetwork network(product, in, num_species, columns, row, set, expansion->outputs.rows);
+  network.tables_.emplace(RadialSet(expansion->coefficients, num_species, options));
+  return network;
+}
+
+template <class T>
+std::string EdgeNetwork<T>::describe() const {
+  if (!tables_) return "by their network";
+  return "from " + std::to_string(num_basis_) + " functions of the distance, " + tables_->set.describe();
+}
+
+template <class T>
+template <class G>
+void EdgeNetwork<T>::add_basis(const NetworkEdges<T, G> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
+                               Pointer<T> cutoff) const {
+  double of_cutoff[3];
+  for (int64_t e = 0; e < edges.count; e++, inputs += num_inputs_, slopes += num_basis_) {
+    const int pair = bases_.size() == 1 ? 0 : edges.receiver_species[e] * num_species_ + edges.sender_species[e];
+    const double r = value_of(edges.distance[e]), along = tangent_of(edges.distance[e]);
+    bases_[pair].derivatives(r, PLANES<T>, -1, of_basis);
+    for (int n = 0; n < num_basis_; n++) {
+      put(inputs, n, along_direction<T>(of_basis + n, num_basis_, along));
+      put(slopes, n, along_direction<T>(of_basis + num_basis_ + n, num_basis_, along));
+    }
+    if (!times_cutoff_) continue;
+    bases_[pair].cutoff_function(r, PLANES<T>, -1, of_cutoff);
+    for (int k = 0; k < 2; k++) put(cutoff, 2 * e + k, along_direction<T>(of_cutoff + k, 1, along));
+  }
+}
+
+template <class T>
+template <class G>
+void EdgeNetwork<T>::add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> inputs, Pointer<T> slopes) const {
+  const RadialSet &set = tables_->set;
+  const int64_t of_bin = static_cast<int64_t>(set.num_coefficients()) * num_basis_;
+  for (int64_t e = 0; e < edges.count; e++, inputs += num_inputs_, slopes += num_basis_) {
+    const int k = set.of_pair(edges.receiver_species[e], edges.sender_species[e]);
+    const RadialTable::BinPosition at = set.table(k).bin_of(value_of(edges.distance[e]));
+    EdgeTableRow<T>{tables_->powers.data() + (tables_->first_bin[k] + at.bin) * of_bin,
+                    set.num_coefficients(),
+                    num_basis_,
+                    static_cast<R>(at.fraction),
+                    static_cast<R>(1.0 / at.spacing),
+                    static_cast<R>(tangent_of(edges.distance[e]))}
+        .set_all(inputs, slopes);
+  }
+}
+
+template <class T>
 void EdgeNetwork<T>::add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows,
                                 FeatureRows<const R> x, int direction, R *inputs) const {
   if (part.size == 0) return;
@@ -208,24 +275,15 @@ template <class G>
 void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T, G> &edges, R *scratch,
                              R *weights) const {
   const int64_t count = edges.count;
-  double *of_basis = reinterpret_cast<double *>(scratch), of_cutoff[3];
+  double *of_basis = reinterpret_cast<double *>(scratch);
   scratch += basis_size();
   R *inputs = place(scratch, count, inputs_);
-  Pointer<T> basis = numbers(inputs, count, num_inputs_),
-             slopes = numbers(place(scratch, count, slopes_), count, num_basis_),
-             cutoff = numbers(place(scratch, count, cutoff_), count, 2);
-  for (int64_t e = 0; e < count; e++, basis += num_inputs_, slopes += num_basis_) {
-    const int pair = bases_.size() == 1 ? 0 : edges.receiver_species[e] * num_species_ + edges.sender_species[e];
-    const double r = value_of(edges.distance[e]), along = tangent_of(edges.distance[e]);
-    bases_[pair].derivatives(r, PLANES<T>, -1, of_basis);
-    for (int n = 0; n < num_basis_; n++) {
-      put(basis, n, along_direction<T>(of_basis + n, num_basis_, along));
-      put(slopes, n, along_direction<T>(of_basis + num_basis_ + n, num_basis_, along));
-    }
-    if (!times_cutoff_) continue;
-    bases_[pair].cutoff_function(r, PLANES<T>, -1, of_cutoff);
-    for (int k = 0; k < 2; k++) put(cutoff, 2 * e + k, along_direction<T>(of_cutoff + k, 1, along));
-  }
+  const Pointer<T> functions = numbers(inputs, count, num_inputs_),
+                   slopes = numbers(place(scratch, count, slopes_), count, num_basis_);
+  if (tables_)
+    add_of_tables(edges, functions, slopes);
+  else
+    add_basis(edges, of_basis, functions, slopes, numbers(place(scratch, count, cutoff_), count, 2));
   add_inputs(sender_, count, edges.sender_species, edges.sender_row, edges.x, edges.direction, inputs);
   add_inputs(receiver_, count, edges.receiver_species, edges.receiver_row, edges.x, edges.direction, inputs);
 
@@ -328,6 +386,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
 template <class T>
 std::size_t EdgeNetwork<T>::bytes() const {
   std::size_t sum = weights_ ? weights_->bytes() : column_scale_.size() * sizeof(R);
+  if (tables_) sum += tables_->bytes();
   for (const Hidden &layer : hidden_) sum += layer.product.bytes();
   return sum;
 }

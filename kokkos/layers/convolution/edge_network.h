@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT
-// The radial weights of a convolution whose network reads features of the edge's atoms. No table can hold such
-// weights: the network is evaluated for some edges at a time, by products of matrices, and backward from the adjoints
-// of the weights. With duals it also computes their tangents: the second derivatives along a direction.
+// The radial weights of edges by a network, where no table can hold them: because the network reads features of the
+// edge's atoms, or because they are very many. It is evaluated for some edges at a time, by products of matrices, and
+// backward from the adjoints of the weights. With duals it also computes their tangents: the second derivatives along a
+// direction.
 #ifndef EQUI_EDGE_NETWORK_H
 #define EQUI_EDGE_NETWORK_H
 
 #include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/host_kernels/packed_matrix.h"
 #include "kokkos/layers/convolution/edge_network_row.h"
+#include "kokkos/layers/convolution/edge_tables.h"
 #include "kokkos/layers/feature_rows.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/functions/radial_function.h"
 
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace equi {
@@ -49,7 +52,14 @@ class EdgeNetwork {
   // in: of the convolution's input. columns: of the network's outputs, in rows of `row` numbers. set:
   // whose dense products are taken.
   EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
-              const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set = best_instruction_set());
+              const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set = best_instruction_set())
+      : EdgeNetwork(function, in, num_species, columns, row, set, function.basis.size()) {}
+
+  // The same weights as products of a few tabulated functions with a matrix, where options and function allow it and
+  // there are not too many pairs of species.
+  static EdgeNetwork of_distance(const RadialFunction &function, const FeatureLayout &in, int num_species,
+                                 const std::vector<EdgeColumn> &columns, int64_t row, const EvaluatorOptions &options,
+                                 InstructionSet set = best_instruction_set());
 
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
@@ -68,8 +78,13 @@ class EdgeNetwork {
                 const NetworkAdjoints<T> &adjoints) const;
 
   std::size_t bytes() const;
+  // "by their network" or from which tables, for the log.
+  std::string describe() const;
 
  private:
+  // num_basis: functions of the distance among the inputs.
+  EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
+              const std::vector<EdgeColumn> &columns, int64_t row, InstructionSet set, int num_basis);
   // Takes its constants and the order of its scratch.
   template <class U>
   friend class DeviceEdgeNetwork;
@@ -105,6 +120,12 @@ class EdgeNetwork {
   // with rows of `width`.
   static R *place(R *scratch, int64_t count, int64_t before) { return scratch + PLANES<T> * count * before; }
   static Pointer<T> numbers(R *first, int64_t count, int width) { return make_pointer<T>(first, count * width); }
+  // The functions of the distance among the inputs, and their derivatives by it, from the basis or from tables.
+  template <class G>
+  void add_basis(const NetworkEdges<T, G> &edges, double *of_basis, Pointer<T> inputs, Pointer<T> slopes,
+                 Pointer<T> cutoff) const;
+  template <class G>
+  void add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> inputs, Pointer<T> slopes) const;
   void add_inputs(const AtomInputs &part, int64_t count, const int *species, const int *rows, FeatureRows<const R> x,
                   int direction, R *inputs) const;
   void add_adjoints(const AtomInputs &part, int64_t count, const R *inputs_adj, const int *rows,
@@ -119,7 +140,8 @@ class EdgeNetwork {
 
   FeatureLayout in_;
   int num_species_;
-  std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
+  std::vector<RadialBasis> bases_;         // one, or per [receiver species, sender species]
+  std::optional<EdgeTables<R>> tables_;    // of the functions of the distance, instead of the basis
   int num_basis_, num_inputs_;
   AtomInputs receiver_, sender_;
   std::vector<Hidden> hidden_;

@@ -43,20 +43,24 @@ void add_matrix(const Matrix &same, const Matrix *other, std::vector<R> &to) {
 
 template <class T>
 DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer,
-                                              const FeatureLayout &in, const FeatureLayout &out, int num_species)
-    : DeviceSo2Convolution(exec, layer, So2Linears(layer, in), in, out, num_species) {}
+                                              const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options)
+    : DeviceSo2Convolution(exec, layer, So2Linears(layer, in), in, out, num_species, options) {}
 
 template <class T>
 DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded,
-                                              const FeatureLayout &in, const FeatureLayout &out, int num_species)
+                                              const FeatureLayout &in, const FeatureLayout &out, int num_species,
+                                              const EvaluatorOptions &options)
     : in_(in),
       out_(out),
       channels_in_(padded.channels_in),
       factors_row_(padded.factors_row),
       first_(padded.first),
       lmax_(layer.lmax),
-      host_network_(layer.radial, in, num_species, network_columns(padded.columns), padded.factors_row),
+      host_network_(EdgeNetwork<T>::of_distance(layer.radial, in, num_species, network_columns(padded.columns),
+                                                padded.factors_row, options)),
       network_(exec, host_network_),
+      description_(describe_so2_convolution(layer, host_network_.describe())),
       heads_(layer.attention.heads),
       scores_(layer.attention.channels),
       head_size_(padded.head_size),

@@ -43,7 +43,7 @@ class DeviceSo2Convolution {
  public:
   using Scratch = DeviceConvScratch<T>;
   DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, const FeatureLayout &in,
-                       const FeatureLayout &out, int num_species);
+                       const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
   DeviceSo2Convolution(const DeviceSo2Convolution &) =
       delete;    // the network on the device refers to that of the host
   DeviceSo2Convolution &operator=(const DeviceSo2Convolution &) = delete;
@@ -62,6 +62,8 @@ class DeviceSo2Convolution {
                       FeatureRows<R> x_adj) const;
 
   std::size_t bytes() const;
+  // For the log.
+  const std::string &describe() const { return description_; }
   // Bytes that batches of num_edges edges will add to the scratch.
   std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
 
@@ -101,7 +103,7 @@ class DeviceSo2Convolution {
   };
 
   DeviceSo2Convolution(const DeviceExec &exec, const So2Convolution &layer, So2Linears padded, const FeatureLayout &in,
-                       const FeatureLayout &out, int num_species);
+                       const FeatureLayout &out, int num_species, const EvaluatorOptions &options);
   // The arrays from `first` on, and how many numbers they are.
   std::pair<Work, int64_t> work(R *first, int64_t count, bool backward) const;
   // f(edges) for the batch's edges, some at a time.
@@ -137,6 +139,7 @@ class DeviceSo2Convolution {
   int lmax_;
   EdgeNetwork<T> host_network_;
   DeviceEdgeNetwork<T> network_;
+  std::string description_;
   std::vector<Linear> linears_;
   DeviceBuffer<R> data_;
   DeviceBuffer<int> recursion_begin_;

@@ -20,8 +20,8 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
       : input_(layer.input),
         output_(layer.output),
         row_size_(context.layout(input_).row_size()),
-        description_(describe_so2_convolution(layer)),
-        op_(context.exec, layer, context.layout(input_), context.layout(output_), context.model.num_species()) {}
+        op_(context.exec, layer, context.layout(input_), context.layout(output_), context.model.num_species(),
+            context.options) {}
 
   void forward(Batch &batch) override {
     const FeatureRows<R> y = batch.rows(output_);
@@ -51,7 +51,7 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
   std::size_t scratch_growth(const DeviceStep<T, G> &step, int64_t num_edges) const override {
     return op_.scratch_growth(step.scratch, num_edges);
   }
-  std::string describe() const override { return description_; }
+  std::string describe() const override { return op_.describe(); }
 
  private:
   static DeviceSo2Geometry<G> geometry(const DeviceStep<T, G> &step) {
@@ -70,7 +70,6 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
   }
 
   int input_, output_, row_size_;
-  std::string description_;
   DeviceSo2Convolution<T> op_;
 };
 

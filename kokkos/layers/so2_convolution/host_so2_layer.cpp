@@ -12,7 +12,7 @@ namespace equi {
 namespace {
 
 // Edges that are evaluated together: enough for the dense products, and their scratch is small.
-constexpr int LIST_EDGES = 64;
+constexpr int LIST_EDGES = 96;
 // Senders of a gather, with about as many edges.
 constexpr int GATHERED_SENDERS = 4;
 
@@ -24,12 +24,13 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       output_(layer.output),
       num_species_(context.model.num_species()),
       lmax_(layer.lmax),
-      description_(describe_so2_convolution(layer)),
       rotations_(layer.lmax),
       in_(context.model.features[input_], PLANES<T>),
       out_(context.model.features[output_], PLANES<T>),
       op_(host_kernels<T>(context.set), layer, in_, out_),
-      network_(layer.radial, in_, num_species_, network_columns(op_.columns()), op_.factors_row(), context.set),
+      network_(EdgeNetwork<T>::of_distance(layer.radial, in_, num_species_, network_columns(op_.columns()),
+                                           op_.factors_row(), context.options, context.set)),
+      description_(describe_so2_convolution(layer, network_.describe())),
       kept_before_(context.kept_per_edge) {
   context.kept_per_edge += op_.values_size(1);
   const RadialBasis &basis = layer.radial.basis;

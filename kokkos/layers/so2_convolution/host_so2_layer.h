@@ -70,12 +70,12 @@ class HostSo2Layer : public HostSenderOp<T, G> {
                    FeatureRows<R> receiver_adj) const;
 
   int input_, output_, num_species_, lmax_;
-  std::string description_;
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
   FeatureLayout in_, out_;    // with the planes of one direction
   So2ConvolutionOp<T> op_;
   EdgeNetwork<T> network_;
+  std::string description_;
   int64_t kept_before_;    // numbers per edge that other layers keep before this one
 };
 

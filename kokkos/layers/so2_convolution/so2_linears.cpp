@@ -76,9 +76,9 @@ std::vector<EdgeColumn> network_columns(const std::vector<int> &columns) {
   return places;
 }
 
-std::string describe_so2_convolution(const So2Convolution &layer) {
+std::string describe_so2_convolution(const So2Convolution &layer, const std::string &factors) {
   std::string text = "SO(2) convolution: l to " + std::to_string(layer.lmax) + ", m to " + std::to_string(layer.mmax) +
-                     ", " + std::to_string(layer.radial.num_outputs()) + " radial factors by their network";
+                     ", " + std::to_string(layer.radial.num_outputs()) + " radial factors " + factors;
   for (const So2Linear &linear : layer.linears)
     if (linear.has_product())
       text += ", a product of functions by " + std::to_string(linear.product.terms.size()) + " terms";

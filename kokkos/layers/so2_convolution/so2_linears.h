@@ -54,8 +54,8 @@ inline So2Shape widened(So2Shape shape) {
 // Where the radial network puts the factors.
 std::vector<EdgeColumn> network_columns(const std::vector<int> &columns);
 
-// For the log.
-std::string describe_so2_convolution(const So2Convolution &layer);
+// For the log; factors: where the radial ones come from.
+std::string describe_so2_convolution(const So2Convolution &layer, const std::string &factors);
 
 }    // namespace equi
 

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT
+#include "src/functions/radial_expansion.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+
+namespace equi {
+
+namespace {
+
+// Trained functions may be steep below the distances of real bonds (radial_table.cpp).
+constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
+// Distances that are tried for each pair: four for each function of the basis, and not few.
+constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4;
+
+double dot(const double *a, const double *b, int n) {
+  double sum = 0.0;
+  for (int k = 0; k < n; ++k) sum += a[k] * b[k];
+  return sum;
+}
+
+// v less its parts along the rows of an orthonormal basis. Twice, because rounding leaves some after the first time.
+void make_orthogonal(const std::vector<double> &basis, int n, double *v) {
+  for (int turn = 0; turn < 2; ++turn)
+    for (size_t first = 0; first < basis.size(); first += n) {
+      const double along = dot(&basis[first], v, n);
+      for (int k = 0; k < n; ++k) v[k] -= along * basis[first + k];
+    }
+}
+
+void add_normalized(const double *v, int n, std::vector<double> &basis) {
+  const double factor = 1.0 / std::sqrt(dot(v, v, n));
+  for (int k = 0; k < n; ++k) basis.push_back(factor * v[k]);
+}
+
+// Orthonormal rows that span those of m.
+std::vector<double> span_of_rows(const Matrix &m) {
+  constexpr double ROUNDING = 1e-13;
+  std::vector<double> basis, row(m.cols);
+  for (int i = 0; i < m.rows; ++i) {
+    const double *from = &m.data[static_cast<size_t>(i) * m.cols];
+    std::copy_n(from, m.cols, row.begin());
+    make_orthogonal(basis, m.cols, row.data());
+    if (dot(row.data(), row.data(), m.cols) > ROUNDING * ROUNDING * dot(from, from, m.cols))
+      add_normalized(row.data(), m.cols, basis);
+  }
+  return basis;
+}
+
+// The function with its outputs taken along the orthonormal rows of `basis`.
+RadialFunction projected(const RadialFunction &f, const std::vector<double> &basis) {
+  const int n = f.num_outputs(), rows = static_cast<int>(basis.size()) / n;
+  RadialFunction g = f;
+  const auto project = [&](const double *from, double *to) {
+    for (int k = 0; k < rows; ++k) to[k] = dot(from, &basis[static_cast<size_t>(k) * n], n);
+  };
+  Matrix &last = g.network.weights.back();
+  last = {last.rows, rows, std::vector<double>(static_cast<size_t>(last.rows) * rows)};
+  for (int i = 0; i < last.rows; ++i)
+    project(&f.network.weights.back().data[static_cast<size_t>(i) * n], &last.data[static_cast<size_t>(i) * rows]);
+  if (g.network.biases.size() == g.network.weights.size() && !g.network.biases.back().empty()) {
+    g.network.biases.back().resize(rows);
+    project(f.network.biases.back().data(), g.network.biases.back().data());
+  }
+  return g;
+}
+
+}    // namespace
+
+std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
+  if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || !f.r_power.empty())
+    return {};
+  const int num_outputs = f.num_outputs();
+  Matrix rows = f.network.weights.back();
+  if (f.network.biases.size() == f.network.weights.size() && !f.network.biases.back().empty()) {
+    rows.data.insert(rows.data.end(), f.network.biases.back().begin(), f.network.biases.back().end());
+    ++rows.rows;
+  }
+  // In the span of the last matrix's rows vectors are as long as those of all outputs, and shorter to work with.
+  const std::vector<double> span = span_of_rows(rows);
+  const int n = static_cast<int>(span.size()) / num_outputs;
+  const RadialFunction g = projected(f, span);
+  std::vector<double> samples;
+  std::vector<char> is_short;
+  const int count = std::max(LEAST_SAMPLES, SAMPLES_PER_FUNCTION * f.basis.size());
+  const int pairs = f.depends_on_pair() ? num_species * num_species : 1;
+  for (int pair = 0; pair < pairs; ++pair) {
+    const RadialFunction of_pair =
+        pairs == 1 && !f.depends_on_pair() ? g : g.for_pair(pair / num_species, pair % num_species);
+    std::vector<double> r(count), values(static_cast<size_t>(count) * n);
+    for (int k = 0; k < count; ++k) {
+      r[k] = (k + 0.5) * of_pair.basis.cutoff / count;
+      is_short.push_back(r[k] < SHORT_DISTANCE);
+    }
+    of_pair.derivatives(count, r.data(), 0, 1, values.data());
+    samples.insert(samples.end(), values.begin(), values.end());
+  }
+  // Each in units of what may be left of it.
+  double largest[2] = {};
+  const auto sample = [&](size_t k) { return &samples[k * n]; };
+  for (size_t k = 0; k < is_short.size(); ++k) {
+    const double square = dot(sample(k), sample(k), n);
+    for (int of_all = is_short[k]; of_all < 2; ++of_all) largest[of_all] = std::max(largest[of_all], square);
+  }
+  std::vector<double> left(is_short.size());
+  for (size_t k = 0; k < left.size(); ++k) {
+    const double most = tolerance * std::sqrt(largest[static_cast<int>(is_short[k])]);
+    for (int j = 0; j < n && most > 0.0; ++j) sample(k)[j] /= most;
+    left[k] = dot(sample(k), sample(k), n);
+  }
+  // The sample of which most is left is the next direction.
+  std::vector<double> basis, v(n);
+  while (static_cast<int>(basis.size()) < n * n) {
+    const size_t worst = std::max_element(left.begin(), left.end()) - left.begin();
+    if (!(left[worst] > 1.0)) break;    // nor if it is not a number
+    std::copy_n(sample(worst), n, v.begin());
+    make_orthogonal(basis, n, v.data());
+    add_normalized(v.data(), n, basis);
+    const double *const along = &basis[basis.size() - n];
+    for (size_t k = 0; k < left.size(); ++k) {
+      const double part = dot(sample(k), along, n);
+      for (int j = 0; j < n; ++j) sample(k)[j] -= part * along[j];
+      left[k] = dot(sample(k), sample(k), n);
+    }
+  }
+  const int few = n == 0 ? 0 : static_cast<int>(basis.size()) / n;
+  if (few == 0) return {};
+  // V: the basis in terms of the outputs.
+  RadialExpansion e;
+  e.outputs = {few, num_outputs, std::vector<double>(static_cast<size_t>(few) * num_outputs)};
+  for (int k = 0; k < few; ++k)
+    for (int i = 0; i < n; ++i)
+      for (int j = 0; j < num_outputs; ++j)
+        e.outputs.data[static_cast<size_t>(k) * num_outputs + j] +=
+            basis[static_cast<size_t>(k) * n + i] * span[static_cast<size_t>(i) * num_outputs + j];
+  e.coefficients = projected(f, e.outputs.data);
+  return e;
+}
+
+}    // namespace equi

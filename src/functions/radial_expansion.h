@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT
+// Many radial functions as sums of a few: f(r) = c(r) V for all pairs of species, with a constant matrix V. The outputs
+// of a radial network are such sums, of the activations before its last matrix, and these depend so smoothly on the
+// distance that fewer combinations of them do.
+#ifndef EQUI_RADIAL_EXPANSION_H
+#define EQUI_RADIAL_EXPANSION_H
+
+#include "src/functions/radial_function.h"
+
+#include <optional>
+
+namespace equi {
+
+struct RadialExpansion {
+  RadialFunction coefficients;    // c: the function with another last matrix
+  Matrix outputs;                 // V [coefficients.num_outputs(), f.num_outputs()], of orthonormal rows
+};
+
+// The residual at the distances that are tried, as a vector of all outputs, is at most `tolerance` times the largest
+// such vector of the function; below 1 Angstrom times the largest one of all distances. Empty for functions whose
+// outputs are not linear in the last matrix, the same for all pairs: those that read features, activated ones, those
+// with factors of pairs or powers of the distance; and for zero functions.
+std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance);
+
+}    // namespace equi
+
+#endif
