@@ -42,14 +42,16 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
     x[k] = value_of(zk);
     tangent[k] = tangent_of(zk);
   }
-  if (activation == Activation::silu) {
+  if (activation == Activation::silu || activation == Activation::sigmoid) {
+    const bool is_silu = activation == Activation::silu;
     R e[GATE_BLOCK];
     for (int k = 0; k < GATE_BLOCK; k++) e[k] = exponential(-x[k]);
     for (int k = 0; k < GATE_BLOCK; k++) {
-      // s' = s (1 - s)
-      const R s = R(1) / (R(1) + e[k]), first = s * (R(1) + x[k] * (R(1) - s));
-      const R second = s * (R(1) - s) * (R(2) + x[k] * (R(1) - R(2) * s));
-      put(value, k, make_number<T>(scale * (x[k] * s), scale * (first * tangent[k])));
+      // The sigmoid s has s' = s (1 - s), the other is x s.
+      const R s = R(1) / (R(1) + e[k]), slope = s * (R(1) - s), curvature = slope * (R(1) - R(2) * s);
+      const R y = is_silu ? x[k] * s : s, first = is_silu ? s + x[k] * slope : slope;
+      const R second = is_silu ? R(2) * slope + x[k] * curvature : curvature;
+      put(value, k, make_number<T>(scale * y, scale * (first * tangent[k])));
       put(derivative, k, make_number<T>(scale * first, scale * (second * tangent[k])));
     }
     return;

@@ -99,7 +99,8 @@ typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backw
   p.rotated = take(p.rotated_shape.size());
   int64_t widest = 0;
   for (const Linear &linear : linears_) {
-    p.before.push_back(take(linear.in.size()));
+    // Only a backward pass needs the first input without its factors again.
+    p.before.push_back(!backward && p.before.empty() ? p.rotated : take(linear.in.size()));
     for (int m = 1; m <= linear.in.mmax; m++) widest = std::max({widest, linear.in.width(m), linear.out.width(m)});
   }
   p.sums = take(widest / 2);
