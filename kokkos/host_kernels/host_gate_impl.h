@@ -30,8 +30,8 @@ inline double exponential(double x) {
   return exp(x);
 }
 
-// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels; those beyond `count` are taken as
-// 0.
+// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or left as
+// they are.
 template <class T>
 static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z, int count, Pointer<T> value,
                            Pointer<T> derivative) {
@@ -54,6 +54,7 @@ static void activate_block(Activation activation, Real<T> scale, Pointer<const T
       put(value, k, make_number<T>(scale * y, scale * (first * tangent[k])));
       put(derivative, k, make_number<T>(scale * first, scale * (second * tangent[k])));
     }
+    for (int k = count; k < GATE_BLOCK; k++) put(value, k, T(0));    // not the sigmoid of 0
     return;
   }
   for (int k = 0; k < count; k++) {

@@ -5,6 +5,7 @@
 // A multiply-add counts as two operations; an activation, its derivative, a root, an exponential and a quotient count
 // as one each. Padding does not count, nor do layers and products that are evaluated once per species when a model is
 // loaded, nor what all layers share: distances, harmonics and rotations of edges, positions in tables, sums of forces.
+// Radial factors of SO(2) convolutions count as their network, complex products as four real ones.
 #ifndef EQUI_OPERATION_COUNT_H
 #define EQUI_OPERATION_COUNT_H
 

@@ -11,8 +11,8 @@ namespace {
 
 // Trained functions may be steep below the distances of real bonds (radial_table.cpp).
 constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
-// Distances that are tried for each pair: four for each function of the basis, and not few.
-constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4;
+// Distances that are tried for each pair: four for each function of the basis, not few, and of all pairs not too many.
+constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4, MOST_SAMPLES_OF_ALL = 20000;
 
 double dot(const double *a, const double *b, int n) {
   double sum = 0.0;
@@ -83,8 +83,9 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
   const RadialFunction g = projected(f, span);
   std::vector<double> samples;
   std::vector<char> is_short;
-  const int count = std::max(LEAST_SAMPLES, SAMPLES_PER_FUNCTION * f.basis.size());
   const int pairs = f.depends_on_pair() ? num_species * num_species : 1;
+  const int count =
+      std::min(std::max(LEAST_SAMPLES, SAMPLES_PER_FUNCTION * f.basis.size()), MOST_SAMPLES_OF_ALL / pairs);
   for (int pair = 0; pair < pairs; ++pair) {
     const RadialFunction of_pair =
         pairs == 1 && !f.depends_on_pair() ? g : g.for_pair(pair / num_species, pair % num_species);

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT
 // Radial weights by a network on features of an edge's atoms: against the network edge by edge, and against
-// differences; that of duals against differences of that of plain numbers.
+// differences; that of duals against differences of that of plain numbers. Those of the distance alone, from tables:
+// against the function and its derivatives.
 #include "kokkos/host_kernels/kernel_library.h"
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "unittest/support/edge_network_problem.h"
+#include "unittest/support/wide_radial_function.h"
 
 #include <gtest/gtest.h>
 
@@ -216,6 +218,114 @@ TEST_P(EdgeNetworkTest, no_edges_are_no_work) {
   k.op.network()->backward(k.kernels, none, k.scratch.data(), k.weights.data(),
                            {nullptr, 0, {nullptr, 0, 0}, {nullptr, 0, 0}, nullptr, nullptr});
   for (const double w : k.weights) EXPECT_TRUE(std::isnan(w));
+}
+
+// Edges of all pairs of three species, and a network whose weights lie in rows with gaps.
+template <class T>
+struct NetworkOfDistance {
+  using R = Real<T>;
+  using D = DoubleOf<T>;
+  static constexpr int NUM_SPECIES = 3, NUM_EDGES = 45;
+
+  explicit NetworkOfDistance(const EvaluatorOptions &options) {
+    for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k < 40 ? k : k + 6, 1.0});
+    network.emplace(EdgeNetwork<T>::of_distance(f, {}, NUM_SPECIES, columns, 96, options));
+    for (int e = 0; e < NUM_EDGES; ++e) {
+      distance.push_back(make_number<D>(0.4 + 4.09 * e / NUM_EDGES, 0.3 + 0.1 * e));
+      receiver.push_back(e % NUM_SPECIES);
+      sender.push_back(e / 3 % NUM_SPECIES);
+    }
+  }
+  // Expects weights, and what their adjoints, all ones, give for the distances. relative: to the largest number, with
+  // second derivatives `second`.
+  void expect(double relative, double second) {
+    const NetworkEdges<T, D> edges{NUM_EDGES, distance.data(), receiver.data(), sender.data(), nullptr, nullptr, {}};
+    const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
+    AlignedVector<R> scratch = nan_vector<R>(network->scratch_size(NUM_EDGES) + 1),
+                     weights = nan_vector<R>(network->weights_size(NUM_EDGES) + 1);
+    network->forward(kernels, edges, scratch.data(), weights.data());
+    const auto weight = [&](int e, int k, int plane) -> R & {
+      return weights[(plane * NUM_EDGES + e) * 96 + columns[k].column];
+    };
+    const int n = f.num_outputs();
+    Rows found[2], expected[2];
+    for (int e = 0; e < NUM_EDGES; ++e) {
+      std::vector<double> exact(3 * n);
+      f.for_pair(receiver[e], sender[e]).derivatives(value_of(distance[e]), 2, 1, exact.data());
+      for (int plane = 0; plane < PLANES<T>; ++plane) {
+        found[plane].emplace_back();
+        expected[plane].emplace_back();
+        for (int k = 0; k < n; ++k) {
+          found[plane].back().push_back(weight(e, k, plane));
+          expected[plane].back().push_back(exact[plane * n + k] * (plane > 0 ? tangent_of(distance[e]) : 1.0));
+        }
+      }
+    }
+    for (int plane = 0; plane < PLANES<T>; ++plane)
+      expect_near_relative(found[plane], expected[plane], relative, "weights, plane " + std::to_string(plane));
+    EXPECT_TRUE(std::isnan(weights.back()));
+    EXPECT_TRUE(std::isnan(scratch.back()));
+
+    std::fill(weights.begin(), weights.end(), R(0));
+    for (int e = 0; e < NUM_EDGES; ++e)
+      for (int k = 0; k < n; ++k) weight(e, k, 0) = 1;
+    std::vector<T> of_distance(2 * NUM_EDGES, T(1));
+    network->backward(kernels, edges, scratch.data(), weights.data(),
+                      {of_distance.data(), 2, {nullptr, 0, 0}, {nullptr, 0, 0}, nullptr, nullptr});
+    Rows slopes[2] = {{{}}, {{}}}, expected_slopes[2] = {{{}}, {{}}};
+    for (int e = 0; e < NUM_EDGES; ++e) {
+      std::vector<double> exact(3 * n);
+      f.for_pair(receiver[e], sender[e]).derivatives(value_of(distance[e]), 2, 1, exact.data());
+      for (int plane = 0; plane < PLANES<T>; ++plane) {
+        double sum = 0.0;
+        for (int k = 0; k < n; ++k) sum += exact[(1 + plane) * n + k];
+        expected_slopes[plane][0].push_back(sum * (plane > 0 ? tangent_of(distance[e]) : 1.0));
+        slopes[plane][0].push_back(plane > 0 ? tangent_of(of_distance[2 * e]) : value_of(of_distance[2 * e]) - 1.0);
+      }
+    }
+    expect_near_relative(slopes[0], expected_slopes[0], 10 * relative, "slopes");
+    if (IS_DUAL<T>) expect_near_relative(slopes[1], expected_slopes[1], second, "tangents of slopes");
+  }
+
+  const RadialFunction f = wide_radial_function(NUM_SPECIES, true, true);
+  std::vector<EdgeColumn> columns;
+  std::optional<EdgeNetwork<T>> network;
+  std::vector<D> distance;
+  std::vector<int> receiver, sender;
+};
+
+TEST(EdgeNetworkOfDistance, agrees_with_the_function_from_tables_and_without) {
+  EvaluatorOptions options;
+  for (const bool is_exact : {false, true}) {
+    options.radial_exact = is_exact;
+    const auto expect = [&](auto &&network, double of_tables, double second, double exact) {
+      EXPECT_EQ(network.network->describe() == "by their network", is_exact);
+      network.expect(is_exact ? exact : of_tables, is_exact ? 10 * exact : second);
+    };
+    options.directional = false;
+    options.precision = Precision::mixed;
+    expect(NetworkOfDistance<float>(options), 5e-6, 0.0, 2e-5);
+    options.precision = Precision::double_;
+    expect(NetworkOfDistance<double>(options), 1e-9, 0.0, 1e-13);
+    options.directional = true;
+    expect(NetworkOfDistance<Dual<double>>(options), 1e-9, 1e-6, 1e-12);
+    options.precision = Precision::mixed;
+    expect(NetworkOfDistance<Dual<float>>(options), 2e-5, 2e-4, 1e-4);
+  }
+}
+
+TEST(EdgeNetworkOfDistance, keeps_the_network_of_many_pairs_and_of_exact_functions) {
+  const auto describe = [](int num_species, bool is_exact) {
+    EvaluatorOptions options;
+    options.radial_exact = is_exact;
+    const RadialFunction f = wide_radial_function(num_species, false, true);
+    std::vector<EdgeColumn> columns;
+    for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k, 1.0});
+    return EdgeNetwork<float>::of_distance(f, {}, num_species, columns, 96, options).describe();
+  };
+  EXPECT_EQ(describe(2, true), "by their network");
+  EXPECT_EQ(describe(6, false), "by their network");
+  EXPECT_NE(describe(5, false).find("functions of the distance, 25 "), std::string::npos) << describe(5, false);
 }
 
 INSTANTIATE_TEST_SUITE_P(, EdgeNetworkTest, ::testing::ValuesIn(network_cases()),
