@@ -30,8 +30,8 @@ inline double exponential(double x) {
   return exp(x);
 }
 
-// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or left as
-// they are.
+// value[k] = scale a(z[k]), derivative[k] = scale a'(z[k]) for a block of channels. Values beyond `count` are 0 or left
+// as they are.
 template <class T>
 static void activate_block(Activation activation, Real<T> scale, Pointer<const T> z, int count, Pointer<T> value,
                            Pointer<T> derivative) {

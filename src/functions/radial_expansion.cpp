@@ -66,37 +66,9 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
   return g;
 }
 
-}    // namespace
-
-std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
-  if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || !f.r_power.empty())
-    return {};
-  const int num_outputs = f.num_outputs();
-  Matrix rows = f.network.weights.back();
-  if (f.network.biases.size() == f.network.weights.size() && !f.network.biases.back().empty()) {
-    rows.data.insert(rows.data.end(), f.network.biases.back().begin(), f.network.biases.back().end());
-    ++rows.rows;
-  }
-  // In the span of the last matrix's rows vectors are as long as those of all outputs, and shorter to work with.
-  const std::vector<double> span = span_of_rows(rows);
-  const int n = static_cast<int>(span.size()) / num_outputs;
-  const RadialFunction g = projected(f, span);
-  std::vector<double> samples;
-  std::vector<char> is_short;
-  const int pairs = f.depends_on_pair() ? num_species * num_species : 1;
-  const int count =
-      std::min(std::max(LEAST_SAMPLES, SAMPLES_PER_FUNCTION * f.basis.size()), MOST_SAMPLES_OF_ALL / pairs);
-  for (int pair = 0; pair < pairs; ++pair) {
-    const RadialFunction of_pair =
-        pairs == 1 && !f.depends_on_pair() ? g : g.for_pair(pair / num_species, pair % num_species);
-    std::vector<double> r(count), values(static_cast<size_t>(count) * n);
-    for (int k = 0; k < count; ++k) {
-      r[k] = (k + 0.5) * of_pair.basis.cutoff / count;
-      is_short.push_back(r[k] < SHORT_DISTANCE);
-    }
-    of_pair.derivatives(count, r.data(), 0, 1, values.data());
-    samples.insert(samples.end(), values.begin(), values.end());
-  }
+// Orthonormal directions without which no sample, a vector of n numbers, has more left than the tolerance.
+std::vector<double> directions_of(std::vector<double> samples, int n, const std::vector<char> &is_short,
+                                  double tolerance) {
   // Each in units of what may be left of it.
   double largest[2] = {};
   const auto sample = [&](size_t k) { return &samples[k * n]; };
@@ -125,6 +97,40 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
       left[k] = dot(sample(k), sample(k), n);
     }
   }
+  return basis;
+}
+
+}    // namespace
+
+std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
+  if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || !f.r_power.empty())
+    return {};
+  const int num_outputs = f.num_outputs();
+  Matrix rows = f.network.weights.back();
+  if (f.network.biases.size() == f.network.weights.size() && !f.network.biases.back().empty()) {
+    rows.data.insert(rows.data.end(), f.network.biases.back().begin(), f.network.biases.back().end());
+    ++rows.rows;
+  }
+  // In the span of the last matrix's rows vectors are as long as those of all outputs, and shorter to work with.
+  const std::vector<double> span = span_of_rows(rows);
+  const int n = static_cast<int>(span.size()) / num_outputs;
+  const RadialFunction g = projected(f, span);
+  std::vector<double> samples;
+  std::vector<char> is_short;
+  const int pairs = f.depends_on_pair() ? num_species * num_species : 1;
+  const int count =
+      std::min(std::max(LEAST_SAMPLES, SAMPLES_PER_FUNCTION * f.basis.size()), MOST_SAMPLES_OF_ALL / pairs);
+  for (int pair = 0; pair < pairs; ++pair) {
+    const RadialFunction of_pair = !f.depends_on_pair() ? g : g.for_pair(pair / num_species, pair % num_species);
+    std::vector<double> r(count), values(static_cast<size_t>(count) * n);
+    for (int k = 0; k < count; ++k) {
+      r[k] = (k + 0.5) * of_pair.basis.cutoff / count;
+      is_short.push_back(r[k] < SHORT_DISTANCE);
+    }
+    of_pair.derivatives(count, r.data(), 0, 1, values.data());
+    samples.insert(samples.end(), values.begin(), values.end());
+  }
+  const std::vector<double> basis = directions_of(samples, n, is_short, tolerance);
   const int few = n == 0 ? 0 : static_cast<int>(basis.size()) / n;
   if (few == 0) return {};
   // V: the basis in terms of the outputs.
