@@ -113,6 +113,7 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
   }
   // In the span of the last matrix's rows vectors are as long as those of all outputs, and shorter to work with.
   const std::vector<double> span = span_of_rows(rows);
+  if (span.empty()) return {};
   const int n = static_cast<int>(span.size()) / num_outputs;
   const RadialFunction g = projected(f, span);
   std::vector<double> samples;
@@ -131,7 +132,7 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
     samples.insert(samples.end(), values.begin(), values.end());
   }
   const std::vector<double> basis = directions_of(samples, n, is_short, tolerance);
-  const int few = n == 0 ? 0 : static_cast<int>(basis.size()) / n;
+  const int few = static_cast<int>(basis.size()) / n;
   if (few == 0) return {};
   // V: the basis in terms of the outputs.
   RadialExpansion e;

@@ -84,7 +84,6 @@ struct EdgeTableRow {
   }
   template <int ROWS>
   void set_all_of(Pointer<T> values, Pointer<T> slopes) const {
-#pragma GCC ivdep
     for (int64_t n = 0; n < functions; n++) set_of<ROWS>(n, values, slopes);
   }
 };
