@@ -96,7 +96,7 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       summary_("equi:summary") {
   if (Base::coulomb_)
     step_.far_edges = &far_edges_.emplace(DeviceExec(), 0, model.num_species(), Base::coulomb_->cutoff, Matrix());
-  assign(exec_, shift_, Base::shift_);
+  assign(exec_, device_shift_, Base::shift_);
   MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
   Base::make_ops(make);
   evaluate_fixed_features();
@@ -126,8 +126,6 @@ std::string DeviceEvaluation<T, G>::describe() const {
 }
 
 // ---- neighborhood
-// ----------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 void DeviceEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   copy_neighborhood(exec_, n, copied_neighborhood_);
@@ -231,8 +229,6 @@ void DeviceEvaluation<T, G>::sort_batches_by_species() {
 }
 
 // ---- memory
-// -----------------------------------------------------------------------------------------------------------------
-
 // f(array, numbers) for what an evaluation keeps, beside edges.
 template <class T, class G>
 void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
@@ -245,11 +241,10 @@ void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
     if (feature.has_own_adjoint) in_place_row_size = std::max<int64_t>(in_place_row_size, feature.layout.row_size());
   f(batch_features_, atoms * batch_row_size);
   f(step_.in_place, atoms * in_place_row_size);
-  int64_t of_points = 0;
+  int64_t scratch_size = 0;
   for (const auto &op : Base::ops_)
-    if (const auto *grid = dynamic_cast<const DeviceGridNetworkLayer<T, G> *>(op.get()))
-      of_points = std::max(of_points, grid->scratch_size(atoms));
-  f(step_.points, of_points);
+    if (op) scratch_size = std::max(scratch_size, op->scratch_size(atoms));
+  f(step_.layer_scratch, scratch_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
   f(energy_, owned);
 }
@@ -284,8 +279,6 @@ DeviceBatch<T, G> DeviceEvaluation<T, G>::batch_of(const BatchAtoms &atoms, cons
 }
 
 // ---- stages
-// ----------------------------------------------------------------------------------------------------------------
-
 // An exchange of rows, with work queued that neither reads nor writes them. What was queued before has ended by then.
 template <class T, class G>
 template <class Work>
@@ -443,8 +436,6 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
 }
 
 // ---- a step
-// -----------------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
@@ -495,7 +486,7 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   step_.energy = energy_.data();
   step_.sender_adjoints =
       request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
-  fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), shift_.data(), energy_.data());
+  fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), energy_.data());
   device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
   if (far_edges_) device_zero(exec_, far_edges_->adjoint(), far_edges_->room() * far_edges_->num_y());
 }
@@ -619,10 +610,10 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
-         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.points.bytes() + step_.scratch.bytes() +
-         species_order_.bytes() + shift_.bytes() + sum_.bytes() + sender_adjoints_.bytes() + positions_.bytes() +
-         direction_.bytes() + (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() +
-         staging_.size() * sizeof(R);
+         energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.layer_scratch.bytes() +
+         step_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
+         sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
+         (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T, class G>

@@ -120,7 +120,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   int64_t kept_per_edge_ = 0;    // numbers in them, of this neighborhood
   DeviceBuffer<R> returned_;     // adjoints of remote rows on their way, and what other ranks return to owned ones
   DeviceBuffer<D> energy_;
-  DeviceBuffer<double> shift_;
+  DeviceBuffer<double> device_shift_;    // of the energy, by species
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;
   // Of a host without device memory.

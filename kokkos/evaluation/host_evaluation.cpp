@@ -154,8 +154,6 @@ void HostEvaluation<T, G>::on_threads(const char *label, const F &f) {
 }
 
 // ---- neighborhood
-// ----------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 void HostEvaluation<T, G>::set_neighborhood(const Neighborhood &n) {
   neighborhood_ = &n;
@@ -243,8 +241,6 @@ void HostEvaluation<T, G>::build_partials() {
 }
 
 // ---- stages
-// ----------------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 void HostEvaluation<T, G>::find_partial_rows() {
   const Neighborhood &n = *neighborhood_;
@@ -394,8 +390,6 @@ void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
 }
 
 // ---- a step
-// -----------------------------------------------------------------------------------------------------------------
-
 // An atom with a result that is not finite, -1 if there is none: a receiver by its energy, else the first by what the
 // request's arrays hold.
 template <class T, class G>

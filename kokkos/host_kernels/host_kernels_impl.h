@@ -47,8 +47,6 @@ static void call_uvw(Generated generated, Generic generic, const GenericUvw<T> &
 }
 
 // ---- runs of atoms
-// ---------------------------------------------------------------------------------------------------
-
 // Views into the caller's scratch.
 template <class T>
 struct Scratch {

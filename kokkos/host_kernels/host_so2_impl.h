@@ -11,8 +11,6 @@ namespace equi {
 namespace EQUI_ISA {
 
 // ---- rotations
-// ----------------------------------------------------------------------------------------------------------------
-
 // Order L of an edge, in both directions.
 template <class T, int L>
 struct So2Order {
@@ -75,8 +73,6 @@ static void so2_rotate_back(const So2RotationCall<T> &c) {
 }
 
 // ---- products with numbers of an edge
-// -----------------------------------------------------------------------------------------
-
 // f(u, v, factors, how many, whether they are followed by as many of -m) for each |m| of all edges.
 template <class T, class F>
 static EQUI_INLINE void for_so2_factors(const So2FactorCall<T> &c, const F &f) {
@@ -167,8 +163,6 @@ static void so2_torque(const So2TorqueCall<T> &c) {
 }
 
 // ---- gates
-// ----------------------------------------------------------------------------------------------------------------------
-
 // f(m, channel) for the components of an order, for the channels of a block.
 template <class F>
 static EQUI_INLINE void for_so2_components(const So2Shape &shape, int l, int lanes, const F &f) {

@@ -76,7 +76,7 @@ struct DeviceStep {
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
   DeviceBuffer<R> in_place = {};
-  DeviceBuffer<R> points = {};    // of grid networks
+  DeviceBuffer<R> layer_scratch = {};    // of one layer after the other, LayerOp::scratch_size
   DeviceConvScratch<T> scratch = {};
 
   const DeviceExec &work() const { return exec; }

@@ -62,6 +62,8 @@ class LayerOp {
 
   // Visits the arrays that the op keeps for each receiver from forward to backward.
   virtual void for_arrays(const ArrayVisitor &) {}
+  // On devices, the numbers of DeviceStep::layer_scratch that a batch of so many atoms needs.
+  virtual int64_t scratch_size(int64_t) const { return 0; }
   // Of constants.
   virtual std::size_t bytes() const { return 0; }
   // A line of the log without its indentation, empty if there is nothing to say.

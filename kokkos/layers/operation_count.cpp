@@ -34,8 +34,7 @@ Operations network_operations(const Network &network) {
   for (size_t k = 0; k < network.weights.size(); ++k) {
     const Matrix &w = network.weights[k];
     const double products = product_operations(1, w.rows, w.cols);
-    const bool has_bias = k < network.biases.size() && !network.biases[k].empty();
-    n = n + Operations{products + (has_bias ? w.cols : 0), products};
+    n = n + Operations{products + (network.has_bias(k) ? w.cols : 0), products};
     if (k + 1 < network.weights.size() && network.activation != Activation::identity)
       n = n + w.cols * Operations{2.0, 2.0};    // the activation and its scale, the derivative and its product
     if (k < network.norms.size() && !network.norms[k].weight.empty()) n = n + w.cols * Operations{7.0, 8.0};
@@ -176,15 +175,16 @@ class Counter {
                          product_operations(points, in, weights.front().cols);
     const double exit = product_operations(out, weights.back().rows, weights.back().cols) +
                         product_operations(points, out, weights.back().rows);
-    const auto has_bias = [&](size_t k) { return k < g.network.biases.size() && !g.network.biases[k].empty(); };
     Operations between;
     for (size_t k = 0; k + 1 < weights.size(); ++k) {
       const double products = k > 0 ? product_operations(points, weights[k].rows, weights[k].cols) : 0.0,
-                   values = static_cast<double>(points) * weights[k].cols, biases = has_bias(k) ? values : 0.0;
+                   values = static_cast<double>(points) * weights[k].cols,
+                   biases = g.network.has_bias(k) ? values : 0.0;
       const double again = k + 2 < weights.size() ? 2.0 * values : 0.0;    // activations of all layers but the last
       between = between + Operations{products + 2.0 * values + biases, 2.0 * products + 2.0 * values + again + biases};
     }
-    const double last_bias = has_bias(weights.size() - 1) ? static_cast<double>(out) * weights.back().cols : 0.0;
+    const double last_bias =
+        g.network.has_bias(weights.size() - 1) ? static_cast<double>(out) * weights.back().cols : 0.0;
     return {between + Operations{entry + exit + last_bias, 2.0 * entry + exit}, {}};
   }
 

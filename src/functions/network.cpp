@@ -216,7 +216,7 @@ void Network::derivatives(int count, int order, const double *in, double *out) c
       z = buffer[k % 2].data();
     }
     multiply(rows, w.rows, w.cols, h, w.data.data(), z);
-    if (k < biases.size() && !biases[k].empty())
+    if (has_bias(k))
       for (int p = 0; p < count; ++p)
         for (int j = 0; j < w.cols; ++j) z[static_cast<size_t>(p) * (order + 1) * w.cols + j] += biases[k][j];
     if (!is_last) {
@@ -271,7 +271,7 @@ void NetworkGradient::evaluate(int count, const double *in, double *values, doub
                        slope = output + size;
       for (int j = 0; j < w.cols; ++j) {
         T z = output[j];
-        if (k < network_.biases.size() && !network_.biases[k].empty()) z += network_.biases[k][j];
+        if (network_.has_bias(k)) z += network_.biases[k][j];
         put(output, j, z);
         put(slope, j, T(1.0));
         if (k + 1 == n) continue;

@@ -6,6 +6,7 @@
 #include "src/numbers/dual.h"
 #include "src/numbers/matrix.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <vector>
@@ -40,6 +41,7 @@ struct Network {
 
   int num_inputs() const { return weights.front().rows; }
   int num_outputs() const { return weights.back().cols; }
+  bool has_bias(std::size_t k) const { return k < biases.size() && !biases[k].empty(); }    // of matrix k
 
   // Multiplies matrices that neither activation nor norm separates into one.
   void simplify();

@@ -115,8 +115,7 @@ struct TorchNetwork {
   TorchNetwork(const Network &n, at::ScalarType type) : activation(n.activation), scale(n.activation_scale) {
     for (size_t k = 0; k < n.weights.size(); ++k) {
       weights.push_back(to_tensor(n.weights[k], type));
-      const bool has_bias = k < n.biases.size() && !n.biases[k].empty();
-      biases.push_back(has_bias ? to_tensor(n.biases[k], type) : Tensor());
+      biases.push_back(n.has_bias(k) ? to_tensor(n.biases[k], type) : Tensor());
       const bool has_norm = k < n.norms.size() && !n.norms[k].weight.empty();
       norm_weights.push_back(has_norm ? to_tensor(n.norms[k].weight, type) : Tensor());
       norm_biases.push_back(has_norm ? to_tensor(n.norms[k].bias, type) : Tensor());

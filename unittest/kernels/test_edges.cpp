@@ -101,8 +101,6 @@ TEST(KernelHarmonics, tangential_gradient_is_that_of_the_reference) {
 }
 
 // ---- edges: an energy sum over edges of f(r, Y) = sin(r) (1 + sum_k c_k Y_k)
-// ------------------------------------------------
-
 constexpr double CUTOFF = 3.0;
 constexpr int EDGE_LMAX = 3, EDGE_Y = (EDGE_LMAX + 1) * (EDGE_LMAX + 1);
 

@@ -262,8 +262,6 @@ TEST_F(KernelCacheFiles, what_is_no_library_is_named) {
 }
 
 // ---- the numbers of a library
-// ------------------------------------------------------------------------------------------------------------
-
 // Kernels of the build as a library of one path group or contraction.
 struct LibraryOfBuild {
   PathGroupKernel<float> float_path_group{};

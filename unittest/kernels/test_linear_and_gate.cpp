@@ -27,8 +27,6 @@ constexpr int NUM_ROWS = 11, NUM_SPECIES = 3;
 constexpr int SPECIES[NUM_ROWS] = {2, 0, 0, 2, 2, 0, 2, 0, 0, 2, 0};
 
 // ---- linear
-// -----------------------------------------------------------------------------------------------------------------
-
 struct LinearCase {
   Irreps in = Irreps::parse("5x0e+3x1o+17x1o+2x2e+4x0e+1x3o"), out = Irreps::parse("7x0e+18x1o+2x0e+3x2e+2x1e+1x1o");
   Linear linear{0, 1, false, false, {}, {}};
@@ -163,8 +161,6 @@ TYPED_TEST(LinearOpTest, no_rows_are_allowed) {
 }
 
 // ---- gate
-// -------------------------------------------------------------------------------------------------------------------
-
 struct GateCase {
   // Scalars of both parities, gates behind the even ones; channels 8.. of the even block and the block 2x2e are read by
   // no term.

@@ -140,8 +140,6 @@ TEST(Rotations, generators_are_derivatives) {
 }
 
 // ---- the op
-// -----------------------------------------------------------------------------------------------------------------------
-
 // A layer of a tiny model with edges between some atoms, and everything that its op reads.
 template <class R>
 struct So2Problem {

@@ -55,8 +55,6 @@ INSTANTIATE_TEST_SUITE_P(Tiny, HostEvaluationTest, ::testing::ValuesIn(all_cases
                          [](const auto &info) { return info.param.name; });
 
 // ---- shapes of models that the builder does not make
-// ----------------------------------------------------------------------
-
 TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {
   TinyModelOptions options;
   options.hidden = {"5x0e+3x1e", "5x0e"};

@@ -146,8 +146,6 @@ TEST(EvaluationPlan, adjoints_are_overwritten_first_and_added_to_later) {
 }
 
 // ---- refusals
-// ---------------------------------------------------------------------------------------------------------------
-
 void expect_refusal(const Model &model, const std::string &feature_name) {
   try {
     make_evaluation_plan(model, false);

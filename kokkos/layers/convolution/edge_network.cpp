@@ -99,9 +99,9 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
                  0,
                  0};
     const int width = layer.product.cols();
-    if (k < network.biases.size()) {
+    if (network.has_bias(k)) {
       std::vector<double> bias = network.biases[k];
-      if (is_last && !bias.empty()) {
+      if (is_last) {
         bias.assign(width, 0.0);
         in_columns(network.biases[k].data(), false, bias.data());
       }
@@ -128,7 +128,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
     column_scale_.assign(scale.begin(), scale.end());
   } else {
     Matrix last = network.weights.back();
-    if (network.biases.size() == network.weights.size() && !network.biases.back().empty()) {
+    if (network.has_bias(network.weights.size() - 1)) {
       const std::vector<double> &bias = network.biases.back();
       last.data.insert(last.data.end(), bias.begin(), bias.end());
       last.rows++;

@@ -50,8 +50,6 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 }
 
 // ---- edges and their weights
-// --------------------------------------------------------------------------------------------------
-
 // f(run) for the runs of a batch's receivers whose weights are made together: the batch itself unless a network makes
 // them, or edges see rows of their own.
 template <class T, class G>
@@ -162,8 +160,6 @@ ConvEdges<T> HostConvolutionLayer<T, G>::make_edges(Batch &batch, int count, con
 }
 
 // ---- edges of energy moments
-// ---------------------------------------------------------------------------------------------------
-
 // The rows of the senders of a run's edges, and if a network reads them those of its receivers.
 template <class T, class G>
 typename HostConvolutionLayer<T, G>::SeenRows HostConvolutionLayer<T, G>::seen_rows(Batch &batch,
@@ -210,8 +206,6 @@ void HostConvolutionLayer<T, G>::forward_moments(Batch &batch) const {
 }
 
 // ---- edges of tangents
-// --------------------------------------------------------------------------------------------------------
-
 // Of the edges of a run, those that do not move, which come first: for the tangents in all directions.
 template <class T, class G>
 ConvEdges<T> HostConvolutionLayer<T, G>::rigid_edges(Batch &batch, const Run &run, const ConvEdges<T> &edges) const {
@@ -286,8 +280,6 @@ void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, 
 }
 
 // ---- forward
-// ------------------------------------------------------------------------------------------------------------------
-
 // Where the tangents alone are wanted.
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
@@ -330,8 +322,6 @@ void HostConvolutionLayer<T, G>::forward(Batch &batch) {
 }
 
 // ---- backward
-// -----------------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 void HostConvolutionLayer<T, G>::backward(Batch &batch) {
   const HostStep<T, G> &step = batch.step;

@@ -13,7 +13,7 @@ namespace equi {
 namespace {
 
 // Points that are evaluated together: enough to fill a device, and some hundred MB of scratch.
-constexpr int64_t POINTS_AT_A_TIME = DeviceTraits<>::ON_HOST ? 4096 : 131072;
+constexpr int POINTS_AT_A_TIME = DeviceTraits<>::ON_HOST ? 4096 : 131072;
 
 // A block of a feature, and the same numbers as components of atoms.
 template <class T, class X>
@@ -74,10 +74,8 @@ DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwor
     : in_(parts.in),
       out_(parts.out),
       num_points_(parts.num_points),
-      widest_(parts.widest()),
-      features_size_(std::max(int64_t(parts.in.count) * parts.first.rows, int64_t(parts.out.count) * parts.last.cols)),
-      components_size_(parts.components_size()),
-      hidden_size_(parts.hidden_size()),
+      scratch_(parts, PLANES<T>, POINTS_AT_A_TIME,
+               std::max(int64_t(parts.in.count) * parts.first.rows, int64_t(parts.out.count) * parts.last.cols)),
       activation_(parts.activation),
       scale_(static_cast<R>(parts.scale)) {
   std::vector<R> data;
@@ -100,40 +98,7 @@ DeviceGridNetwork<T>::DeviceGridNetwork(const DeviceExec &exec, const GridNetwor
   assign(exec, data_, data);
 }
 
-// ---- scratch
-// -------------------------------------------------------------------------------------------------------------------
-
-template <class T>
-int64_t DeviceGridNetwork<T>::atoms_at_a_time(int64_t count) const {
-  return std::min(count, std::max<int64_t>(1, POINTS_AT_A_TIME / num_points_));
-}
-
-template <class T>
-int64_t DeviceGridNetwork<T>::scratch_size(int64_t count) const {
-  const int64_t per_atom = features_size_ + components_size_ + hidden_size_ + 2 * int64_t(num_points_) * widest_;
-  return PLANES<T> * atoms_at_a_time(count) * per_atom;
-}
-
-template <class T>
-typename DeviceGridNetwork<T>::Work DeviceGridNetwork<T>::work(R *scratch, int n) const {
-  const auto take = [&](int64_t per_atom) {
-    R *const array = scratch;
-    scratch += PLANES<T> * n * per_atom;
-    return array;
-  };
-  Work w{};
-  w.n = n;
-  w.features = take(features_size_);
-  w.components = take(components_size_);
-  for (const int width : width_) w.z.push_back(take(int64_t(num_points_) * width));
-  w.values = take(int64_t(num_points_) * widest_);
-  w.adjoint = take(int64_t(num_points_) * widest_);
-  return w;
-}
-
 // ---- steps
-// ---------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 void DeviceGridNetwork<T>::multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a,
                                     R *c) const {
@@ -188,7 +153,7 @@ void DeviceGridNetwork<T>::activate_layer(const DeviceExec &exec, int k, const W
   Kokkos::parallel_for(
       "equi:grid_activation", DeviceRange(exec, 0, size),
       ActivationKernel<T>{activation_, scale_, width_[k], bias_[k] < 0 ? nullptr : data_.data() + bias_[k],
-                          make_pointer<T>(work.z[k], size), make_pointer<T>(work.values, size)});
+                          make_pointer<T>(scratch_.hidden(work, k), size), make_pointer<T>(work.values, size)});
 }
 
 // The hidden layers, up to the values of the last one.
@@ -196,22 +161,21 @@ template <class T>
 void DeviceGridNetwork<T>::evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, const Work &work) const {
   read(exec, in_, x, first, first_.in, work);
   multiply(exec, first_, false, int64_t(work.n) * in_.count, work.features, work.components);
-  transform(exec, to_, false, width_[0], work.n, work.components, work.z[0]);
+  transform(exec, to_, false, width_[0], work.n, work.components, scratch_.hidden(work, 0));
   for (int k = 0; k < static_cast<int>(width_.size()); k++) {
-    if (k > 0) multiply(exec, between_[k - 1], false, int64_t(work.n) * num_points_, work.values, work.z[k]);
+    if (k > 0)
+      multiply(exec, between_[k - 1], false, int64_t(work.n) * num_points_, work.values, scratch_.hidden(work, k));
     activate_layer(exec, k, work);
   }
 }
 
 // ---- forward and backward
-// -------------------------------------------------------------------------------------------------------
-
 template <class T>
 void DeviceGridNetwork<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
                                    R *scratch) const {
-  const int at_a_time = static_cast<int>(atoms_at_a_time(count));
+  const int at_a_time = scratch_.atoms_at_a_time(count);
   for (int first = 0; first < count; first += at_a_time) {
-    const Work w = work(scratch, std::min(at_a_time, count - first));
+    const Work w = scratch_.cut(scratch, std::min(at_a_time, count - first));
     evaluate(exec, x, first, w);
     transform(exec, from_, true, width_.back(), w.n, w.values, w.components);
     multiply(exec, last_, false, int64_t(w.n) * out_.count, w.components, w.features);
@@ -222,9 +186,9 @@ void DeviceGridNetwork<T>::forward(const DeviceExec &exec, int count, FeatureRow
 template <class T>
 void DeviceGridNetwork<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
                                     R *scratch) const {
-  const int at_a_time = static_cast<int>(atoms_at_a_time(count));
+  const int at_a_time = scratch_.atoms_at_a_time(count);
   for (int first = 0; first < count; first += at_a_time) {
-    const Work w = work(scratch, std::min(at_a_time, count - first));
+    const Work w = scratch_.cut(scratch, std::min(at_a_time, count - first));
     evaluate(exec, x, first, w);
     read(exec, out_, y_adj, first, last_.out, w);
     multiply(exec, last_, true, int64_t(w.n) * out_.count, w.features, w.components);
@@ -232,11 +196,11 @@ void DeviceGridNetwork<T>::backward(const DeviceExec &exec, int count, FeatureRo
     for (int k = static_cast<int>(width_.size()) - 1; k >= 0; k--) {
       const int64_t size = int64_t(w.n) * num_points_ * width_[k];
       Kokkos::parallel_for("equi:grid_activation_adjoint", DeviceRange(exec, 0, size),
-                           ActivationAdjointKernel<T>{activation_, scale_, make_pointer<T>(w.z[k], size),
+                           ActivationAdjointKernel<T>{activation_, scale_, make_pointer<T>(scratch_.hidden(w, k), size),
                                                       make_pointer<T>(w.adjoint, size)});
-      if (k > 0) multiply(exec, between_[k - 1], true, int64_t(w.n) * num_points_, w.z[k], w.adjoint);
+      if (k > 0) multiply(exec, between_[k - 1], true, int64_t(w.n) * num_points_, scratch_.hidden(w, k), w.adjoint);
     }
-    transform(exec, to_, true, width_[0], w.n, w.z[0], w.components);
+    transform(exec, to_, true, width_[0], w.n, scratch_.hidden(w, 0), w.components);
     multiply(exec, first_, true, int64_t(w.n) * in_.count, w.components, w.features);
     write(exec, in_, x, first, first_.in, -1, w);
   }

@@ -20,20 +20,14 @@ class DeviceGridNetwork {
                     const FeatureLayout &out);
 
   // Numbers of scratch that a call with so many rows needs.
-  int64_t scratch_size(int64_t count) const;
+  int64_t scratch_size(int64_t count) const { return scratch_.size(count); }
   void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch) const;
   // x is replaced by its adjoint.
   void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
-  // Arrays of n atoms in the scratch: [planes][atom][component or point][width].
-  struct Work {
-    int n;
-    R *features, *components;
-    std::vector<R *> z;     // of each hidden layer, before its activation
-    R *values, *adjoint;    // of a hidden layer
-  };
+  using Work = GridNetworkWork<R>;    // [planes][atom][component or point][width] each
   // In data_: [in][out], and -1 for none.
   struct Place {
     int in, out;
@@ -41,8 +35,6 @@ class DeviceGridNetwork {
   };
 
   DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts);
-  int64_t atoms_at_a_time(int64_t count) const;
-  Work work(R *scratch, int n) const;
   // c = a m, or its transpose, for so many rows of each plane.
   void multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a, R *c) const;
   void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int width,
@@ -55,8 +47,8 @@ class DeviceGridNetwork {
   void activate_layer(const DeviceExec &exec, int k, const Work &work) const;
 
   FeatureComponents in_, out_;
-  int num_points_, widest_;
-  int64_t features_size_, components_size_, hidden_size_;
+  int num_points_;
+  GridNetworkScratch scratch_;
   Activation activation_;
   R scale_;
   std::vector<int> width_;    // of hidden layers

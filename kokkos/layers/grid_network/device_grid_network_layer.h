@@ -30,13 +30,12 @@ class DeviceGridNetworkLayer : public LayerOp<DeviceBatch<T, G>> {
       op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), scratch(batch));
     });
   }
-  // Numbers of DeviceStep::points that a batch of so many atoms needs.
-  int64_t scratch_size(int64_t count) const { return op_.scratch_size(count); }
+  int64_t scratch_size(int64_t count) const override { return op_.scratch_size(count); }
   std::size_t bytes() const override { return op_.bytes(); }
   std::string describe() const override { return description_; }
 
  private:
-  R *scratch(Batch &batch) const { return batch.step.points.reserve(op_.scratch_size(batch.count)); }
+  R *scratch(Batch &batch) const { return batch.step.layer_scratch.reserve(op_.scratch_size(batch.count)); }
 
   int input_, output_;
   std::string description_;

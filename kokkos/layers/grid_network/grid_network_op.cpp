@@ -29,9 +29,8 @@ GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet se
     : in_(parts.in),
       out_(parts.out),
       num_points_(parts.num_points),
-      widest_(parts.widest()),
-      components_size_(parts.components_size()),
-      hidden_size_(parts.hidden_size()),
+      scratch_(parts, PLANES<T>, POINTS_AT_A_TIME, 0),
+      packed_size_(int64_t(std::max({parts.in.count, parts.out.count, parts.num_points})) * parts.widest()),
       activation_(parts.activation),
       scale_(static_cast<R>(parts.scale)),
       to_(numbers_of<R>(parts.to)),
@@ -48,39 +47,9 @@ GridNetworkOp<T>::GridNetworkOp(const GridNetworkParts &parts, InstructionSet se
     between_transposed_.emplace_back(transpose(m), set);
   }
   for (int k = 0; k < parts.num_hidden(); k++) {
-    widths_before_.push_back(k == 0 ? 0 : widths_before_.back() + width_.back());
     width_.push_back(parts.width(k));
     bias_.emplace_back(parts.bias[k].begin(), parts.bias[k].end());
   }
-}
-
-template <class T>
-int GridNetworkOp<T>::atoms_at_a_time(int count) const {
-  return std::min(count, std::max(1, POINTS_AT_A_TIME / num_points_));
-}
-
-template <class T>
-int64_t GridNetworkOp<T>::scratch_size(int count) const {
-  const int64_t per_atom = components_size_ + hidden_size_ + 2 * int64_t(num_points_) * widest_;
-  return PLANES<T> * atoms_at_a_time(count) * per_atom +
-         int64_t(std::max({in_.count, out_.count, num_points_})) * widest_;
-}
-
-template <class T>
-typename GridNetworkOp<T>::Work GridNetworkOp<T>::work(R *scratch, int n) const {
-  const auto take = [&](int64_t per_atom) {
-    R *const array = scratch;
-    scratch += PLANES<T> * n * per_atom;
-    return array;
-  };
-  Work w{};
-  w.n = n;
-  w.components = take(components_size_);
-  w.hidden = take(hidden_size_);
-  w.values = take(int64_t(num_points_) * widest_);
-  w.adjoint = take(int64_t(num_points_) * widest_);
-  w.packed = scratch;
-  return w;
 }
 
 template <class T>
@@ -112,8 +81,6 @@ void GridNetworkOp<T>::write(const PackedMatrix<R> &w, const FeatureComponents &
 }
 
 // ---- components and points
-// --------------------------------------------------------------------------------------------------------
-
 namespace {
 
 // f(row) for the rows of a matrix of `width` columns as the kernels of products take it (product_kernels.h).
@@ -138,8 +105,8 @@ void GridNetworkOp<T>::to_points(const HostKernels<T> &kernels, const AlignedVec
         const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b) + c - of.first[b];
         return work.components + before * width;
       };
-      pack_rows(of.count, width, kernels.product_panel, row, work.packed);
-      kernels.product({num_points_, of.count, width, work.packed, matrix.data(),
+      pack_rows(of.count, width, kernels.product_panel, row, work.rest);
+      kernels.product({num_points_, of.count, width, work.rest, matrix.data(),
                        values + (int64_t(plane) * work.n + a) * num_points_ * width, of.count, width, false});
     }
 }
@@ -151,18 +118,16 @@ void GridNetworkOp<T>::to_components(const HostKernels<T> &kernels, const Aligne
     for (int a = 0; a < work.n; a++) {
       const R *const of_atom = values + (int64_t(plane) * work.n + a) * num_points_ * width;
       pack_rows(
-          num_points_, width, kernels.product_panel, [&](int q) { return of_atom + int64_t(q) * width; }, work.packed);
+          num_points_, width, kernels.product_panel, [&](int q) { return of_atom + int64_t(q) * width; }, work.rest);
       for (int b = 0; b < of.layout.num_blocks(); b++) {
         const int64_t before = int64_t(work.n) * (plane * of.count + of.first[b]) + a * of.dim(b);
-        kernels.product({of.dim(b), num_points_, width, work.packed, matrix.data() + int64_t(of.first[b]) * num_points_,
+        kernels.product({of.dim(b), num_points_, width, work.rest, matrix.data() + int64_t(of.first[b]) * num_points_,
                          work.components + before * width, num_points_, width, false});
       }
     }
 }
 
 // ---- forward and backward
-// ---------------------------------------------------------------------------------------------------------
-
 template <class T>
 GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
   const int64_t rows = int64_t(work.n) * num_points_;
@@ -172,7 +137,7 @@ GateCall<T> GridNetworkOp<T>::activation(int k, const Work &work, R *h) const {
   call.mul = width_[k];
   call.dim = 1;
   call.rows = rows;
-  call.z = make_pointer<T>(hidden(work, k), rows * width_[k]);
+  call.z = make_pointer<T>(scratch_.hidden(work, k), rows * width_[k]);
   call.x = make_pointer<T>(h, rows * width_[k]);
   call.z_width = call.x_width = width_[k];
   return call;
@@ -183,13 +148,13 @@ void GridNetworkOp<T>::evaluate(const HostKernels<T> &kernels, FeatureRows<const
                                 const Work &work) const {
   const int64_t rows = int64_t(work.n) * num_points_;
   read(first_, in_, x, first, direction, work);
-  to_points(kernels, to_, in_, width_[0], work, hidden(work, 0));
+  to_points(kernels, to_, in_, width_[0], work, scratch_.hidden(work, 0));
   for (int k = 0; k < static_cast<int>(width_.size()); k++) {
     if (k > 0) {
       kernels.gate_forward(activation(k - 1, work, work.values));
-      between_[k - 1].multiply(PLANES<T> * rows, work.values, hidden(work, k));
+      between_[k - 1].multiply(PLANES<T> * rows, work.values, scratch_.hidden(work, k));
     }
-    R *const z = hidden(work, k);
+    R *const z = scratch_.hidden(work, k);
     for (int64_t r = 0; !bias_[k].empty() && r < rows; r++)    // tangents have none
       for (int j = 0; j < width_[k]; j++) z[r * width_[k] + j] += bias_[k][j];
   }
@@ -199,8 +164,8 @@ template <class T>
 void GridNetworkOp<T>::forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y,
                                R *scratch, int direction) const {
   const int last = static_cast<int>(width_.size()) - 1;
-  for (int first = 0, n = atoms_at_a_time(count); first < count; first += n) {
-    const Work w = work(scratch, std::min(n, count - first));
+  for (int first = 0, n = scratch_.atoms_at_a_time(count); first < count; first += n) {
+    const Work w = scratch_.cut(scratch, std::min(n, count - first));
     evaluate(kernels, x, first, direction, w);
     kernels.gate_forward(activation(last, w, w.values));
     to_components(kernels, from_transposed_, out_, width_[last], w, w.values);
@@ -222,16 +187,17 @@ template <class T>
 void GridNetworkOp<T>::backward(const HostKernels<T> &kernels, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
                                 R *scratch, int direction) const {
   const int last = static_cast<int>(width_.size()) - 1;
-  for (int first = 0, n = atoms_at_a_time(count); first < count; first += n) {
-    const Work w = work(scratch, std::min(n, count - first));
+  for (int first = 0, n = scratch_.atoms_at_a_time(count); first < count; first += n) {
+    const Work w = scratch_.cut(scratch, std::min(n, count - first));
     evaluate(kernels, x, first, direction, w);
     read(last_transposed_, out_, y_adj, first, direction, w);
     to_points(kernels, from_, out_, width_[last], w, w.adjoint);
     for (int k = last; k >= 0; k--) {
       kernels.gate_backward(activation(k, w, w.adjoint));    // z is replaced by its adjoint
-      if (k > 0) between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, hidden(w, k), w.adjoint);
+      if (k > 0)
+        between_transposed_[k - 1].multiply(PLANES<T> * int64_t(w.n) * num_points_, scratch_.hidden(w, k), w.adjoint);
     }
-    to_components(kernels, to_transposed_, in_, width_[0], w, hidden(w, 0));
+    to_components(kernels, to_transposed_, in_, width_[0], w, scratch_.hidden(w, 0));
     write(first_transposed_, in_, x, first, direction, w);
   }
 }

@@ -22,7 +22,7 @@ class GridNetworkOp {
   GridNetworkOp(const GridNetwork &layer, const FeatureLayout &in, const FeatureLayout &out, InstructionSet set);
 
   // Numbers of scratch, aligned to ALIGNMENT, that a call with so many rows needs.
-  int64_t scratch_size(int count) const;
+  int64_t scratch_size(int count) const { return scratch_.size(count) + packed_size_; }
   // direction: of duals, whose tangents are in plane 1 + direction.
   void forward(const HostKernels<T> &kernels, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch,
                int direction) const;
@@ -34,20 +34,10 @@ class GridNetworkOp {
  private:
   GridNetworkOp(const GridNetworkParts &parts, InstructionSet set);
 
-  // Arrays of n atoms in the scratch: [planes][...][width]. Components lie block after block, [block][atom][component].
-  struct Work {
-    int n;
-    R *components;
-    R *hidden;              // of all hidden layers, before their activations
-    R *values, *adjoint;    // of a hidden layer
-    R *packed;              // the rows of an atom as a matrix of a product
-  };
+  // Components lie block after block, [block][atom][component]. The rest has the rows of an atom as a matrix of a
+  // product.
+  using Work = GridNetworkWork<R>;
 
-  int atoms_at_a_time(int count) const;
-  R *hidden(const Work &work, int k) const {
-    return work.hidden + PLANES<T> * int64_t(work.n) * num_points_ * widths_before_[k];
-  }
-  Work work(R *scratch, int n) const;
   // To and from components of atoms first .. first + n - 1 of a feature.
   void read(const PackedMatrix<R> &w, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
             const Work &work) const;
@@ -64,15 +54,15 @@ class GridNetworkOp {
                 const Work &work) const;
 
   FeatureComponents in_, out_;
-  int num_points_, widest_;
-  int64_t components_size_, hidden_size_;
+  int num_points_;
+  GridNetworkScratch scratch_;
+  int64_t packed_size_;
   Activation activation_;
   R scale_;
   AlignedVector<R> to_, from_, to_transposed_, from_transposed_;
   PackedMatrix<R> first_, first_transposed_, last_, last_transposed_;
   std::vector<PackedMatrix<R>> between_, between_transposed_;
   std::vector<int> width_;                // of hidden layers
-  std::vector<int> widths_before_;        // the sum of those before
   std::vector<AlignedVector<R>> bias_;    // likewise
   AlignedVector<R> last_bias_;
 };

@@ -10,6 +10,7 @@
 #include "src/layers/grid_network.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
@@ -60,11 +61,11 @@ struct GridNetworkParts {
     }
     for (size_t k = 0; k < hidden; k++) {
       bias.emplace_back();
-      if (!has_bias(network, k)) continue;
+      if (!network.has_bias(k)) continue;
       bias.back() = network.biases[k];
       bias.back().resize(padded(network.weights[k].cols), 0.0);
     }
-    if (!has_bias(network, hidden)) return;
+    if (!network.has_bias(hidden)) return;
     last_bias.resize(static_cast<size_t>(out.count) * last.cols, 0.0);
     for (int c = 0; c < out.count; c++) {
       double sum = 0.0;
@@ -81,18 +82,8 @@ struct GridNetworkParts {
     for (int k = 0; k < num_hidden(); k++) most = std::max(most, width(k));
     return most;
   }
-  // Numbers of an atom's components between the matrices.
-  int64_t components_size() const { return std::max(int64_t(in.count) * first.cols, int64_t(out.count) * last.rows); }
-  int64_t hidden_size() const {    // of all hidden layers of an atom
-    int64_t sum = 0;
-    for (int k = 0; k < num_hidden(); k++) sum += int64_t(num_points) * width(k);
-    return sum;
-  }
 
  private:
-  static bool has_bias(const Network &network, size_t k) {
-    return k < network.biases.size() && !network.biases[k].empty();
-  }
   static Matrix with_zeros(const Matrix &m) {
     Matrix wide{padded(m.rows), padded(m.cols), {}};
     wide.data.resize(static_cast<size_t>(wide.rows) * wide.cols, 0.0);
@@ -100,6 +91,60 @@ struct GridNetworkParts {
       for (int j = 0; j < m.cols; j++) wide.data[static_cast<size_t>(i) * wide.cols + j] = m(i, j);
     return wide;
   }
+};
+
+// Arrays of n atoms, [planes][...][width] each.
+template <class R>
+struct GridNetworkWork {
+  int n;
+  R *features;            // on devices
+  R *components;          // between the matrices
+  R *hidden;              // of all hidden layers, before their activations
+  R *values, *adjoint;    // of a hidden layer
+  R *rest;                // what follows them
+};
+
+// How the scratch is cut into these arrays, for as many atoms at a time as have about so many points.
+class GridNetworkScratch {
+ public:
+  // features: numbers of an atom's features, or 0 where they are not copied.
+  GridNetworkScratch(const GridNetworkParts &parts, int planes, int points_at_a_time, int64_t features)
+      : planes_(planes),
+        most_atoms_(std::max(1, points_at_a_time / parts.num_points)),
+        features_(features),
+        components_(std::max(int64_t(parts.in.count) * parts.first.cols, int64_t(parts.out.count) * parts.last.rows)),
+        values_(int64_t(parts.num_points) * parts.widest()) {
+    hidden_begin_.push_back(0);
+    for (int k = 0; k < parts.num_hidden(); k++)
+      hidden_begin_.push_back(hidden_begin_.back() + int64_t(parts.num_points) * parts.width(k));
+  }
+
+  int atoms_at_a_time(int64_t count) const { return static_cast<int>(std::min<int64_t>(count, most_atoms_)); }
+  // Numbers that a call with so many rows needs.
+  int64_t size(int64_t count) const {
+    return planes_ * atoms_at_a_time(count) * (features_ + components_ + hidden_begin_.back() + 2 * values_);
+  }
+  template <class R>
+  GridNetworkWork<R> cut(R *scratch, int n) const {
+    const auto take = [&](int64_t of_atom) {
+      R *const array = scratch;
+      scratch += planes_ * n * of_atom;
+      return array;
+    };
+    R *const features = take(features_), *const components = take(components_),
+             *const hidden = take(hidden_begin_.back()), *const values = take(values_), *const adjoint = take(values_);
+    return {n, features, components, hidden, values, adjoint, scratch};
+  }
+  // Of hidden layer k, before its activation.
+  template <class R>
+  R *hidden(const GridNetworkWork<R> &work, int k) const {
+    return work.hidden + planes_ * work.n * hidden_begin_[k];
+  }
+
+ private:
+  int planes_, most_atoms_;
+  int64_t features_, components_, values_;    // numbers of an atom
+  std::vector<int64_t> hidden_begin_;         // likewise, of the hidden layers before each
 };
 
 // For the log.

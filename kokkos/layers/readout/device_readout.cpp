@@ -103,7 +103,7 @@ DeviceReadout<T>::DeviceReadout(const DeviceExec &exec, const Network &network, 
     weight_.push_back(static_cast<int64_t>(data.size()));
     data.insert(data.end(), w.data.begin(), w.data.end());
     bias_.push_back(static_cast<int64_t>(data.size()));
-    if (k < network.biases.size() && !network.biases[k].empty())
+    if (network.has_bias(k))
       data.insert(data.end(), network.biases[k].begin(), network.biases[k].end());
     else
       data.resize(data.size() + w.cols, 0.0);

@@ -99,8 +99,6 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
 }
 
 // ---- scratch
-// ------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<T>::work(R *first, int64_t count,
                                                                                          bool backward) const {
@@ -147,8 +145,6 @@ std::size_t DeviceSo2Convolution<T>::bytes() const {
 }
 
 // ---- edges
-// --------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 template <class G>
 typename DeviceSo2Convolution<T>::Edges DeviceSo2Convolution<T>::make_edges(const DeviceExec &exec,
@@ -213,8 +209,6 @@ So2RotationCall<T> DeviceSo2Convolution<T>::rotation(const Edges &edges, So2Shap
 }
 
 // ---- forward
-// ------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &edges, FeatureRows<const R> x,
                                            So2Shape shape, R *u) const {
@@ -339,8 +333,6 @@ void DeviceSo2Convolution<T>::forward(const DeviceExec &exec, const DeviceBatchE
 }
 
 // ---- backward
-// -----------------------------------------------------------------------------------------------------------------
-
 template <class T>
 So2TorqueCall<T> DeviceSo2Convolution<T>::torque(const Edges &edges, const So2Shape &shape, const R *a, const R *b,
                                                  const T *factor) const {

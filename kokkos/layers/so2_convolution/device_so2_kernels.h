@@ -16,8 +16,6 @@
 namespace equi {
 
 // ---- geometry
-// -----------------------------------------------------------------------------------------------------------------
-
 // Of each edge of a chunk: its row of the output, its rotations, the cutoff function and its derivative.
 template <class T, class G>
 struct So2EdgeKernel {
@@ -69,8 +67,6 @@ struct So2EdgeAdjointKernel {
 };
 
 // ---- rotations
-// ----------------------------------------------------------------------------------------------------------------
-
 // Order L of an atom's features, and its rotation for edge e.
 template <class T, int L>
 KOKKOS_FORCEINLINE_FUNCTION Pointer<T> so2_of_atom(const So2RotationCall<T> &c, int64_t row, int n, int k) {
@@ -166,8 +162,6 @@ struct So2GatherKernel {
 };
 
 // ---- products with numbers of an edge
-// -----------------------------------------------------------------------------------------
-
 // v = factors u for the components of one |m|, `size` numbers of each sign. u and v may be one array.
 template <class T>
 struct So2FactorsKernel {
@@ -274,8 +268,6 @@ struct So2TorqueKernel {
 };
 
 // ---- gates
-// ----------------------------------------------------------------------------------------------------------------------
-
 // f(l, what gates the order, whether the channel is padding) for one channel of an edge.
 template <class T, class F>
 KOKKOS_FORCEINLINE_FUNCTION void for_so2_gates(const So2GateCall<T> &c, int64_t index, const F &f) {
@@ -320,8 +312,6 @@ struct So2GateAdjointKernel {
 };
 
 // ---- products and attention
-// ------------------------------------------------------------------------------------------------------
-
 // A thread per channel of an edge.
 template <class T>
 struct So2BilinearKernel {

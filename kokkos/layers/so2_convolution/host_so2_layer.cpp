@@ -45,8 +45,6 @@ int HostSo2Layer<T, G>::gather_size() const {
 }
 
 // ---- edges
-// --------------------------------------------------------------------------------------------------------------------
-
 template <class T, class G>
 typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batch) const {
   int64_t *edge = batch.scratch.gather_begin.reserve(LIST_EDGES);
@@ -147,8 +145,6 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
 }
 
 // ---- forward, backward and gather
-// ---------------------------------------------------------------------------------------------
-
 template <class T, class G>
 void HostSo2Layer<T, G>::forward(Batch &batch) {
   if (batch.step.energy_moments) return forward_moments(batch);

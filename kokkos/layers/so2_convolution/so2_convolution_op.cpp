@@ -85,8 +85,6 @@ typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2P
 }
 
 // ---- scratch
-// ------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backward) const {
   Places p{};
@@ -112,8 +110,6 @@ typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backw
 }
 
 // ---- forward
-// ------------------------------------------------------------------------------------------------------------------
-
 template <class T>
 So2RotationCall<T> So2ConvolutionOp<T>::rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first,
                                                  const FeatureLayout &layout, FeatureRows<R> rows, const int *row,
@@ -237,8 +233,6 @@ void So2ConvolutionOp<T>::forward(const So2Edges<T> &edges, FeatureRows<R> y, co
 }
 
 // ---- backward
-// -----------------------------------------------------------------------------------------------------------------
-
 template <class T>
 void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R> y_adj, const int *out_row, R *scratch,
                                    R *values, bool has_values, const So2Adjoints<T> &adjoints) const {
