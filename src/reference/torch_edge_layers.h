@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT
+// Layers that sum over edges as ATen operators, but for the SO(2) convolution. Part of torch_layers.h.
+#ifndef EQUI_TORCH_EDGE_LAYERS_H
+#define EQUI_TORCH_EDGE_LAYERS_H
+
+#include "src/algebra/coupling.h"
+#include "src/model/model.h"
+#include "src/reference/torch_functions.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace torch_layers {
+
+// Work on many rows, done in chunks of them whose intermediates take about chunk_bytes.
+struct Chunked {
+  bool is_over_edges;    // else over atoms
+  int64_t chunk = 1;
+  double bytes_per_row = 0.0;
+
+  explicit Chunked(bool is_over_edges) : is_over_edges(is_over_edges) {}
+  void set_numbers_per_row(double numbers, at::ScalarType type, double chunk_bytes) {
+    bytes_per_row = numbers * static_cast<double>(c10::elementSize(type));
+    chunk = std::max<int64_t>(1, static_cast<int64_t>(chunk_bytes / bytes_per_row));
+  }
+};
+
+// Something that each receiver sums over its edges.
+struct EdgeSum : Chunked {
+  int columns;
+  at::ScalarType type;
+  bool reads_receiver = false;    // the feature of both atoms, not of the sender alone
+  bool is_far = false;            // over the edges within the cutoff of a Coulomb layer
+
+  EdgeSum(int columns, at::ScalarType type) : Chunked(true), columns(columns), type(type) {}
+  virtual ~EdgeSum() = default;
+  // Terms [E, columns] of edges.
+  virtual Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const = 0;
+};
+
+struct TorchConvolution : EdgeSum {
+  int input, output;
+  TensorProduct product;
+  TorchRadial radial;
+  std::vector<Tensor> couplings;    // per path [2 l1+1, 2 l2+1, 2 l3+1]
+
+  TorchConvolution(const Convolution &c, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(c.product.irreps_out.dim(), type),
+        input(c.input),
+        output(c.output),
+        product(c.product),
+        radial(c.radial, type) {
+    product.validate();
+    reads_receiver = c.radial.receiver_block >= 0;
+    if (c.radial.num_outputs() != product.num_weights())
+      throw std::invalid_argument("TorchModel: a radial network has " + std::to_string(c.radial.num_outputs()) +
+                                  " outputs, its convolution needs " + std::to_string(product.num_weights()));
+    double kept = radial.network.kept() + 2.0 * product.irreps_in.dim() + 4.0 * product.irreps_out.dim();
+    for (const TensorProductPath &p : product.paths) {
+      const int l1 = product.irreps_in[p.in].irrep.l, l3 = product.irreps_out[p.out].irrep.l;
+      const std::vector<double> w = coupling(l1, p.l2, l3);
+      couplings.push_back(to_tensor(w.data(), {2 * l1 + 1, 2 * p.l2 + 1, 2 * l3 + 1}, type));
+      kept += (2.0 * l1 + 1) * (2 * l3 + 1) + product.irreps_in[p.in].mul * std::max(2.0 * l1 + 1, 2.0 * l3 + 1);
+    }
+    set_numbers_per_row(kept, type, chunk_bytes);
+  }
+
+  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    const Tensor &x = features.sender;
+    const Tensor r = edges.distance().unsqueeze(1);
+    const Tensor y = harmonics(edges.vec / r, product.lmax_edge).to(x.scalar_type());
+    const Tensor weights = radial(r, edges, features, product.irreps_in);
+    std::vector<Tensor> blocks(product.irreps_out.size());
+    for (size_t q = 0; q < product.paths.size(); ++q) {
+      const TensorProductPath &p = product.paths[q];
+      const Tensor x_block = block_of(x, product.irreps_in, p.in);
+      const Tensor y_block = y.narrow(1, p.l2 * p.l2, 2 * p.l2 + 1);
+      const int path = static_cast<int>(q);
+      Tensor w = weights.narrow(1, product.weight_offset(path), product.num_weights(path));
+      const Tensor m = at::einsum("eua,eac->euc", {x_block, at::einsum("abc,eb->eac", {couplings[q], y_block})});
+      Tensor term;
+      if (p.connection == Connection::uvw) {
+        w = w.reshape({w.size(0), product.irreps_in[p.in].mul, product.irreps_out[p.out].mul});
+        term = (p.scale * at::einsum("euw,euc->ewc", {w, m})).flatten(1);
+      } else {
+        term = (p.scale * w.unsqueeze(2) * m).flatten(1);
+      }
+      blocks[p.out] = blocks[p.out].defined() ? blocks[p.out] + term : term;
+    }
+    for (int b = 0; b < product.irreps_out.size(); ++b)
+      if (!blocks[b].defined()) blocks[b] = at::zeros({x.size(0), product.irreps_out[b].dim()}, x.options());
+    if (blocks.empty()) return at::zeros({x.size(0), 0}, x.options());
+    return at::cat(blocks, 1);
+  }
+
+  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
+};
+
+// The sum of a DensityNormalization.
+struct TorchDensity : EdgeSum {
+  int input, output;
+  TorchRadial radial;
+  double offset, factor;
+
+  TorchDensity(const DensityNormalization &d, const Model &model, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(1, type),
+        input(d.input),
+        output(d.output),
+        radial(d.density, type),
+        offset(d.offset),
+        factor(d.factor) {
+    if (d.density.num_outputs() != 1 || model.features[input] != model.features[output])
+      throw std::invalid_argument("TorchModel: a density normalization needs one density and equal irreps");
+    set_numbers_per_row(radial.network.kept(), type, chunk_bytes);
+  }
+
+  Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
+    return radial(edges.distance().unsqueeze(1), edges);
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this);
+    run.write(output, run.owned(run.read(input)) / (offset + factor * sum), true);
+  }
+};
+
+// Energies of edges, in float64.
+struct TorchRepulsion : EdgeSum {
+  Tensor prefactor, length, cutoff;    // [species, species]
+  Tensor coefficients, exponents;
+  double p;
+
+  TorchRepulsion(const PairRepulsion &r, double chunk_bytes)
+      : EdgeSum(1, at::kDouble),
+        prefactor(to_tensor(r.prefactor, at::kDouble)),
+        length(to_tensor(r.length, at::kDouble)),
+        cutoff(to_tensor(r.cutoff, at::kDouble)),
+        coefficients(to_tensor(r.coefficients, at::kDouble)),
+        exponents(to_tensor(r.exponents, at::kDouble)),
+        p(r.p) {
+    set_numbers_per_row(20.0 + 4.0 * static_cast<double>(r.coefficients.size()), type, chunk_bytes);
+  }
+
+  Tensor terms(const EdgeFeatures &, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1), u = at::clamp_max(r / edges.of_pair(cutoff), 1.0);
+    const Tensor screening = at::matmul(at::exp(-r / edges.of_pair(length) * exponents), coefficients).unsqueeze(1);
+    const Tensor f = at::where(u < 1.0, polynomial_cutoff_of(u, p), at::zeros_like(u));
+    return edges.of_pair(prefactor) / r * screening * f;
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this);
+    run.energy() = run.energy() + sum.select(1, 0);
+  }
+};
+
+// Energies of pairs of charges, in float64.
+struct TorchCoulomb : EdgeSum {
+  int input;
+  Tensor weights;    // [channels] float64
+  CoulombFunction function;
+  double cutoff;
+  bool is_over_all_pairs;
+
+  TorchCoulomb(const Coulomb &c, double chunk_bytes)
+      : EdgeSum(1, at::kDouble),
+        input(c.input),
+        weights(to_tensor(c.weights, at::kDouble)),
+        function(c.function),
+        cutoff(c.cutoff),
+        is_over_all_pairs(c.is_over_all_pairs) {
+    reads_receiver = is_far = true;
+    set_numbers_per_row(20.0 + 6.0 * static_cast<double>(c.weights.size()), type, chunk_bytes);
+  }
+
+  Tensor terms(const EdgeFeatures &x, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    Tensor k = function.prefactor * (1.0 / r + function.square * r.square() - function.shift);
+    if (function.damping > 0.0) {
+      const Tensor u = at::clamp_max(r / function.damping, 1.0 - 1e-6);
+      k = k * (1.0 - at::exp(1.0 - 1.0 / (1.0 - u.square())));
+    }
+    return 0.5 * k * at::matmul((x.receiver * x.sender).to(at::kDouble), weights.unsqueeze(1));
+  }
+
+  void evaluate(auto &run) const {
+    const Tensor sum = run.sum_of(*this, input);
+    run.energy() = run.energy() + sum.select(1, 0);
+  }
+};
+
+}    // namespace torch_layers
+}    // namespace equi
+
+#endif

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT
+// The SO(2) convolution as ATen operators. Part of torch_layers.h.
+#ifndef EQUI_TORCH_SO2_CONVOLUTION_H
+#define EQUI_TORCH_SO2_CONVOLUTION_H
+
+#include "src/algebra/coupling.h"
+#include "src/model/model.h"
+#include "src/reference/torch_edge_layers.h"
+
+#include <ATen/ATen.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdlib>
+#include <utility>
+#include <vector>
+
+namespace equi {
+namespace torch_layers {
+
+// Messages in the frames of edges. Autograd differentiates the rotations, which are polynomials in the unit vectors.
+struct TorchSo2Convolution : EdgeSum {
+  struct Step {
+    std::vector<Tensor> same, other;    // of each m; other is undefined for m = 0
+    Tensor bias;                        // or undefined
+    bool has_gate;
+    Activation scalars, gates;
+    Tensor to_points, from_points;    // of a product, [points, components l by l]; or undefined
+    int64_t channels;                 // of a product: of both factors
+  };
+  int input, output, lmax, mmax;
+  TorchRadial radial;
+  Irreps irreps_in, irreps_out;
+  std::vector<Tensor> couplings;    // of 1 and l-1 to l, from l = 2 on
+  std::vector<Step> steps;
+  int heads, scores;    // of attention, if there is any
+  Tensor score_weight, score_bias, score_vector;
+  double score_epsilon;
+
+  TorchSo2Convolution(const So2Convolution &c, const Model &model, at::ScalarType type, double chunk_bytes)
+      : EdgeSum(model.features[c.output].dim(), type),
+        input(c.input),
+        output(c.output),
+        lmax(c.lmax),
+        mmax(c.mmax),
+        radial(c.radial, type),
+        irreps_in(model.features[c.input]),
+        irreps_out(model.features[c.output]),
+        heads(c.attention.heads),
+        scores(c.attention.channels),
+        score_epsilon(c.attention.epsilon) {
+    reads_receiver = true;
+    if (heads > 0) {
+      score_weight = to_tensor(c.attention.weight, type);
+      score_bias = to_tensor(c.attention.bias, type);
+      score_vector = to_tensor(c.attention.vector, type).reshape({heads, scores});
+    }
+    const double components = (lmax + 1) * (lmax + 1);
+    double kept = radial.network.kept() + 12.0 * components * irreps_in[0].mul + 3.0 * irreps_out.dim();
+    for (int l = 2; l <= lmax; ++l) {
+      couplings.push_back(to_tensor(coupling(1, l - 1, l).data(), {3, 2 * l - 1, 2 * l + 1}, at::kDouble));
+      kept += 6.0 * (2 * l + 1) * 3 * (2 * l + 1);
+    }
+    for (const So2Linear &linear : c.linears) {
+      Step step{
+          {}, {}, {}, linear.has_gate, linear.scalar_activation, linear.gate_activation, {}, {}, linear.channels_out};
+      if (linear.has_product()) {
+        step.scalars = linear.product.scalars;
+        step.gates = linear.product.gates;
+        step.to_points = to_tensor(linear.product.to_points, type);
+        step.from_points = to_tensor(linear.product.from_points, type);
+        kept += 3.0 * linear.product.to_points.rows * linear.channels_out;
+      }
+      for (const auto &[same, other] : linear.weights) {
+        step.same.push_back(to_tensor(same, type));
+        step.other.push_back(other.data.empty() ? Tensor() : to_tensor(other, type));
+      }
+      if (!linear.bias.empty()) step.bias = to_tensor(linear.bias, type);
+      kept += 5.0 * components * linear.channels_out;
+      steps.push_back(std::move(step));
+    }
+    set_numbers_per_row(kept, type, chunk_bytes);
+  }
+
+  // D_l of edges [E, 2l+1, 2l+1] for each l, in float64.
+  std::vector<Tensor> rotations(const Tensor &unit) const {
+    // The axis that the direction has least of, made orthogonal to it, is the x axis of the frame.
+    const Tensor axis = at::one_hot(unit.detach().abs().argmin(1), 3).to(at::kDouble);
+    Tensor x = axis - (axis * unit).sum(1, /*keepdim=*/true) * unit;
+    x = x / x.square().sum(1, /*keepdim=*/true).sqrt();
+    std::vector<Tensor> d = {at::ones({unit.size(0), 1, 1}, unit.options()),
+                             at::stack({x, unit, at::cross(x, unit, 1)}, 1)};
+    for (int l = 2; l <= lmax; ++l) {
+      const Tensor &w = couplings[l - 2];
+      const Tensor half = at::einsum("abc,eai,ebj->ecij", {w, d[1], d[l - 1]});
+      d.push_back((2.0 * l + 1.0) * at::einsum("ecij,ijk->eck", {half, w}));
+    }
+    return d;
+  }
+
+  // What a step with a product makes of the components, and the scores of attention behind its scalars and gates.
+  Tensor multiply_functions(const Step &step, std::vector<Tensor> &plus, std::vector<Tensor> &minus) const {
+    const int64_t both = step.channels, factor = both / 2, orders = lmax + 1, before = plus[0].size(1) - orders * both;
+    const Tensor first = plus[0].narrow(1, 0, before), components = plus[0].narrow(1, before, orders * both);
+    // All components, l by l, as [E, components, channels of both factors].
+    std::vector<Tensor> all;
+    for (int l = 0; l <= lmax; ++l)
+      for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
+        const int a = std::abs(m);
+        all.push_back((m == 0 ? components : m < 0 ? minus[a] : plus[a]).narrow(1, (l - a) * both, both));
+      }
+    const Tensor at_points = at::einsum("pk,ekc->epc", {step.to_points, at::stack(all, 1)});
+    const Tensor product = at::einsum(
+        "pk,epc->ekc", {step.from_points, at_points.narrow(2, 0, factor) * at_points.narrow(2, factor, factor)});
+    const Tensor gated = activate(step.gates, first.narrow(1, both, factor)).unsqueeze(1) * product;
+    const Tensor scalars = activate(step.scalars, first.narrow(1, 0, factor)) * first.narrow(1, factor, factor);
+    for (int m = 0; m <= mmax; ++m) {
+      std::vector<Tensor> of_plus, of_minus;
+      int64_t begin = 0;
+      for (int l = 0; l <= lmax; begin += 2 * std::min(l, mmax) + 1, ++l) {
+        if (l < m) continue;
+        const int64_t middle = begin + std::min(l, mmax);
+        of_plus.push_back(gated.select(1, middle + m));
+        of_minus.push_back(gated.select(1, middle - m));
+      }
+      if (m == 0) of_plus[0] = of_plus[0] + scalars;
+      plus[m] = at::cat(of_plus, 1);
+      if (m > 0) minus[m] = at::cat(of_minus, 1);
+    }
+    return heads > 0 && before > 2 * both ? first.narrow(1, 2 * both, heads * scores) : Tensor();
+  }
+
+  // Components of each l [E, 2l+1, channels]; those of m beyond mmax are dropped on the way in and 0 on the way out.
+  Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
+    const Tensor r = edges.distance().unsqueeze(1);
+    const std::vector<Tensor> d = rotations(edges.vec / r);
+    const int64_t num = edges.size(), channels = 2 * irreps_in[0].mul;
+    const Tensor factors = radial(r, edges);
+    // The components of +m or -m side by side, l by l.
+    std::vector<Tensor> plus(mmax + 1), minus(mmax + 1);
+    {
+      std::vector<Tensor> u;
+      for (int l = 0; l <= lmax; ++l) {
+        const Tensor x =
+            at::cat({block_of(features.sender, irreps_in, l), block_of(features.receiver, irreps_in, l)}, 1);
+        u.push_back(at::einsum("emn,ecn->emc", {d[l].to(type), x}));
+      }
+      int64_t column = 0;
+      for (int m = 0; m <= mmax; ++m) {
+        std::vector<Tensor> of_plus, of_minus;
+        for (int l = m; l <= lmax; ++l) {
+          of_plus.push_back(u[l].select(1, l + m));
+          of_minus.push_back(u[l].select(1, l - m));
+        }
+        const Tensor factor = factors.narrow(1, column, (lmax + 1 - m) * channels);
+        column += factor.size(1);
+        plus[m] = factor * at::cat(of_plus, 1);
+        if (m > 0) minus[m] = factor * at::cat(of_minus, 1);
+      }
+    }
+    Tensor score;
+    for (const Step &step : steps) {
+      for (int m = 0; m <= mmax; ++m) {
+        const Tensor p = plus[m], n = minus[m];
+        plus[m] = at::matmul(p, step.same[m]);
+        if (m == 0 && step.bias.defined()) plus[m] = plus[m] + step.bias;
+        if (m == 0) continue;
+        plus[m] = plus[m] - at::matmul(n, step.other[m]);
+        minus[m] = at::matmul(p, step.other[m]) + at::matmul(n, step.same[m]);
+      }
+      if (step.to_points.defined()) {
+        const Tensor of_step = multiply_functions(step, plus, minus);
+        if (of_step.defined()) score = of_step;
+      }
+      if (!step.has_gate) continue;
+      const int64_t mul = plus[0].size(1) / (2 * lmax + 1);
+      const Tensor gates = activate(step.gates, plus[0].narrow(1, 0, lmax * mul));    // of l = 1 .. lmax
+      const Tensor scalars = activate(step.scalars, plus[0].narrow(1, lmax * mul, mul));
+      plus[0] = at::cat({scalars, gates * plus[0].narrow(1, (lmax + 1) * mul, lmax * mul)}, 1);
+      for (int m = 1; m <= mmax; ++m) {
+        const Tensor of_m = gates.narrow(1, (m - 1) * mul, (lmax + 1 - m) * mul);
+        plus[m] = of_m * plus[m];
+        minus[m] = of_m * minus[m];
+      }
+    }
+    const Tensor cutoff = radial.cutoff_function(r, edges).to(type);
+    const int64_t mul = irreps_out[0].mul;
+    if (heads > 0) {
+      const Tensor x = score.reshape({num, heads, scores});
+      const Tensor y = at::layer_norm(x, {scores}, score_weight, score_bias, score_epsilon);
+      const Tensor weight = at::exp(((0.2 * y + 0.8 * activate(Activation::silu, y)) * score_vector).sum(2));
+      const Tensor value = (cutoff * weight).unsqueeze(2).expand({num, heads, mul / heads - 1});
+      const Tensor weights = at::cat({value, weight.unsqueeze(2)}, 2).reshape({num, 1, mul});
+      for (int m = 0; m <= mmax; ++m)
+        for (std::vector<Tensor> *side : {&plus, &minus})
+          if (m > 0 || side == &plus) (*side)[m] = (weights * (*side)[m].reshape({num, lmax + 1 - m, mul})).flatten(1);
+    }
+    std::vector<Tensor> out;
+    for (int l = 0; l <= lmax; ++l) {
+      std::vector<Tensor> rows;
+      for (int m = -l; m <= l; ++m) {
+        const int a = std::abs(m);
+        rows.push_back(a > mmax ? at::zeros({num, mul}, plus[0].options())
+                                : (m < 0 ? minus[a] : plus[a]).narrow(1, (l - a) * mul, mul));
+      }
+      out.push_back((cutoff * at::einsum("emn,emc->ecn", {d[l].to(type), at::stack(rows, 1)}).flatten(1)));
+    }
+    return at::cat(out, 1);
+  }
+
+  void evaluate(auto &run) const { run.sum_forward(*this, input, output); }
+};
+
+}    // namespace torch_layers
+}    // namespace equi
+
+#endif

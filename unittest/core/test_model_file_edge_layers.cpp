@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: MIT
+// The reader of .equi files: layers that sum over edges.
+#include "src/functions/coulomb_function.h"
+#include "src/model/model_file.h"
+#include "unittest/support/model_documents.h"
+
+#include <gtest/gtest.h>
+#include <algorithm>
+#include <cmath>
+#include <string>
+#include <vector>
+
+using namespace equi;
+using namespace equi::testing;
+
+TEST(ModelFile, refuses_bad_density_normalizations) {
+  expect_refused_in("density_normalization", "/irreps_out", "5x0e", {"irreps_out"});
+  expect_refused_in("density_normalization", "/offset", 0.0, {"offset", "other than zero"});
+  expect_refused_in("density_normalization", "/factor", "b", {"factor", "a number"});
+  expect_refused_in("density_normalization", "/radial/weights/2", "radial0.w2", {"radial.weights[2]", "[8, 1]"});
+  expect_refused_in("density_normalization", "/power", 2, {"\"power\""});
+}
+
+TEST(ModelFile, refuses_bad_coulomb_energies) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 7.5;
+  o.permittivity = 2.0;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "coulomb"))[Json::json_pointer(field)] = value; }, parts);
+  };
+  refused("/input", "x1", {"irreps_in", "x1"});
+  refused("/weights", "scale", {"weights", "[8]"});
+  refused("/prefactor", "one", {"prefactor"});
+  refused("/cutoff", 0.0, {"cutoff"});
+  refused("/cutoff", 51.0, {"cutoff", "50"});
+  refused("/damping", 0.0, {"damping"});
+  refused("/permittivity", 0.5, {"permittivity"});
+  refused("/charges", 1, {"\"charges\""});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.insert(layers.end() - 1, layers[find_layer(d, "coulomb")]);
+                 },
+                 {"one layer of type coulomb"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   const Json coulomb = layers[find_layer(d, "coulomb")];
+                   layers.erase(find_layer(d, "coulomb"));
+                   layers.push_back(coulomb);
+                 },
+                 {"after scale_shift"});
+  // Nothing but scalars.
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &coulomb = layer(d, find_layer(d, "coulomb"));
+                   coulomb["input"] = "x1";
+                   coulomb["irreps_in"] = layer(d, find_layer(d, "gate"))["irreps_out"];
+                 },
+                 {"irreps_in", "0e blocks alone"});
+  const Model model = make_tiny_model(o).model();
+  EXPECT_EQ(model.cutoff, 4.0);
+  EXPECT_EQ(model.reach(), 7.5);
+  const Coulomb *coulomb = find_coulomb(model.layers);
+  ASSERT_TRUE(coulomb);
+  EXPECT_FALSE(coulomb->is_over_all_pairs);
+  o.permittivity = 0.0;
+  const Model of_pairs = make_tiny_model(o).model();
+  EXPECT_TRUE(find_coulomb(of_pairs.layers)->is_over_all_pairs);
+}
+
+// The interaction of the model file's page, with its limits; derivatives by differences of the next lower one.
+TEST(CoulombFunction, is_damped_and_vanishes_at_the_cutoff) {
+  TinyModelOptions o;
+  o.coulomb_cutoff = 7.5;
+  o.permittivity = 78.3;
+  const Model model = make_tiny_model(o).model();
+  const CoulombFunction f = find_coulomb(model.layers)->function;
+  EXPECT_NEAR(f(7.5).value(), 0.0, 1e-15);
+  for (const double r : {0.3, 1.7, 4.1, 4.5, 4.6, 6.2}) {
+    const double p = 78.3, R = 7.5, u = r / 4.6, h = u < 1.0 ? 1.0 - std::exp(1.0 - 1.0 / (1.0 - u * u)) : 1.0;
+    const double k = (p - 1.0) / ((2.0 * p + 1.0) * R * R * R), c = 3.0 * p / ((2.0 * p + 1.0) * R);
+    EXPECT_NEAR(f(r).value(), 0.6 * h * (1.0 / r + k * r * r - c), 1e-14) << r;
+    constexpr double STEP = 1e-4;
+    for (int order = 0; order < 2; ++order) {
+      const auto slope = [&](double step) { return (f(r + step).d[order] - f(r - step).d[order]) / (2.0 * step); };
+      EXPECT_NEAR(f(r).d[order + 1], (4.0 * slope(0.5 * STEP) - slope(STEP)) / 3.0, 1e-9) << r << ", order " << order;
+    }
+  }
+}
+
+TEST(ModelFile, refuses_bad_so2_convolutions) {
+  TinyModelOptions o;
+  o.so2_lmax = 2;
+  o.so2_mmax = 1;
+  o.biases = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const auto weights_of = [&](const char *name) {
+    ModelDocument d = make_tiny_model(o);
+    return d.tensors.at(name);
+  };
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<So2Convolution>(m);
+  EXPECT_EQ(c.lmax, 2);
+  EXPECT_EQ(c.mmax, 1);
+  ASSERT_EQ(c.linears.size(), 2u);
+  EXPECT_EQ(c.linears[0].channels_in, 10);
+  EXPECT_TRUE(c.linears[0].has_gate);
+  EXPECT_FALSE(c.linears[1].has_gate);
+  EXPECT_EQ(c.linears[0].bias.size(), (2u + 3u) * 4u);
+  EXPECT_EQ(c.radial.num_outputs(), (3 + 2) * 10);
+  const DocumentTensor pair = weights_of("so2_1.0.m1");    // both halves, one after the other
+  ASSERT_EQ(pair.shape, (std::vector<int64_t>{2, 20, 8}));
+  EXPECT_EQ(c.linears[0].weights[1][0].data, std::vector<double>(pair.values.begin(), pair.values.begin() + 160));
+  EXPECT_EQ(c.linears[0].weights[1][1].data, std::vector<double>(pair.values.begin() + 160, pair.values.end()));
+
+  refused("/irreps_out", "3x0e+3x2e+3x1e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "3x0e+3x1e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "3x0e+3x1e+4x2e", {"irreps_out", "3x0e+3x1e+3x2e"});
+  refused("/irreps_out", "4x0e+4x1e+4x2e", {"linears[1].channels", "4 channels", "output"});
+  refused("/mmax", 3, {"mmax", "0 to 2"});
+  refused("/mmax", 2, {"linears[0].weights", "3", "m from 0 to mmax"});
+  refused("/linears", Json::array(), {"linears"});
+  refused("/linears/0/channels", 5, {"linears[0].weights[0]", "[30, 25]"});
+  refused("/linears/0/channels", 0, {"linears[0].channels"});
+  refused("/linears/0/weights/1", "so2_1.1.m1", {"linears[0].weights[1]", "[2, 20, 8]"});
+  refused("/linears/0/bias", "so2_1.1.bias", {"linears[0].bias", "[20]"});
+  refused("/linears/0/gate/scalars", "gelu", {"linears[0].gate.scalars", "gelu"});
+  refused("/linears/0/gate/gates", "gelu", {"linears[0].gate.gates", "gelu"});
+  refused("/linears/0/gate/scale", 1.0, {"linears[0].gate", "\"scale\""});
+  refused("/linears/1/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"linears[1].weights[0]", "[12, 15]"});
+  refused("/linears/0/kind", "linear", {"linears[0]", "\"kind\""});
+  refused("/radial/sender", {{"block", 0}}, {"radial.sender", "a string"});
+  refused("/radial/activate_last", true, {"\"activate_last\""});
+  refused("/residual", true, {"\"residual\""});
+  TinyModelOptions parity = o;
+  parity.parity = true;
+  parity.hidden = {"5x0e", "5x0e"};
+  expect_refusal(make_tiny_model(parity).bytes(), {"SO(2) convolution", "edge_parity"});
+  TinyModelOptions scalars;
+  scalars.so2_lmax = scalars.lmax_edge = 0;
+  scalars.hidden = {"5x0e", "5x0e"};
+  expect_refusal(make_tiny_model(scalars).bytes(), {"SO(2) convolution", "lmax_edge"});
+  expect_refusal(o,
+                 [](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))["irreps_in"] = "5x0e+5x1e+5x2o"; },
+                 {"irreps_in", "5x0e+5x1e+5x2e"});
+}
+
+TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
+  TinyModelOptions o;
+  o.so2_lmax = o.so2_mmax = 2;
+  o.so2_hidden = {5, 13};
+  o.so2_product = o.biases = true;
+  o.so2_heads = 3;
+  o.so2_scores = 7;
+  o.so2_out = 15;
+  o.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<So2Convolution>(m);
+  ASSERT_EQ(c.linears.size(), 3u);
+  EXPECT_TRUE(c.linears[0].has_product());
+  EXPECT_EQ(c.linears[0].channels_out, 10);
+  EXPECT_EQ(c.linears[1].channels_in, 5);
+  EXPECT_EQ(c.linears[0].num_score_rows, 3);    // 21 scores in rows of 10
+  EXPECT_EQ(c.linears[0].bias.size(), (2u + 3u + 3u) * 10u);
+  EXPECT_EQ(c.attention.heads, 3);
+  EXPECT_EQ(c.attention.vector.size(), 21u);
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const std::string product = "/linears/0/product";
+  refused("/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"a gate or a product, not both"});
+  refused("/linears/0/channels", 9, {"linears[0].channels", "even"});
+  refused((product + "/points").c_str(), 0, {"linears[0].product.points"});
+  refused((product + "/points").c_str(), 3, {"linears[0].product.to", "[3, 9]"});
+  refused((product + "/scalars").c_str(), "gelu", {"linears[0].product.scalars", "gelu"});
+  refused((product + "/kind").c_str(), 1, {"linears[0].product", "\"kind\""});
+  refused("/attention/heads", 4, {"attention.vector", "[4, 7]"});
+  refused("/attention/channels", 6, {"attention.weight", "[6]"});
+  refused("/attention/epsilon", 0.0, {"attention.epsilon", "positive"});
+  refused("/attention/softcap", 1.0, {"attention", "\"softcap\""});
+  const auto changed = [&](const char *name, const auto &change, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { change(d.tensors.at(name).values); }, parts);
+  };
+  changed("so2_1.0.to", [](std::vector<double> &v) { std::fill(v.begin(), v.end(), 0.0); }, {"product.to", "vanish"});
+  changed("so2_1.0.to", [](std::vector<double> &v) { v[11] += 1e-3; }, {"product.to", "turns the product"});
+  TinyModelOptions odd = o;
+  odd.so2_out = 14;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "divisor of the 14 channels"});
+  odd.so2_out = 3;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "two channels or more"});
+  odd = o;
+  odd.so2_gate_last = true;
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention", "neither gate nor product"});
+  odd = o;
+  odd.so2_product = false;
+  expect_refusal(make_tiny_model(odd).bytes(), {"linears[0]", "scores of attention"});
+}
+
+TEST(ModelFile, refuses_bad_pair_repulsions) {
+  expect_refused_in("pair_repulsion", "/prefactor", "scale", {"prefactor", "[3, 3]", "[3]"});
+  expect_refused_in("pair_repulsion", "/p", 1.0, {".p", "2 to 1000"});
+  expect_refused_in("pair_repulsion", "/coefficients", Json::array(), {"coefficients", "1 to 64"});
+  expect_refused_in("pair_repulsion", "/coefficients", {1.0}, {"exponents", "1 exponents"});
+  expect_refused_in("pair_repulsion", "/exponents/1", -0.1, {"exponents[1]", "a number from 0"});
+  expect_refused_in("pair_repulsion", "/exponents/1", "x", {"exponents[1]", "a number"});
+  expect_refused_in("pair_repulsion", "/scale", 1.0, {"\"scale\""});
+  for (const char *name : {"inside.length", "inside.cutoff"})
+    expect_refusal(family_options(), [&](ModelDocument &d) { d.tensors[name].values[4] = 0.0; },
+                   {"numbers from", name});
+  // Nothing else follows scale_shift.
+  expect_refusal(family_options(),
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.push_back(layers[find_layer(d, "scale_shift")]);
+                 },
+                 {"after scale_shift"});
+}
+
+TEST(ModelFile, refuses_bad_convolutions) {
+  const std::string path = at(CONVOLUTION) + "/paths/1";
+  expect_refused_value(path + "/in", 1, {"layers[3].paths[1].in"});
+  expect_refused_value(path + "/l", 3, {"layers[3].paths[1].l", "0 to 2"});
+  expect_refused_value(path + "/l", 0, {"layers[3].paths"});
+  expect_refused_value(path + "/out", 3, {"layers[3].paths[1].out", "0 to 2"});
+  expect_refused_value(path + "/out", 0, {"layers[3].paths[1]", "parity"});
+  expect_refused_value(path + "/connection", "uvv", {"layers[3].paths[1].connection", "uvu or uvw", "uvv"});
+  expect_refused_value(path + "/connection", 1, {"layers[3].paths[1].connection"});
+  expect_refused_value(path + "/connection", "uvw", {"layers[3].radial.weights[2]", "[8, 195]"});
+  expect_refused_value(path + "/r_power", -1, {"layers[3].paths[1].r_power"});
+  expect_refused_value(path + "/r_power", 17, {"layers[3].paths[1].r_power"});
+  expect_refused_value(path + "/scale", Json::array(), {"layers[3].paths[1].scale", "an array"});
+  expect_refusal([](ModelDocument &d) { layer(d, CONVOLUTION)["paths"].erase(0); }, {"layers[3].paths"});
+  expect_refusal([](ModelDocument &d) { d.document["edge_parity"] = false; }, {"layers[3].paths[1]", "parity"});
+  // Multiplicity and triangle rule, through TensorProduct::validate.
+  expect_refused_value(at(CONVOLUTION) + "/irreps_out", "13x0e+12x1o+13x2e",
+                       {"layers[3].paths", "path 1", "13 channels"});
+  expect_refused_value(at(CONVOLUTION) + "/irreps_out", "13x0e+13x3o+13x2e", {"layers[3].paths", "path 1", "couple"});
+}

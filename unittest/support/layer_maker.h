@@ -1,0 +1,487 @@
+// SPDX-License-Identifier: MIT
+// The layers of tiny random models, each with tensors of its own, as `equi convert` would write them.
+#ifndef EQUI_TEST_LAYER_MAKER_H
+#define EQUI_TEST_LAYER_MAKER_H
+
+#include "src/algebra/irreps.h"
+#include "src/algebra/spherical_harmonics.h"
+#include "unittest/support/contraction_builder.h"
+#include "unittest/support/editable_document.h"
+#include "unittest/support/tiny_model_options.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstdint>
+#include <initializer_list>
+#include <random>
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+class LayerMaker {
+ public:
+  explicit LayerMaker(const TinyModelOptions &o) : o_(o), random_(o.seed) {}
+
+ protected:
+  TinyModelOptions o_;
+  std::mt19937_64 random_;
+  ModelDocument d_;
+
+  int num_species() const { return static_cast<int>(o_.elements.size()); }
+  void add(const Json &layer) { d_.document["layers"].push_back(layer); }
+
+  // Normal numbers that float32 holds exactly, so that the file is the same model in F32 and F64.
+  std::string tensor(const std::string &name, const std::vector<int64_t> &shape, double width) {
+    DocumentTensor t{shape, {}, o_.is_double};
+    int64_t size = 1;
+    for (int64_t n : shape) size *= n;
+    std::normal_distribution<double> normal(0.0, width);
+    for (int64_t i = 0; i < size; ++i) t.values.push_back(static_cast<float>(normal(random_)));
+    d_.tensors[name] = t;
+    return name;
+  }
+  std::string tensor(const std::string &name, std::initializer_list<int> shape, double width) {
+    return tensor(name, std::vector<int64_t>(shape.begin(), shape.end()), width);
+  }
+
+  // Numbers that are not at random, in float64.
+  std::string stated(const std::string &name, const std::vector<int64_t> &shape, const std::vector<double> &values) {
+    d_.tensors[name] = {shape, values, true};
+    return name;
+  }
+
+  // The same for numbers that are evenly spread between two bounds.
+  std::string uniform(const std::string &name, const std::vector<int64_t> &shape, double low, double high) {
+    tensor(name, shape, 1.0);
+    std::uniform_real_distribution<double> between(low, high);
+    for (double &v : d_.tensors[name].values) v = static_cast<float>(between(random_));
+    return name;
+  }
+  std::string pairs(const std::string &name, double low, double high) {
+    return uniform(name, {num_species(), num_species()}, low, high);
+  }
+
+  // Of the transform of distances.
+  std::string pairs_r0() {
+    const std::string name = pairs("r0", 1.2, 2.4);
+    std::vector<double> &r0 = d_.tensors[name].values;
+    for (int i = 0; o_.symmetric_r0 && i < num_species(); ++i)
+      for (int j = 0; j < i; ++j) r0[i * num_species() + j] = r0[j * num_species() + i];
+    return name;
+  }
+
+  Json radial_basis() {
+    Json basis = {{"kind", o_.basis}};
+    DocumentTensor grid{{o_.num_basis}, {}, o_.is_double};
+    if (o_.basis == "bessel") {
+      for (int n = 1; n <= o_.num_basis; ++n) grid.values.push_back(n * 3.14159265358979 / o_.cutoff);
+      d_.tensors["wave_numbers"] = grid;
+      basis.update({{"wave_numbers", "wave_numbers"}, {"prefactor", 2.0 / o_.cutoff}});
+    } else if (o_.basis == "gaussian") {
+      const double longest = o_.transform == "agnesi" ? 1.0 : o_.cutoff, step = longest / (o_.num_basis - 1);
+      for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back(n * step);
+      d_.tensors["centres"] = grid;
+      basis.update({{"centres", "centres"}, {"width", step}});
+    } else if (o_.basis == "exp_normal") {
+      for (int n = 0; n < o_.num_basis; ++n) grid.values.push_back((n + 0.5) / o_.num_basis);
+      d_.tensors["means"] = grid;
+      basis.update({{"means", "means"}, {"factors", uniform("factors", {o_.num_basis}, 4.0, 9.0)}, {"decay", 0.6}});
+    } else {
+      basis["size"] = o_.num_basis;
+    }
+    basis["cutoff_function"] = {{"kind", "polynomial"}, {"p", o_.p}};
+    if (o_.xplor) basis["cutoff_function"] = {{"kind", "xplor"}, {"r_on", o_.r_on}};
+    if (o_.cosine) basis["cutoff_function"] = {{"kind", "cosine"}};
+    if (o_.late_cutoff) basis["apply_cutoff"] = false;
+    if (o_.transform == "agnesi")
+      basis["transform"] = {{"kind", "agnesi"}, {"r0", pairs_r0()}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
+    if (o_.transform == "soft") basis["transform"] = {{"kind", "soft"}, {"r0", pairs_r0()}, {"alpha", 4.0}};
+    if (o_.pair_cutoffs) basis["cutoffs"] = pairs("cutoffs", 0.7 * o_.cutoff, o_.cutoff);
+    return basis;
+  }
+
+  // The name of the normalized feature.
+  std::string layer_norm(const std::string &input, const Irreps &irreps) {
+    int channels = 0;
+    for (int b = 0; b < irreps.size(); ++b) channels += irreps[b].mul;
+    add({{"type", "layer_norm"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", input + "_norm"},
+         {"irreps_out", irreps.to_string()},
+         {"weight", uniform(input + "_norm.weight", {channels}, 0.5, 1.5)},
+         {"bias", tensor(input + "_norm.bias", {channels}, 0.3)},
+         {"epsilon", 1e-5}});
+    return input + "_norm";
+  }
+
+  // u_t -> x_t
+  void balance(int t, const Irreps &irreps) {
+    const std::string n = std::to_string(t);
+    int block = 0;
+    while (irreps[block].irrep != Irrep{0, 1}) ++block;
+    add({{"type", "channel_balance"},
+         {"input", "u" + n},
+         {"irreps_in", irreps.to_string()},
+         {"output", "x" + n},
+         {"irreps_out", irreps.to_string()},
+         {"block", block},
+         {"first", std::min(1, irreps[block].mul - o_.balanced_channels)},
+         {"target", tensor("balance" + n, {o_.balanced_channels}, 1.0)}});
+    if (!o_.balance_shares) return;
+    Json &shares = d_.document["layers"].back()["shares"];
+    shares = {{"block", block}, {"first", irreps[block].mul - o_.balanced_channels}, {"epsilon", 0.05}};
+  }
+
+  // Of a length that atoms some Angstrom apart feel.
+  void repulsion(const std::string &name) {
+    add({{"type", "pair_repulsion"},
+         {"prefactor", pairs(name + ".prefactor", 5.0, 15.0)},
+         {"length", pairs(name + ".length", 0.6, 1.2)},
+         {"cutoff", pairs(name + ".cutoff", 0.5 * o_.cutoff, o_.cutoff)},
+         {"p", o_.p},
+         {"coefficients", {0.18, 0.51, 0.28, 0.03}},
+         {"exponents", {3.2, 0.94, 0.4, 0.2}}});
+  }
+
+  // Of charges that are linear in the scalars of a feature, in two blocks.
+  void coulomb(const std::string &input, const Irreps &irreps) {
+    const Irreps charges = Irreps::parse("3x0e+5x0e");
+    add(linear("charges", input, irreps, "charges", charges, false, false));
+    add({{"type", "coulomb"},
+         {"input", "charges"},
+         {"irreps_in", charges.to_string()},
+         {"weights", uniform("coulomb.weights", {8}, 0.2, 1.0)},
+         {"prefactor", 0.6},
+         {"cutoff", o_.coulomb_cutoff},
+         {"damping", 4.6}});
+    if (o_.permittivity > 0.0) d_.document["layers"].back()["permittivity"] = o_.permittivity;
+  }
+
+  // From feature `input` to feature `output` of equal irreps.
+  void contraction(const std::string &name, const std::string &input, const std::string &output, const Irreps &irreps) {
+    const int num = o_.contraction_per_species ? num_species() : 0;
+    const ContractionProduct product =
+        random_contraction(irreps, irreps, o_.contraction_degree, o_.contraction_paths, num, random_);
+    std::vector<Json> terms(irreps.size(), Json::array());
+    for (const ContractionTerm &t : product.terms) {
+      const std::string n = name + "." + std::to_string(t.out) + "." + std::to_string(t.degree);
+      DocumentTensor coupling{{static_cast<int64_t>(t.entries.size()), t.degree + 3}, {}, true};
+      for (const ContractionEntry &e : t.entries) {
+        coupling.values.insert(coupling.values.end(), {double(e.component), double(e.path)});
+        coupling.values.insert(coupling.values.end(), e.factor.begin(), e.factor.begin() + t.degree);
+        coupling.values.push_back(e.coefficient);
+      }
+      d_.tensors[n + ".coupling"] = coupling;
+      std::vector<int64_t> shape = {t.num_paths, irreps[t.out].mul};
+      if (num > 0) shape.insert(shape.begin(), num);
+      // Components of features are a few at the most: their powers stay of order one.
+      terms[t.out].push_back({{"degree", t.degree},
+                              {"weight", tensor(n + ".weight", shape, 0.5 * std::pow(0.4, t.degree - 1))},
+                              {"coupling", n + ".coupling"}});
+    }
+    Json blocks = Json::array();
+    for (int b = 0; b < irreps.size(); ++b) blocks.push_back({{"out", b}, {"terms", terms[b]}});
+    add({{"type", "symmetric_contraction"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"per_species", o_.contraction_per_species},
+         {"blocks", blocks}});
+  }
+
+  void norm_scale(const std::string &input, const std::string &output, const Irreps &irreps) {
+    add({{"type", "norm_scale"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"offset", 0.75},
+         {"factor", 0.25}});
+  }
+
+  void spherical_norm(const std::string &input, const std::string &output, const Irreps &irreps) {
+    Json groups = Json::array();
+    const auto weight = [&](int b) { return (0.5 + 0.25 * b) / (irreps[b].mul * irreps[b].irrep.dim()); };
+    for (int b = 0; b < irreps.size(); ++b) {
+      // The order within a group is descending, so that a mix-up shows.
+      const bool is_new = b == 0 || o_.spherical_norm == "each" || (o_.spherical_norm == "first_alone" && b == 1);
+      if (is_new) groups.push_back({{"blocks", Json::array()}, {"weights", Json::array()}, {"center", b == 0}});
+      Json &group = groups.back();
+      group["blocks"].insert(group["blocks"].begin(), b);
+      group["weights"].insert(group["weights"].begin(), weight(b));
+    }
+    add({{"type", "spherical_norm"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"groups", groups},
+         {"epsilon", 1e-5},
+         {"scale", uniform(output + "_norm.scale", {irreps.size(), irreps[0].mul}, 0.5, 1.5)}});
+    if (o_.biases) d_.document["layers"].back()["bias"] = tensor(output + "_norm.bias", {irreps[0].mul}, 0.3);
+  }
+
+  // All products of two blocks that couple to one of the output, some with their factors in descending order, and the
+  // blocks themselves; or the Gaunt product of the first and the last input.
+  void node_product(const std::vector<std::string> &inputs, const std::vector<Irreps> &of_inputs,
+                    const std::string &output, const Irreps &out) {
+    std::vector<IrrepBlock> in;
+    Json names = Json::array(), paths = Json::array();
+    for (const Irreps &irreps : of_inputs) {
+      in.insert(in.end(), irreps.begin(), irreps.end());
+      names.push_back(irreps.to_string());
+    }
+    Json layer = {{"type", "node_product"},
+                  {"inputs", inputs},
+                  {"irreps_in", names},
+                  {"output", output},
+                  {"irreps_out", out.to_string()}};
+    if (o_.gaunt) {
+      Json first = Json::array(), second = Json::array();
+      for (int i = 0; i < of_inputs.front().size(); ++i) first.push_back(i);
+      for (int i = 0; i < of_inputs.back().size(); ++i)
+        second.push_back(static_cast<int>(in.size()) - of_inputs.back().size() + i);
+      layer["gaunt"] = {first, second};
+      return add(layer);
+    }
+    std::normal_distribution<double> normal(0.0, 0.45);
+    for (int k = 0; k < out.size(); ++k)
+      for (int i = 0; i < static_cast<int>(in.size()); ++i) {
+        const Irrep a = in[i].irrep, c = out[k].irrep;
+        if (a == c) paths.push_back({{"in", {i}}, {"out", k}, {"scale", normal(random_)}});
+        for (int j = i; j < static_cast<int>(in.size()); ++j) {
+          const Irrep b = in[j].irrep;
+          if (c.l < std::abs(a.l - b.l) || c.l > a.l + b.l || a.p * b.p != c.p) continue;
+          const Json pair = (i + j + k) % 3 == 0 ? Json{j, i} : Json{i, j};
+          paths.push_back({{"in", pair}, {"out", k}, {"scale", normal(random_)}});
+        }
+      }
+    layer["paths"] = paths;
+    add(layer);
+  }
+
+  // A network on the radial basis with the options of such networks.
+  // Of a convolution: scalars is the number of the first block of scalars in its input.
+  Json radial_network(const std::string &name, int num_outputs, int scalars = -1) {
+    const bool is_convolution = scalars >= 0, reads_sender = is_convolution && o_.sender_scalars > 0;
+    const bool reads_receiver = scalars >= 0 && o_.receiver_scalars > 0;
+    const int sender_inputs = reads_sender ? o_.sender_scalars : o_.sender_columns;
+    const int receiver_inputs = reads_receiver ? o_.receiver_scalars : o_.receiver_columns;
+    std::vector<int> widths = {o_.num_basis + sender_inputs + receiver_inputs};
+    widths.insert(widths.end(), o_.radial_hidden.begin(), o_.radial_hidden.end());
+    widths.push_back(num_outputs);
+    Json n = network(name, widths);
+    if (reads_sender)
+      n["sender"] = {{"block", scalars++}};
+    else if (o_.sender_columns > 0)
+      n["sender"] = tensor(name + ".sender", {num_species(), o_.sender_columns}, 1.0);
+    if (reads_receiver)
+      n["receiver"] = {{"block", scalars}};
+    else if (o_.receiver_columns > 0)
+      n["receiver"] = tensor(name + ".receiver", {num_species(), o_.receiver_columns}, 1.0);
+    if (o_.late_cutoff) n["times_cutoff"] = true;
+    if (is_convolution && o_.activate_last) n["activate_last"] = true;
+    if (is_convolution && o_.pair_factor)
+      n["pair_factor"] = {{"receiver", uniform(name + ".of_receiver", {num_species(), num_outputs}, 0.2, 1.2)},
+                          {"sender", uniform(name + ".of_sender", {num_species(), num_outputs}, 0.2, 1.2)}};
+    if (o_.norms) {
+      n["norms"] = Json::array();
+      for (size_t k = 0; k < o_.radial_hidden.size(); ++k) {
+        const std::string norm = name + ".norm" + std::to_string(k);
+        n["norms"].push_back({{"weight", uniform(norm + ".weight", {o_.radial_hidden[k]}, 0.5, 1.5)},
+                              {"bias", tensor(norm + ".bias", {o_.radial_hidden[k]}, 0.3)},
+                              {"epsilon", 1e-5}});
+      }
+      n["norms"].push_back(nullptr);
+    }
+    return n;
+  }
+
+  Json network(const std::string &name, const std::vector<int> &widths) {
+    Json n = {
+        {"weights", Json::array()}, {"scales", Json::array()}, {"activation", "silu"}, {"activation_scale", 1.68}};
+    if (widths.size() == 2) n["activation"] = "identity";
+    if (o_.biases) n["biases"] = Json::array();
+    for (size_t k = 0; k + 1 < widths.size(); ++k) {
+      n["weights"].push_back(tensor(name + ".w" + std::to_string(k), {widths[k], widths[k + 1]}, 1.0));
+      n["scales"].push_back(1.0 / std::sqrt(widths[k]));
+      if (!o_.biases) continue;
+      if (k == 0)    // one null among them
+        n["biases"].push_back(
+            {{"tensor", tensor(name + ".b" + std::to_string(k), {widths[k + 1]}, 0.3)}, {"scale", 0.7}});
+      else
+        n["biases"].push_back(nullptr);
+    }
+    return n;
+  }
+
+  Json linear(const std::string &name, const std::string &input, const Irreps &in, const std::string &output,
+              const Irreps &out, bool per_species, bool accumulate) {
+    Json blocks = Json::array(), biases = Json::array();
+    for (int j = 0; j < out.size(); ++j) {
+      int fan_in = 0;
+      for (const IrrepBlock &b : in) fan_in += b.irrep == out[j].irrep ? b.mul : 0;
+      for (int i = 0; i < in.size(); ++i) {
+        if (in[i].irrep != out[j].irrep) continue;
+        const std::string w = name + "." + std::to_string(i) + "." + std::to_string(j);
+        std::vector<int64_t> shape = {in[i].mul, out[j].mul};
+        if (per_species) shape.insert(shape.begin(), num_species());
+        blocks.push_back(
+            {{"in", i}, {"out", j}, {"weight", tensor(w, shape, 1.0)}, {"scale", 1.0 / std::sqrt(fan_in)}});
+      }
+      if (o_.biases && out[j].irrep == Irrep{0, 1})
+        biases.push_back(
+            {{"out", j}, {"tensor", tensor(name + ".bias" + std::to_string(j), {out[j].mul}, 0.3)}, {"scale", 0.9}});
+    }
+    return {{"type", "linear"},
+            {"input", input},
+            {"irreps_in", in.to_string()},
+            {"output", output},
+            {"irreps_out", out.to_string()},
+            {"blocks", blocks},
+            {"biases", biases},
+            {"per_species", per_species},
+            {"accumulate", accumulate}};
+  }
+
+  // A block of so many channels for each l.
+  Irreps spherical_irreps(int channels) const {
+    std::vector<IrrepBlock> blocks;
+    for (int l = 0; l <= o_.so2_lmax; ++l) blocks.push_back({channels, {l, 1}});
+    return Irreps(blocks);
+  }
+
+  void so2_convolution(const std::string &name, const std::string &input, const std::string &output) {
+    const int lmax = o_.so2_lmax;
+    Json linears = Json::array();
+    std::vector<int> widths = o_.so2_hidden;
+    widths.push_back(o_.so2_out);
+    int channels = 2 * o_.so2_in, num_factors = 0;
+    for (int m = 0; m <= o_.so2_mmax; ++m) num_factors += (lmax + 1 - m) * channels;
+    for (size_t k = 0; k < widths.size(); ++k) {
+      const std::string n = name + "." + std::to_string(k);
+      const bool has_product = k == 0 && o_.so2_product;
+      const bool has_gate = !has_product && (k + 1 < widths.size() || o_.so2_gate_last);
+      const int after = widths[k];
+      if (has_product) widths[k] *= 2;
+      // Rows before the orders of m = 0.
+      int gates = has_gate ? lmax : 0;
+      if (has_product) gates = 2 + (o_.so2_heads * o_.so2_scores + widths[k] - 1) / widths[k];
+      Json linear = {{"channels", widths[k]}, {"weights", Json::array()}};
+      if (has_gate) linear["gate"] = {{"scalars", o_.so2_scalars}, {"gates", o_.so2_gates}};
+      if (has_product) linear["product"] = product_of_functions(n);
+      for (int m = 0; m <= o_.so2_mmax; ++m) {
+        const int orders = lmax + 1 - m, in = orders * channels;
+        const int out = (orders + (m == 0 ? gates : 0)) * widths[k];
+        const double width = 1.0 / std::sqrt(m == 0 ? in : 2 * in);
+        const std::string w = n + ".m" + std::to_string(m);
+        linear["weights"].push_back(m == 0 ? tensor(w, {in, out}, width) : tensor(w, {2, in, out}, width));
+        if (m == 0 && o_.biases) linear["bias"] = tensor(n + ".bias", {out}, 0.3);
+      }
+      linears.push_back(linear);
+      channels = after;
+    }
+    Json attention;
+    if (o_.so2_heads > 0)
+      attention = {{"heads", o_.so2_heads},
+                   {"channels", o_.so2_scores},
+                   {"weight", tensor(name + ".scores.weight", {o_.so2_scores}, 1.0)},
+                   {"bias", tensor(name + ".scores.bias", {o_.so2_scores}, 0.3)},
+                   {"vector", tensor(name + ".scores.vector", {o_.so2_heads, o_.so2_scores}, 0.4)},
+                   {"epsilon", 1e-3}};
+    Json layer = {{"type", "so2_convolution"},
+                  {"input", input},
+                  {"irreps_in", spherical_irreps(o_.so2_in).to_string()},
+                  {"output", output},
+                  {"irreps_out", spherical_irreps(o_.so2_out).to_string()},
+                  {"mmax", o_.so2_mmax},
+                  {"radial", radial_network(name, num_factors)},
+                  {"linears", linears}};
+    if (o_.so2_heads > 0) layer["attention"] = attention;
+    add(layer);
+  }
+
+  // f(point, weight): equal angles about the y axis, and along it the nodes of Gauss. The weights have the sum 1.
+  template <class F>
+  static void for_sphere_points(int rings, int on_ring, const F &f) {
+    for (int ring = 0; ring < rings; ++ring) {
+      double x = std::cos(M_PI * (ring + 0.75) / (rings + 0.5)), slope = 1.0;
+      for (int step = 0; step < 50; ++step) {    // Newton's for the zeros of Legendre's polynomial
+        double before = 1.0, p = x;
+        for (int l = 2; l <= rings; ++l) {
+          const double next = ((2 * l - 1) * x * p - (l - 1) * before) / l;
+          before = p;
+          p = next;
+        }
+        slope = rings * (before - x * p) / (1.0 - x * x);
+        x -= p / slope;
+      }
+      const double weight = 1.0 / ((1.0 - x * x) * slope * slope * on_ring);
+      for (int k = 0; k < on_ring; ++k) {
+        const double angle = 2.0 * M_PI * (k + 0.3) / on_ring, across = std::sqrt(1.0 - x * x);
+        const double point[3] = {across * std::sin(angle), x, across * std::cos(angle)};
+        f(point, weight);
+      }
+    }
+  }
+
+  // From feature `input` to feature `output` of equal irreps.
+  void grid_network(const std::string &name, const std::string &input, const std::string &output,
+                    const Irreps &irreps) {
+    const int lmax = irreps.lmax(), rings = o_.grid_rings, on_ring = 2 * rings - 1;
+    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+    for_sphere_points(rings, on_ring, [&](const double *point, double weight) {
+      spherical_harmonics(lmax, point, y.data(), nullptr);
+      for (const IrrepBlock &b : irreps)
+        for (int c = b.irrep.l * b.irrep.l; c < (b.irrep.l + 1) * (b.irrep.l + 1); ++c) {
+          to.push_back(y[c] / (2 * b.irrep.l + 1.0));
+          from.push_back(weight * y[c]);
+        }
+    });
+    const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
+    std::vector<int> widths = {irreps[0].mul, irreps[0].mul};
+    widths.insert(widths.begin() + 1, o_.grid_hidden.begin(), o_.grid_hidden.end());
+    add({{"type", "grid_network"},
+         {"input", input},
+         {"irreps_in", irreps.to_string()},
+         {"output", output},
+         {"irreps_out", irreps.to_string()},
+         {"points", points},
+         {"to", stated(name + ".to", {points, size}, to)},
+         {"from", stated(name + ".from", {points, size}, from)},
+         {"network", network(name, widths)}});
+    if (!o_.biases) return;
+    Json &last = d_.document["layers"].back()["network"]["biases"].back();
+    last = {{"tensor", tensor(name + ".last", {widths.back()}, 0.3)}, {"scale", 1.0}};
+  }
+
+  // Points at which products of components up to so2_lmax and so2_mmax are exact.
+  Json product_of_functions(const std::string &name) {
+    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax, rings = (3 * lmax) / 2 + 1, on_ring = 3 * mmax + 1;
+    std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
+    for_sphere_points(rings, on_ring, [&](const double *point, double weight) {
+      spherical_harmonics(lmax, point, y.data(), nullptr);
+      for (int l = 0; l <= lmax; ++l)
+        for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
+          const double value = y[l * l + l + m] / (2 * l + 1.0);
+          to.push_back((1.0 + 0.2 * l) * value);
+          from.push_back(weight * (2 * l + 1.0) * value);
+        }
+    });
+    const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
+    return {{"points", points},
+            {"to", stated(name + ".to", {points, size}, to)},
+            {"from", stated(name + ".from", {points, size}, from)},
+            {"scalars", o_.so2_scalars},
+            {"gates", o_.so2_gates}};
+  }
+};
+
+}    // namespace testing
+}    // namespace equi
+
+#endif

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: MIT
+// What a tiny random model of model_builder.h has.
+#ifndef EQUI_TEST_TINY_MODEL_OPTIONS_H
+#define EQUI_TEST_TINY_MODEL_OPTIONS_H
+
+#include <string>
+#include <vector>
+
+namespace equi {
+namespace testing {
+
+struct TinyModelOptions {
+  std::vector<std::string> elements = {"Na", "Cl"};
+  double cutoff = 4.0;
+  int lmax_edge = 2;
+  bool parity = false;    // harmonics with parity (-1)^l; then hidden may hold odd irreps
+  int embedding_channels = 5;
+  // What each interaction layer (convolution and gate) produces; the last must hold a 0e block. 0o scalars pass tanh,
+  // everything else silu.
+  std::vector<std::string> hidden = {"5x0e+3x1e+2x2e", "5x0e"};
+  bool per_species_linear = false;    // self-connection with weights of the atom's species
+  bool biases = false;                // on the 0e blocks of the linears, in the radial and readout networks
+  bool xplor = true;                  // else the polynomial
+  bool cosine = false;                // neither of the two
+  double p = 6.0, r_on = 3.5;
+  int num_basis = 4;
+  std::vector<int> radial_hidden = {8, 8};
+  std::vector<int> readout_hidden = {};    // empty: one matrix
+  bool r_power = false;                    // weights times r^l2
+  std::string basis = "bessel";            // or gaussian, chebyshev, exp_normal
+  std::string transform = "";              // or agnesi, soft
+  bool symmetric_r0 = false;               // of the transform
+  bool pair_cutoffs = false;               // not with a transform or xplor
+  bool late_cutoff = false;                // on the radial weights, not on the basis
+  int sender_columns = 0;                  // rows of the species as further inputs of the radial networks
+  int receiver_columns = 0;
+  // Scalars of these numbers, appended to the input of each convolution, as further inputs of its radial network.
+  int sender_scalars = 0;
+  int receiver_scalars = 0;
+  bool norms = false;            // in the radial networks
+  bool activate_last = false;    // in the radial networks of convolutions
+  bool pair_factor = false;      // on their outputs
+  bool density = false;          // a density normalization behind each convolution
+  int contraction_degree = 0;    // a contraction behind each gate up to this degree; then all blocks of an entry of
+  int contraction_paths = 3;     // `hidden` have equal multiplicities. Paths per degree and block, at most.
+  bool contraction_per_species = true;
+  // Behind each gate products of its output ("square": after a scale by norms; "pair": with what a scale by norms makes
+  // of it, or with the input of the convolution if that has as many channels and is not of the species alone). Then all
+  // blocks of an entry of `hidden` have equal multiplicities.
+  std::string node_product = "";
+  bool gaunt = false;    // these are products of functions on the sphere; then orders of blocks differ in each entry
+  // Behind each gate a spherical norm with the blocks in one group ("all"), with the first one in a group of its own
+  // ("first_alone"), or with each in one of its own ("each"). Then all blocks of an entry of `hidden` have equal
+  // multiplicities, and the first one is the only 0e block.
+  std::string spherical_norm = "";
+  // Behind each gate a network with hidden layers of these widths at points on so many rings of the sphere; not 0 only
+  // where all blocks of an entry of `hidden` have equal multiplicities.
+  int grid_rings = 0;
+  std::vector<int> grid_hidden = {};
+  bool layer_norm = false;          // of what the readout reads; then the last entry of `hidden` has scalars alone
+  int balanced_channels = 0;        // of the first 0e block behind each interaction
+  bool balance_shares = false;      // by shares that the last channels of the first 0e block say
+  bool late_inputs = false;         // from the third interaction on, also a convolution of the one before the last
+  bool repulsion_inside = false;    // before scale_shift
+  bool repulsion_outside = false;
+  double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has
+  double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs
+  int connected_channels = 0;     // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
+  // Not -1: from interaction so2_begin on the convolutions are SO(2) convolutions up to this l and so2_mmax, between
+  // features of so2_in and so2_out channels for each l, with linears of so2_hidden channels between them.
+  int so2_lmax = -1;
+  int so2_mmax = 0, so2_begin = 1, so2_in = 5, so2_out = 3;
+  std::vector<int> so2_hidden = {4};
+  std::string so2_scalars = "silu",
+              so2_gates = "sigmoid";    // activations; of the last linear, too, with so2_gate_last
+  bool so2_gate_last = false;
+  // From interaction so2_begin on blocks are those of eSEN: messages of normalized features, then a network of each
+  // atom, each added to what it begins with. All features have so2_in = so2_out channels of each l.
+  bool so2_blocks = false;
+  // The first linear has a product of functions in place of the gate, its channels twice so2_hidden[0]; with heads,
+  // attention with so2_scores scores each.
+  bool so2_product = false;
+  int so2_heads = 0, so2_scores = 5;
+  double denominator = 3.0;
+  bool is_double = true;    // F64 tensors, else F32
+  unsigned seed = 1;
+};
+
+}    // namespace testing
+}    // namespace equi
+
+#endif
