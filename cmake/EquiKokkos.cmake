@@ -96,6 +96,9 @@ else()
   if(CMAKE_CXX_COMPILER_LAUNCHER)
     list(APPEND options -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
   endif()
+  if(EQUI_SANITIZE_THREADS)
+    list(APPEND options "-DCMAKE_CXX_FLAGS=-fsanitize=thread -g1")
+  endif()
   if(EQUI_CUDA)
     # As a language of CMake, so that nvcc is called without Kokkos's wrapper.
     list(APPEND options -DKokkos_ENABLE_CUDA=ON -DKokkos_ENABLE_COMPILE_AS_CMAKE_LANGUAGE=ON

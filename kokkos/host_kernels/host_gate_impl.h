@@ -2,9 +2,9 @@
 // The gates of one instruction set, included by host_kernels_impl.h.
 //
 // Channels are taken in blocks that the compiler vectorizes. The exponential is glibc's vector version where it exists
-// (with errors up to 4 units in the last place). Its declaration here says so to the compiler, without the unsafe
-// options that the C library's header needs.
-#if defined(__GLIBC__) && defined(__x86_64__)
+// (with errors up to 4 units in the last place). Its declaration here says so to g++, without the unsafe options that
+// the C library's header needs; to clang an option says so.
+#if defined(__GLIBC__) && defined(__x86_64__) && !defined(__clang__)
 extern "C" {
 __attribute__((simd("notinbranch"), const)) float expf(float) noexcept;
 __attribute__((simd("notinbranch"), const)) double exp(double) noexcept;

@@ -15,10 +15,19 @@ constexpr int TILE_ROWS = EQUI_SIMD_BYTES == 64 ? 8 : 4;
 template <class R>
 constexpr int PANEL = PANEL_REGISTERS *LANES<R>;
 
-// Registers in memory of any alignment, as the rows of a result have that are not padded.
+// Registers in memory of any alignment, as the rows of a result have that are not padded. In a template clang++ forgets
+// the alignment of such a vector, but not that of a packed class, with which g++ makes slower tiles.
 template <class R>
 struct UnalignedSimdOf {
+#if defined(__clang__)
+  struct __attribute__((packed, may_alias)) type {
+    Simd<R> v;
+    EQUI_INLINE void operator=(Simd<R> b) { v = b; }
+    EQUI_INLINE void operator+=(Simd<R> b) { v += b; }
+  };
+#else
   typedef R type __attribute__((vector_size(EQUI_SIMD_BYTES), aligned(sizeof(R))));
+#endif
 };
 template <class R>
 EQUI_INLINE typename UnalignedSimdOf<R>::type &unaligned(R *p) {

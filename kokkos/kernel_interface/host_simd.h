@@ -19,7 +19,7 @@ namespace EQUI_ISA {
 
 template <class T>
 struct SimdOf {
-  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ lets vectors alias their elements
+  typedef T type __attribute__((vector_size(EQUI_SIMD_BYTES)));    // g++ and clang++ let vectors alias their elements
 };
 template <class T>
 using Simd = typename SimdOf<T>::type;

@@ -10,6 +10,11 @@ extern "C" const char *__ubsan_default_options() {
   return "print_stacktrace=1";
 }
 
+// LLVM's OpenMP library is compiled without the sanitizer. Archer, which it loads by itself, says what waits for what.
+extern "C" const char *__tsan_default_options() {
+  return "ignore_noninstrumented_modules=1:allocator_may_return_null=1";
+}
+
 // LibTorch keeps what it has registered until the process ends.
 extern "C" const char *__lsan_default_suppressions() {
   return "leak:libtorch_cpu.so\nleak:libc10.so\n";
