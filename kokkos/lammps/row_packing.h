@@ -106,13 +106,23 @@ void pack_forward_rows(const Exec &exec, int n, const int *atoms, const PackedRo
       });
 }
 
-// For atoms first .. first + n - 1. Copies of one atom write the same numbers.
+// A store beside others of the same number.
+template <class T>
+KOKKOS_INLINE_FUNCTION void store_whole(T *to, T value) {
+#if defined(__CUDA_ARCH__) || defined(__HIP_DEVICE_COMPILE__)
+  *to = value;
+#else
+  __atomic_store(to, &value, __ATOMIC_RELAXED);    // Kokkos's own compares and swaps
+#endif
+}
+
+// For atoms first .. first + n - 1. Copies of one atom write the same numbers, at the same time.
 template <class Exec, class T>
 void unpack_forward_rows(const Exec &exec, int n, int first, const PackedRows<T> &rows, const T *buffer) {
   for_atoms(
       "equi:unpack", exec, n, rows, KOKKOS_LAMBDA(int k, int64_t at, const FeaturePiece<T> &piece, int c) {
         const int row = rows.row_of_atom[first + k];
-        if (row >= rows.num_owned) piece.data[static_cast<int64_t>(row) * piece.width + c] = buffer[at];
+        if (row >= rows.num_owned) store_whole(piece.data + static_cast<int64_t>(row) * piece.width + c, buffer[at]);
       });
 }
 
