@@ -170,7 +170,8 @@ class TinyModelMaker : LayerMaker {
       path_list.push_back(item);
     }
 
-    add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
+    const bool adds = o_.adds_self_connection;
+    if (!adds) add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, false));
     if (o_.late_inputs && t > 0 && t + 1 < static_cast<int>(o_.hidden.size())) {
       const std::string later = std::to_string(t + 1);
       add(linear("late" + n, x_name, x, "w" + later, Irreps(std::vector<IrrepBlock>{{3, {0, 1}}}), false, false));
@@ -207,7 +208,8 @@ class TinyModelMaker : LayerMaker {
            {"factor", 0.3}});
       messages = "d" + n;
     }
-    add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, true));
+    add(linear("lin2_" + n, messages, Irreps(mid), "z" + n, z, false, !adds));
+    if (adds) add(linear("sc" + n, x_name, x, "z" + n, z, o_.per_species_linear, true));
     if (o_.late_inputs && t > 1) {
       const std::string scalars = "3x0e";
       add({{"type", "convolution"},

@@ -328,6 +328,7 @@ inline std::vector<TinyCase> family_cases() {
   norm.hidden = {"13x0e+5x1e", "13x0e+5x0e+33x0e"};
   norm.readout_hidden = {4};
   norm.layer_norm = true;
+  norm.adds_self_connection = true;    // of the species alone, where the convolution is the first one
   norm.seed = 15;
   cases[9].keeps_parity = true;
   cases[10].name = "node_products";

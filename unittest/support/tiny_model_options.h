@@ -18,10 +18,11 @@ struct TinyModelOptions {
   // What each interaction layer (convolution and gate) produces; the last must hold a 0e block. 0o scalars pass tanh,
   // everything else silu.
   std::vector<std::string> hidden = {"5x0e+3x1e+2x2e", "5x0e"};
-  bool per_species_linear = false;    // self-connection with weights of the atom's species
-  bool biases = false;                // on the 0e blocks of the linears, in the radial and readout networks
-  bool xplor = true;                  // else the polynomial
-  bool cosine = false;                // neither of the two
+  bool per_species_linear = false;      // self-connection with weights of the atom's species
+  bool adds_self_connection = false;    // to the messages; else these are added to it
+  bool biases = false;                  // on the 0e blocks of the linears, in the radial and readout networks
+  bool xplor = true;                    // else the polynomial
+  bool cosine = false;                  // neither of the two
   double p = 6.0, r_on = 3.5;
   int num_basis = 4;
   std::vector<int> radial_hidden = {8, 8};
