@@ -5,8 +5,8 @@
     python train.py nacl.equi --family mace --data crystal.xyz melt.xyz --held-out held-out.xyz
     python train.py nacl.equi --family nequip --data crystal.xyz --pool melt.xyz --rounds 2 --add 40 --held-out held-out.xyz
 
-The families are those of mace-torch, nequip and sevenn; each runs in the Python environment of its framework, with
-torch.ops.equi for the convolutions (doc/training.rst).
+The families are those of mace-torch, nequip, sevenn and matgl (tensornet); each runs in the Python environment of its framework, with
+torch.ops.equi for the convolutions (doc/training.rst) in all but TensorNet, which has none.
 
 With --pool a committee of two selects: two models with different random numbers learn from the data for a few epochs,
 and the structures of the pool on whose forces they disagree most join the data. After the last round the first of the two
@@ -36,7 +36,7 @@ LAST_RATE = 1e-3
 
 
 class Mace:
-    suffix, dtype = ".model", torch.float32
+    suffix, dtype, has_convolutions = ".model", torch.float32, True
 
     def __init__(self, words, elements, statistics):
         # e3nn 0.4 reads a file of its own in a way that newer torch refuses by default.
@@ -75,7 +75,8 @@ class Mace:
 
 
 class NequIP:
-    suffix, dtype = ".nequip.pth", torch.float64  # of positions and energies; the network's own is float32
+    # The type is that of positions and energies; the network's own is float32.
+    suffix, dtype, has_convolutions = ".nequip.pth", torch.float64, True
 
     def __init__(self, words, elements, statistics):
         from nequip.model import NequIPGNNModel
@@ -109,7 +110,7 @@ class NequIP:
 
 
 class SevenNet:
-    suffix, dtype = ".pth", torch.float32
+    suffix, dtype, has_convolutions = ".pth", torch.float32, True
 
     def __init__(self, words, elements, statistics):
         from sevenn._const import model_defaults
@@ -167,7 +168,36 @@ class SevenNet:
         torch.save({"config": self.config, "model_state_dict": self.model.state_dict(), **rest}, path)
 
 
-FAMILIES = {"mace": Mace, "nequip": NequIP, "sevennet": SevenNet}
+class TensorNet:
+    suffix, dtype, has_convolutions = ".matgl", torch.float32, False  # the suffix of a folder
+
+    def __init__(self, words, elements, statistics):
+        from matgl.apps.pes import Potential
+        from matgl.models import TensorNet as Network
+
+        network = Network(
+            element_types=tuple(elements), units=words.channels, nblocks=words.layers, cutoff=words.cutoff, is_intensive=False,
+            rbf_type="SphericalBessel", use_smooth=True, max_n=8, use_warp=False,
+        )  # fmt: skip
+        self.model = Potential(network, data_std=statistics["force"], element_refs=statistics["energies"])
+
+    def __call__(self, graph):
+        from torch_geometric.data import Batch
+
+        batch, cell = graph["batch"], graph["cell"]
+        fractional = (graph["positions"][:, None] @ torch.linalg.inv(cell)[batch])[:, 0]
+        structures = Batch(
+            node_type=graph["species"], frac_coords=fractional, edge_index=graph["edges"], pbc_offset=graph["shifts"], batch=batch,
+            ptr=torch.nn.functional.pad(torch.cumsum(graph["n"], 0), (1, 0)),
+        )  # fmt: skip
+        energy, forces, stress, _ = self.model(structures, cell)
+        return energy, forces, stress.reshape(-1, 3, 3) / GPA
+
+    def save(self, path):
+        self.model.save(path)
+
+
+FAMILIES = {"mace": Mace, "nequip": NequIP, "sevennet": SevenNet, "tensornet": TensorNet}
 
 
 def graph_of(atoms, elements, cutoff, dtype):
@@ -304,11 +334,11 @@ def main():
     parser.add_argument("--round-epochs", type=int, default=10, metavar="N", help="of both members in each round (default: %(default)s)")
     parser.add_argument("--cutoff", type=float, default=5.0, metavar="R", help="Angstrom (default: %(default)s)")
     parser.add_argument("--channels", type=int, default=16, help="default: %(default)s")
-    parser.add_argument("--lmax", type=int, default=1, help="of the features (default: %(default)s)")
+    parser.add_argument("--lmax", type=int, default=1, help="of the features, all but tensornet (default: %(default)s)")
     parser.add_argument("--edge-lmax", type=int, default=2, help="of the edges, mace (default: %(default)s)")
     parser.add_argument("--layers", type=int, default=2, help="default: %(default)s")
     parser.add_argument("--correlation", type=int, default=3, help="mace (default: %(default)s)")
-    parser.add_argument("--width", type=int, default=32, help="of the radial networks (default: %(default)s)")
+    parser.add_argument("--width", type=int, default=32, help="of the radial networks, all but tensornet (default: %(default)s)")
     parser.add_argument("--no-parity", action="store_true", help="nequip and sevennet: features of one parity alone")
     parser.add_argument("--epochs", type=int, default=100, help="default: %(default)s")
     parser.add_argument("--batch", type=int, default=4, help="structures in a step (default: %(default)s)")
@@ -324,6 +354,7 @@ def main():
     torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "1")))
     family = FAMILIES[words.family]
     torch.set_default_dtype(family.dtype)
+    uses_operators = family.has_convolutions and words.operators == "equi"
 
     load = lambda files: [atoms for file in files for atoms in read(file, ":")]
     data, pool, held_out = load(words.data), load(words.pool), load(words.held_out)
@@ -336,7 +367,7 @@ def main():
     def member(seed):
         torch.manual_seed(seed)
         model = family(argparse.Namespace(**{**vars(words), "seed": seed}), elements, statistics)
-        if words.operators == "equi":
+        if uses_operators:
             from equi_torch import enable
 
             enable(model.model)
@@ -351,7 +382,7 @@ def main():
     train(model, graphs, words.epochs, words, test, checkpoint, {"chosen": chosen, "statistics": statistics})
     print_table(model, test, [atoms.info.get("kind", "") for atoms in held_out])
 
-    if words.operators == "equi":
+    if uses_operators:
         from equi_torch import disable
 
         disable(model.model)
