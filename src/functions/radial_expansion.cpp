@@ -59,7 +59,7 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
   last = {last.rows, rows, std::vector<double>(static_cast<size_t>(last.rows) * rows)};
   for (int i = 0; i < last.rows; ++i)
     project(&f.network.weights.back().data[static_cast<size_t>(i) * n], &last.data[static_cast<size_t>(i) * rows]);
-  if (g.network.biases.size() == g.network.weights.size() && !g.network.biases.back().empty()) {
+  if (g.network.has_bias(g.network.weights.size() - 1)) {
     g.network.biases.back().resize(rows);
     project(f.network.biases.back().data(), g.network.biases.back().data());
   }
@@ -107,7 +107,7 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
     return {};
   const int num_outputs = f.num_outputs();
   Matrix rows = f.network.weights.back();
-  if (f.network.biases.size() == f.network.weights.size() && !f.network.biases.back().empty()) {
+  if (f.network.has_bias(f.network.weights.size() - 1)) {
     rows.data.insert(rows.data.end(), f.network.biases.back().begin(), f.network.biases.back().end());
     ++rows.rows;
   }
