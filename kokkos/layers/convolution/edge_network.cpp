@@ -147,17 +147,19 @@ EdgeNetwork<T> EdgeNetwork<T>::of_distance(const RadialFunction &function, const
                                            const EvaluatorOptions &options, InstructionSet set) {
   const bool may_have_tables =
       !options.radial_exact && (!function.depends_on_pair() || num_species * num_species <= MOST_TABLES);
-  // The matrix adds what many functions have of their errors.
-  constexpr double PART_OF_TOLERANCE = 0.1;
+  // The matrix adds up the errors of many functions. Below FINEST a table would have more rounding than error.
+  constexpr double PART_OF_TOLERANCE = 0.1, FINEST = 1e-10;
+  const double tolerance = radial_tolerance(options);
+  EvaluatorOptions of_tables = options;
+  of_tables.radial_tolerance = std::max(PART_OF_TOLERANCE * tolerance, std::min(tolerance, FINEST));
   const std::optional<RadialExpansion> expansion =
-      may_have_tables ? expand_radial(function, num_species, PART_OF_TOLERANCE * radial_tolerance(options))
-                      : std::nullopt;
+      may_have_tables ? expand_radial(function, num_species, PART_OF_TOLERANCE * tolerance) : std::nullopt;
   if (!expansion) return {function, in, num_species, columns, row, set};
   RadialFunction product;
   product.basis = function.basis;
   product.network.weights = {expansion->outputs};
   EdgeNetwork network(product, in, num_species, columns, row, set, expansion->outputs.rows);
-  network.tables_.emplace(RadialSet(expansion->coefficients, num_species, options));
+  network.tables_.emplace(RadialSet(expansion->coefficients, num_species, of_tables));
   return network;
 }
 
