@@ -100,6 +100,22 @@ std::vector<double> directions_of(std::vector<double> samples, int n, const std:
   return basis;
 }
 
+// Other orthonormal rows of the same span, in which none is longer along the samples than the others. The first
+// direction has most of every sample; its rounding in float32 would be one error of all outputs alike, while those of
+// many rows average out.
+std::vector<double> mixed(const std::vector<double> &basis, int n) {
+  const int count = static_cast<int>(basis.size()) / n;
+  std::vector<double> rows(basis.size(), 0.0);
+  for (int i = 0; i < count; ++i)
+    for (int j = 0; j < count; ++j) {
+      // A cosine transform, which is its own inverse.
+      const double factor = std::sqrt(2.0 / count) * std::cos(M_PI * (i + 0.5) * (j + 0.5) / count);
+      for (int k = 0; k < n; ++k)
+        rows[static_cast<size_t>(i) * n + k] += factor * basis[static_cast<size_t>(j) * n + k];
+    }
+  return rows;
+}
+
 }    // namespace
 
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
@@ -131,7 +147,7 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
     of_pair.derivatives(count, r.data(), 0, 1, values.data());
     samples.insert(samples.end(), values.begin(), values.end());
   }
-  const std::vector<double> basis = directions_of(samples, n, is_short, tolerance);
+  const std::vector<double> basis = mixed(directions_of(samples, n, is_short, tolerance), n);
   const int few = static_cast<int>(basis.size()) / n;
   if (few == 0) return {};
   // V: the basis in terms of the outputs.
