@@ -26,6 +26,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
+#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -509,10 +510,33 @@ std::size_t HostEvaluation<T, G>::memory_bytes() const {
   return bytes;
 }
 
+// Of all threads: rows of the widest stage, and what convolutions need for lists of edges. Layers share the buffers.
+template <class T, class G>
+std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
+  int64_t row_size = 0;
+  for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
+  std::size_t bytes = 0;
+  for (const auto &thread : threads_) {
+    std::map<const void *, std::size_t> growth;
+    const auto add = [&](ArrayRef array, int64_t n) {
+      std::size_t &most = growth[array.address()];
+      most = std::max(most, array.growth(n));
+    };
+    for (int k = thread->first_tile; k < thread->last_tile; k++)
+      add(thread->scratch.features, tiles_[k].count * row_size);
+    const bool has_edges = thread->first_tile < thread->last_tile || options_.deterministic;
+    for (const auto &op : Base::ops_)
+      if (const auto *c = dynamic_cast<const HostSenderOp<T, G> *>(op.get()); c && has_edges)
+        c->for_edge_scratch(step_, thread->scratch, num_edges, add);
+    for (const auto &[address, of_array] : growth) bytes += of_array;
+  }
+  return bytes;
+}
+
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
   std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
-                      Base::growth_of_arrays(num_owned()) +
+                      Base::growth_of_arrays(num_owned()) + growth_of_scratch(num_edges) +
                       energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned());
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.growth(num_edges);

@@ -62,10 +62,11 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   template <class F>
   void for_tiles(Thread &thread, const Stage &stage, const F &f);
 
-  // memory_bytes() with the bytes that an evaluation of so many edges will add, without scratch that does not grow with
-  // the atoms.
+  // memory_bytes() with the bytes that an evaluation of so many edges will add, without what threads need of scratch
+  // for the edges of a tile, which is little.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges) const;
   std::size_t memory_estimate() const { return memory_estimate(edges_.size(), far_edges_ ? far_edges_->size() : 0); }
+  std::size_t growth_of_scratch(int64_t num_edges) const;
   void keep_edges(bool backward_is_wanted);
   void find_partial_rows();
   void find_moving_senders(const Stage &stage);

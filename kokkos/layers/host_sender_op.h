@@ -18,6 +18,9 @@ class HostSenderOp : public LayerOp<HostBatch<T, G>> {
   virtual void gather(HostBatch<T, G> &senders, FeatureRows<Real<T>> sums) = 0;
   // Rows of a batch for gather().
   virtual int gather_size() const = 0;
+  // Visits the buffers of a thread's scratch that the op needs for edges, of which there are so many, in a forward and
+  // backward pass. Nothing if it is as good as nothing.
+  virtual void for_edge_scratch(const HostStep<T, G> &, HostScratch<T, G> &, int64_t, const ArrayVisitor &) const {}
 };
 
 }    // namespace equi

@@ -30,6 +30,7 @@ class ArrayRef {
   void reserve(int64_t n) const { reserve_(array_, n); }
   std::size_t growth(int64_t n) const { return growth_(array_, n); }
   std::size_t bytes() const { return bytes_(array_); }
+  const void *address() const { return array_; }    // by which one array is told from another
 
  private:
   void *array_;
@@ -37,7 +38,7 @@ class ArrayRef {
   std::size_t (*growth_)(const void *, int64_t);
   std::size_t (*bytes_)(const void *);
 };
-// f(array, numbers per receiver)
+// f(array, numbers of it, or per receiver where that is said)
 using ArrayVisitor = std::function<void(ArrayRef, int64_t)>;
 
 // Which of an op's kernels are not generated ones, for the log.
@@ -60,7 +61,7 @@ class LayerOp {
   // Called after forward for the same rows; not for a layer whose input needs no adjoint.
   virtual void backward(Batch &) {}
 
-  // Visits the arrays that the op keeps for each receiver from forward to backward.
+  // Visits the arrays that the op keeps for each receiver from forward to backward: numbers per receiver.
   virtual void for_arrays(const ArrayVisitor &) {}
   // On devices, the numbers of DeviceStep::layer_scratch that a batch of so many atoms needs.
   virtual int64_t scratch_size(int64_t) const { return 0; }

@@ -116,7 +116,7 @@ TEST(HostEvaluation, values_are_evaluated_again_where_memory_is_limited) {
   const auto keeping = make_kokkos(model);
   const Evaluation expected = evaluate_whole(*keeping, images);
   const std::size_t most = keeping->memory_bytes();
-  // Enough for an evaluation, of which only a warm one knows its scratch: half of the limit is for what is kept.
+  // Enough for an evaluation: half of the limit is for what is kept.
   std::vector<std::size_t> held;
   for (const double share : {1.2, 1.6, 1.9, 2.5}) {
     KokkosOptions options;

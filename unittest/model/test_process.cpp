@@ -101,6 +101,38 @@ TEST(HostEvaluationProcess, memory_limit_is_kept) {
   }
 }
 
+// What threads need for lists of edges is as much as all atoms of a small structure: a limit that an evaluation passes
+// is not exceeded by it, whether values of edges are kept or not.
+TEST(HostEvaluationProcess, memory_limit_counts_the_scratch_of_lists_of_edges) {
+  for (const char *name : {"so2_of_fewer_m", "so2_of_order_6", "so2_with_attention"}) {
+    const Model model = case_named(name).model();
+    const ImageStructure images = random_structure(model.num_species(), 7, 2).images(model.reach());
+    for (const bool deterministic : {false, true}) {
+      EvaluatorOptions options;
+      options.deterministic = deterministic;
+      const auto free = make_kokkos_evaluator(model, options);
+      evaluate_whole(*free, images);
+      const double held = static_cast<double>(free->memory_bytes());
+      // From one that is refused to one that leaves room for all that can be kept.
+      int refused = 0, passed = 0;
+      for (double share = 0.5; share < 2.6; share += 0.1) {
+        options.memory_limit = share * held;
+        const auto limited = make_kokkos_evaluator(model, options);
+        try {
+          evaluate_whole(*limited, images);
+          passed++;
+          EXPECT_LE(static_cast<double>(limited->memory_bytes()), options.memory_limit)
+              << name << ", share " << share << ", deterministic " << deterministic;
+        } catch (const MemoryLimitError &) {
+          refused++;
+        }
+      }
+      EXPECT_GT(refused, 0) << name;
+      EXPECT_GT(passed, 0) << name;
+    }
+  }
+}
+
 // Every number of an evaluation, to the last bit.
 std::string all_bits(bool deterministic) {
   std::string text;

@@ -44,6 +44,20 @@ int HostSo2Layer<T, G>::gather_size() const {
   return GATHERED_SENDERS;
 }
 
+// What inputs_of() takes for a list, and see_rows().
+template <class T, class G>
+void HostSo2Layer<T, G>::for_edge_scratch(const HostStep<T, G> &step, HostScratch<T, G> &scratch, int64_t num_edges,
+                                          const ArrayVisitor &f) const {
+  const int64_t count = std::min<int64_t>(num_edges, LIST_EDGES);
+  // A gather does not find the values that are kept.
+  const bool has_all_values = step.num_kept >= num_edges && !step.is_gathering && !step.energy_moments;
+  f(scratch.so2, op_.scratch_size(count, !step.energy_moments) + (has_all_values ? 0 : op_.values_size(count)));
+  f(scratch.y_adj, count * (rotations_.size() + 7));
+  f(scratch.weights, network_.weights_size(count));
+  f(scratch.radial, network_.scratch_size(count));
+  if (step.energy_moments) f(scratch.edge_rows, 2 * LIST_EDGES * in_.row_size());
+}
+
 // ---- edges
 template <class T, class G>
 typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batch) const {

@@ -27,6 +27,8 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   void backward(Batch &batch) override;
   void gather(Batch &senders, FeatureRows<R> sums) override;
   int gather_size() const override;
+  void for_edge_scratch(const HostStep<T, G> &step, HostScratch<T, G> &scratch, int64_t num_edges,
+                        const ArrayVisitor &f) const override;
 
   std::size_t bytes() const override { return op_.bytes() + network_.bytes(); }
   std::string describe() const override { return description_; }
