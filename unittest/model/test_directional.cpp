@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <mutex>
 #include <numeric>
 #include <random>
 #include <tuple>
@@ -219,9 +220,25 @@ TEST(DirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluati
   evaluator->set_neighborhood(lost.neighborhood);
   EXPECT_ANY_THROW(evaluate_whole(*evaluator, lost, &direction, Wanted::tangents));
   expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "an evaluation that failed");
-  // Values without a backward pass are not kept either: it is what keeps slopes.
   evaluate_whole(*evaluator, images);
   expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "energies and forces alone");
+
+  // The same with one neighborhood: an evaluation that fails behind its forward pass has left its values.
+  NoExchange none;
+  std::mutex mutex;
+  Evaluation unused = make_evaluation(images.neighborhood.num_receivers, 1);
+  evaluate_whole(*evaluator, images, &direction);
+  EXPECT_ANY_THROW(add_rank(*evaluator, lost.positions, lost.owner, none, mutex, unused, &direction));
+  expect_fresh(evaluate_whole(*evaluator, images, &direction, Wanted::tangents), images, "one that failed in between");
+
+  // Values without a backward pass are not kept either: it is what keeps slopes.
+  ImageStructure moved = images;
+  for (std::size_t a = 0; a < moved.positions.size(); ++a) moved.positions[a][0] += 0.02 * direction[moved.owner[a]][0];
+  EvaluationRequest energies;
+  energies.positions = reinterpret_cast<const double(*)[3]>(moved.positions.data());
+  evaluate_whole(*evaluator, images, &direction);
+  evaluator->evaluate(energies, none);
+  expect_fresh(evaluate_whole(*evaluator, moved, &direction, Wanted::tangents), moved, "energies alone");
 }
 
 TEST_P(Directional, mixed_precision_is_near_double) {
