@@ -36,8 +36,8 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor &&other) : number_(other.release()) {}
-  Descriptor &operator=(Descriptor &&other) {
+  Descriptor(Descriptor &&other) noexcept : number_(other.release()) {}
+  Descriptor &operator=(Descriptor &&other) noexcept {
     std::swap(number_, other.number_);
     return *this;
   }
@@ -179,7 +179,7 @@ KernelCache kernel_cache() {
   const auto folder_of = [&cache](const char *variable) -> std::string {
     const char *value = std::getenv(variable);
     if (!value || !*value) return "";
-    const std::string folder = value;
+    std::string folder = value;
     const bool climbs = (folder + "/").find("/../") != std::string::npos;
     if (folder[0] == '/' && !climbs) return folder;
     cache.note += (cache.note.empty() ? "" : "; ") + std::string("the environment variable ") + variable +

@@ -224,7 +224,7 @@ std::string fault_of_found(const PathGroupShape &shape, InstructionSet set) {
   const auto *of_double = shape.is_uvw() ? nullptr : find_path_group_kernel<double>(set, shape);
   const auto *dual = shape.is_uvw() ? nullptr : find_path_group_kernel<Dual<float>>(set, shape);
   const auto *dual_double = shape.is_uvw() ? nullptr : find_path_group_kernel<Dual<double>>(set, shape);
-  if (const std::string fault = kernel_library_fault(set, shape.key()); !fault.empty()) return fault;
+  if (std::string fault = kernel_library_fault(set, shape.key()); !fault.empty()) return fault;
   if (!uvw && !of_float) return "";
   library.float_uvw = list_with(uvw);
   library.double_uvw = list_with(uvw_double);
@@ -238,7 +238,7 @@ std::string fault_of_found(const PathGroupShape &shape, InstructionSet set) {
 std::string fault_of_found(const ContractionSchedule &schedule, InstructionSet set) {
   const auto *of_float = find_contraction_kernel<float>(set, schedule);
   const auto *of_double = find_contraction_kernel<double>(set, schedule);
-  if (const std::string fault = kernel_library_fault(set, schedule.key()); !fault.empty()) return fault;
+  if (std::string fault = kernel_library_fault(set, schedule.key()); !fault.empty()) return fault;
   if (!of_float) return "";
   KernelLibrary library{};
   library.float_contractions = list_with(of_float);

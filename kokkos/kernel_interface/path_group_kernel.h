@@ -80,7 +80,8 @@ template <class T>
 constexpr int FINE_ROWS = sizeof(Real<T>) == sizeof(float) ? QUINTIC_ROWS : NONIC_ROWS;
 template <class T>
 constexpr int kernel_place(int rows) {
-  return rows == 1 ? 0 : rows == FINE_ROWS<T> ? 2 : rows == CUBIC_ROWS ? 1 : -1;
+  constexpr int FINE = FINE_ROWS<T>;
+  return rows == 1 ? 0 : rows == FINE ? 2 : rows == CUBIC_ROWS ? 1 : -1;
 }
 
 template <class T>

@@ -115,7 +115,7 @@ double resource_limit(const std::string &root, const std::string &name) {
   for (std::string line; std::getline(file, line);)
     if (line.compare(0, name.size(), name) == 0) {
       std::istringstream numbers(line.substr(name.size()));
-      double bytes;
+      double bytes = 0.0;
       return numbers >> bytes ? bytes : NO_LIMIT;    // "unlimited"
     }
   return NO_LIMIT;

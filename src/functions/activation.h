@@ -33,6 +33,7 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       const T s = T(1) / (T(1) + exp(-x));
       return {s, s * (T(1) - s)};
     }
+    // NOLINTBEGIN(misc-redundant-expression)
     case Activation::relu:
       // x - x is zero at zero, and of what is not a number not a number.
       return {x > T(0) ? x : (x < T(0) ? T(0) : x - x), x > T(0) ? T(1) : (x < T(0) ? T(0) : x - x)};
@@ -46,6 +47,7 @@ EQUI_FUNCTION ValueAndDerivative<T> activate(Activation a, T x) {
       const T y = x > T(Real<T>(LEAST_DIVISOR)) ? T(1) / x : x - x;
       return {y, -(y * y)};
     }
+    // NOLINTEND(misc-redundant-expression)
     case Activation::identity:
       break;
   }

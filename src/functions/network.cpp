@@ -194,8 +194,10 @@ void Network::simplify() {
     product = std::move(next);
     bias = std::move(next_bias);
   }
-  weights.assign(1, std::move(product));
-  biases.assign(1, std::move(bias));
+  weights.clear();
+  weights.push_back(std::move(product));
+  biases.clear();
+  biases.push_back(std::move(bias));
   norms.clear();
 }
 

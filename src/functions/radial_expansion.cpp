@@ -74,11 +74,11 @@ std::vector<double> directions_of(std::vector<double> samples, int n, const std:
   const auto sample = [&](size_t k) { return &samples[k * n]; };
   for (size_t k = 0; k < is_short.size(); ++k) {
     const double square = dot(sample(k), sample(k), n);
-    for (int of_all = is_short[k]; of_all < 2; ++of_all) largest[of_all] = std::max(largest[of_all], square);
+    for (int of_all = is_short[k] ? 1 : 0; of_all < 2; ++of_all) largest[of_all] = std::max(largest[of_all], square);
   }
   std::vector<double> left(is_short.size());
   for (size_t k = 0; k < left.size(); ++k) {
-    const double most = tolerance * std::sqrt(largest[static_cast<int>(is_short[k])]);
+    const double most = tolerance * std::sqrt(largest[is_short[k] ? 1 : 0]);
     for (int j = 0; j < n && most > 0.0; ++j) sample(k)[j] /= most;
     left[k] = dot(sample(k), sample(k), n);
   }

@@ -39,7 +39,7 @@ LinearSolutions solve_by_conjugate_directions(const SymmetricOperator &a, std::v
     solutions.converged = solutions.residual <= residual;
     if (solutions.converged || solutions.products == max_products) return solutions;
 
-    Vector p = residuals[worst], q(p.size());
+    Vector p = residuals[worst], q(residuals[worst].size());
     for (int pass = 0; pass < 2; ++pass) {    // the second one takes away what rounding left
       const Vector overlaps = dots(a, p, products);
       for (size_t k = 0; k < directions.size(); ++k) add(p, -overlaps[k], directions[k]);

@@ -16,7 +16,7 @@ namespace {
 constexpr int MAX_POWER = 16;
 
 Connection read_connection(const JsonField &field) {
-  const std::string name = field.text();
+  const std::string &name = field.text();
   if (name != "uvu" && name != "uvw") field.fail("uvu or uvw", "'" + printable(name, SHOWN_NAME) + "'");
   return name == "uvw" ? Connection::uvw : Connection::uvu;
 }

@@ -9,7 +9,7 @@ namespace equi {
 namespace {
 
 Irreps read_irreps(const JsonField &field) {
-  const Irreps parsed = field.checked([&] { return Irreps::parse(field.text()); });
+  Irreps parsed = field.checked([&] { return Irreps::parse(field.text()); });
   if (parsed.size() == 0) field.fail("at least one block of irreps", "none");
   if (parsed.lmax() > LMAX_SUPPORTED) field.fail("l up to " + std::to_string(LMAX_SUPPORTED));
   return parsed;
