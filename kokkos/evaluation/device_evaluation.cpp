@@ -90,7 +90,7 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
       own_dense_(own_exec_),
-      edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff),
+      edges_(DeviceExec(), model.lmax_edge, model.num_species(), model.cutoff, model.pair_cutoff, model.nearest),
       step_{plan_, features_, edges_, model.num_species()},
       exec_(step_.exec),
       summary_("equi:summary") {
@@ -169,8 +169,8 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
     return c && c->can_fuse();
   });
-  const bool has_reverse =
-      can_fuse && n.num_slices == 1 && is_symmetric(model_.pair_cutoff) && has_reverse_candidates(exec_, n);
+  const bool has_reverse = can_fuse && n.num_slices == 1 && is_symmetric(model_.pair_cutoff) &&
+                           model_.nearest.count == 0 && has_reverse_candidates(exec_, n);
   step_.num_reversible = has_reverse ? n.num_receivers : 0;
 
   std::vector<int> receiver_cuts{0};

@@ -86,7 +86,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
            make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
                                 options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
-      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff),
+      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest),
       step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
   if (options.energy_moments && has_channel_balance(model.layers))
     throw std::invalid_argument(

@@ -8,21 +8,42 @@ namespace equi {
 
 namespace {
 
-// Whether candidate c lies within the cutoff; both orders of candidates must come to the same answer.
+// Whether candidate c lies within the cutoff, and is seen; both orders of candidates must come to the same answer.
 struct Inside {
   const double *x;
   const int *candidate_receiver, *receiver, *sender_atom, *candidate_row, *row_species;
   int num_species;
   const double *cutoff;    // per pair
+  const double *seen;      // [candidates], negative for those that their receivers do not see; or null
   // Receiver i has row i.
   KOKKOS_FUNCTION int pair(int64_t c) const {
     return row_species[candidate_receiver[c]] * num_species + row_species[candidate_row[c]];
   }
   KOKKOS_FUNCTION int64_t receiver_of(int64_t c) const { return receiver[candidate_receiver[c]]; }
-  KOKKOS_FUNCTION bool operator()(int64_t c) const {
+  KOKKOS_FUNCTION bool operator()(int64_t c) const { return seen ? !(seen[c] < 0.0) : is_near(c); }
+  KOKKOS_FUNCTION bool is_near(int64_t c) const {
     return is_edge(x + 3 * receiver_of(c), x + 3 * static_cast<int64_t>(sender_atom[c]), cutoff[pair(c)]);
   }
 };
+
+// Writes Inside::seen: squared distances, -1 for what lies beyond the cutoff, -2 for what is not seen.
+const double *find_seen(const DeviceExec &exec, const Inside &inside, const NearestNeighbors &nearest,
+                        const DeviceNeighborhood &n, double *seen) {
+  Kokkos::parallel_for(
+      "equi:candidate_distances", DeviceRange(exec, 0, n.num_candidates), KOKKOS_LAMBDA(int64_t c) {
+        const double *x = inside.x;
+        seen[c] = inside.is_near(c)
+                      ? square_distance(x + 3 * inside.receiver_of(c), x + 3 * int64_t(inside.sender_atom[c]))
+                      : -1.0;
+      });
+  const int64_t *first = n.first.data();
+  Kokkos::parallel_for(
+      "equi:nearest_neighbors", DeviceRange(exec, 0, n.num_receivers), KOKKOS_LAMBDA(int64_t i) {
+        drop_far_neighbors(
+            nearest, first[i], first[i + 1], [=](int64_t c) { return seen[c]; }, [=](int64_t c) { seen[c] = -2.0; });
+      });
+  return seen;
+}
 
 // begin[r] = before[first[r]].
 void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first, int64_t rows, int64_t *begin) {
@@ -34,10 +55,11 @@ void begins(const DeviceExec &exec, const int64_t *before, const int64_t *first,
 
 template <class T, class G>
 DeviceEdges<T, G>::DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff,
-                               const Matrix &pair_cutoff)
+                               const Matrix &pair_cutoff, const NearestNeighbors &nearest)
     : lmax_(lmax),
       num_y_((lmax + 1) * (lmax + 1)),
       num_species_(num_species),
+      nearest_(nearest),
       closest_("equi:closest"),
       crowd_("equi:crowd") {
   std::vector<double> of_pairs(static_cast<size_t>(num_species) * num_species, cutoff);
@@ -64,14 +86,16 @@ template <class T, class G>
 void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const double *v) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
-  const Inside inside{x,
-                      n.candidate_receiver.data(),
-                      n.receiver.data(),
-                      n.sender_atom.data(),
-                      n.sender_row.data(),
-                      n.row_species.data(),
-                      num_species_,
-                      cutoff_.data()};
+  Inside inside{x,
+                n.candidate_receiver.data(),
+                n.receiver.data(),
+                n.sender_atom.data(),
+                n.sender_row.data(),
+                n.row_species.data(),
+                num_species_,
+                cutoff_.data(),
+                nullptr};
+  if (nearest_.count > 0) inside.seen = find_seen(exec, inside, nearest_, n, seen_.reserve(num_candidates));
   // How many of the candidates before each are inside, in both orders.
   int64_t *before = edge_before_.reserve(num_candidates + 1),
           *transposed_before = transposed_before_.reserve(num_candidates + 1);
@@ -262,7 +286,8 @@ std::size_t DeviceEdges<T, G>::bytes() const {
          row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
          transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
          sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() +
-         distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() + harmonics_.bytes();
+         seen_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         harmonics_.bytes();
 }
 
 template <class T, class G>
@@ -274,7 +299,8 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
          pair_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
-         adjoint_.growth(num_y_ * num_edges) + force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
+         (nearest_.count > 0 ? seen_.growth(candidates) : 0) + adjoint_.growth(num_y_ * num_edges) +
+         force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)

@@ -8,6 +8,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
 #include "src/evaluation/evaluator.h"
+#include "src/geometry/nearest_neighbors.h"
 
 #include <vector>
 
@@ -46,7 +47,8 @@ class DeviceEdges {
 
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
-  DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff);
+  DeviceEdges(const DeviceExec &exec, int lmax, int num_species, double cutoff, const Matrix &pair_cutoff,
+              const NearestNeighbors &nearest = {});
 
   // n, transposed, must stay valid. cuts: ascending from 0, rows of receivers up to their number or, for senders,
   // positions of DeviceNeighborhood::sender_first up to all of them, between which edges are used together. is_counted:
@@ -109,6 +111,7 @@ class DeviceEdges {
   EdgeArrays<T, G> arrays() const;
 
   int lmax_, num_y_, num_species_;
+  NearestNeighbors nearest_;
   const DeviceNeighborhood *neighborhood_ = nullptr;
   bool is_counted_ = true;
   int64_t room_ = 0;
@@ -117,6 +120,7 @@ class DeviceEdges {
   typename Closest::result_view_type closest_;    // distance and candidate
   typename Closest::result_view_type crowd_;      // receiver and number of edges
   DeviceBuffer<double> cutoff_;                   // per pair
+  DeviceBuffer<double> seen_;                     // [candidates], negative if its receiver does not see it; or empty
   // Rows of the cuts, receivers' then senders', and the edges before them.
   int num_receiver_cuts_ = 0;
   DeviceBuffer<int64_t> cut_row_;

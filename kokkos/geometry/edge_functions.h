@@ -12,10 +12,13 @@
 
 namespace equi {
 
+EQUI_FUNCTION double square_distance(const double *xi, const double *xj) {
+  const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
+  return dx * dx + dy * dy + dz * dz;
+}
 // Whether two atoms make an edge; NaN is kept, to be reported.
 EQUI_FUNCTION bool is_edge(const double *xi, const double *xj, double cutoff) {
-  const double dx = xj[0] - xi[0], dy = xj[1] - xi[1], dz = xj[2] - xi[2];
-  return !(dx * dx + dy * dy + dz * dz >= cutoff * cutoff);
+  return !(square_distance(xi, xj) >= cutoff * cutoff);
 }
 
 // The closest pair: Kokkos's value and location. A broken distance is closer than any other.

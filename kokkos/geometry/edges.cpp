@@ -33,7 +33,7 @@ bool move_alike(const EvaluationRequest &request, int i, int j) {
 template <class T, class G>
 bool Edges<T, G>::borrow(const Edges &other) {
   if (lmax_ != other.lmax_ || cutoff_ != other.cutoff_ || pair_cutoff_.cols != other.pair_cutoff_.cols ||
-      pair_cutoff_.data != other.pair_cutoff_.data)
+      pair_cutoff_.data != other.pair_cutoff_.data || !(nearest_ == other.nearest_))
     return false;
   data_ = other.data_;
   is_borrowed_ = true;
@@ -94,6 +94,15 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
       const bool inside = is_edge(xi, xj, cutoff);
       candidate_edge[c] = inside ? count : -1;
       count += inside;
+    }
+    if (nearest_.count > 0 && count > nearest_.count) {
+      const auto square = [&](int64_t c) {
+        return candidate_edge[c] < 0 ? -1.0 : square_distance(xi, x[n.sender_atom[c]]);
+      };
+      drop_far_neighbors(nearest_, n.first[i], n.first[i + 1], square, [&](int64_t c) { candidate_edge[c] = -1; });
+      count = 0;
+      for (int64_t c = n.first[i]; c < n.first[i + 1]; c++)
+        if (candidate_edge[c] >= 0) candidate_edge[c] = count++;
     }
     begin[i + 1] = count;
     if constexpr (IS_DUAL<G>) {

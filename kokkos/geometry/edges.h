@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
-// The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, with distances, directions
+// The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, of which a model may see the
+// nearest alone, with distances, directions
 // and harmonics; derivatives by these are summed to forces and virials.
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
@@ -7,6 +8,7 @@
 #include "kokkos/geometry/edge_functions.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
+#include "src/geometry/nearest_neighbors.h"
 #include "src/geometry/neighbor_graph.h"
 
 #include <memory>
@@ -25,8 +27,8 @@ template <class T, class G>
 class Edges {
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
-  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {})
-      : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff) {}
+  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {}, const NearestNeighbors &nearest = {})
+      : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff), nearest_(nearest) {}
 
   // From now on the edges of `other` stand for these, if both have the same cutoffs and harmonics: returns whether.
   // Those of `other` then get each neighborhood and are built before these.
@@ -93,6 +95,7 @@ class Edges {
   int lmax_, num_y_;
   double cutoff_;
   Matrix pair_cutoff_;
+  NearestNeighbors nearest_;
   std::shared_ptr<Data> data_ = std::make_shared<Data>();
   bool is_borrowed_ = false;
 };

@@ -13,15 +13,21 @@
 
 namespace equi {
 
+// Parts of axes are taken for equal up to this.
+constexpr double SAME_PART = 1e-3;
+
 // R, row by row, of a unit vector n. Discontinuous in n, where another axis is the one that n has least of. D: double
 // or a dual of it.
 template <class D>
 EQUI_FUNCTION void edge_frame(const D n[3], D r[9]) {
   using std::sqrt;
-  // The axis that n has least of, so that its part across n is far from 0.
+  // The axis that n has least of, so that its part across n is far from 0. Of those that n has almost as little of it
+  // is the first: in crystals they are equal but for rounding.
+  const auto part = [&](int k) { return std::fabs(value_of(n[k])); };
+  double least = part(0);
+  for (int k = 1; k < 3; k++) least = part(k) < least ? part(k) : least;
   int axis = 0;
-  for (int k = 1; k < 3; k++)
-    if (std::fabs(value_of(n[k])) < std::fabs(value_of(n[axis]))) axis = k;
+  while (axis < 2 && !(part(axis) <= least + SAME_PART)) axis++;
   D square = 0.0;
   for (int k = 0; k < 3; k++) {
     r[k] = D(k == axis ? 1.0 : 0.0) - n[axis] * n[k];

@@ -192,6 +192,8 @@ struct HostKernels {
   void (*so2_torque)(const So2TorqueCall<T> &call);
   void (*so2_gate)(const So2GateCall<T> &call);
   void (*so2_gate_backward)(const So2GateCall<T> &call);
+  void (*so2_points)(const So2PointsCall<T> &call);
+  void (*so2_points_backward)(const So2PointsCall<T> &call);
 
   // The generic kernel of symmetric contractions, as ContractionKernel; scratch of contraction_scratch_bytes, aligned
   // to 64 bytes.

@@ -385,6 +385,8 @@ constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
                                     so2_torque<T>,
                                     so2_gate<T>,
                                     so2_gate_backward<T>,
+                                    so2_points<T>,
+                                    so2_points_backward<T>,
                                     contraction_scratch_bytes<T>,
                                     contraction_forward<T>,
                                     contraction_backward<T>};

@@ -52,6 +52,16 @@ EQUI_FUNCTION Pointer<const T> so2_component(const So2Shape &shape, int64_t coun
   return make_pointer<const T>(u + shape.at(PLANES<T> * count, e, l, m), count * shape.width(m < 0 ? -m : m));
 }
 
+constexpr int SO2_COMPONENTS = (SO2_LMAX + 1) * (SO2_LMAX + 1);
+
+// f(number, l, m) for the components of a shape, l by l and for each from -m to m: the columns of So2PointsCall.
+template <class F>
+EQUI_FUNCTION void for_so2_columns(const So2Shape &shape, const F &f) {
+  int c = 0;
+  for (int l = 0; l <= shape.lmax; l++)
+    for (int m = -shape.largest_m(l); m <= shape.largest_m(l); m++) f(c++, l, m);
+}
+
 // Numbers of the rotations of all orders up to l.
 EQUI_FUNCTION int rotations_size(int l) {
   return (l + 1) * (2 * l + 1) * (2 * l + 3) / 3;
@@ -135,6 +145,22 @@ struct So2GateCall {
   int64_t count;
   Activation scalars, gates;
   Real<T> *z, *h;
+};
+
+// h from z by an activation at points (So2PointActivation): components of z and h, l by l and for each from -m to m,
+// are the columns of both matrices. z's shape has gates, of which the first are the scalars. Backward: h, the adjoint,
+// and z are read, and the adjoint of z is added to z_adj.
+template <class T>
+struct So2PointsCall {
+  So2Shape z_shape, h_shape;
+  int mul;    // channels without padding, in which h is 0
+  int64_t count;
+  int points, components;
+  Activation at_points, scalars;
+  bool has_scalars;
+  const Real<T> *to, *from;    // [points][components]
+  const Real<T> *z;
+  Real<T> *h, *z_adj;
 };
 
 }    // namespace equi

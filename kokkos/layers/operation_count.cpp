@@ -104,6 +104,11 @@ class Counter {
         const double terms = static_cast<double>(linear.product.terms.size());
         gates = gates + linear.channels_after() * Operations{4.0 * terms + 4.0, 9.0 * terms + 6.0};
       }
+      if (linear.has_points()) {    // to the points and back; backward both once more, and an activation at each
+        const Matrix &to = linear.at_points.to_points;
+        const double sums = 2.0 * product_operations(1, to.rows, to.cols);
+        gates = gates + linear.channels_out * Operations{sums + to.rows, 1.5 * sums + 2.0 * to.rows};
+      }
       if (!linear.has_gate) continue;
       gates = gates + linear.channels_out * Operations{1.0, 2.0};    // scalars
       for (int l = 1; l <= c.lmax; ++l) {

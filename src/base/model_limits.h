@@ -44,8 +44,9 @@ constexpr int MAX_WIDTH = 4096;    // of inputs and hidden layers
 // The radial basis: lengths in Angstrom.
 constexpr double MIN_CUTOFF = 0.1, MAX_CUTOFF = 50.0;
 constexpr double MIN_LENGTH = 1e-3, MAX_LENGTH = 1e3;    // radii of atoms, widths of functions
-constexpr int MAX_FUNCTIONS = 256;
+constexpr int MAX_FUNCTIONS = 2048;
 constexpr double MAX_PHASE = 1000.0;        // of a Bessel function at the cutoff: 300 half waves
+constexpr int MAX_NEAREST = 65536;          // neighbors that an atom sees
 constexpr double MAX_STEEPNESS = 1000.0;    // of a transform
 
 // Structures of the self-check: all are evaluated when a run begins.

@@ -77,8 +77,11 @@ void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
   } else if (kind == "cosine") {
     f.only_keys({"kind"});
     basis.cutoff_kind = RadialBasis::Cutoff::cosine;
+  } else if (kind == "none") {
+    f.only_keys({"kind"});
+    basis.cutoff_kind = RadialBasis::Cutoff::none;
   } else {
-    f["kind"].fail("\"polynomial\", \"xplor\" or \"cosine\"");
+    f["kind"].fail("\"polynomial\", \"xplor\", \"cosine\" or \"none\"");
   }
 }
 
@@ -148,10 +151,11 @@ RadialBasis read_radial_basis(const JsonField &b, double cutoff, TensorReader &t
 }
 
 RadialFunction read_radial_function(const JsonField &n, const RadialBasis &basis, int64_t num_outputs,
-                                    TensorReader &tensors, const Irreps *input) {
+                                    TensorReader &tensors, const Irreps *input, bool may_activate_last) {
   std::vector<const char *> keys = {"weights", "scales",   "biases", "activation",  "activation_scale",
                                     "sender",  "receiver", "norms",  "times_cutoff"};
-  if (input) keys.insert(keys.end(), {"activate_last", "pair_factor"});
+  if (input) keys.push_back("pair_factor");
+  if (input || may_activate_last) keys.push_back("activate_last");
   n.only_keys(keys);
   RadialFunction f;
   f.basis = basis;

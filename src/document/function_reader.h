@@ -18,9 +18,10 @@ int read_scalar_block(const JsonField &field, const Irreps &irreps);
 RadialBasis read_radial_basis(const JsonField &field, double cutoff, TensorReader &tensors);
 
 // A network on the radial basis and perhaps on rows of the two species or, if the layer has an input, on a block of
-// it at either atom.
+// it at either atom. may_activate_last: whether its outputs may be activated, as those of layers with an input may.
 RadialFunction read_radial_function(const JsonField &field, const RadialBasis &basis, int64_t num_outputs,
-                                    TensorReader &tensors, const Irreps *input = nullptr);
+                                    TensorReader &tensors, const Irreps *input = nullptr,
+                                    bool may_activate_last = false);
 
 // The fields that all networks have, and norms; the caller refuses what else the field has.
 Network read_network(const JsonField &field, int num_inputs, int64_t num_outputs, TensorReader &tensors);

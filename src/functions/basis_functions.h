@@ -54,6 +54,7 @@ struct BasisFunctions {
   EQUI_FUNCTION Jet cutoff_function(double r, int side) const {
     if (cutoff_kind == RadialBasis::Cutoff::polynomial) return polynomial_cutoff(1.0 / cutoff * Jet::variable(r), p);
     if (cutoff_kind == RadialBasis::Cutoff::cosine) return cosine_cutoff(1.0 / cutoff * Jet::variable(r));
+    if (cutoff_kind == RadialBasis::Cutoff::none) return Jet(1.0);
     const bool is_before = r < r_on || (r == r_on && side <= 0);    // neither if r is not a number
     return is_before ? Jet(1.0) : xplor_cutoff(Jet::variable(r), r_on, cutoff);
   }

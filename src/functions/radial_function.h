@@ -17,7 +17,7 @@ namespace equi {
 struct RadialBasis {
   enum class Kind { bessel, gaussian, chebyshev, exp_normal };
   enum class Transform { none, agnesi, soft };
-  enum class Cutoff { polynomial, xplor, cosine };
+  enum class Cutoff { polynomial, xplor, cosine, none };    // none: 1 up to the cutoff
 
   Kind kind = Kind::bessel;
   std::vector<double> wave_numbers;    // bessel: prefactor sin(k_n x)/x, 1/Angstrom

@@ -99,6 +99,16 @@ So2Product read_product(const JsonField &field, const So2Convolution &layer, Ten
   return product;
 }
 
+So2PointActivation read_point_activation(const JsonField &field, const So2Convolution &layer, TensorReader &tensors) {
+  field.only_keys({"points", "to", "from", "activation", "scalars"});
+  const int size = static_cast<int>(components(layer.lmax, layer.mmax).size()),
+            points = field["points"].integer(1, MAX_POINTS);
+  So2PointActivation made{tensors.matrix(field["to"], points, size), tensors.matrix(field["from"], points, size),
+                          read_activation(field["activation"]), field.has("scalars"), Activation::identity};
+  if (made.has_scalars) made.scalars = read_activation(field["scalars"]);
+  return made;
+}
+
 So2Attention read_attention(const JsonField &field, TensorReader &tensors) {
   field.only_keys({"heads", "channels", "weight", "bias", "vector", "epsilon"});
   So2Attention attention;
@@ -113,17 +123,20 @@ So2Attention read_attention(const JsonField &field, TensorReader &tensors) {
 }
 
 So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int channels_in, TensorReader &tensors) {
-  field.only_keys({"channels", "weights", "bias", "gate", "product"});
-  So2Linear linear{channels_in, field["channels"].integer(1, MAX_WIDTH), {}, {}, false, {}, {}, {}, 0};
-  const bool has_scores = layer.linears.empty() && layer.attention.heads > 0;
+  field.only_keys({"channels", "weights", "bias", "gate", "product", "at_points"});
+  So2Linear linear{channels_in, field["channels"].integer(1, MAX_WIDTH), {}, {}, false, {}, {}, {}, {}, 0};
+  if (field.has("gate") + field.has("product") + field.has("at_points") > 1)
+    field.refuse("a linear has one of gate, product and at_points, not several");
   if (field.has("product")) {
-    if (field.has("gate")) field["product"].refuse("a linear has a gate or a product, not both");
     if (linear.channels_out % 2 != 0) field["channels"].fail("an even number, of channels of both factors");
     linear.product = read_product(field["product"], layer, tensors);
+  }
+  if (field.has("at_points")) linear.at_points = read_point_activation(field["at_points"], layer, tensors);
+  if (layer.linears.empty() && layer.attention.heads > 0) {
+    if (!linear.has_product() && !linear.has_points())
+      field.fail("a product or an activation at_points, beside whose scalars the scores of attention are", "none");
     const int64_t scores = int64_t(layer.attention.heads) * layer.attention.channels;
-    if (has_scores) linear.num_score_rows = static_cast<int>((scores + linear.channels_out - 1) / linear.channels_out);
-  } else if (has_scores) {
-    field.fail("a product, beside whose gates the scores of attention are", "none");
+    linear.num_score_rows = static_cast<int>((scores + linear.channels_out - 1) / linear.channels_out);
   }
   if (field.has("gate")) {
     const JsonField gate = field["gate"];
@@ -155,7 +168,8 @@ So2Linear read_linear(const JsonField &field, const So2Convolution &layer, int c
 }    // namespace
 
 So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader) {
-  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "mmax", "radial", "linears", "attention"});
+  layer.only_keys({"type", "input", "irreps_in", "output", "irreps_out", "mmax", "radial", "radial_linear", "linears",
+                   "attention"});
   So2Convolution c;
   c.input = reader.input(layer);
   c.output = reader.output(layer);
@@ -171,24 +185,31 @@ So2Convolution So2Convolution::read(const JsonField &layer, LayerReader &reader)
 
   const JsonField linears = layer["linears"];
   const size_t num = linears.size_between(1, MAX_MATRICES, "linears");
+  if (layer.has("radial_linear")) c.radial_linear = layer["radial_linear"].integer(0, static_cast<int>(num) - 1);
   int channels = 2 * in[0].mul;    // of sender and receiver
   int64_t num_factors = 0;
-  for (int m = 0; m <= c.mmax; ++m) num_factors += int64_t(c.lmax + 1 - m) * channels;
-  if (num_factors > MAX_WEIGHTS)
-    layer["irreps_in"].fail("at most " + std::to_string(MAX_WEIGHTS) + " radial factors", std::to_string(num_factors));
   for (size_t k = 0; k < num; ++k) {
+    for (int m = 0; static_cast<int>(k) == c.radial_linear && m <= c.mmax; ++m)
+      num_factors += int64_t(c.lmax + 1 - m) * channels;
+    if (num_factors > MAX_WEIGHTS)
+      layer["radial"].fail("at most " + std::to_string(MAX_WEIGHTS) + " radial factors", std::to_string(num_factors));
     c.linears.push_back(read_linear(linears[k], c, channels, reader.tensors));
     channels = c.linears.back().channels_after();
+    if (static_cast<int>(k) < c.radial_linear && c.linears.back().has_step())
+      layer["radial_linear"].refuse("linears before the radial factors have no gate, product or activation");
   }
   if (channels != out[0].mul)
     linears[num - 1]["channels"].fail(std::to_string(out[0].mul) + " channels, those of the output");
-  if (c.attention.heads > 0 && (num < 2 || c.linears.back().has_gate || c.linears.back().has_product()))
-    layer["attention"].refuse("attention needs two linears or more, of which the last has neither gate nor product");
+  if (c.attention.heads > 0 && (num < 2 || c.linears.back().has_step()))
+    layer["attention"].refuse(
+        "attention needs two linears or more, of which the last has no gate, product or "
+        "activation");
   if (c.attention.heads > 0 && (channels % c.attention.heads != 0 || channels < 2 * c.attention.heads))
     layer["attention"]["heads"].fail("a divisor of the " + std::to_string(channels) +
                                      " channels of the output, with two channels or more for each");
   reader.count_weights(layer["radial"], num_factors);
-  c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors);
+  c.radial = read_radial_function(layer["radial"], reader.basis, num_factors, reader.tensors, nullptr,
+                                  /*may_activate_last=*/true);
   return c;
 }
 

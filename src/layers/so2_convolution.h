@@ -29,6 +29,16 @@ struct So2Product {
   Activation scalars, gates;
 };
 
+// An activation of functions on the sphere, by their values at points: y = sum over points of from a(to x), for each
+// channel. Components are those of a product. An activation is no polynomial, so that a turn about the edge changes y
+// by more than a turn. With scalars, l = 0 of y is replaced by these, activated.
+struct So2PointActivation {
+  Matrix to_points, from_points;    // [points, components]; or empty
+  Activation at_points;
+  bool has_scalars;
+  Activation scalars;
+};
+
 // A map between features in the frame of an edge, with rows l = m .. lmax for each m: v_0 = u_0 W_0 + bias, v_m = u_m
 // W_m - u_-m W'_m and v_-m = u_m W'_m + u_-m W_m. Indices of rows and columns run over l, then over channels.
 struct So2Linear {
@@ -43,10 +53,17 @@ struct So2Linear {
   // s', a row of gates g and further numbers, then rows of the scores of attention: x_l = gates(g) product_l, and
   // scalars(s) s' is added to l = 0.
   So2Product product;
+  // With an activation at points v_0 begins with a row of scalars, if it has them, then rows of the scores.
+  So2PointActivation at_points;
   int num_score_rows = 0;
 
   bool has_product() const { return !product.terms.empty(); }
-  int num_gates(int lmax) const { return has_gate ? lmax : has_product() ? 2 + num_score_rows : 0; }
+  bool has_points() const { return !at_points.to_points.data.empty(); }
+  // Whether something follows that is not linear.
+  bool has_step() const { return has_gate || has_product() || has_points(); }
+  // Rows of numbers at the beginning of v_0: before the scores, and all that are no order.
+  int num_rows_before_scores() const { return has_product() ? 2 : has_points() && at_points.has_scalars ? 1 : 0; }
+  int num_gates(int lmax) const { return has_gate ? lmax : num_rows_before_scores() + num_score_rows; }
   int channels_after() const { return has_product() ? channels_out / 2 : channels_out; }
 };
 
@@ -61,16 +78,24 @@ struct So2Attention {
 
 // Input and output have a block for each l = 0 .. lmax. With D the rotation into the frame of an edge, the message is
 // f(r) D^T L(R(r) D [x_j, x_i]): the channels of sender and receiver side by side, orders m up to mmax; R, radial
-// factors; L, the linears one after another; f, the cutoff function of the radial basis.
+// factors; L, the linears one after another; f, the cutoff function of the radial basis. The factors may stand before
+// another linear than the first.
 struct So2Convolution {
   int input, output;
   int lmax, mmax;
-  RadialFunction radial;    // columns by |m|, then l, then channels of the sender and of the receiver
+  RadialFunction radial;    // columns by |m|, then l, then the channels that the linear `radial_linear` reads
+  int radial_linear = 0;    // whose inputs the factors multiply; none before it is followed by a step
   std::vector<So2Linear> linears;
   So2Attention attention;    // of what the last linear makes; the first one has its scores
 
   static So2Convolution read(const JsonField &layer, LayerReader &reader);
   Ports ports() const { return {input, output}; }
+  // Whether a turn of the frame about the edge changes the message by more than rounding.
+  bool depends_on_frame() const {
+    for (const So2Linear &linear : linears)
+      if (linear.has_points()) return true;
+    return false;
+  }
   void restrict_to(const KeptSpecies &kept) { kept.radial(radial); }
 };
 

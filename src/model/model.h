@@ -6,6 +6,7 @@
 #define EQUI_MODEL_H
 
 #include "src/algebra/irreps.h"
+#include "src/geometry/nearest_neighbors.h"
 #include "src/layers/channel_balance.h"
 #include "src/layers/convolution.h"
 #include "src/layers/coulomb.h"
@@ -56,8 +57,10 @@ inline bool reads_receivers(const Layer &layer) {
 
 // Whether a turn of all atoms leaves the energy as it is, but for rounding.
 inline bool is_invariant(const std::vector<Layer> &layers) {
-  for (const Layer &layer : layers)
-    if (std::holds_alternative<GridNetwork>(layer)) return false;
+  for (const Layer &layer : layers) {
+    const auto *so2 = std::get_if<So2Convolution>(&layer);
+    if (std::holds_alternative<GridNetwork>(layer) || (so2 && so2->depends_on_frame())) return false;
+  }
   return true;
 }
 
@@ -104,6 +107,7 @@ struct Model {
   Matrix pair_cutoff;                   // empty, or [receiver species, sender species], at most cutoff
   int lmax_edge = 0;
   int max_neighbors = 0;               // of an atom within the cutoff, more are refused; 0: any number
+  NearestNeighbors nearest;            // of an atom's neighbors within the cutoff, those that it sees
   std::vector<int64_t> composition;    // empty, or by species the atoms of the one formula that the model holds for
   std::optional<Mixture> mixture;      // of a file for all systems: what this model has been made for
   std::vector<std::string> feature_names;

@@ -48,6 +48,18 @@ void read_composition(const JsonField &field, Model &model) {
     if (model.composition[s] == 0) field.fail("all elements of the model", "no " + model.elements[s]);
 }
 
+// Tells the user what it means.
+NearestNeighbors read_nearest(const JsonField &field, std::vector<std::string> &notes) {
+  field.only_keys({"count", "tolerance"});
+  NearestNeighbors nearest{field["count"].integer(1, MAX_NEAREST), -1.0};
+  if (field.has("tolerance")) nearest.tolerance = field["tolerance"].number(0.0, MAX_CUTOFF * MAX_CUTOFF);
+  notes.push_back(
+      "of the neighbors within the cutoff an atom sees the " + std::to_string(nearest.count) +
+      " nearest: energies and forces jump where one takes the place of another, and molecular dynamics does "
+      "not conserve the energy");
+  return nearest;
+}
+
 void read_head(const JsonField &d, const SafetensorsFile &container, Model &model) {
   d.object();
   if (d["format"].text() != "equi") d["format"].fail("\"equi\"");
@@ -56,10 +68,10 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
     version.fail("at most " + std::to_string(MODEL_FORMAT_VERSION),
                  version.describe() + ": the file is newer than this program");
   const bool has_hash = version.integer(1, MODEL_FORMAT_VERSION) >= FIRST_VERSION_WITH_HASH;
-  std::vector<const char *> keys = {"format",       "format_version", "framework",   "architecture",
-                                    "elements",     "cutoff",         "lmax_edge",   "edge_parity",
-                                    "radial_basis", "layers",         "provenance",  "units",
-                                    "self_check",   "max_neighbors",  "composition", "mixture"};
+  std::vector<const char *> keys = {
+      "format",     "format_version", "framework",    "architecture", "elements",         "cutoff",
+      "lmax_edge",  "edge_parity",    "radial_basis", "layers",       "provenance",       "units",
+      "self_check", "max_neighbors",  "composition",  "mixture",      "nearest_neighbors"};
   if (has_hash) keys.push_back("data_hash");
   d.only_keys(keys);
   if (has_hash)
@@ -86,6 +98,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
   model.lmax_edge = d["lmax_edge"].integer(0, LMAX_SUPPORTED);
   d["edge_parity"].boolean();    // of the layers
   if (d.has("max_neighbors")) model.max_neighbors = d["max_neighbors"].integer(1, INT32_MAX);
+  if (d.has("nearest_neighbors")) model.nearest = read_nearest(d["nearest_neighbors"], model.notes);
   if (d.has("composition")) read_composition(d["composition"], model);
 
   const JsonField units = d["units"];

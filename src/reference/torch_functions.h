@@ -213,6 +213,7 @@ struct TorchRadial {
       return polynomial_cutoff_of(r / cutoff_of(edges), basis.p);
     if (basis.cutoff_kind == RadialBasis::Cutoff::cosine)
       return 0.5 * (1.0 + at::cos(3.14159265358979323846 * r / cutoff_of(edges)));
+    if (basis.cutoff_kind == RadialBasis::Cutoff::none) return at::ones_like(r);
     const double c = basis.cutoff;
     // No switching range: the quotient below would be infinite, and where() would pass its derivative on as NaN.
     if (basis.r_on >= c) return at::ones_like(r);

@@ -60,33 +60,43 @@ struct Failure {
 
 // pair_cutoff: empty, or the cutoffs of pairs of species, which then count in place of `cutoff`.
 Edges find_edges(const Neighborhood &n, const double (*positions)[3], double cutoff, const Matrix &pair_cutoff,
-                 Failure &failure) {
+                 const NearestNeighbors &nearest, Failure &failure) {
   Edges edges;
   std::vector<int> receiver_row, sender_row, receiver_species, sender_species;
-  std::vector<double> vec;
-  for (int i = 0; i < n.num_receivers; ++i)
-    for (int64_t c = n.first[i]; c < n.first[i + 1]; ++c) {
-      const int atom_i = n.receiver[i], atom_j = n.sender_atom[c];
-      double d[3], rr = 0.0;
-      for (int k = 0; k < 3; ++k) {
-        d[k] = positions[atom_j][k] - positions[atom_i][k];
-        rr += d[k] * d[k];
-      }
-      const double r = std::sqrt(rr);
+  std::vector<double> vec, square;    // square: of a receiver's candidates, negative for those that are no edges
+  for (int i = 0; i < n.num_receivers; ++i) {
+    const int atom_i = n.receiver[i], species_i = n.row_species[i];
+    const int64_t first = n.first[i], last = n.first[i + 1];
+    square.assign(last - first, -1.0);
+    const auto vector_to = [&](int64_t c, double d[3]) {
+      for (int k = 0; k < 3; ++k) d[k] = positions[n.sender_atom[c]][k] - positions[atom_i][k];
+      return d[0] * d[0] + d[1] * d[1] + d[2] * d[2];
+    };
+    double d[3];
+    for (int64_t c = first; c < last; ++c) {
+      const double rr = vector_to(c, d), r = std::sqrt(rr);
       // NaN counts as a failure too, not as an edge beyond the cutoff.
       if (!(r >= MIN_DISTANCE))
         failure.record(std::isfinite(r) ? "two atoms are on top of each other" : "a position is not finite", atom_i,
-                       atom_j, r);
-      const int species_i = n.row_species[i], species_j = n.row_species[n.sender_row[c]];
-      if (!(r < (pair_cutoff.data.empty() ? cutoff : pair_cutoff(species_i, species_j)))) continue;
+                       n.sender_atom[c], r);
+      const int species_j = n.row_species[n.sender_row[c]];
+      if (r < (pair_cutoff.data.empty() ? cutoff : pair_cutoff(species_i, species_j))) square[c - first] = rr;
+    }
+    drop_far_neighbors(
+        nearest, first, last, [&](int64_t c) { return square[c - first]; },
+        [&](int64_t c) { square[c - first] = -1.0; });
+    for (int64_t c = first; c < last; ++c) {
+      if (square[c - first] < 0.0) continue;
       edges.receiver_atom.push_back(atom_i);
-      edges.sender_atom.push_back(atom_j);
+      edges.sender_atom.push_back(n.sender_atom[c]);
       receiver_row.push_back(i);
       sender_row.push_back(n.sender_row[c]);
       receiver_species.push_back(species_i);
-      sender_species.push_back(species_j);
+      sender_species.push_back(n.row_species[n.sender_row[c]]);
+      vector_to(c, d);
       vec.insert(vec.end(), d, d + 3);
     }
+  }
   edges.receiver_row = to_tensor(receiver_row);
   edges.sender_row = to_tensor(sender_row);
   edges.rows = {to_tensor(vec.data(), {edges.size(), 3}, at::kDouble), to_tensor(receiver_species),
@@ -121,6 +131,7 @@ struct TorchModel::Impl {
   double chunk_bytes, cutoff;
   int max_neighbors;
   Matrix pair_cutoff;
+  NearestNeighbors nearest;
   double far_cutoff = 0.0;    // of a Coulomb layer; 0: there is none
   bool needs_all_pairs = false;
   std::vector<TorchLayer> layers;
@@ -421,6 +432,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
   m.cutoff = model.cutoff;
   m.max_neighbors = model.max_neighbors;
   m.pair_cutoff = model.pair_cutoff;
+  m.nearest = model.nearest;
   if (const Coulomb *coulomb = find_coulomb(model.layers)) {
     m.far_cutoff = coulomb->cutoff;
     m.needs_all_pairs = coulomb->is_over_all_pairs;
@@ -479,10 +491,10 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   const at::AutoGradMode grad_mode(true);
 
   Failure failure;
-  const Edges edges = find_edges(n, request.positions, impl_->cutoff, impl_->pair_cutoff, failure);
+  const Edges edges = find_edges(n, request.positions, impl_->cutoff, impl_->pair_cutoff, impl_->nearest, failure);
   Edges far_edges;
   if (impl_->far_cutoff > 0.0)
-    far_edges = find_edges(n, request.positions, impl_->far_cutoff, {}, failure);
+    far_edges = find_edges(n, request.positions, impl_->far_cutoff, {}, {}, failure);
   else
     far_edges.rows.vec = at::zeros({0, 3}, at::kDouble);
   impl_->last_num_edges = edges.size() + far_edges.size();

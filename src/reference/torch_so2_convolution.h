@@ -25,10 +25,13 @@ struct TorchSo2Convolution : EdgeSum {
     Tensor bias;                        // or undefined
     bool has_gate;
     Activation scalars, gates;
-    Tensor to_points, from_points;    // of a product, [points, components l by l]; or undefined
+    Tensor to_points, from_points;    // of a product or at points, [points, components l by l]; or undefined
     int64_t channels;                 // of a product: of both factors
+    bool is_product;
+    Activation at_points;    // of an activation at points
+    bool has_scalars;
   };
-  int input, output, lmax, mmax;
+  int input, output, lmax, mmax, radial_linear;
   TorchRadial radial;
   Irreps irreps_in, irreps_out;
   std::vector<Tensor> couplings;    // of 1 and l-1 to l, from l = 2 on
@@ -43,6 +46,7 @@ struct TorchSo2Convolution : EdgeSum {
         output(c.output),
         lmax(c.lmax),
         mmax(c.mmax),
+        radial_linear(c.radial_linear),
         radial(c.radial, type),
         irreps_in(model.features[c.input]),
         irreps_out(model.features[c.output]),
@@ -62,8 +66,24 @@ struct TorchSo2Convolution : EdgeSum {
       kept += 6.0 * (2 * l + 1) * 3 * (2 * l + 1);
     }
     for (const So2Linear &linear : c.linears) {
-      Step step{
-          {}, {}, {}, linear.has_gate, linear.scalar_activation, linear.gate_activation, {}, {}, linear.channels_out};
+      Step step{{},
+                {},
+                {},
+                linear.has_gate,
+                linear.scalar_activation,
+                linear.gate_activation,
+                {},
+                {},
+                linear.channels_out,
+                linear.has_product(),
+                linear.at_points.at_points,
+                linear.at_points.has_scalars};
+      if (linear.has_points()) {
+        step.scalars = linear.at_points.scalars;
+        step.to_points = to_tensor(linear.at_points.to_points, type);
+        step.from_points = to_tensor(linear.at_points.from_points, type);
+        kept += 4.0 * linear.at_points.to_points.rows * linear.channels_out;
+      }
       if (linear.has_product()) {
         step.scalars = linear.product.scalars;
         step.gates = linear.product.gates;
@@ -84,8 +104,10 @@ struct TorchSo2Convolution : EdgeSum {
 
   // D_l of edges [E, 2l+1, 2l+1] for each l, in float64.
   std::vector<Tensor> rotations(const Tensor &unit) const {
-    // The axis that the direction has least of, made orthogonal to it, is the x axis of the frame.
-    const Tensor axis = at::one_hot(unit.detach().abs().argmin(1), 3).to(at::kDouble);
+    // The first axis that the direction has least of, or almost, made orthogonal to it, is the x axis of the frame.
+    const Tensor part = unit.detach().abs(), is_least = part <= std::get<0>(part.min(1, /*keepdim=*/true)) + 1e-3;
+    const Tensor first = (is_least * at::arange(3, 0, -1)).argmax(1);
+    const Tensor axis = at::one_hot(first, 3).to(at::kDouble);
     Tensor x = axis - (axis * unit).sum(1, /*keepdim=*/true) * unit;
     x = x / x.square().sum(1, /*keepdim=*/true).sqrt();
     std::vector<Tensor> d = {at::ones({unit.size(0), 1, 1}, unit.options()),
@@ -98,43 +120,54 @@ struct TorchSo2Convolution : EdgeSum {
     return d;
   }
 
-  // What a step with a product makes of the components, and the scores of attention behind its scalars and gates.
-  Tensor multiply_functions(const Step &step, std::vector<Tensor> &plus, std::vector<Tensor> &minus) const {
-    const int64_t both = step.channels, factor = both / 2, orders = lmax + 1, before = plus[0].size(1) - orders * both;
-    const Tensor first = plus[0].narrow(1, 0, before), components = plus[0].narrow(1, before, orders * both);
-    // All components, l by l, as [E, components, channels of both factors].
+  // What a step with a product or an activation at points makes of the components, and the scores of attention behind
+  // its scalars and gates.
+  Tensor act_on_functions(const Step &step, std::vector<Tensor> &plus, std::vector<Tensor> &minus) const {
+    const int64_t channels = step.channels, orders = lmax + 1, before = plus[0].size(1) - orders * channels;
+    const int64_t own = (step.is_product ? 2 : step.has_scalars ? 1 : 0) * channels;    // numbers before the scores
+    const Tensor first = plus[0].narrow(1, 0, before), components = plus[0].narrow(1, before, orders * channels);
+    // All components, l by l, as [E, components, channels].
     std::vector<Tensor> all;
     for (int l = 0; l <= lmax; ++l)
       for (int m = -std::min(l, mmax); m <= std::min(l, mmax); ++m) {
         const int a = std::abs(m);
-        all.push_back((m == 0 ? components : m < 0 ? minus[a] : plus[a]).narrow(1, (l - a) * both, both));
+        all.push_back((m == 0 ? components : m < 0 ? minus[a] : plus[a]).narrow(1, (l - a) * channels, channels));
       }
     const Tensor at_points = at::einsum("pk,ekc->epc", {step.to_points, at::stack(all, 1)});
-    const Tensor product = at::einsum(
-        "pk,epc->ekc", {step.from_points, at_points.narrow(2, 0, factor) * at_points.narrow(2, factor, factor)});
-    const Tensor gated = activate(step.gates, first.narrow(1, both, factor)).unsqueeze(1) * product;
-    const Tensor scalars = activate(step.scalars, first.narrow(1, 0, factor)) * first.narrow(1, factor, factor);
+    const auto from_points = [&](const Tensor &values) {
+      return at::einsum("pk,epc->ekc", {step.from_points, values});
+    };
+    Tensor made, scalars;    // scalars: added to l = 0, or in place of it
+    if (step.is_product) {
+      const int64_t factor = channels / 2;
+      made = activate(step.gates, first.narrow(1, channels, factor)).unsqueeze(1) *
+             from_points(at_points.narrow(2, 0, factor) * at_points.narrow(2, factor, factor));
+      scalars = activate(step.scalars, first.narrow(1, 0, factor)) * first.narrow(1, factor, factor);
+    } else {
+      made = from_points(activate(step.at_points, at_points));
+      if (step.has_scalars) scalars = activate(step.scalars, first.narrow(1, 0, channels));
+    }
     for (int m = 0; m <= mmax; ++m) {
       std::vector<Tensor> of_plus, of_minus;
       int64_t begin = 0;
       for (int l = 0; l <= lmax; begin += 2 * std::min(l, mmax) + 1, ++l) {
         if (l < m) continue;
         const int64_t middle = begin + std::min(l, mmax);
-        of_plus.push_back(gated.select(1, middle + m));
-        of_minus.push_back(gated.select(1, middle - m));
+        of_plus.push_back(made.select(1, middle + m));
+        of_minus.push_back(made.select(1, middle - m));
       }
-      if (m == 0) of_plus[0] = of_plus[0] + scalars;
+      if (m == 0 && scalars.defined()) of_plus[0] = step.is_product ? of_plus[0] + scalars : scalars;
       plus[m] = at::cat(of_plus, 1);
       if (m > 0) minus[m] = at::cat(of_minus, 1);
     }
-    return heads > 0 && before > 2 * both ? first.narrow(1, 2 * both, heads * scores) : Tensor();
+    return heads > 0 && before > own ? first.narrow(1, own, heads * scores) : Tensor();
   }
 
   // Components of each l [E, 2l+1, channels]; those of m beyond mmax are dropped on the way in and 0 on the way out.
   Tensor terms(const EdgeFeatures &features, const EdgeRows &edges) const override {
     const Tensor r = edges.distance().unsqueeze(1);
     const std::vector<Tensor> d = rotations(edges.vec / r);
-    const int64_t num = edges.size(), channels = 2 * irreps_in[0].mul;
+    const int64_t num = edges.size();
     const Tensor factors = radial(r, edges);
     // The components of +m or -m side by side, l by l.
     std::vector<Tensor> plus(mmax + 1), minus(mmax + 1);
@@ -145,21 +178,26 @@ struct TorchSo2Convolution : EdgeSum {
             at::cat({block_of(features.sender, irreps_in, l), block_of(features.receiver, irreps_in, l)}, 1);
         u.push_back(at::einsum("emn,ecn->emc", {d[l].to(type), x}));
       }
-      int64_t column = 0;
       for (int m = 0; m <= mmax; ++m) {
         std::vector<Tensor> of_plus, of_minus;
         for (int l = m; l <= lmax; ++l) {
           of_plus.push_back(u[l].select(1, l + m));
           of_minus.push_back(u[l].select(1, l - m));
         }
-        const Tensor factor = factors.narrow(1, column, (lmax + 1 - m) * channels);
-        column += factor.size(1);
-        plus[m] = factor * at::cat(of_plus, 1);
-        if (m > 0) minus[m] = factor * at::cat(of_minus, 1);
+        plus[m] = at::cat(of_plus, 1);
+        if (m > 0) minus[m] = at::cat(of_minus, 1);
       }
     }
     Tensor score;
-    for (const Step &step : steps) {
+    for (size_t k = 0; k < steps.size(); ++k) {
+      const Step &step = steps[k];
+      int64_t column = 0;    // of the radial factors
+      for (int m = 0; static_cast<int>(k) == radial_linear && m <= mmax; ++m) {
+        const Tensor factor = factors.narrow(1, column, plus[m].size(1));
+        column += factor.size(1);
+        plus[m] = factor * plus[m];
+        if (m > 0) minus[m] = factor * minus[m];
+      }
       for (int m = 0; m <= mmax; ++m) {
         const Tensor p = plus[m], n = minus[m];
         plus[m] = at::matmul(p, step.same[m]);
@@ -169,7 +207,7 @@ struct TorchSo2Convolution : EdgeSum {
         minus[m] = at::matmul(p, step.other[m]) + at::matmul(n, step.same[m]);
       }
       if (step.to_points.defined()) {
-        const Tensor of_step = multiply_functions(step, plus, minus);
+        const Tensor of_step = act_on_functions(step, plus, minus);
         if (of_step.defined()) score = of_step;
       }
       if (!step.has_gate) continue;

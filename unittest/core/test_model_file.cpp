@@ -216,7 +216,14 @@ TEST(ModelFile, reads_a_composition_and_a_number_of_neighbors) {
   EXPECT_EQ(d.model().max_neighbors, 0);
   d.document["composition"] = {{"Al", 2}, {"O", 7}, {"Si", 2}};
   d.document["max_neighbors"] = 300;
+  d.document["nearest_neighbors"] = {{"count", 20}, {"tolerance", 0.01}};
   const Model model = d.model();
+  EXPECT_EQ(model.nearest.count, 20);
+  EXPECT_EQ(model.nearest.tolerance, 0.01);
+  ASSERT_FALSE(model.notes.empty());
+  EXPECT_NE(model.notes.back().find("20 nearest"), std::string::npos);
+  d.document["nearest_neighbors"] = {{"count", 20}};
+  EXPECT_LT(d.model().nearest.tolerance, 0.0);
   EXPECT_EQ(model.composition, (std::vector<int64_t>{7, 2, 2}));
   EXPECT_EQ(model.max_neighbors, 300);
   EXPECT_EQ(model.restricted_to({"Al", "O"}).composition, (std::vector<int64_t>{2, 7}));
@@ -225,6 +232,9 @@ TEST(ModelFile, reads_a_composition_and_a_number_of_neighbors) {
     return [=](ModelDocument &m) { m.document[key] = value; };
   };
   expect_refusal(with("composition", Json{{"Al", 1}, {"O", 1}}), {"composition", "all elements of the model", "no Si"});
+  expect_refusal(with("nearest_neighbors", Json{{"count", 0}}), {"nearest_neighbors.count", "1 to"});
+  expect_refusal(with("nearest_neighbors", Json{{"count", 9}, {"tolerance", -0.1}}), {"nearest_neighbors.tolerance"});
+  expect_refusal(with("nearest_neighbors", Json{{"count", 9}, {"strict", true}}), {"\"strict\""});
   expect_refusal(with("composition", Json{{"Na", 1}}), {"composition", "elements of the model", "Na"});
   expect_refusal(with("composition", Json{{"Al", 0}, {"O", 1}, {"Si", 1}}), {"composition.Al", "0"});
   expect_refusal(with("composition", Json::array({1, 2, 3})), {"composition"});

@@ -136,7 +136,7 @@ TEST(ModelFile, refuses_bad_so2_convolutions) {
   refused("/linears/1/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"linears[1].weights[0]", "[12, 15]"});
   refused("/linears/0/kind", "linear", {"linears[0]", "\"kind\""});
   refused("/radial/sender", {{"block", 0}}, {"radial.sender", "a string"});
-  refused("/radial/activate_last", true, {"\"activate_last\""});
+  refused("/radial/pair_factor", true, {"\"pair_factor\""});
   refused("/residual", true, {"\"residual\""});
   TinyModelOptions parity = o;
   parity.parity = true;
@@ -176,7 +176,7 @@ TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
         parts);
   };
   const std::string product = "/linears/0/product";
-  refused("/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"a gate or a product, not both"});
+  refused("/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"one of gate, product and at_points"});
   refused("/linears/0/channels", 9, {"linears[0].channels", "even"});
   refused((product + "/points").c_str(), 0, {"linears[0].product.points"});
   refused((product + "/points").c_str(), 3, {"linears[0].product.to", "[3, 9]"});
@@ -199,10 +199,55 @@ TEST(ModelFile, refuses_bad_products_and_attention_of_so2_convolutions) {
   expect_refusal(make_tiny_model(odd).bytes(), {"attention.heads", "two channels or more"});
   odd = o;
   odd.so2_gate_last = true;
-  expect_refusal(make_tiny_model(odd).bytes(), {"attention", "neither gate nor product"});
+  expect_refusal(make_tiny_model(odd).bytes(), {"attention", "no gate, product or activation"});
   odd = o;
   odd.so2_product = false;
   expect_refusal(make_tiny_model(odd).bytes(), {"linears[0]", "scores of attention"});
+}
+
+TEST(ModelFile, reads_activations_at_points_and_factors_of_later_linears) {
+  TinyModelOptions o;
+  o.so2_lmax = 2;
+  o.so2_mmax = 1;
+  o.so2_hidden = {7};
+  o.so2_points = 0;
+  o.so2_heads = 2;
+  o.so2_scores = 5;
+  o.so2_out = 4;
+  o.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  const Model m = make_tiny_model(o).model();
+  const auto &c = first_layer<So2Convolution>(m);
+  EXPECT_TRUE(c.depends_on_frame());
+  EXPECT_TRUE(c.linears[0].has_points());
+  EXPECT_EQ(c.linears[0].at_points.to_points.rows, 28);
+  EXPECT_EQ(c.linears[0].at_points.to_points.cols, 7);    // 1 + 3 + 3 components
+  EXPECT_EQ(c.linears[0].num_gates(2), 1 + 2);            // scalars, 10 scores in rows of 7
+  EXPECT_FALSE(is_invariant(m.layers));
+  const auto refused = [&](const TinyModelOptions &of, const char *field, const Json &value,
+                           const std::vector<std::string> &parts) {
+    expect_refusal(
+        of, [&](ModelDocument &d) { layer(d, find_layer(d, "so2_convolution"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  const std::string points = "/linears/0/at_points";
+  refused(o, "/linears/0/gate", {{"scalars", "silu"}, {"gates", "silu"}}, {"one of gate, product and at_points"});
+  refused(o, (points + "/points").c_str(), 27, {"at_points.to", "[27, 7]"});
+  refused(o, (points + "/activation").c_str(), "gelu", {"at_points.activation", "gelu"});
+  refused(o, (points + "/scalars").c_str(), "gelu", {"at_points.scalars", "gelu"});
+  refused(o, (points + "/gates").c_str(), "silu", {"at_points", "\"gates\""});
+  refused(o, "/radial_linear", 2, {"radial_linear", "0 to 1"});
+  refused(o, "/radial_linear", 1, {"radial_linear", "no gate, product or activation"});
+
+  TinyModelOptions late = o;
+  late.so2_heads = 0;
+  late.so2_points = late.so2_radial = 1;
+  late.so2_point_scalars = false;
+  const Model of_late = make_tiny_model(late).model();
+  const auto &d = first_layer<So2Convolution>(of_late);
+  EXPECT_EQ(d.radial_linear, 1);
+  EXPECT_EQ(d.radial.num_outputs(), (3 + 2) * 7);
+  EXPECT_EQ(d.radial.output, RadialFunction::Output::activated);
+  EXPECT_EQ(d.linears[1].num_gates(2), 0);
 }
 
 TEST(ModelFile, refuses_bad_pair_repulsions) {

@@ -247,8 +247,8 @@ TEST(ModelFileLimits, networks_are_bounded) {
   expect_quick_refusal(d, {"layers[3].radial.sender", "at most 4096 columns"});
 
   d = make_tiny_model(small_options());
-  d.tensors["wave_numbers"] = {{300}, std::vector<double>(300, 0.5), false};
-  expect_quick_refusal(d, {"radial_basis.wave_numbers", "at most 256 numbers", "300"});
+  d.tensors["wave_numbers"] = {{2100}, std::vector<double>(2100, 0.5), false};
+  expect_quick_refusal(d, {"radial_basis.wave_numbers", "at most 2048 numbers", "2100"});
 
   // Matrices without an activation between them become one, which may be larger than all of them.
   d = scalar_convolution(256, "256x0e", 1);

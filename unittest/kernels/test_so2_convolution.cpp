@@ -231,8 +231,16 @@ struct So2Problem {
   }
 };
 
-const char *const CASES[] = {"so2_biases_rows_of_species", "so2_of_fewer_m", "so2_of_scalars",    "so2_of_m_0",
-                             "so2_of_order_4_and_all_m",   "so2_of_order_6", "so2_with_products", "so2_with_attention"};
+const char *const CASES[] = {"so2_biases_rows_of_species",
+                             "so2_of_fewer_m",
+                             "so2_of_scalars",
+                             "so2_of_m_0",
+                             "so2_of_order_4_and_all_m",
+                             "so2_of_order_6",
+                             "so2_with_products",
+                             "so2_with_attention",
+                             "so2_at_points_with_attention",
+                             "so2_at_points_with_late_factors"};
 
 template <class R>
 class So2Op : public ::testing::Test {};
@@ -244,6 +252,7 @@ TYPED_TEST(So2Op, frames_that_are_turned_about_the_edge_change_nothing) {
   constexpr double ROUNDED = sizeof(R) == 4 ? 1e-4 : 1e-12;
   for (const char *name : CASES) {
     So2Problem<R> problem(name);
+    if (problem.layer.depends_on_frame()) continue;
     const auto plain = problem.evaluate(best_instruction_set());
     double largest = 0.0;
     for (const R t : plain.torque) largest = std::max(largest, std::fabs(static_cast<double>(t)));

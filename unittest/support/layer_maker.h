@@ -94,6 +94,7 @@ class LayerMaker {
     basis["cutoff_function"] = {{"kind", "polynomial"}, {"p", o_.p}};
     if (o_.xplor) basis["cutoff_function"] = {{"kind", "xplor"}, {"r_on", o_.r_on}};
     if (o_.cosine) basis["cutoff_function"] = {{"kind", "cosine"}};
+    if (o_.without_cutoff) basis["cutoff_function"] = {{"kind", "none"}};
     if (o_.late_cutoff) basis["apply_cutoff"] = false;
     if (o_.transform == "agnesi")
       basis["transform"] = {{"kind", "agnesi"}, {"r0", pairs_r0()}, {"q", 0.9183}, {"p", 4.5791}, {"a", 1.0805}};
@@ -361,19 +362,24 @@ class LayerMaker {
     std::vector<int> widths = o_.so2_hidden;
     widths.push_back(o_.so2_out);
     int channels = 2 * o_.so2_in, num_factors = 0;
-    for (int m = 0; m <= o_.so2_mmax; ++m) num_factors += (lmax + 1 - m) * channels;
     for (size_t k = 0; k < widths.size(); ++k) {
       const std::string n = name + "." + std::to_string(k);
-      const bool has_product = k == 0 && o_.so2_product;
-      const bool has_gate = !has_product && (k + 1 < widths.size() || o_.so2_gate_last);
+      const int number = static_cast<int>(k);
+      for (int m = 0; number == o_.so2_radial && m <= o_.so2_mmax; ++m) num_factors += (lmax + 1 - m) * channels;
+      const bool has_product = k == 0 && o_.so2_product, has_points = number == o_.so2_points;
+      const bool has_gate =
+          !has_product && !has_points && number >= o_.so2_radial && (k + 1 < widths.size() || o_.so2_gate_last);
       const int after = widths[k];
       if (has_product) widths[k] *= 2;
       // Rows before the orders of m = 0.
       int gates = has_gate ? lmax : 0;
-      if (has_product) gates = 2 + (o_.so2_heads * o_.so2_scores + widths[k] - 1) / widths[k];
+      const int score_rows = k == 0 ? (o_.so2_heads * o_.so2_scores + widths[k] - 1) / widths[k] : 0;
+      if (has_product) gates = 2 + score_rows;
+      if (has_points) gates = o_.so2_point_scalars + score_rows;
       Json linear = {{"channels", widths[k]}, {"weights", Json::array()}};
       if (has_gate) linear["gate"] = {{"scalars", o_.so2_scalars}, {"gates", o_.so2_gates}};
       if (has_product) linear["product"] = product_of_functions(n);
+      if (has_points) linear["at_points"] = activation_at_points(n);
       for (int m = 0; m <= o_.so2_mmax; ++m) {
         const int orders = lmax + 1 - m, in = orders * channels;
         const int out = (orders + (m == 0 ? gates : 0)) * widths[k];
@@ -401,6 +407,8 @@ class LayerMaker {
                   {"mmax", o_.so2_mmax},
                   {"radial", radial_network(name, num_factors)},
                   {"linears", linears}};
+    if (o_.so2_radial > 0) layer["radial_linear"] = o_.so2_radial;
+    if (o_.so2_radial > 0) layer["radial"]["activate_last"] = true;
     if (o_.so2_heads > 0) layer["attention"] = attention;
     add(layer);
   }
@@ -459,9 +467,24 @@ class LayerMaker {
     last = {{"tensor", tensor(name + ".last", {widths.back()}, 0.3)}, {"scale", 1.0}};
   }
 
+  Json activation_at_points(const std::string &name) {
+    Json made = functions_at_points(name, o_.so2_rings, 2 * o_.so2_rings - 1);
+    made["activation"] = "silu";
+    if (o_.so2_point_scalars) made["scalars"] = o_.so2_scalars;
+    return made;
+  }
+
   // Points at which products of components up to so2_lmax and so2_mmax are exact.
   Json product_of_functions(const std::string &name) {
-    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax, rings = (3 * lmax) / 2 + 1, on_ring = 3 * mmax + 1;
+    Json made = functions_at_points(name, (3 * o_.so2_lmax) / 2 + 1, 3 * o_.so2_mmax + 1);
+    made["scalars"] = o_.so2_scalars;
+    made["gates"] = o_.so2_gates;
+    return made;
+  }
+
+  // Matrices from components up to so2_lmax and so2_mmax to points, and back.
+  Json functions_at_points(const std::string &name, int rings, int on_ring) {
+    const int lmax = o_.so2_lmax, mmax = o_.so2_mmax;
     std::vector<double> to, from, y((lmax + 1) * (lmax + 1));
     for_sphere_points(rings, on_ring, [&](const double *point, double weight) {
       spherical_harmonics(lmax, point, y.data(), nullptr);
@@ -475,9 +498,7 @@ class LayerMaker {
     const int points = rings * on_ring, size = static_cast<int>(to.size()) / points;
     return {{"points", points},
             {"to", stated(name + ".to", {points, size}, to)},
-            {"from", stated(name + ".from", {points, size}, from)},
-            {"scalars", o_.so2_scalars},
-            {"gates", o_.so2_gates}};
+            {"from", stated(name + ".from", {points, size}, from)}};
   }
 };
 

@@ -44,6 +44,9 @@ class TinyModelMaker : LayerMaker {
     doc["units"] = {{"energy", "eV"}, {"length", "Angstrom"}};
     doc["self_check"] = Json::array();
 
+    if (o_.nearest > 0) doc["nearest_neighbors"] = {{"count", o_.nearest}};
+    if (o_.nearest > 0 && o_.nearest_tolerance >= 0.0) doc["nearest_neighbors"]["tolerance"] = o_.nearest_tolerance;
+
     doc["radial_basis"] = radial_basis();
 
     doc["layers"] = Json::array();

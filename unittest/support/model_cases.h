@@ -474,7 +474,7 @@ inline std::vector<TinyCase> family_cases() {
 // SO(2) convolutions. The last convolution of a model sees nothing but components of m = 0, because what leads to
 // scalars does: most cases have another one before it.
 inline std::vector<TinyCase> so2_cases() {
-  std::vector<TinyCase> cases(13);
+  std::vector<TinyCase> cases(15);
   cases[0].name = "so2_biases_rows_of_species";
   TinyModelOptions &rows = cases[0].options;
   rows.so2_lmax = rows.so2_mmax = 2;
@@ -602,6 +602,36 @@ inline std::vector<TinyCase> so2_cases() {
   grids.grid_hidden = {17, 7};
   grids.seed = 44;
   cases[12].turn_error = 2e-3;
+  // As EquiformerV2 and eSCN, which depend on the frames of edges.
+  cases[13].name = "so2_at_points_with_attention";
+  TinyModelOptions &points = cases[13].options;
+  points.so2_lmax = 2;
+  points.so2_mmax = 1;
+  points.so2_points = 0;
+  points.so2_hidden = {17};
+  points.so2_heads = 2;
+  points.so2_scores = 7;
+  points.so2_out = 6;
+  points.biases = true;
+  points.without_cutoff = true;
+  points.xplor = false;
+  points.nearest = 6;
+  points.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  points.seed = 101;
+  cases[13].turn_error = 0.3;
+  cases[14].name = "so2_at_points_with_late_factors";
+  TinyModelOptions &late = cases[14].options;
+  late.so2_lmax = late.so2_mmax = 2;
+  late.so2_hidden = {7};
+  late.so2_points = late.so2_radial = 1;
+  late.so2_point_scalars = false;
+  late.sender_columns = 3;
+  late.receiver_columns = 2;
+  late.nearest = 7;
+  late.nearest_tolerance = 0.01;
+  late.hidden = {"5x0e+3x1e+2x2e", "5x0e+3x1e+2x2e", "5x0e"};
+  late.seed = 105;
+  cases[14].turn_error = 0.3;
   return cases;
 }
 

@@ -99,6 +99,40 @@ inline double activated(Activation activation, double x) {
   return y;
 }
 
+// f(component, l, m), in the order of the points' matrices
+template <class F>
+void for_point_components(const So2Convolution &c, const F &f) {
+  int k = 0;
+  for (int l = 0; l <= c.lmax; ++l)
+    for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m) f(k++, l, m);
+}
+
+// What a linear with an activation at points makes of v; scores: as below.
+inline So2Components so2_activated(const So2Convolution &c, const So2Linear &linear, So2Components v,
+                                   std::vector<double> &scores) {
+  const So2PointActivation &points = linear.at_points;
+  const int channels = linear.channels_out;
+  std::vector<double> &scalar = v[c.mmax];
+  const std::vector<double> first(scalar.begin(), scalar.end() - (c.lmax + 1) * channels);
+  scalar.erase(scalar.begin(), scalar.begin() + static_cast<int64_t>(first.size()));
+  if (linear.num_score_rows > 0) scores.assign(first.begin() + (points.has_scalars ? channels : 0), first.end());
+  So2Components made(v.size());
+  for (size_t k = 0; k < v.size(); ++k) made[k].resize(v[k].size(), 0.0);
+  for (int w = 0; w < channels; ++w) {
+    for (int p = 0; p < points.to_points.rows; ++p) {
+      double a = 0.0;
+      for_point_components(c, [&](int k, int l, int m) {
+        a += points.to_points(p, k) * v[c.mmax + m][(l - std::abs(m)) * channels + w];
+      });
+      for_point_components(c, [&](int k, int l, int m) {
+        made[c.mmax + m][(l - std::abs(m)) * channels + w] += points.from_points(p, k) * activated(points.at_points, a);
+      });
+    }
+    if (points.has_scalars) made[c.mmax][w] = activated(points.scalars, first[w]);
+  }
+  return made;
+}
+
 // What a linear with a product makes of v, by the values at points; scores: replaced where v has some.
 inline So2Components so2_product(const So2Convolution &c, const So2Linear &linear, So2Components v,
                                  std::vector<double> &scores) {
@@ -108,12 +142,7 @@ inline So2Components so2_product(const So2Convolution &c, const So2Linear &linea
   const std::vector<double> first(scalar.begin(), scalar.end() - (c.lmax + 1) * both);
   scalar.erase(scalar.begin(), scalar.begin() + static_cast<int64_t>(first.size()));
   if (linear.num_score_rows > 0) scores.assign(first.begin() + 2 * both, first.end());
-  // f(component, l, m), in the order of the points' matrices
-  const auto for_components = [&](const auto &f) {
-    int k = 0;
-    for (int l = 0; l <= c.lmax; ++l)
-      for (int m = -std::min(l, c.mmax); m <= std::min(l, c.mmax); ++m) f(k++, l, m);
-  };
+  const auto for_components = [&](const auto &f) { for_point_components(c, f); };
   So2Components made(v.size());
   for_components([&](int, int, int m) { made[c.mmax + m].resize(made[c.mmax + m].size() + half, 0.0); });
   for (int w = 0; w < half; ++w) {
@@ -155,14 +184,22 @@ inline std::vector<double> so2_weights(const So2Attention &attention, int channe
   return weights;
 }
 
-// The message of an edge, in the order of irreps.h; with a frame that is turned about the edge by an angle of any size.
+// The message of an edge, in the order of irreps.h; with a frame that is turned about the edge by an angle of any size
+// or, where the message depends on it, the one of doc/model_file.rst.
 inline std::vector<double> so2_message(const So2Convolution &c, int channels_in, const double *vec,
                                        const std::vector<double> &x_i, const std::vector<double> &x_j,
                                        const std::vector<double> &factors, double cutoff) {
   // Two directions across the edge, then turned.
-  const double length = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]), angle = 1e3 * length;
+  const double length = std::sqrt(vec[0] * vec[0] + vec[1] * vec[1] + vec[2] * vec[2]),
+               angle = c.depends_on_frame() ? 0.0 : 1e3 * length;
   double n[3], a[3] = {0.3, -0.5, 0.8}, b[3];
   for (int k = 0; k < 3; ++k) n[k] = vec[k] / length;
+  if (c.depends_on_frame()) {
+    const double least = std::min({std::fabs(n[0]), std::fabs(n[1]), std::fabs(n[2])});
+    for (int k = 2; k >= 0; --k)
+      if (std::fabs(n[k]) <= least + 1e-3)
+        for (int q = 0; q < 3; ++q) a[q] = q == k;
+  }
   const double along = a[0] * n[0] + a[1] * n[1] + a[2] * n[2];
   for (int k = 0; k < 3; ++k) a[k] -= along * n[k];
   const double size = std::sqrt(a[0] * a[0] + a[1] * a[1] + a[2] * a[2]);
@@ -177,22 +214,30 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
   const std::vector<std::vector<double>> d = rotations_by_quadrature(c.lmax, r);
 
   So2Components u(2 * c.mmax + 1);
-  size_t column = 0;
   for (int m = 0; m <= c.mmax; ++m)
     for (int l = m; l <= c.lmax; ++l) {
       const int dim = 2 * l + 1, offset = channels_in * l * l;
       for (const auto *x : {&x_j, &x_i})
-        for (int w = 0; w < channels_in; ++w, ++column)
+        for (int w = 0; w < channels_in; ++w)
           for (const int side : {m, -m}) {
             double sum = 0.0;
             for (int k = 0; k < dim; ++k) sum += d[l][(l + side) * dim + k] * (*x)[offset + w * dim + k];
-            u[c.mmax + side].push_back(factors[column] * sum);
+            u[c.mmax + side].push_back(sum);
             if (m == 0) break;
           }
     }
   int channels = 0;
   std::vector<double> scores;
-  for (const So2Linear &linear : c.linears) {
+  for (size_t number = 0; number < c.linears.size(); ++number) {
+    const So2Linear &linear = c.linears[number];
+    size_t column = 0;
+    for (int m = 0; static_cast<int>(number) == c.radial_linear && m <= c.mmax; ++m) {
+      for (const int side : {m, -m}) {
+        for (size_t k = 0; k < u[c.mmax + side].size(); ++k) u[c.mmax + side][k] *= factors[column + k];
+        if (m == 0) break;
+      }
+      column += u[c.mmax + m].size();
+    }
     So2Components v(u.size());
     const auto add = [](std::vector<double> &to, const std::vector<double> &from, const Matrix &w, double sign) {
       to.resize(w.cols, 0.0);
@@ -212,6 +257,7 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
     for (size_t j = 0; j < linear.bias.size(); ++j) scalar[j] += linear.bias[j];
     channels = linear.channels_after();
     if (linear.has_product()) v = so2_product(c, linear, v, scores);
+    if (linear.has_points()) v = so2_activated(c, linear, v, scores);
     if (linear.has_gate) {
       const std::vector<double> gates(scalar.begin(), scalar.begin() + c.lmax * channels);
       scalar.erase(scalar.begin(), scalar.begin() + c.lmax * channels);
@@ -256,7 +302,19 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       if (r < (of_pair.data.empty() ? cutoff : of_pair(a, b))) f(c, vec, r, a, b);
     }
   };
-  const auto for_neighbors = [&](int i, const auto &f) { for_neighbors_within(model.cutoff, model.pair_cutoff, i, f); };
+  const auto for_neighbors = [&](int i, const auto &f) {
+    std::vector<double> squares;
+    for_neighbors_within(model.cutoff, model.pair_cutoff, i,
+                         [&](int64_t, const double *, double r, int, int) { squares.push_back(r * r); });
+    std::sort(squares.begin(), squares.end());
+    const NearestNeighbors &nearest = model.nearest;
+    double most = INFINITY;    // squared distance
+    if (nearest.count > 0 && static_cast<int>(squares.size()) > nearest.count)
+      most = nearest.tolerance < 0.0 ? squares[nearest.count - 1] : squares[nearest.count] + nearest.tolerance;
+    for_neighbors_within(model.cutoff, model.pair_cutoff, i, [&](int64_t c, const double *vec, double r, int a, int b) {
+      if (r * r <= most) f(c, vec, r, a, b);
+    });
+  };
 
   for (const Layer &layer : model.layers) {
     if (const auto *embedding = std::get_if<SpeciesEmbedding>(&layer)) {

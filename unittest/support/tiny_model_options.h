@@ -82,6 +82,13 @@ struct TinyModelOptions {
   // attention with so2_scores scores each.
   bool so2_product = false;
   int so2_heads = 0, so2_scores = 5;
+  // Linear number so2_points has an activation at points on so many rings in place of the gate, with scalars or not;
+  // the radial factors are those of linear so2_radial.
+  int so2_points = -1, so2_rings = 4, so2_radial = 0;
+  bool so2_point_scalars = true;
+  int nearest = 0;                    // neighbors that an atom sees; 0: all
+  double nearest_tolerance = -1.0;    // negative: none
+  bool without_cutoff = false;        // no cutoff function
   double denominator = 3.0;
   bool is_double = true;    // F64 tensors, else F32
   unsigned seed = 1;

@@ -56,7 +56,9 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
       channels_in_(padded.channels_in),
       factors_row_(padded.factors_row),
       first_(padded.first),
+      radial_linear_(layer.radial_linear),
       lmax_(layer.lmax),
+      depends_on_frame_(layer.depends_on_frame()),
       host_network_(EdgeNetwork<T>::of_distance(layer.radial, in, num_species, network_columns(padded.columns),
                                                 padded.factors_row, options)),
       network_(exec, host_network_),
@@ -68,7 +70,7 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
   std::vector<R> data;
   std::vector<So2ProductTerm<R>> terms;
   for (So2PaddedLinear &linear : padded.linears) {
-    Linear made{{}, {}, -1, static_cast<int64_t>(terms.size()), static_cast<int64_t>(linear.product.size())};
+    Linear made{{}, {}, -1, static_cast<int64_t>(terms.size()), static_cast<int64_t>(linear.product.size()), -1, 0};
     for (const So2ProductTerm<double> &t : linear.product)
       terms.push_back({{t.l[0], t.l[1], t.l[2]}, {t.m[0], t.m[1], t.m[2]}, static_cast<R>(t.value)});
     for (size_t m = 0; m < linear.weights.size(); m++) {
@@ -77,6 +79,10 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
     }
     if (!linear.bias.empty()) made.bias = static_cast<int64_t>(data.size());
     data.insert(data.end(), linear.bias.begin(), linear.bias.end());
+    made.points = static_cast<int64_t>(data.size());
+    made.num_points = linear.at_points.to_points.rows;
+    for (const Matrix *part : {&linear.at_points.to_points, &linear.at_points.from_points})
+      data.insert(data.end(), part->data.begin(), part->data.end());
     linear.weights.clear();
     made.layout = std::move(linear);
     linears_.push_back(std::move(made));
@@ -92,8 +98,8 @@ DeviceSo2Convolution<T>::DeviceSo2Convolution(const DeviceExec &exec, const So2C
   assign(exec, recursion_begin_, rotations.begin());
   assign(exec, recursion_terms_, rotations.terms());
   std::vector<So2Generator<R>> generators = Rotations::generators<R>(layer.lmax, layer.mmax);
-  generators.erase(std::remove_if(generators.begin(), generators.end(), [](const auto &g) { return g.k == 1; }),
-                   generators.end());
+  const auto is_unused = [&](const auto &g) { return g.k == 1 && !depends_on_frame_; };
+  generators.erase(std::remove_if(generators.begin(), generators.end(), is_unused), generators.end());
   num_generators_ = static_cast<int>(generators.size());
   assign(exec, generators_, generators);
 }
@@ -113,13 +119,13 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
   w.in.push_back(take(first_));
   for (const Linear &linear : linears_) {
     w.out.push_back(take(linear.layout.out));
-    const bool has_step = linear.layout.has_gate || linear.has_product();
-    w.in.push_back(has_step ? take(linear.layout.gated()) : w.out.back());
+    const bool has_factors = radial_linear_ > 0 && w.in.size() == radial_linear_;
+    w.in.push_back(linear.has_step() || has_factors ? take(linear.layout.gated()) : w.out.back());
   }
   w.messages = heads_ > 0 ? take(linears_.back().layout.gated()) : w.in.back();
   if (!backward) return {w, size};
   for (const Linear &linear : linears_)
-    w.of_factors.push_back(linear.has_product() ? take(linear.layout.out) : nullptr);
+    w.of_made.push_back(linear.has_product() || linear.has_points() ? take(linear.layout.out) : nullptr);
   const So2Shape last = linears_.back().layout.gated();
   w.of_sum = take(widened(last));
   w.of_messages = take(last);
@@ -127,7 +133,7 @@ std::pair<typename DeviceSo2Convolution<T>::Work, int64_t> DeviceSo2Convolution<
 }
 
 // What make_edges() has of each edge beside its rotations: numbers, and rows.
-constexpr int EDGE_NUMBERS = 5, EDGE_ROWS = 3;
+constexpr int EDGE_NUMBERS = 6, EDGE_ROWS = 3;
 
 template <class T>
 std::size_t DeviceSo2Convolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
@@ -219,15 +225,16 @@ void DeviceSo2Convolution<T>::make_rotated(const DeviceExec &exec, const Edges &
                                             is_sender ? edges.sender_row() : edges.receiver_row(), nullptr));
 }
 
-// f(call, threads) for each |m| of the first linear's input.
+// f(call, threads) for each |m| of the input of the linear that the factors are of.
 template <class T>
 template <class F>
 void DeviceSo2Convolution<T>::for_factors(const Edges &edges, const R *u, R *v, const F &f) const {
+  const So2Shape &shape = linears_[radial_linear_].layout.in;
   int64_t before = 0;
-  for (int m = 0; m <= first_.mmax; m++) {
-    const int64_t size = static_cast<int64_t>(first_.orders(m)) * first_.channels;
-    f(So2FactorsKernel<T>{size, factors_row_, m > 0, so2_component<T>(first_, edges.count, u, 0, m, m),
-                          so2_component<T>(first_, edges.count, v, 0, m, m),
+  for (int m = 0; m <= shape.mmax; m++) {
+    const int64_t size = static_cast<int64_t>(shape.orders(m)) * shape.channels;
+    f(So2FactorsKernel<T>{size, factors_row_, m > 0, so2_component<T>(shape, edges.count, u, 0, m, m),
+                          so2_component<T>(shape, edges.count, v, 0, m, m),
                           make_pointer<T>(edges.factors + before, edges.factors_plane)},
       edges.count * size);
     before += size;
@@ -250,11 +257,13 @@ void DeviceSo2Convolution<T>::multiply(const DeviceExec &exec, const Linear &lin
 template <class T>
 void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const {
   const int64_t count = edges.count;
-  for_factors(edges, work.rotated, work.in[0], [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
-    Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, threads), kernel);
-  });
+  if (radial_linear_ > 0) device_copy(exec, work.in[0], work.rotated, PLANES<T> * count * first_.size());
   for (size_t k = 0; k < linears_.size(); k++) {
     const So2PaddedLinear &linear = linears_[k].layout;
+    if (k == radial_linear_)
+      for_factors(edges, without_factors(work), work.in[k], [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
+        Kokkos::parallel_for("equi:so2_factors", DeviceRange(exec, 0, threads), kernel);
+      });
     multiply(exec, linears_[k], false, count, work.in[k], work.out[k]);
     const int64_t width = linear.out.width(0);
     if (linears_[k].bias >= 0)
@@ -267,6 +276,9 @@ void DeviceSo2Convolution<T>::make_values(const DeviceExec &exec, const Edges &e
     if (linears_[k].has_product())
       Kokkos::parallel_for("equi:so2_product", DeviceRange(exec, 0, count * linear.gated().channels),
                            So2BilinearKernel<T>{product(linears_[k], count, work.out[k], work.in[k + 1], nullptr)});
+    if (linears_[k].has_points())
+      Kokkos::parallel_for("equi:so2_points", DeviceRange(exec, 0, count * linear.gated().channels),
+                           So2PointsKernel<T>{at_points(linears_[k], count, work.out[k], work.in[k + 1], nullptr)});
   }
   if (heads_ > 0)
     Kokkos::parallel_for("equi:so2_attention", DeviceRange(exec, 0, count * heads_),
@@ -284,6 +296,28 @@ So2BilinearCall<T> DeviceSo2Convolution<T>::product(const Linear &linear, int64_
           of.gates,
           terms_.data() + linear.first_term,
           static_cast<int>(linear.num_terms),
+          z,
+          h,
+          z_adj};
+}
+
+template <class T>
+So2PointsCall<T> DeviceSo2Convolution<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h,
+                                                    R *z_adj) const {
+  const So2PaddedLinear &of = linear.layout;
+  const int components = of.at_points.to_points.cols;
+  const R *const to = data_.data() + linear.points;
+  return {of.out,
+          of.gated(),
+          of.mul,
+          count,
+          linear.num_points,
+          components,
+          of.at_points.at_points,
+          of.scalars,
+          of.at_points.has_scalars,
+          to,
+          to + static_cast<int64_t>(linear.num_points) * components,
           z,
           h,
           z_adj};
@@ -365,18 +399,22 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
                                                                                  const Work &work) const {
   R *adjoint = work.of_messages;
   for (size_t k = 0; k < linears_.size(); k++)
-    if (work.of_factors[k])
-      device_zero(exec, work.of_factors[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
+    if (work.of_made[k]) device_zero(exec, work.of_made[k], PLANES<T> * edges.count * linears_[k].layout.out.size());
   if (heads_ > 0)
     Kokkos::parallel_for("equi:so2_attention_adjoint", DeviceRange(exec, 0, edges.count),
-                         So2AttentionAdjointKernel<T>{attention(edges, work, adjoint, work.of_factors.front())});
+                         So2AttentionAdjointKernel<T>{attention(edges, work, adjoint, work.of_made.front())});
   for (size_t k = linears_.size(); k-- > 0;) {
     const So2PaddedLinear &linear = linears_[k].layout;
     R *of_z = adjoint;
     if (linears_[k].has_product()) {
-      of_z = work.of_factors[k];
+      of_z = work.of_made[k];
       Kokkos::parallel_for("equi:so2_product_adjoint", DeviceRange(exec, 0, edges.count * linear.gated().channels),
                            So2BilinearAdjointKernel<T>{product(linears_[k], edges.count, work.out[k], adjoint, of_z)});
+    }
+    if (linears_[k].has_points()) {
+      of_z = work.of_made[k];
+      Kokkos::parallel_for("equi:so2_points_adjoint", DeviceRange(exec, 0, edges.count * linear.gated().channels),
+                           So2PointsAdjointKernel<T>{at_points(linears_[k], edges.count, work.out[k], adjoint, of_z)});
     }
     if (linear.has_gate) {
       of_z = work.out[k];
@@ -385,16 +423,17 @@ typename DeviceSo2Convolution<T>::R *DeviceSo2Convolution<T>::find_input_adjoint
     }
     adjoint = work.in[k];    // what the linear has read is needed no more
     multiply(exec, linears_[k], true, edges.count, of_z, adjoint);
+    if (k != radial_linear_) continue;
+    // Those who want adjoints of senders' features want no others.
+    for_factors(edges, edges.of_senders ? adjoint : without_factors(work), adjoint,
+                [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
+                  const DeviceRange range(exec, 0, threads);
+                  if (edges.of_senders)
+                    Kokkos::parallel_for("equi:so2_factors", range, kernel);
+                  else
+                    Kokkos::parallel_for("equi:so2_factors_adjoint", range, So2FactorsAdjointKernel<T>{kernel});
+                });
   }
-  // Those who want adjoints of senders' features want no others.
-  for_factors(edges, edges.of_senders ? adjoint : work.rotated, adjoint,
-              [&](const So2FactorsKernel<T> &kernel, int64_t threads) {
-                const DeviceRange range(exec, 0, threads);
-                if (edges.of_senders)
-                  Kokkos::parallel_for("equi:so2_factors", range, kernel);
-                else
-                  Kokkos::parallel_for("equi:so2_factors_adjoint", range, So2FactorsAdjointKernel<T>{kernel});
-              });
   return adjoint;
 }
 
@@ -427,8 +466,8 @@ void DeviceSo2Convolution<T>::backward(const DeviceExec &exec, const DeviceBatch
                          So2TorqueKernel<T>{torque(edges, first_, adjoint, w.rotated, nullptr)});
     Kokkos::parallel_for(
         "equi:so2_edge_adjoints", DeviceRange(exec, 0, count),
-        So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, adjoints.num_y, edges.rotations, edges.cutoff_slope,
-                                   edges.cutoff_adj, edges.torque, adjoints.edges});
+        So2EdgeAdjointKernel<T, G>{edges.batch, lmax_, adjoints.num_y, depends_on_frame_, edges.rotations,
+                                   edges.cutoff_slope, edges.cutoff_adj, edges.torque, adjoints.edges});
     network_.backward(exec, count, scratch.network.data(), edges.factors);
     network_.add_distance_adjoints(exec, edges.batch, scratch.network.data(), adjoints.edges, adjoints.num_y);
   });

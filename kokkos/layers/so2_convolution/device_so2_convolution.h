@@ -77,15 +77,19 @@ class DeviceSo2Convolution {
     std::vector<int64_t> weights;     // offsets in data_ of the matrices of each |m|
     int64_t bias;                     // likewise, -1: none
     int64_t first_term, num_terms;    // of its product, in terms_
+    int64_t points;                   // offset in data_ of the matrices of an activation at points
+    int num_points;                   // 0: none
     bool has_product() const { return num_terms > 0; }
+    bool has_points() const { return num_points > 0; }
+    bool has_step() const { return layout.has_gate || has_product() || has_points(); }
   };
   // Arrays in the scratch.
   struct Work {
-    R *rotated;                     // features of sender and receiver
-    std::vector<R *> in, out;       // of each linear; without a gate the output is the next one's input
-    R *messages;                    // what would be one's after the last
-    R *of_sum, *of_messages;        // backward: adjoints of the sum in the frame, and of the messages
-    std::vector<R *> of_factors;    // backward: of each linear with a product, the adjoint of what it makes
+    R *rotated;                  // features of sender and receiver
+    std::vector<R *> in, out;    // of each linear; without a step the output is the next one's input
+    R *messages;                 // what would be one's after the last
+    R *of_sum, *of_messages;     // backward: adjoints of the sum in the frame, and of the messages
+    std::vector<R *> of_made;    // backward: of linears with a product or at points, the adjoint of what they make
   };
   // Some edges with what does not depend on features.
   struct Edges {
@@ -94,7 +98,7 @@ class DeviceSo2Convolution {
     int *own_row, *other_row, *out_row;    // [count]: rows of the input, and of the output or its adjoint
     T *rotations;                          // [count][rotations_size(lmax)]
     T *cutoff, *cutoff_slope;              // [count]
-    T *cutoff_adj, *torque;                // [count], [count][2] about x and z
+    T *cutoff_adj, *torque;                // [count], [count][3]
     R *factors;                            // of plane 0
     int64_t factors_plane;
     bool of_senders;
@@ -123,6 +127,11 @@ class DeviceSo2Convolution {
                 R *to) const;
   So2GateCall<T> gate(const So2PaddedLinear &linear, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  // What the radial factors multiply.
+  const R *without_factors(const Work &work) const {
+    return radial_linear_ == 0 ? work.rotated : work.out[radial_linear_ - 1];
+  }
   So2AttentionCall<T> attention(const Edges &edges, const Work &work, R *messages, R *z_adj) const;
   // From rotated features to messages.
   void make_values(const DeviceExec &exec, const Edges &edges, const Work &work) const;
@@ -136,7 +145,9 @@ class DeviceSo2Convolution {
   FeatureLayout in_, out_;
   int channels_in_, factors_row_;
   So2Shape first_;
+  size_t radial_linear_;
   int lmax_;
+  bool depends_on_frame_;
   EdgeNetwork<T> host_network_;
   DeviceEdgeNetwork<T> network_;
   std::string description_;
@@ -144,7 +155,7 @@ class DeviceSo2Convolution {
   DeviceBuffer<R> data_;
   DeviceBuffer<int> recursion_begin_;
   DeviceBuffer<RotationTerm> recursion_terms_;
-  DeviceBuffer<So2Generator<R>> generators_;    // about x and z: nothing depends on turns about the edge
+  DeviceBuffer<So2Generator<R>> generators_;    // about x and z, and y if anything depends on turns about the edge
   int num_generators_ = 0;
   DeviceBuffer<So2ProductTerm<R>> terms_;
   // Of attention, if there is any.

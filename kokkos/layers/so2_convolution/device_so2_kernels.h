@@ -47,12 +47,12 @@ struct So2EdgeKernel {
   }
 };
 
-// The derivatives by edges: of the cutoff function, and of the direction. A change dn of it turns the frame by y * dn
-// there: the gradient by n is R^T (torque_z, 0, -torque_x).
+// The derivatives by edges: of the cutoff function, and of the direction.
 template <class T, class G>
 struct So2EdgeAdjointKernel {
   DeviceBatchEdges batch;
   int lmax, num_y;
+  bool depends_on_frame;
   const T *rotations, *cutoff_slope, *cutoff_adj, *torque;
   G *edge_adj;
   KOKKOS_FUNCTION void operator()(int64_t c) const {
@@ -60,9 +60,9 @@ struct So2EdgeAdjointKernel {
     adjoint[0] += static_cast<G>(cutoff_adj[c] * cutoff_slope[c]);
     if (lmax == 0) return;
     const Real<T> inverse_norm = static_cast<Real<T>>(0.57735026918962576451);    // Y_1 = sqrt(3) n
-    const T *const frame = rotations + c * rotations_size(lmax) + 1;
-    for (int k = 0; k < 3; k++)
-      adjoint[1 + k] += static_cast<G>(inverse_norm * (frame[k] * torque[2 * c + 1] - frame[6 + k] * torque[2 * c]));
+    T gradient[3];
+    so2_direction_gradient(rotations + c * rotations_size(lmax) + 1, torque + 3 * c, depends_on_frame, gradient);
+    for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<G>(inverse_norm * gradient[k]);
   }
 };
 
@@ -203,17 +203,16 @@ struct So2BiasKernel {
   KOKKOS_FUNCTION void operator()(int64_t index) const { put(z, index, z[index] + T(bias[index % width])); }
 };
 
-// A lane's part of the torque about x and z, as So2TorqueCall has it.
+// A lane's part of the torque, as So2TorqueCall has it.
 template <class T, int LANES>
-KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64_t e, int lane, T (&torque)[2]) {
+KOKKOS_FORCEINLINE_FUNCTION void add_so2_torque(const So2TorqueCall<T> &c, int64_t e, int lane, T (&torque)[3]) {
   for (int n = 0; n < c.num_generators; n++) {
     const So2Generator<Real<T>> &entry = c.generators[n];
     const Pointer<const T> a = so2_component<T>(c.a_shape, c.count, c.a, e, entry.l, entry.m),
                            b = so2_component<T>(c.b_shape, c.count, c.b, e, entry.l, entry.n);
     T sum = T(0);
     for (int k = lane; k < c.a_shape.channels; k += LANES) sum += a[k] * b[k];
-    torque[0] += (entry.k == 0 ? entry.value : Real<T>(0)) * sum;
-    torque[1] += (entry.k == 0 ? Real<T>(0) : entry.value) * sum;
+    for (int k = 0; k < 3; k++) torque[k] += (entry.k == k ? entry.value : Real<T>(0)) * sum;
   }
 }
 
@@ -229,7 +228,7 @@ struct So2MessagesAdjointKernel {
     const int64_t e = team.league_rank();
     const int lane = team.team_rank();
     const So2Shape &s = c.a_shape;
-    T sums[3] = {T(0), T(0), T(0)};
+    T sums[4] = {T(0), T(0), T(0), T(0)};
     for (int m = 0; m <= s.mmax; m++) {
       const Pointer<const T> messages = so2_component<T>(s, c.count, c.a, e, m, m),
                              of_sum = so2_component<T>(c.b_shape, c.count, c.b, e, m, m);
@@ -240,17 +239,17 @@ struct So2MessagesAdjointKernel {
         put(to, k, c.factor[e] * w);
       }
     }
-    T torque[2] = {T(0), T(0)};
+    T torque[3] = {T(0), T(0), T(0)};
     add_so2_torque<T, LANES>(c, e, lane, torque);
-    for (int k = 0; k < 2; k++) sums[1 + k] = c.factor[e] * torque[k];
-    for (int k = 0; k < 3; k++) sums[k] = SumOfLanes<LANES>()(sums[k]);
+    for (int k = 0; k < 3; k++) sums[1 + k] = c.factor[e] * torque[k];
+    for (int k = 0; k < 4; k++) sums[k] = SumOfLanes<LANES>()(sums[k]);
     if (lane > 0) return;
     cutoff_adj[e] = sums[0];
-    for (int k = 0; k < 2; k++) c.torque[2 * e + k] = sums[1 + k];
+    for (int k = 0; k < 3; k++) c.torque[3 * e + k] = sums[1 + k];
   }
 };
 
-// c.torque [count][2] += the torque on rotated features.
+// c.torque [count][3] += the torque on rotated features.
 template <class T>
 struct So2TorqueKernel {
   using Member = Kokkos::TeamPolicy<DeviceExec>::member_type;
@@ -258,11 +257,11 @@ struct So2TorqueKernel {
   So2TorqueCall<T> c;
   KOKKOS_FUNCTION void operator()(const Member &team) const {
     const int64_t e = team.league_rank();
-    T torque[2] = {T(0), T(0)};
+    T torque[3] = {T(0), T(0), T(0)};
     add_so2_torque<T, LANES>(c, e, team.team_rank(), torque);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < 3; k++) {
       const T sum = SumOfLanes<LANES>()(torque[k]);
-      if (team.team_rank() == 0) c.torque[2 * e + k] += sum;
+      if (team.team_rank() == 0) c.torque[3 * e + k] += sum;
     }
   }
 };
@@ -311,7 +310,14 @@ struct So2GateAdjointKernel {
   }
 };
 
-// ---- products and attention
+// ---- products, activations at points and attention
+// Channel k of an edge's components, in the order of for_so2_columns().
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void so2_load_column(const So2Shape &shape, int64_t count, const Real<T> *u, int64_t e,
+                                                 int k, T *to) {
+  for_so2_columns(shape, [&](int i, int l, int m) { to[i] = so2_component<T>(shape, count, u, e, l, m)[k]; });
+}
+
 // A thread per channel of an edge.
 template <class T>
 struct So2BilinearKernel {
@@ -326,6 +332,76 @@ struct So2BilinearAdjointKernel {
   So2BilinearCall<T> c;
   KOKKOS_FUNCTION void operator()(int64_t index) const {
     so2_bilinear_backward<T, 1>(c, index / c.h_shape.channels, static_cast<int>(index % c.h_shape.channels), 1);
+  }
+};
+
+// A thread per channel of an edge, and all points.
+template <class T>
+struct So2PointsKernel {
+  So2PointsCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / c.h_shape.channels;
+    const int k = static_cast<int>(index % c.h_shape.channels);
+    const bool is_padding = k >= c.mul;
+    for_so2_columns(c.h_shape,
+                    [&](int, int l, int m) { put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k, T(0)); });
+    if (is_padding) return;
+    T x[SO2_COMPONENTS];
+    so2_load_column<T>(c.z_shape, c.count, c.z, e, k, x);
+    for (int p = 0; p < c.points; p++) {
+      const Real<T> *const to = c.to + static_cast<int64_t>(p) * c.components, *const from =
+                                                                                   c.from + static_cast<int64_t>(p) *
+                                                                                                c.components;
+      T value = T(0);
+      for (int i = 0; i < c.components; i++) value += to[i] * x[i];
+      const T a = activate(c.at_points, value).value;
+      for_so2_columns(c.h_shape, [&](int i, int l, int m) {
+        const Pointer<T> h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m);
+        put(h, k, h[k] + from[i] * a);
+      });
+    }
+    if (c.has_scalars)
+      put(so2_component<T>(c.h_shape, c.count, c.h, e, 0, 0), k, activate(c.scalars, scalar(e)[k]).value);
+  }
+
+ private:
+  KOKKOS_FUNCTION Pointer<const T> scalar(int64_t e) const {
+    return make_pointer<const T>(c.z + c.z_shape.gate_at(e, 0), c.count * c.z_shape.width(0));
+  }
+};
+
+template <class T>
+struct So2PointsAdjointKernel {
+  So2PointsCall<T> c;
+  KOKKOS_FUNCTION void operator()(int64_t index) const {
+    const int64_t e = index / c.h_shape.channels;
+    const int k = static_cast<int>(index % c.h_shape.channels);
+    if (k >= c.mul) return;
+    T x[SO2_COMPONENTS], y_adj[SO2_COMPONENTS];
+    so2_load_column<T>(c.z_shape, c.count, c.z, e, k, x);
+    so2_load_column<T>(c.h_shape, c.count, c.h, e, k, y_adj);
+    if (c.has_scalars) {
+      const int64_t at = c.z_shape.gate_at(e, 0), plane = c.count * c.z_shape.width(0);
+      const T slope = activate(c.scalars, make_pointer<const T>(c.z + at, plane)[k]).derivative;
+      const Pointer<T> of = make_pointer<T>(c.z_adj + at, plane);
+      put(of, k, of[k] + slope * y_adj[0]);
+      y_adj[0] = T(0);
+    }
+    for (int p = 0; p < c.points; p++) {
+      const Real<T> *const to = c.to + static_cast<int64_t>(p) * c.components, *const from =
+                                                                                   c.from + static_cast<int64_t>(p) *
+                                                                                                c.components;
+      T value = T(0), adjoint = T(0);
+      for (int i = 0; i < c.components; i++) {
+        value += to[i] * x[i];
+        adjoint += from[i] * y_adj[i];
+      }
+      adjoint = activate(c.at_points, value).derivative * adjoint;
+      for_so2_columns(c.z_shape, [&](int i, int l, int m) {
+        const Pointer<T> of = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m);
+        put(of, k, of[k] + to[i] * adjoint);
+      });
+    }
   }
 };
 

@@ -24,6 +24,7 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       output_(layer.output),
       num_species_(context.model.num_species()),
       lmax_(layer.lmax),
+      depends_on_frame_(layer.depends_on_frame()),
       rotations_(layer.lmax),
       in_(context.model.features[input_], PLANES<T>),
       out_(context.model.features[output_], PLANES<T>),
@@ -242,11 +243,11 @@ void HostSo2Layer<T, G>::backward(Batch &batch) {
     for (int e = 0; e < list.count; e++) {
       G *adjoint = step.edges.adjoint() + list.edge[e] * step.edges.num_y();
       adjoint[0] += static_cast<G>(in.distance_adj[e]);
-      // A change dn of the direction turns the frame by y * dn there: the gradient by n is R^T (torque_z, 0,
-      // -torque_x).
-      const T *frame = in.edges.rotations + e * rotations_.size() + 1, *torque = in.torque + 3 * e;
-      for (int k = 0; lmax_ > 0 && k < 3; k++)
-        adjoint[1 + k] += static_cast<G>(inverse_norm * (frame[k] * torque[2] - frame[6 + k] * torque[0]));
+      if (lmax_ == 0) continue;
+      T gradient[3];
+      so2_direction_gradient(in.edges.rotations + e * rotations_.size() + 1, in.torque + 3 * e, depends_on_frame_,
+                             gradient);
+      for (int k = 0; k < 3; k++) adjoint[1 + k] += static_cast<G>(inverse_norm * gradient[k]);
     }
   });
 }

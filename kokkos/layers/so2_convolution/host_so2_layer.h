@@ -72,6 +72,7 @@ class HostSo2Layer : public HostSenderOp<T, G> {
                    FeatureRows<R> receiver_adj) const;
 
   int input_, output_, num_species_, lmax_;
+  bool depends_on_frame_;
   std::vector<RadialBasis> bases_;    // one, or per [receiver species, sender species]
   Rotations rotations_;
   FeatureLayout in_, out_;    // with the planes of one direction

@@ -42,6 +42,7 @@ So2ConvolutionOp<T>::So2ConvolutionOp(const HostKernels<T> &kernels, const So2Co
   factors_row_ = padded.factors_row;
   columns_ = std::move(padded.columns);
   first_ = padded.first;
+  radial_linear_ = layer.radial_linear;
   head_size_ = padded.head_size;
   score_places_ = std::move(padded.score_places);
   for (const So2PaddedLinear &linear : padded.linears) linears_.push_back(make_linear(linear));
@@ -70,9 +71,23 @@ typename So2ConvolutionOp<T>::Product So2ConvolutionOp<T>::make_product(const Ma
 
 template <class T>
 typename So2ConvolutionOp<T>::Linear So2ConvolutionOp<T>::make_linear(const So2PaddedLinear &linear) const {
-  Linear made{
-      linear.in,       linear.out,     linear.mul,   {}, {}, AlignedVector<R>(linear.bias.begin(), linear.bias.end()),
-      linear.has_gate, linear.scalars, linear.gates, {}};
+  Linear made{linear.in,
+              linear.out,
+              linear.mul,
+              {},
+              {},
+              AlignedVector<R>(linear.bias.begin(), linear.bias.end()),
+              linear.has_gate,
+              linear.scalars,
+              linear.gates,
+              {},
+              {},
+              {},
+              linear.at_points.at_points,
+              linear.at_points.has_scalars};
+  const Matrix &to = linear.at_points.to_points, &from = linear.at_points.from_points;
+  made.to_points.assign(to.data.begin(), to.data.end());
+  made.from_points.assign(from.data.begin(), from.data.end());
   for (const So2ProductTerm<double> &t : linear.product)
     made.product.push_back({{t.l[0], t.l[1], t.l[2]}, {t.m[0], t.m[1], t.m[2]}, static_cast<R>(t.value)});
   for (size_t m = 0; m < linear.weights.size(); m++) {
@@ -105,7 +120,8 @@ typename So2ConvolutionOp<T>::Places So2ConvolutionOp<T>::make_places(bool backw
   if (!backward) return p;
   p.of_sum = take(widened(linears_.back().gated()).size());
   p.of_messages = take(linears_.back().gated().size());
-  for (const Linear &linear : linears_) p.of_factors.push_back(linear.product.empty() ? -1 : take(linear.out.size()));
+  for (const Linear &linear : linears_)
+    p.of_made.push_back(linear.product.empty() && !linear.has_points() ? -1 : take(linear.out.size()));
   return p;
 }
 
@@ -172,6 +188,26 @@ So2BilinearCall<T> So2ConvolutionOp<T>::product(const Linear &linear, int64_t co
 }
 
 template <class T>
+So2PointsCall<T> So2ConvolutionOp<T>::at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const {
+  const int components = static_cast<int>(linear.gated().size() / linear.gated().channels),
+            points = static_cast<int>(linear.to_points.size()) / components;
+  return {linear.out,
+          linear.gated(),
+          linear.mul,
+          count,
+          points,
+          components,
+          linear.at_points,
+          linear.scalars,
+          linear.has_scalars,
+          linear.to_points.data(),
+          linear.from_points.data(),
+          z,
+          h,
+          z_adj};
+}
+
+template <class T>
 So2AttentionCall<T> So2ConvolutionOp<T>::attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj,
                                                    T *cutoff_adj) const {
   const auto value = [&](int64_t before) { return values + PLANES<T> * edges.count * before; };
@@ -198,10 +234,14 @@ template <class T>
 void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const {
   const int64_t count = edges.count;
   const auto before = [&](size_t k) { return place(scratch, count, places.before[k]); };
-  kernels_.so2_factors(
-      {first_, count, place(scratch, count, places.rotated), before(0), const_cast<R *>(edges.factors)});
+  const R *const rotated = place(scratch, count, places.rotated);
+  if (radial_linear_ > 0 && before(0) != rotated) std::copy_n(rotated, PLANES<T> * count * first_.size(), before(0));
   for (size_t k = 0; k < linears_.size(); k++) {
     const Linear &linear = linears_[k];
+    // Before the factors there are no steps, and what a linear makes is the next one's input.
+    if (k == radial_linear_)
+      kernels_.so2_factors(factors(count, k == 0 ? rotated : place(values, count, after_[k - 1]), before(k),
+                                   const_cast<R *>(edges.factors)));
     R *const z = place(values, count, after_[k]);
     multiply(linear.products, linear.in, linear.out, count, before(k), z, place(scratch, count, places.sums));
     const int64_t width = linear.out.width(0);
@@ -214,7 +254,9 @@ void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &pl
       for_blocks(count, linear.gated(), [&, call = product(linear, count, z, next, nullptr)](int64_t e, int k, int n) {
         so2_bilinear<T, CHANNEL_BLOCK>(call, e, k, n);
       });
-    else if (k + 1 < linears_.size())
+    else if (linear.has_points())
+      kernels_.so2_points(at_points(linear, count, z, next, nullptr));
+    else if (k + 1 < linears_.size() && k + 1 != radial_linear_)
       std::copy_n(z, PLANES<T> * count * linear.out.size(), before(k + 1));
   }
   if (heads_ == 0) return;
@@ -257,14 +299,16 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
   kernels_.so2_cutoff_backward({last, count, edges.cutoff, messages, of_sum, adjoints.cutoff, adjoint});
 
   for (size_t k = 0; k < linears_.size(); k++)
-    if (places.of_factors[k] >= 0)
-      std::fill_n(place(scratch, count, places.of_factors[k]), PLANES<T> * count * linears_[k].out.size(), R(0));
+    if (places.of_made[k] >= 0)
+      std::fill_n(place(scratch, count, places.of_made[k]), PLANES<T> * count * linears_[k].out.size(), R(0));
   if (heads_ > 0) {
-    R *const of_scores = place(scratch, count, places.of_factors.front());
+    R *const of_scores = place(scratch, count, places.of_made.front());
     const So2AttentionCall<T> call = attention(edges, values, adjoint, of_scores, adjoints.cutoff);
     for (int64_t e = 0; e < count; e++) so2_attention_backward(call, e);
   }
 
+  R *const rotated = place(scratch, count, places.rotated);
+  if (adjoints.factors != edges.factors) std::copy_n(edges.factors, PLANES<T> * count * factors_row_, adjoints.factors);
   for (size_t k = linears_.size(); k-- > 0;) {
     const Linear &linear = linears_[k];
     R *of_z = adjoint;
@@ -272,18 +316,20 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
       of_z = place(values, count, after_[k]);
       kernels_.so2_gate_backward(gate(linear, count, of_z, adjoint));
     } else if (!linear.product.empty()) {
-      of_z = place(scratch, count, places.of_factors[k]);
+      of_z = place(scratch, count, places.of_made[k]);
       for_blocks(count, linear.gated(),
                  [call = product(linear, count, place(values, count, after_[k]), adjoint, of_z)](
                      int64_t e, int k, int n) { so2_bilinear_backward<T, CHANNEL_BLOCK>(call, e, k, n); });
+    } else if (linear.has_points()) {
+      of_z = place(scratch, count, places.of_made[k]);
+      kernels_.so2_points_backward(at_points(linear, count, place(values, count, after_[k]), adjoint, of_z));
     }
     adjoint = place(scratch, count, places.before[k]);    // what the linear has read is needed no more
     multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums));
+    if (k == radial_linear_)
+      kernels_.so2_factors_backward(
+          factors(count, k == 0 ? rotated : place(values, count, after_[k - 1]), adjoint, adjoints.factors));
   }
-
-  R *const rotated = place(scratch, count, places.rotated);
-  if (adjoints.factors != edges.factors) std::copy_n(edges.factors, PLANES<T> * count * factors_row_, adjoints.factors);
-  kernels_.so2_factors_backward({first_, count, rotated, adjoint, adjoints.factors});
   add_torque(first_, places.rotated_shape, adjoint, rotated, nullptr);
   if (adjoints.sender_adj.data)
     kernels_.so2_rotate_back(rotation(edges, first_, adjoint, 0, in_, adjoints.sender_adj, adjoints.sender, nullptr));
@@ -299,7 +345,7 @@ std::size_t So2ConvolutionOp<T>::bytes() const {
     for (const std::vector<Product> *products : {&linear.products, &linear.transposed})
       for (const Product &product : *products)
         for (const AlignedVector<R> &w : product.weights) numbers += w.size();
-    numbers += linear.bias.size();
+    numbers += linear.bias.size() + linear.to_points.size() + linear.from_points.size();
     of_terms += linear.product.size() * sizeof(So2ProductTerm<R>);
   }
   numbers += score_weight_.size() + score_bias_.size() + score_vector_.size();

@@ -83,17 +83,22 @@ class So2ConvolutionOp {
     bool has_gate;
     Activation scalars, gates;
     std::vector<So2ProductTerm<R>> product;    // or empty
-    bool has_step() const { return has_gate || !product.empty(); }
+    // Or empty: of an activation at points [points][components].
+    std::vector<R> to_points, from_points;
+    Activation at_points;
+    bool has_scalars;
+    bool has_points() const { return !to_points.empty(); }
+    bool has_step() const { return has_gate || !product.empty() || has_points(); }
     So2Shape gated() const { return {out.lmax, out.mmax, product.empty() ? out.channels : out.channels / 2, 0}; }
   };
   // Numbers per edge before these arrays in the scratch.
   struct Places {
     So2Shape rotated_shape;
-    int64_t rotated;                    // features of sender and receiver
-    std::vector<int64_t> before;        // of each linear: its input
-    int64_t sums;                       // So2ProductCall::sums
-    int64_t of_sum, of_messages;        // backward: adjoints of the sum in the frame, and of the messages
-    std::vector<int64_t> of_factors;    // backward: of each linear with a product, the adjoint of what it makes
+    int64_t rotated;                 // features of sender and receiver
+    std::vector<int64_t> before;     // of each linear: its input
+    int64_t sums;                    // So2ProductCall::sums
+    int64_t of_sum, of_messages;     // backward: adjoints of the sum in the frame, and of the messages
+    std::vector<int64_t> of_made;    // backward: of linears with a product or at points, the adjoint of what they make
     int64_t size;
   };
 
@@ -108,6 +113,11 @@ class So2ConvolutionOp {
                 const R *u, R *v, R *sums) const;
   So2GateCall<T> gate(const Linear &linear, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
+  // The radial factors of u, the input of the linear that they are of, to v.
+  So2FactorCall<T> factors(int64_t count, const R *u, R *v, R *factors) const {
+    return {linears_[radial_linear_].in, count, u, v, factors};
+  }
   So2AttentionCall<T> attention(const So2Edges<T> &edges, const R *values, R *messages, R *z_adj, T *cutoff_adj) const;
   // The call for one side of the features in `layout`; rows: of an atom's features.
   So2RotationCall<T> rotation(const So2Edges<T> &edges, So2Shape shape, R *u, int first, const FeatureLayout &layout,
@@ -119,6 +129,7 @@ class So2ConvolutionOp {
   int factors_row_;
   std::vector<int> columns_;
   So2Shape first_;    // of the first linear's input
+  size_t radial_linear_;
   std::vector<Linear> linears_;
   // Of attention, if there is any.
   int heads_, scores_, head_size_;

@@ -14,6 +14,22 @@
 
 namespace equi {
 
+// The gradient by an edge's direction n, of which the part across n counts, from the torque on its frame, whose rows
+// are x, n and z. A change dn turns the frame by (-dn_z, 0, dn_x) in its own components. Where numbers depend on turns
+// about the edge, that one counts, too: x is the part across n of the axis of the coordinates that n has least of
+// (edge_frame()), and turns by -(n_axis / x_axis) dn_z.
+template <class T>
+EQUI_FUNCTION void so2_direction_gradient(const T frame[9], const T torque[3], bool depends_on_frame, T gradient[3]) {
+  T about_x = torque[0];
+  if (depends_on_frame) {
+    int axis = 0;    // x has most of it
+    for (int k = 1; k < 3; k++)
+      if (std::fabs(value_of(frame[k])) > std::fabs(value_of(frame[axis]))) axis = k;
+    about_x += frame[3 + axis] / frame[axis] * torque[1];
+  }
+  for (int k = 0; k < 3; k++) gradient[k] = frame[k] * torque[2] - frame[6 + k] * about_x;
+}
+
 // h from z, which has two factors of h's channels one after the other, a row of scalars and one of gates (So2Linear).
 // Backward: h is the adjoint, z is read, and its adjoint is added to z_adj.
 template <class T>

@@ -18,18 +18,22 @@ int column_of(const So2Linear &linear, int channels, int k) {
 
 So2Linears::So2Linears(const So2Convolution &layer, const FeatureLayout &in)
     : channels_in(in.group(0).channels), first{layer.lmax, layer.mmax, 2 * channels_in, 0} {
-  const int mul = in.block(0).mul;
-  for (int m = 0; m <= layer.mmax; m++)
-    for (int l = m; l <= layer.lmax; l++, factors_row += first.channels)
-      for (int side = 0; side < 2; side++)
-        for (int u = 0; u < mul; u++) columns.push_back(factors_row + side * channels_in + u);
   for (const So2Linear &linear : layer.linears) linears.push_back(padded_linear(linear, layer.mmax));
+  // The first linear has the channels of two atoms.
+  const bool is_first = layer.radial_linear == 0;
+  const int channels = linears[layer.radial_linear].in.channels, sides = is_first ? 2 : 1,
+            mul = layer.linears[layer.radial_linear].channels_in / sides;
+  for (int m = 0; m <= layer.mmax; m++)
+    for (int l = m; l <= layer.lmax; l++, factors_row += channels)
+      for (int side = 0; side < sides; side++)
+        for (int u = 0; u < mul; u++) columns.push_back(factors_row + side * channels_in + u);
   const So2Attention &attention = layer.attention;
   if (attention.heads == 0) return;
   head_size = layer.linears.back().channels_out / attention.heads;
   const So2Linear &scoring = layer.linears.front();
   for (int k = 0; k < attention.heads * attention.channels; k++)
-    score_places.push_back(column_of(scoring, linears.front().out.channels, 2 * scoring.channels_out + k));
+    score_places.push_back(
+        column_of(scoring, linears.front().out.channels, scoring.num_rows_before_scores() * scoring.channels_out + k));
 }
 
 So2PaddedLinear So2Linears::padded_linear(const So2Linear &linear, int mmax) const {
@@ -43,9 +47,12 @@ So2PaddedLinear So2Linears::padded_linear(const So2Linear &linear, int mmax) con
                        {},
                        std::vector<double>(linear.bias.empty() ? 0 : out.width(0), 0.0),
                        linear.has_gate,
-                       linear.has_product() ? linear.product.scalars : linear.scalar_activation,
+                       linear.has_product()  ? linear.product.scalars
+                       : linear.has_points() ? linear.at_points.scalars
+                                             : linear.scalar_activation,
                        linear.has_product() ? linear.product.gates : linear.gate_activation,
-                       linear.product.terms};
+                       linear.product.terms,
+                       linear.at_points};
   // The places of a matrix's rows and columns; the first linear has the channels of two atoms.
   const int atoms = is_first ? 2 : 1, mul_in = linear.channels_in / atoms;
   const auto row_of = [&](int k) {
@@ -82,6 +89,8 @@ std::string describe_so2_convolution(const So2Convolution &layer, const std::str
   for (const So2Linear &linear : layer.linears)
     if (linear.has_product())
       text += ", a product of functions by " + std::to_string(linear.product.terms.size()) + " terms";
+    else if (linear.has_points())
+      text += ", an activation at " + std::to_string(linear.at_points.to_points.rows) + " points";
   if (layer.attention.heads > 0) text += ", attention with " + std::to_string(layer.attention.heads) + " heads";
   return text;
 }

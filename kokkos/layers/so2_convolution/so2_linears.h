@@ -23,6 +23,7 @@ struct So2PaddedLinear {
   bool has_gate;
   Activation scalars, gates;
   std::vector<So2ProductTerm<double>> product;    // or empty
+  So2PointActivation at_points;                   // or empty
 
   So2Shape gated() const { return {out.lmax, out.mmax, product.empty() ? out.channels : out.channels / 2, 0}; }
 };
@@ -33,8 +34,8 @@ struct So2Linears {
 
   int channels_in;    // of one atom, padded
   So2Shape first;     // of the first linear's input, which has the channels of two atoms
-  // Radial factors of an edge lie in a row by |m|, then l, then channels. columns[k]: the place of factor k of the
-  // layer.
+  // Radial factors of an edge lie in a row by |m|, then l, then the channels that the linear reads whose inputs they
+  // multiply. columns[k]: the place of factor k of the layer.
   int factors_row = 0;
   std::vector<int> columns;
   std::vector<So2PaddedLinear> linears;
