@@ -99,7 +99,7 @@ def convert(
             body, tensors = framework.convert(checkpoint, choice, elements)
         if "tasks" in body.get("mixture", {}):
             _check_for_all_systems(settings, reference)
-        remarks = notes(body, framework)
+        remarks = [*framework.remarks(checkpoint), *notes(body, framework)]
         choice = framework.chosen(checkpoint, choice)
         version, values = reference_values.known(framework, checkpoint.sha256, choice, body["elements"])
         if reference:

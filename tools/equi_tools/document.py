@@ -173,7 +173,7 @@ def kinds_of_tensors(value, where, tensors):
         one_of("embedding", "experts", "task", "charge", "spin")(item, f"{where}.{printable(key, 60)}", tensors)
 
 
-CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({})})
+CUTOFF_FUNCTION = kinds("kind", {"polynomial": record({"p": number}), "xplor": record({"r_on": number}), "cosine": record({}), "none": record({})})
 BASIS = {"cutoff_function": CUTOFF_FUNCTION}
 BASIS_OPTIONS = {"transform": record({"kind": text})}
 RADIAL_BASIS = kinds(
@@ -188,6 +188,7 @@ RADIAL_BASIS = kinds(
 NETWORK = record({"weights": list_of(tensor, 1), "activation": text})
 FEATURES = {"input": text, "irreps_in": irreps, "output": text, "irreps_out": irreps}
 SO2_PRODUCT = record({"points": whole(1), "to": tensor, "from": tensor, "scalars": text, "gates": text})
+SO2_POINTS = record({"points": whole(1), "to": tensor, "from": tensor, "activation": text}, {"scalars": text})
 SO2_ATTENTION = record({"heads": whole(1), "channels": whole(1), "weight": tensor, "bias": tensor, "vector": tensor, "epsilon": number})
 PATH = record({"in": whole(), "l": whole(), "out": whole()}, {"connection": one_of("uvu", "uvw")})
 TERM = record({"degree": whole(1), "weight": tensor, "coupling": tensor})
@@ -213,9 +214,9 @@ LAYERS = {
         | {
             "mmax": whole(),
             "radial": record({}),
-            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor, "product": SO2_PRODUCT}), 1),
+            "linears": list_of(record({"channels": whole(1), "weights": list_of(tensor, 1)}, {"bias": tensor, "product": SO2_PRODUCT, "at_points": SO2_POINTS}), 1),
         },
-        {"attention": SO2_ATTENTION},
+        {"attention": SO2_ATTENTION, "radial_linear": whole()},
     ),
     "density_normalization": record(FEATURES | {"offset": number, "factor": number}),
     "layer_norm": record(FEATURES | {"weight": tensor, "bias": tensor, "epsilon": number}),
@@ -274,6 +275,7 @@ STRUCTURE = record(
         "stress": nothing_or(list_of(number, 6, 6)),
     }
 )
+NEAREST = record({"count": whole(1)}, {"tolerance": number})
 DOCUMENT = record(
     {
         "framework": record({"name": text, "version": text}),
@@ -287,12 +289,12 @@ DOCUMENT = record(
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
-    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "composition": counts_of_atoms, "mixture": mixture},
+    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "nearest_neighbors": NEAREST, "composition": counts_of_atoms, "mixture": mixture},
 )
 
 
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
-                  "max_neighbors", "composition", "mixture", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+                  "max_neighbors", "nearest_neighbors", "composition", "mixture", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
 
 
 def is_of_clusters(document):
@@ -302,7 +304,8 @@ def is_of_clusters(document):
 
 def is_invariant(document):
     """Whether the energy of a model does not depend on how a structure is turned."""
-    return all(layer["type"] != "grid_network" for layer in document["layers"])
+    at_points = (layer["type"] == "grid_network" or any("at_points" in linear for linear in layer.get("linears", [])) for layer in document["layers"])
+    return not any(at_points)
 
 
 def check(document, tensors):

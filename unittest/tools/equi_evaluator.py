@@ -146,6 +146,8 @@ class EquiEvaluator:
         kind, c = self.document["radial_basis"]["cutoff_function"], self.document["cutoff"]
         if kind["kind"] == "polynomial":
             return self.polynomial_cutoff(r / c, kind["p"])
+        if kind["kind"] == "none":
+            return torch.ones_like(r)
         if kind["kind"] == "cosine":
             return (1 + torch.cos(math.pi * r / c)) / 2
         assert kind["kind"] == "xplor"
@@ -163,6 +165,20 @@ class EquiEvaluator:
         if "cutoffs" not in basis:
             return r < self.document["cutoff"]
         return r < self.tensors[basis["cutoffs"]][species[i], species[j]]
+
+    def nearest(self, i, r):
+        """Which edges are to those neighbors of an atom that it sees."""
+        if "nearest_neighbors" not in self.document:
+            return torch.ones_like(r, dtype=torch.bool)
+        rule, seen = self.document["nearest_neighbors"], torch.zeros_like(r, dtype=torch.bool)
+        for atom in i.unique():
+            mine = torch.nonzero(i == atom)[:, 0]
+            square, order = torch.sort(r.detach()[mine] ** 2, stable=True)
+            count = min(rule["count"], len(mine))
+            if "tolerance" in rule and count < len(mine):
+                count = int((square <= square[count] + rule["tolerance"]).sum())
+            seen[mine[order[:count]]] = True
+        return seen
 
     def stretched(self, r, receivers, senders):
         """Distances in units of the cutoff of their pair of species, times the model's cutoff."""
@@ -224,10 +240,10 @@ class EquiEvaluator:
         """Messages [E, channels, 2l+1] of each l, without the cutoff function at the end."""
         lmax, mmax = len(x) - 1, layer["mmax"]
         # A frame whose y axis is n, and the rotations from Y(R p) = D Y(p) at some points p.
-        other = torch.tensor([0.36, 0.48, 0.8], dtype=torch.float64).expand_as(n)
-        third = torch.linalg.cross(other, n)
-        third = third / third.norm(dim=1, keepdim=True)
-        frame = torch.stack([torch.linalg.cross(n, third), n, third], 1)
+        least = torch.eye(3, dtype=torch.float64)[torch.argmin(n.detach().abs(), dim=1)]
+        first = least - (least * n).sum(1, keepdim=True) * n
+        first = first / first.norm(dim=1, keepdim=True)
+        frame = torch.stack([first, n, torch.linalg.cross(first, n)], 1)
         points = torch.tensor(np.random.default_rng(0).normal(size=(6 * lmax + 6, 3)))
         points = points / points.norm(dim=1, keepdim=True)
         turned = torch.einsum("eab,pb->epa", frame, points)
@@ -237,16 +253,12 @@ class EquiEvaluator:
             for y, y0 in zip(of_turned, harmonics(lmax, points))
         ]
         u = [torch.einsum("emn,ecn->ecm", d[l], torch.cat([x[l][j], x[l][i]], 1)) for l in range(lmax + 1)]
-        rows, column = {}, 0
-        for m in range(mmax + 1):
-            size = (lmax + 1 - m) * u[0].shape[1]
-            for side in {m, -m}:
-                row = torch.cat([u[l][:, :, l + side] for l in range(m, lmax + 1)], 1)
-                rows[side] = row * factors[:, column : column + size]
-            column += size
-        assert column == factors.shape[1]
+        rows = {m: torch.cat([u[l][:, :, l + m] for l in range(abs(m), lmax + 1)], 1) for m in range(-mmax, mmax + 1)}
         scores = None
-        for linear in layer["linears"]:
+        for k, linear in enumerate(layer["linears"]):
+            if k == layer.get("radial_linear", 0):
+                by_order = torch.split(factors, [rows[m].shape[1] for m in range(mmax + 1)], 1)
+                rows = {m: row * by_order[abs(m)] for m, row in rows.items()}
             mul, new = linear["channels"], {}
             for m in range(mmax + 1):
                 w = self.tensors[linear["weights"][m]]
@@ -266,6 +278,8 @@ class EquiEvaluator:
             if "product" in linear:
                 scores, new = self.so2_product(linear["product"], lmax, mmax, mul, new, scores)
                 mul //= 2
+            if "at_points" in linear:
+                scores, new = self.so2_at_points(linear["at_points"], lmax, mmax, mul, new, scores)
             rows = new
         if "attention" in layer:
             weights = self.so2_weights(layer["attention"], scores, cutoff, mul)
@@ -293,6 +307,23 @@ class EquiEvaluator:
         new = {m: torch.cat([made[:, components.index((l, m))] for l in range(abs(m), lmax + 1)], 1) for m in rows}
         new[0] = torch.cat([new[0][:, :half] + scalars, new[0][:, half:]], 1)
         return (first[:, 2 * mul :] if first.shape[1] > 2 * mul else scores), new
+
+    def so2_at_points(self, made, lmax, mmax, mul, rows, scores):
+        """(scores, rows) behind an activation at points; what stands before the orders are scalars, then scores."""
+        before, middle = rows[0][:, : -(lmax + 1) * mul], rows[0][:, -(lmax + 1) * mul :]
+        x, where = [], []
+        for l in range(lmax + 1):
+            for m in range(-min(l, mmax), min(l, mmax) + 1):
+                row = middle if m == 0 else rows[m]
+                x.append(row[:, (l - abs(m)) * mul : (l - abs(m) + 1) * mul])
+                where.append((l, m))
+        values = ACTIVATIONS[made["activation"]](torch.einsum("pk,kec->epc", self.tensors[made["to"]], torch.stack(x)))
+        x = dict(zip(where, torch.einsum("pk,epc->kec", self.tensors[made["from"]], values)))
+        if "scalars" in made:
+            x[0, 0] = ACTIVATIONS[made["scalars"]](before[:, :mul])
+            before = before[:, mul:]
+        new = {m: torch.cat([x[l, m] for l in range(abs(m), lmax + 1)], 1) for m in rows}
+        return (before if before.shape[1] > 0 else scores), new
 
     def so2_weights(self, attention, scores, cutoff, mul):
         """Weights [E, channels]."""
@@ -353,6 +384,8 @@ class EquiEvaluator:
         doc, features, all_pairs = self.document, {}, (i, j, vec)
         own = self.own_pairs(species, i, j, vec.norm(dim=1))
         i, j, vec = i[own], j[own], vec[own]
+        near = self.nearest(i, vec.norm(dim=1))
+        i, j, vec = i[near], j[near], vec[near]
         r = vec.norm(dim=1)
         y, basis = harmonics(doc["lmax_edge"], vec / r[:, None]), self.radial_basis(r, species[i], species[j])
         num_atoms = len(species)

@@ -93,6 +93,10 @@ class Framework:
         """What the user of a model of this architecture should know about the framework's own results."""
         return []
 
+    def remarks(self, checkpoint):
+        """What the user of a checkpoint should know about its conversion."""
+        return []
+
     def float64_calculator(self, checkpoint, choice=None):
         """ASE calculator of a loaded checkpoint or a source in float64 with exact couplings."""
         raise NotImplementedError
@@ -314,11 +318,15 @@ class FairChem1(Framework):
         return fairchem1_checkpoint.load(source, ignore_keys)
 
     def convert(self, checkpoint, choice=None, elements=None):
-        from . import fairchem1_equiformer, fairchem_convert
+        from . import fairchem1_checkpoint, fairchem_convert
+        from .fairchem1_equiformer_v3 import Converter as EquiformerV3
 
-        if checkpoint.is_equiformer:
-            return fairchem1_equiformer.EquiformerConverter(checkpoint, None, elements).document()
-        return fairchem_convert.convert(checkpoint, None, elements)
+        direct = {name: module.Converter for name, module in fairchem1_checkpoint.DIRECT.items()}
+        converters = {**direct, fairchem1_checkpoint.EQUIFORMER: EquiformerV3}
+        return converters.get(checkpoint.architecture, fairchem_convert.Converter)(checkpoint, None, elements).document()
+
+    def remarks(self, checkpoint):
+        return checkpoint.notes
 
     def float64_calculator(self, checkpoint, choice=None):
         from . import fairchem1_oracle

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Reads checkpoints of fairchem 1's trainers (eSEN): a dict that torch.save has written, with the configuration of the model, its
+"""Reads checkpoints of fairchem 1's trainers (eSEN, EquiformerV2 and V3, eSCN): a dict that torch.save has written, with the configuration of the model, its
 numbers, normalizers and element references.
 
 The file is read as data; neither fairchem nor torch is needed.  What the converter does not represent is refused by name.
@@ -13,14 +13,15 @@ import numpy as np
 from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
-from . import fairchem1_equiformer, fairchem_checkpoint
+from . import fairchem1_equiformer_v2, fairchem1_equiformer_v3, fairchem1_escn, fairchem_checkpoint
 from .fairchem_checkpoint import NORMS, Head, Task, check_grid, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
 from .fairchem_config import plain
 from .origin import digest
 
 OMAT24_LICENSE = "OMat24 license (gated, with an acceptable use policy that also binds converted files)"
-# Names of the published files, without their endings.
-PUBLISHED_ESEN = {"esen_30m_oam", "esen_30m_omat", "esen_30m_mptrj"}
+# Names of the published files with this license, without their endings.
+PUBLISHED = {"esen_30m_oam", "esen_30m_omat", "esen_30m_mptrj", "eqV2_31M_mp", *(f"eqV2_dens_{size}_mp" for size in ("31M", "86M", "153M")),
+             *(f"eqV2_{size}_omat{more}" for size in ("31M", "86M", "153M") for more in ("", "_mp_salex"))}  # fmt: skip
 
 # What fairchem takes where a checkpoint does not say it.
 DEFAULTS = {
@@ -43,6 +44,9 @@ BASES = ("gaussian", "bessel")
 # Heads with energies of their own or without any, which are no part of a potential; what they would add is left out.
 ENERGY_HEAD = "esen_mlp_efs_head"
 EQUIFORMER = "equiformer_v3"
+# Models with heads of their own for forces, of which the energy is read: by the name of the whole model; backbones add a part to it.
+DIRECT = {"equiformer_v2": fairchem1_equiformer_v2, "escn": fairchem1_escn}
+OF_BACKBONE = "_backbone"
 # Names of the normalizers in older files.
 OLD_NAMES = {"target": "energy", "grad_target": "forces"}
 
@@ -50,7 +54,8 @@ OLD_NAMES = {"target": "energy", "grad_target": "forces"}
 @dataclass
 class Checkpoint(fairchem_checkpoint.Checkpoint):
     head_prefix: str = ""  # of the tensors of the energy head
-    is_equiformer: bool = False  # else eSEN
+    architecture: str = "esen"  # or equiformer_v3, or one of DIRECT
+    notes: tuple = ()  # what the user should know about the conversion
 
     def head(self, task):
         return Head(self.head_prefix)
@@ -76,19 +81,61 @@ def _options(config, ignore_keys):
     return options | {"ff_type": options["mlp_type"], "charge_balanced_channels": [], "spin_balanced_channels": []}
 
 
-def _model(config, ignore_keys):
-    """The options of a model."""
+def _model(config):
+    """The options of a model, which has its name beside them in older files."""
     model = config.get("model") if isinstance(config, dict) else None
+    if isinstance(model, str) and isinstance(config.get("model_attributes"), dict):
+        model = {**config["model_attributes"], "name": model}
     if not isinstance(model, dict):
         raise EquiError(f"config: expected the options of a model, found {printable(str(model), 60)}")
     return model
+
+
+def _architecture(model):
+    """esen, equiformer_v3 or one of DIRECT; what is neither is said to be no eSEN."""
+    name = model.get("name")
+    backbone = model.get("backbone") if name == "hydra" else None
+    kind = last_part(backbone.get("model")).removesuffix(OF_BACKBONE) if isinstance(backbone, dict) else name
+    return kind if kind == EQUIFORMER or kind in DIRECT else "esen"
+
+
+def _direct(model, architecture, ignore_keys):
+    """(options, prefix of the tensors of the backbone, prefix of those of the energy head) of one of DIRECT."""
+    module = DIRECT[architecture]
+    if model.get("name") != "hydra":
+        return module.options_of(model, ignore_keys, False), "", ""
+    only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
+    if not isinstance(model.get("heads"), dict):
+        raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
+    heads = {str(name): head for name, head in model["heads"].items() if isinstance(head, dict) and last_part(head.get("module")) in module.ENERGY_HEADS}
+    if len(heads) != 1:
+        raise EquiError(f"heads: expected one of {' or '.join(module.ENERGY_HEADS)}, found {len(heads)} of {len(model['heads'])}")
+    ((name, head),) = heads.items()
+    where = f"head {printable(name, 60)}"
+    only_known(head, {"module", "reduce", "output_name", "use_amp"}, where)
+    for key, only in (("reduce", "sum"), ("output_name", "energy")):
+        if head.get(key, only) != only:
+            raise EquiError(f"{where}: {key} {printable(str(head[key]), 60)} is not supported, only {only}")
+    return module.options_of(model["backbone"], ignore_keys, True), "backbone.", f"output_heads.{name}."
+
+
+def _numbers_of_the_energy(state, module, prefixes):
+    """Those of a backbone and of its energy head alone, without the prefixes of both."""
+    found = {}
+    for name, value in state.items():
+        for prefix in prefixes:
+            short = name.removeprefix(prefix)
+            if name.startswith(prefix) and module.is_kept(short):
+                found[short] = value
+                break
+    return found
 
 
 def _hydra(model, ignore_keys):
     """(options of the backbone, prefix of the tensors of the energy head)."""
     if model.get("name") != "hydra":
         name = printable(str(model.get("name")), 60)
-        raise EquiError(f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}) and {EQUIFORMER}")
+        raise EquiError(f"model {name} is not supported, of fairchem 1 only eSEN (esen_backbone with {ENERGY_HEAD}), {EQUIFORMER}, {', '.join(DIRECT)}")
     only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
     if not isinstance(model.get("backbone"), dict) or not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
@@ -128,6 +175,19 @@ def _normalizers(found):
     return normalizers
 
 
+def _direct_task(normalizers, references):
+    """(the energy, notes) of a model whose forces are not taken. What is added once to the energy of a structure is left out."""
+    mean, rmsd = _normalizers(normalizers).get("energy", (0.0, 1.0))
+    notes = [
+        "forces and stress are derivatives of the energy: they are not those of the heads that fairchem trains for them, which are left out",
+        "neither energy nor forces are smooth: an atom sees its nearest neighbors alone, no envelope ends their sum, and activations at "
+        "points depend on the frames of edges; energy is not conserved",
+    ]
+    if mean != 0.0:
+        notes.append(f"fairchem adds {mean:g} eV once to the energy of a structure, whatever its size; here this is left out")
+    return Task("energy", rmsd, _references(references)), tuple(notes)
+
+
 def _task(normalizers, references):
     """The energy; refuses forces or stresses that are not its derivatives."""
     normalizers = _normalizers(normalizers)
@@ -145,17 +205,22 @@ def _task(normalizers, references):
                 f"normalizers: {kind}: mean {found[0]:g} and rmsd {found[1]:g} are not those of the energy (rmsd {rmsd:g}), so that they "
                 "are not the derivative of the energy"
             )
+    return Task("energy", rmsd, _references(references))
+
+
+def _references(references):
+    """Energies of elements by atomic number in eV, or None."""
     references = references or {}
     for key in references:
         if key != "energy":
             raise EquiError(f"elementrefs: {printable(str(key), 60)}: only references of the energy are known")
     state = references.get("energy")
     if state is None:
-        return Task("energy", rmsd, None)
+        return None
     numbers = state.get("element_references") if isinstance(state, dict) else None
     if not isinstance(numbers, np.ndarray) or numbers.ndim != 1:
         raise EquiError(f"elementrefs: energy: expected a list of numbers, found {printable(str(state), 60)}")
-    return Task("energy", rmsd, numbers.astype(np.float64))
+    return numbers.astype(np.float64)
 
 
 def load(source, ignore_keys=()):
@@ -169,25 +234,35 @@ def load(source, ignore_keys=()):
     from ase.data import chemical_symbols
 
     try:
-        model = _model(plain(found["config"]), ignore_keys)
-        is_equiformer = model.get("name") == EQUIFORMER
-        options, prefix = (fairchem1_equiformer.options_of(model, ignore_keys), "") if is_equiformer else _hydra(model, ignore_keys)
+        model, notes, prefix = _model(plain(found["config"])), (), ""
+        architecture = _architecture(model)
         state = fairchem_checkpoint.state_of(found["state_dict"], "state_dict")
-        if is_equiformer:
-            state = {name: value for name, value in state.items() if fairchem1_equiformer.is_kept(name)}
+        tasks = found["normalizers"], found.get("elementrefs")
+        if architecture in DIRECT:
+            citation = DIRECT[architecture].CITATION
+            options, *prefixes = _direct(model, architecture, ignore_keys)
+            state = _numbers_of_the_energy(state, DIRECT[architecture], prefixes)
+            task, notes = _direct_task(*tasks)
+        elif architecture == EQUIFORMER:
+            citation, options = fairchem1_equiformer_v3.CITATION, fairchem1_equiformer_v3.options_of(model, ignore_keys)
+            state = {name: value for name, value in state.items() if fairchem1_equiformer_v3.is_kept(name)}
+            task = _task(*tasks)
+        else:
+            citation, (options, prefix) = fairchem_checkpoint.ESEN_CITATION, _hydra(model, ignore_keys)
+            task = _task(*tasks)
         return Checkpoint(
             source=str(source),
             path=path.resolve(),
             sha256=digest(path),
-            license=OMAT24_LICENSE if path.stem in PUBLISHED_ESEN else "unknown",
-            citation=fairchem1_equiformer.CITATION if is_equiformer else fairchem_checkpoint.ESEN_CITATION,
+            license=OMAT24_LICENSE if path.stem in PUBLISHED else "unknown",
+            citation=citation,
             version="unknown",
             elements=chemical_symbols[1 : min(options["max_num_elements"], len(chemical_symbols))],
             cutoff=float(options["cutoff"]),
             options=options,
             heads={},
             passes_through=True,
-            tasks={"energy": _task(found["normalizers"], found.get("elementrefs"))},
+            tasks={"energy": task},
             model_id=None,
             # As fairchem's calculator: averaged numbers (EMA), which files to continue a training from have beside these, are left.
             state=state,
@@ -196,7 +271,8 @@ def load(source, ignore_keys=()):
             composition=None,
             has_system=False,
             head_prefix=prefix,
-            is_equiformer=is_equiformer,
+            architecture=architecture,
+            notes=notes,
         )
     except EquiError as error:
         raise EquiError(f"{source}: {error}") from error

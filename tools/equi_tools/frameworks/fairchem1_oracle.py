@@ -9,6 +9,7 @@ which ask for compiled extensions of Torch, is a few lines here.
 import functools
 import importlib
 import importlib.util
+import logging
 import sys
 import types
 
@@ -19,7 +20,9 @@ from ase.neighborlist import primitive_neighbor_list
 from ase.stress import full_3x3_to_voigt_6_stress
 from ase.utils import rotate as matrix_of_turns
 
-from . import fairchem1_checkpoint, fairchem1_equiformer
+from . import fairchem1_checkpoint
+from .fairchem1_equiformer import STATED
+from .fairchem1_frames import fix_of_equiformer, fix_of_escn, nearest_neighbors
 from .oracle import Oracle, default_dtype, importing, quiet
 
 # fairchem takes edges that are nearly parallel to the y axis for parallel ones, and leaves out how they turn: structures are turned by
@@ -60,7 +63,7 @@ class _GraphOfData:
         vectors = data.pos[j] - data.pos[i] + data.cell_offsets.to(data.pos.dtype) @ data.cell[0]
         return types.SimpleNamespace(
             edge_index=data.edge_index, edge_distance=vectors.norm(dim=1), edge_distance_vec=vectors, cell_offsets=data.cell_offsets,
-            offset_distances=None, neighbors=None,
+            offset_distances=None, neighbors=None, atomic_numbers_full=data.atomic_numbers_full, batch_full=data.batch_full, node_offset=0,
         )  # fmt: skip
 
 
@@ -73,9 +76,18 @@ def _scatter(src, index, dim=0, dim_size=None, reduce="sum"):
     return torch.zeros(shape, dtype=src.dtype).scatter_reduce(0, wide, src, name, include_self=False)
 
 
+def _softmax(src, index):
+    """Over the entries of each index."""
+    import torch
+
+    size = int(index.max()) + 1
+    exponentials = torch.exp(src - _scatter(src.detach(), index, dim_size=size, reduce="max")[index])
+    return exponentials / (_scatter(exponentials, index, dim_size=size)[index] + 1e-16)
+
+
 def _stand_ins():
     """What the modules of models import of packages with compiled code."""
-    utils = _module("torch_geometric.utils", scatter=_scatter, segment=None)
+    utils = _module("torch_geometric.utils", scatter=_scatter, segment=None, softmax=_softmax)
     utils.num_nodes = _module("torch_geometric.utils.num_nodes", maybe_num_nodes=lambda index, num_nodes=None: num_nodes)
     modules = [utils, utils.num_nodes, _module("torch_geometric", utils=utils), _module("torch_scatter", scatter=_scatter)]
     return {module.__name__: module for module in modules}
@@ -94,7 +106,8 @@ def import_model(name):
             sys.modules[f"fairchem{key}"] = _module(f"fairchem{key}", root + key.replace(".", "/"))
         sys.modules.update(_stand_ins())
         sys.modules["fairchem.core.common.utils"] = _module("utils", conditional_grad=_conditional_grad)
-        sys.modules["fairchem.core.models.base"] = _module("base", GraphModelMixin=_GraphOfData, HeadInterface=object)
+        sys.modules["fairchem.core.models.base"] = _module("base", GraphModelMixin=_GraphOfData, HeadInterface=object, BackboneInterface=object,
+                                                              GraphData=object)
         try:
             return importlib.import_module(f"fairchem.{name}")
         finally:
@@ -110,8 +123,26 @@ def build_esen(options, regress_stress=True):
     return backbone, module.MLP_EFS_Head(backbone)
 
 
+def build_direct(kind, options, with_forces=False):
+    """The model of the options of a checkpoint, with numbers at random and frames of ours; with_forces: and the head that is not read."""
+    if kind == "escn":
+        module = import_model("core.models.escn.escn")
+        model = module.eSCN(**options, regress_forces=with_forces)
+        fix_of_escn(model, options["lmax_list"][0], module)
+    else:
+        module = import_model("core.models.equiformer_v2.equiformer_v2_deprecated")
+        # Its constructor says that the class is old.
+        logging.disable(logging.WARNING)
+        try:
+            model = module.EquiformerV2(**options, regress_forces=with_forces)
+        finally:
+            logging.disable(logging.NOTSET)
+        fix_of_equiformer(model, options["lmax_list"][0])
+    return model
+
+
 def build_equiformer(options):
-    """The model of the options of a checkpoint, with numbers at random."""
+    """The EquiformerV3 of the options of a checkpoint, with numbers at random."""
     module = import_model("experimental.models.equiformer_v3.equiformer_v3")
     return module.EquiformerV3_OC(**options, regress_forces=True, regress_stress=True)
 
@@ -140,9 +171,14 @@ class TrainedModel(Oracle):
         (self.task,) = checkpoint.tasks.values()
         self.dtype = getattr(torch, dtype)
         with quiet(), default_dtype(self.dtype):
-            if checkpoint.is_equiformer:
-                options = {key: checkpoint.options[fairchem1_equiformer.STATED][key] for key in fairchem1_equiformer.DEFAULTS}
-                self.model = build_equiformer(options)
+            self.is_direct = checkpoint.architecture in fairchem1_checkpoint.DIRECT
+            if self.is_direct:
+                module = fairchem1_checkpoint.DIRECT[checkpoint.architecture]
+                options = {key: checkpoint.options[STATED][key] for key in module.DEFAULTS}
+                self.model = build_direct(checkpoint.architecture, options)
+                parts = [("", self.model)]
+            elif checkpoint.architecture == fairchem1_checkpoint.EQUIFORMER:
+                self.model = build_equiformer(checkpoint.options[STATED])
                 parts = [("", self.model)]
             else:
                 backbone, head = build_esen({key: checkpoint.options[key] for key in fairchem1_checkpoint.DEFAULTS})
@@ -154,7 +190,9 @@ class TrainedModel(Oracle):
                 kept = dict(module.named_parameters())
                 module.load_state_dict({k: v for k, v in state.items() if k in kept}, strict=False)
                 module.to(self.dtype).eval()
-            if not checkpoint.is_equiformer:
+                if self.is_direct:
+                    module.requires_grad_(False)
+            if checkpoint.architecture == "esen":
                 turn_grid(backbone)
 
     def _evaluate(self, atoms):
@@ -164,19 +202,43 @@ class TrainedModel(Oracle):
         i, j, shifts = primitive_neighbor_list("ijS", atoms.pbc, atoms.cell.complete(), atoms.positions, self.cutoff)
         if len(i) == 0:
             return self._without_edges(atoms)
+        if self.is_direct:
+            return self._differentiate(atoms, i, j, shifts)
         turn = matrix_of_turns(TURN)
         cell = torch.tensor(atoms.cell.complete().array @ turn, dtype=self.dtype)[None]
-        numbers, batch = torch.tensor(atoms.numbers), torch.zeros(len(atoms), dtype=torch.long)
-        data = _Data({
-            "pos": torch.tensor(atoms.positions @ turn, dtype=self.dtype), "cell": cell, "natoms": torch.tensor([len(atoms)]), "batch": batch,
-            "atomic_numbers": numbers, "atomic_numbers_full": numbers, "batch_full": batch, "edge_index": torch.tensor(np.stack([j, i])),
-            "cell_offsets": torch.tensor(shifts), "nedges": torch.tensor([len(i)]),
-        })  # fmt: skip
-        with default_dtype(self.dtype):
-            found = self.model(data)
+        found = self._run(atoms, torch.tensor(atoms.positions @ turn, dtype=self.dtype), cell, i, j, shifts)
         energy, forces, stress = (found[key].detach().numpy().astype(float) for key in ("energy", "forces", "stress"))
         rmsd = self.task.rmsd
         return rmsd * energy.item(), rmsd * forces @ turn.T, rmsd * turn @ stress.reshape(3, 3) @ turn.T
+
+    def _run(self, atoms, positions, cell, i, j, shifts):
+        """What the model returns."""
+        import torch
+
+        numbers, batch = torch.tensor(atoms.numbers), torch.zeros(len(atoms), dtype=torch.long)
+        data = _Data({
+            "pos": positions, "cell": cell, "natoms": torch.tensor([len(atoms)]), "batch": batch, "atomic_numbers": numbers,
+            "atomic_numbers_full": numbers, "batch_full": batch, "edge_index": torch.tensor(np.stack([j, i])),
+            "cell_offsets": torch.tensor(shifts), "nedges": torch.tensor([len(i)]),
+        })  # fmt: skip
+        with default_dtype(self.dtype):
+            return self.model(data)
+
+    def _differentiate(self, atoms, i, j, shifts):
+        """The energy of a model with the nearest neighbors, and its derivatives. The structure is not turned: the energy depends on that."""
+        import torch
+
+        vectors = atoms.positions[j] - atoms.positions[i] + shifts @ atoms.cell.complete().array
+        options = self.checkpoint.options
+        kept = nearest_neighbors(i, (vectors**2).sum(1), options["max_neighbors"], options["enforce_max_neighbors_strictly"])
+        positions = torch.tensor(atoms.positions, dtype=self.dtype, requires_grad=True)
+        strain = torch.zeros(3, 3, dtype=self.dtype, requires_grad=True)
+        deformation = torch.eye(3, dtype=self.dtype) + (strain + strain.T) / 2
+        cell = torch.tensor(atoms.cell.complete().array, dtype=self.dtype) @ deformation
+        energy = self._run(atoms, positions @ deformation, cell[None], i[kept], j[kept], shifts[kept])["energy"].sum()
+        gradient, virial = torch.autograd.grad(energy, (positions, strain))
+        rmsd, volume = self.task.rmsd, max(abs(np.linalg.det(atoms.cell.array)), 1e-30)
+        return rmsd * energy.item(), -rmsd * gradient.numpy().astype(float), rmsd * virial.numpy().astype(float) / volume
 
     def _without_edges(self, atoms):
         """fairchem leaves the blocks out where a whole structure has no edge. Atoms without neighbors are evaluated as it does beside

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Tiny random models for tests: checkpoints as the trainers of fairchem 1 write them, of eSEN and EquiformerV3 built by their own constructors.
+"""Tiny random models for tests: checkpoints as the trainers of fairchem 1 write them, of eSEN, EquiformerV2 and V3 and eSCN built by their own
+constructors.
 
 `python -m equi_tools.frameworks.fairchem1_testing DIR [NAME ...]` writes DIR/NAME.pt and DIR/NAME.equi for the named variants (all by
 default).
@@ -9,7 +10,7 @@ import sys
 from pathlib import Path
 
 from .. import variants
-from .fairchem1_oracle import build_equiformer, build_esen, quiet
+from .fairchem1_oracle import build_direct, build_equiformer, build_esen, import_model, quiet
 from .fairchem_testing import shake
 
 # Together these reach every option of the converter. "wrappers": the `module.` before names; "rmsd", "references": of the trainer;
@@ -34,6 +35,23 @@ EQUIFORMERS = {
     "equiformer_m1": dict(lmax=3, mmax=1, attn_grid_resolution_list=[10, 4], norm_type="equivariant_layer_norm", num_heads=1,
                           attn_value_channels=5, wrappers=2, old=True, avg_num_nodes=7.0),
 }  # fmt: skip
+# Of EquiformerV2 and eSCN, on top of DIRECT. "hydra": with heads of their own.
+DIRECTS = {
+    "equiformer_v2": dict(kind="equiformer_v2", use_grid_mlp=True, grid_resolution=12, wrappers=2),
+    "equiformer_v2_hydra": dict(kind="equiformer_v2", hydra=True, lmax_list=[2], mmax_list=[2], sphere_channels=13, attn_hidden_channels=9,
+                                ffn_hidden_channels=17, norm_type="layer_norm_sh", share_atom_edge_embedding=True, mean=0.4),
+    "equiformer_v2_shared_m": dict(kind="equiformer_v2", lmax_list=[3], mmax_list=[1], norm_type="layer_norm", use_m_share_rad=True, num_heads=1,
+                                   use_sep_s2_act=False, enforce_max_neighbors_strictly=False, use_atom_edge_embedding=False),
+    "equiformer_v2_l4": dict(kind="equiformer_v2", lmax_list=[4], mmax_list=[3], use_grid_mlp=True, use_sep_s2_act=False, num_layers=1,
+                             enforce_max_neighbors_strictly=False, max_neighbors=7, avg_num_nodes=7.0, avg_degree=3.3,
+                             use_energy_lin_ref=True, load_energy_lin_ref=True, old=True),
+    "equiformer_v2_l6": dict(kind="equiformer_v2", lmax_list=[6], mmax_list=[2], use_grid_mlp=True, grid_resolution=18, num_layers=1, sphere_channels=5),
+    "escn": dict(kind="escn", wrappers=1),
+    "escn_hydra": dict(kind="escn", hydra=True, lmax_list=[2], mmax_list=[1], sphere_channels=5, hidden_channels=7, basis_width_scalar=1.7,
+                       max_neighbors=300),
+    "escn_m0": dict(kind="escn", lmax_list=[2], mmax_list=[0], hidden_channels=4, num_layers=1, old=True, mean=-0.7),
+    "escn_all_m": dict(kind="escn", lmax_list=[2], mmax_list=[2], resolution=10, references=False),
+}  # fmt: skip
 # The shape of eSEN-30M.
 BENCH = {
     "esen_30m": dict(lmax=3, mmax=2, num_layers=10, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0,
@@ -55,9 +73,60 @@ EQUIFORMER = {
 }  # fmt: skip
 
 
+# Of both kinds, without what is only of one.
+DIRECT = {
+    "equiformer_v2": {
+        "max_num_elements": 30, "lmax_list": [3], "mmax_list": [2], "num_layers": 2, "max_radius": 4.2, "edge_channels": 13,
+        "sphere_channels": 6, "attn_hidden_channels": 5, "num_heads": 3, "attn_alpha_channels": 7, "attn_value_channels": 4,
+        "ffn_hidden_channels": 10, "max_neighbors": 9, "avg_num_nodes": 1.0,
+    },
+    "escn": {
+        "max_num_elements": 30, "lmax_list": [3], "mmax_list": [2], "num_layers": 2, "cutoff": 4.2, "edge_channels": 11, "sphere_channels": 6,
+        "hidden_channels": 9, "num_sphere_samples": 20, "distance_resolution": 0.3, "max_neighbors": 9,
+    },
+}  # fmt: skip
+
+
+def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references=True, old=False, hydra=False, **options):
+    """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, and with those of heads that are not read. Returns its path as a
+    string."""
+    import torch
+
+    options = {**DIRECT[kind], **options}
+    flags = {"otf_graph": True, "regress_forces": True}
+    with quiet():
+        torch.manual_seed(seed)
+        if hydra:
+            module = import_model({"escn": "core.models.escn.escn", "equiformer_v2": "core.models.equiformer_v2.equiformer_v2"}[kind])
+            backbone = {"escn": "eSCNBackbone", "equiformer_v2": "EquiformerV2Backbone"}[kind]
+            heads = {"escn": ("eSCNEnergyHead", "eSCNForceHead"), "equiformer_v2": ("EqV2ScalarHead", "EqV2VectorHead")}[kind]
+            names = {"escn": ("escn_energy_head", "escn_force_head"), "equiformer_v2": ("equiformerV2_scalar_head", "equiformerV2_rank1_head")}[kind]
+            backbone = getattr(module, backbone)(**options, regress_forces=True)
+            parts = {"backbone.": backbone} | {f"output_heads.{n}.": getattr(module, head)(backbone) for n, head in zip(("e", "f"), heads)}
+            config = {"name": "hydra", "backbone": {**options, **flags, "model": f"{kind}_backbone"},
+                      "heads": {n: {"module": name} for n, name in zip(("e", "f"), names)}, "otf_graph": True}  # fmt: skip
+        else:
+            parts, config = {"": build_direct(kind, options, True)}, {**options, **flags, "name": kind}
+        for module in parts.values():
+            shake(module)
+            if kind == "escn":
+                _enlarge(module)
+    model = {"model": kind, "model_attributes": {**options, **flags}} if old else {"model": config}
+    return _save(path, parts, model, seed, wrappers, rmsd, mean, references, old, options["max_num_elements"])
+
+
+def _enlarge(escn):
+    """Without norms, numbers become small from layer to layer with the matrices that fairchem begins with."""
+    import torch
+
+    with torch.no_grad():
+        for name, parameter in escn.named_parameters():
+            if parameter.dim() == 2 and ".fc" in name:
+                parameter.mul_(300.0 if "energy_block.fc3" in name else 2.5)
+
+
 def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, is_equiformer=False, **options):
     """Writes a checkpoint of eSEN or EquiformerV3 with random numbers. Returns its path as a string."""
-    import numpy as np
     import torch
 
     flags = {"otf_graph": True, "regress_forces": True, "regress_stress": True}
@@ -76,36 +145,44 @@ def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=F
                       "pass_through_head_outputs": True, "otf_graph": True}  # fmt: skip
         for module in parts.values():
             shake(module)
+    more = {"ema": {"decay": 0.999, "shadow_params": [value + 1.0 for value in model.parameters()]}} if ema else {}
+    return _save(path, parts, {"model": config}, seed, wrappers, rmsd, 0.0, references, old, options["max_num_elements"], more)
+
+
+def _save(path, parts, config, seed, wrappers, rmsd, mean, references, old, num_elements, more=None):
+    """Writes what a trainer does; parts: modules by the prefix of their numbers."""
+    import numpy as np
+    import torch
+
     state = {prefix + name: value for prefix, module in parts.items() for name, value in module.state_dict().items()}
-    scales = {"mean": torch.tensor(0.0), "std" if old else "rmsd": torch.tensor(rmsd)}
+    scales = {"mean": torch.tensor(mean), "std" if old else "rmsd": torch.tensor(rmsd)}
     names = ("target", "grad_target") if old else ("energy", "forces", "stress")
     checkpoint = {
         "state_dict": {"module." * wrappers + name: value for name, value in state.items()},
         "normalizers": {name: dict(scales) for name in names},
         "elementrefs": {},
         "config": {
-            "task": {}, "trainer": "mlip_trainer",
-            "model": config,
+            "task": {}, "trainer": "mlip_trainer", **config,
             "outputs": {"energy": {"property": "energy", "level": "system"}, "forces": {"property": "forces", "level": "atom"}},
         },
         "val_metrics": None, "amp": None,
     }  # fmt: skip
     if references:
-        numbers = np.random.default_rng(seed).normal(0, 3, options["max_num_elements"])
+        numbers = np.random.default_rng(seed).normal(0, 3, num_elements)
         checkpoint["elementrefs"]["energy"] = {"element_references": torch.tensor(numbers)}
-    if ema:
-        checkpoint["ema"] = {"decay": 0.999, "shadow_params": [value + 1.0 for value in model.parameters()]}
-    torch.save(checkpoint, path)
+    torch.save(checkpoint | (more or {}), path)
     return str(path)
 
 
 def make_variant(name, directory, seed=1):
-    """Path of the checkpoint of one of VARIANTS or BENCH."""
+    """Path of the checkpoint of one of VARIANTS, EQUIFORMERS, DIRECTS or BENCH."""
+    if name in DIRECTS:
+        return make_direct(Path(directory) / f"{name}.pt", seed=seed, **DIRECTS[name])
     return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, is_equiformer=name in EQUIFORMERS, **{**VARIANTS, **EQUIFORMERS, **BENCH}[name])
 
 
 def main(argv=None):
-    variants.make(argv, __doc__, {**VARIANTS, **EQUIFORMERS}, BENCH, lambda name, directory, seed: (make_variant(name, directory, seed), {}))
+    variants.make(argv, __doc__, {**VARIANTS, **EQUIFORMERS, **DIRECTS}, BENCH, lambda name, directory, seed: (make_variant(name, directory, seed), {}))
 
 
 if __name__ == "__main__":

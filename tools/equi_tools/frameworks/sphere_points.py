@@ -13,14 +13,15 @@ def product_points(lmax, mmax):
     return _harmonics(nodes, 2 * np.pi * np.arange(count) / count, lmax, mmax), np.repeat(weights / 2.0, count) / count
 
 
-def equal_angle_points(lmax, latitudes, longitudes):
-    """The same at equal angles (e3nn's s2_grid) with all m, where the mean of one function of an order below both numbers is exact."""
+def equal_angle_points(lmax, latitudes, longitudes, mmax=None):
+    """The same at equal angles (e3nn's s2_grid), by default with all m, where the mean of one function of an order below both numbers is
+    exact."""
     b = latitudes // 2
     beta, odd = np.pi * (np.arange(latitudes) + 0.5) / latitudes, 2 * np.arange(b) + 1
     # Quadrature of Kostelec and Rockmore; the sum of the weights is 2.
     weights = 2.0 / b * np.sin(beta) * (np.sin(np.outer(beta, odd)) / odd).sum(1)
     alpha = 2 * np.pi * np.arange(longitudes) / longitudes
-    return _harmonics(np.cos(beta), alpha, lmax, lmax), np.repeat(weights / 2.0, longitudes) / longitudes
+    return _harmonics(np.cos(beta), alpha, lmax, lmax if mmax is None else mmax), np.repeat(weights / 2.0, longitudes) / longitudes
 
 
 def _harmonics(heights, angles, lmax, mmax):
