@@ -12,6 +12,7 @@ from functools import lru_cache
 import numpy as np
 import sympy.physics.quantum.cg as cg
 import torch
+from ase.calculators.calculator import Calculator, all_changes
 
 
 @lru_cache(maxsize=None)
@@ -556,3 +557,21 @@ class EquiEvaluator:
         (gradient,) = torch.autograd.grad(energies.sum(), r, create_graph=True)
         (product,) = torch.autograd.grad((gradient * torch.tensor(direction)).sum(), r)
         return product.numpy()
+
+
+class SecondReader(Calculator):
+    """The same as an ASE calculator."""
+
+    implemented_properties = ["energy", "forces", "stress"]
+
+    def __init__(self, path):
+        super().__init__()
+        self.evaluator = EquiEvaluator(path)
+
+    def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
+        super().calculate(atoms, properties, system_changes)
+        cell = self.atoms.cell.complete().array if self.atoms.pbc.any() else None
+        energy, forces, stress, _ = self.evaluator.evaluate(self.atoms.get_chemical_symbols(), self.atoms.positions, cell, self.atoms.pbc)
+        self.results = {"energy": energy, "forces": forces}
+        if stress is not None:
+            self.results["stress"] = stress

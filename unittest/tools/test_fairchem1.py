@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 import tensornet_laws as laws
 from ase import Atoms
-from equi_evaluator import EquiEvaluator
+from equi_evaluator import EquiEvaluator, SecondReader
 from equi_tools import equi_file, frameworks
 from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
@@ -123,7 +123,7 @@ BACKBONE = {
     "option": (dict(dispersion=True), "option dispersion of the backbone is not known.*--ignore-key dispersion"),
     "size": (dict(sphere_channels=8), "expected the shape"),
     "layers": (dict(num_layers=1), "blocks.1.* is not part of eSEN or UMA"),
-    "other": (dict(model="equiformer_v2_backbone"), "backbone equiformer_v2_backbone is not supported, of fairchem 1 only esen_backbone"),
+    "other": (dict(model="gemnet_oc_backbone"), "backbone gemnet_oc_backbone is not supported"),
 }  # fmt: skip
 
 
@@ -149,7 +149,7 @@ def test_what_a_checkpoint_does_not_say_is_what_fairchem_takes(tmp_path):
 
 
 WHOLE = {
-    "equiformer": ({"config.model.name": "equiformer_v2"}, "model equiformer_v2 is not supported, of fairchem 1 only eSEN"),
+    "equiformer": ({"config.model.name": "gemnet_oc"}, "model gemnet_oc is not supported, of fairchem 1 only eSEN"),
     "head": ({"config.model.heads.efs.module": "esen_mlp_energy_head"}, "heads esen_mlp_energy_head: expected esen_mlp_efs_head alone"),
     "two heads": ({"config.model.heads.other": {"module": "esen_linear_force_head"}}, "heads .*esen_linear_force_head: expected"),
     "outputs": ({"config.model.pass_through_head_outputs": False}, "pass_through_head_outputs False"),
@@ -204,24 +204,6 @@ def equiformer_model(folder):
     torch.save(equiformer(), folder / "equiformer.pt")
     convert(folder / "equiformer.pt", folder / "equiformer.equi", quiet=True)
     return folder / "equiformer.equi"
-
-
-class SecondReader(fairchem1_oracle.Oracle):
-    """The tests' second reader of model files as an ASE calculator."""
-
-    implemented_properties = ["energy", "forces", "stress"]
-
-    def __init__(self, path):
-        super().__init__()
-        self.evaluator, self.elements = EquiEvaluator(path), ELEMENTS
-
-    def calculate(self, atoms=None, properties=("energy",), system_changes=("positions",)):
-        super().calculate(atoms, properties, system_changes)
-        cell = self.atoms.cell.complete().array if self.atoms.pbc.any() else None
-        energy, forces, stress, _ = self.evaluator.evaluate(self.atoms.get_chemical_symbols(), self.atoms.positions, cell, self.atoms.pbc)
-        self.results = {"energy": energy, "forces": forces}
-        if stress is not None:
-            self.results["stress"] = stress
 
 
 def test_equiformer_is_evaluated_as_by_a_second_reader(equiformer_model):

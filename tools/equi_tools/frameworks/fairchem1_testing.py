@@ -122,7 +122,7 @@ def _enlarge(escn):
     with torch.no_grad():
         for name, parameter in escn.named_parameters():
             if parameter.dim() == 2 and ".fc" in name:
-                parameter.mul_(300.0 if "energy_block.fc3" in name else 2.5)
+                parameter.mul_(300.0 if "energy_block.fc3" in name else 3.5)
 
 
 def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, is_equiformer=False, **options):
