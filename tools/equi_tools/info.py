@@ -40,7 +40,8 @@ def _layer_line(layer):
         return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, {len(layer['paths'])} paths{extra}"
     if kind == "so2_convolution":
         channels = ", ".join(str(linear["channels"]) for linear in layer["linears"])
-        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels"
+        points = [f", activation at {linear['at_points']['points']} points" for linear in layer["linears"] if "at_points" in linear]
+        return f"{layer['input']} ({layer['irreps_in']}) -> {layer['output']}, m to {layer['mmax']}, linears of {channels} channels{''.join(points)}"
     if kind == "density_normalization":
         return f"{layer['input']} -> {layer['output']} / ({layer['offset']:g} + {layer['factor']:g} density)"
     if kind in ("layer_norm", "spherical_norm"):
@@ -124,6 +125,8 @@ def summary(path):
         "cutoff_function": basis["cutoff_function"],
         "transform": basis["transform"]["kind"] if "transform" in basis else None,
     }
+    if "nearest_neighbors" in document:
+        facts["nearest_neighbors"] = document["nearest_neighbors"]
     if "mixture" in document:
         experts = document["mixture"].get("experts", {})
         tasks = [task["name"] for task in document["mixture"].get("tasks", [])]
@@ -177,19 +180,26 @@ def _formula(symbols):
     return "".join(f"{e}{count if count > 1 else ''}" for e, count in Counter(symbols).items())
 
 
+def _neighbor_lines(rule):
+    if rule is not None:
+        more = f" and those whose squared distance is up to {rule['tolerance']:g} Angstrom^2 greater than that of the next" if "tolerance" in rule else ""
+        yield f"an atom sees its {rule['count']} nearest neighbors{more}"
+
+
 def text(path):
     """The facts as text for people."""
     f = summary(path)
     basis, cutoff_function = f["radial_basis"], f["radial_basis"]["cutoff_function"]
-    kind = {"polynomial": " (p {p})", "xplor": " (from {r_on} Angstrom)", "cosine": ""}[cutoff_function["kind"]]
+    kind = {"polynomial": " (p {p})", "xplor": " (from {r_on} Angstrom)", "cosine": "", "none": ""}[cutoff_function["kind"]]
     kind = kind.format(**cutoff_function)
     parity = "harmonics of natural parity" if f["edge_parity"] else "even harmonics (rotations only)"
     lines = [
         f"{path}: {f['architecture']}, a model of {f['framework']['name']}",
         f"elements ({len(f['elements'])}): {' '.join(f['elements'])}",
-        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind']} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
+        f"cutoff {f['cutoff']} Angstrom, {cutoff_function['kind'].replace('none', 'no')} cutoff function{kind}, {basis['size']} {basis['kind']} functions"
         + (f" of a distance transformed by {basis['transform']}" if basis["transform"] else ""),
         f"lmax of edges {f['lmax_edge']}, {parity}; {f['num_parameters']} parameters",
+        *_neighbor_lines(f.get("nearest_neighbors")),
         *_mixture_lines(f.get("mixture")),
         "",
         "layers",
