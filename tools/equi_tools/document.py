@@ -289,12 +289,16 @@ DOCUMENT = record(
         "provenance": text_values,
         "units": record({"energy": text, "length": text}),
     },
-    {"self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "nearest_neighbors": NEAREST, "composition": counts_of_atoms, "mixture": mixture},
+    {
+        "self_check": list_of(STRUCTURE, 0, MAX_STRUCTURES), "max_neighbors": whole(1), "nearest_neighbors": NEAREST,
+        "composition": counts_of_atoms, "mixture": mixture,
+    },  # fmt: skip
 )
 
 
 HEAD = only_keys(("format", "format_version", "framework", "architecture", "elements", "cutoff", "lmax_edge", "edge_parity",
-                  "max_neighbors", "nearest_neighbors", "composition", "mixture", "radial_basis", "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
+                  "max_neighbors", "nearest_neighbors", "composition", "mixture", "radial_basis",
+                  "layers", "provenance", "units", "self_check", "data_hash"))  # fmt: skip
 
 
 def is_of_clusters(document):

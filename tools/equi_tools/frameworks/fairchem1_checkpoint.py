@@ -69,7 +69,8 @@ def _options(config, ignore_keys):
     """The options of the backbone with defaults, under the names that they have in fairchem 2."""
     kind = last_part(config.get("model"))
     if kind != "esen_backbone":
-        raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, of fairchem 1 only those of eSEN, EquiformerV2 and eSCN: esen_backbone, {', '.join(f'{name}{OF_BACKBONE}' for name in DIRECT)}")
+        known = ", ".join(("esen_backbone", *(f"{name}{OF_BACKBONE}" for name in DIRECT)))
+        raise EquiError(f"backbone {printable(str(config.get('model')), 80)} is not supported, of fairchem 1 only {known}")
     options = options_with_defaults(config, DEFAULTS, WITHOUT_EFFECT, ignore_keys, "the backbone")
     expect_fixed(options, FIXED)
     if options["norm_type"] not in NORMS:
