@@ -241,7 +241,8 @@ class EquiEvaluator:
         """Messages [E, channels, 2l+1] of each l, without the cutoff function at the end."""
         lmax, mmax = len(x) - 1, layer["mmax"]
         # A frame whose y axis is n, and the rotations from Y(R p) = D Y(p) at some points p.
-        least = torch.eye(3, dtype=torch.float64)[torch.argmin(n.detach().abs(), dim=1)]
+        part = n.detach().abs()
+        least = torch.eye(3, dtype=torch.float64)[[next(k for k in range(3) if row[k] <= min(row) + 1e-3) for row in part.tolist()]]
         first = least - (least * n).sum(1, keepdim=True) * n
         first = first / first.norm(dim=1, keepdim=True)
         frame = torch.stack([first, n, torch.linalg.cross(first, n)], 1)

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import tensornet_laws as laws
 import torch
+from ase import Atoms
 from ase.neighborlist import primitive_neighbor_list
 from direct_checkpoint import checkpoint
 from equi_evaluator import EquiEvaluator, SecondReader
@@ -58,9 +59,8 @@ def _is_a_seam(document, atoms):
     """Whether rounding decides which neighbors an atom sees, or the frame of one of its edges."""
     cell, cutoff = atoms.cell.complete(), document["cutoff"]
     i, d, vectors = primitive_neighbor_list("idD", atoms.pbc, cell, atoms.positions, cutoff)
-    sizes = np.sort(np.abs(vectors / d[:, None]), axis=1)
-    # Equal magnitudes are no seam where both are 0 exactly.
-    if ((sizes[:, 1] - sizes[:, 0] < 1e-9) & (sizes[:, 1] > 0.0)).any():
+    sizes = np.abs(vectors / d[:, None])
+    if (np.abs(sizes - sizes.min(1, keepdims=True) - 1e-3) < 1e-9).any():
         return True
     rule = document["nearest_neighbors"]
     for atom in range(len(atoms)):
@@ -74,9 +74,11 @@ def _is_a_seam(document, atoms):
     return False
 
 
-def structures(path, more=()):
+def structures(path):
+    """Also with edges along axes and diagonals, where components of directions are equal."""
     document = equi_file.read(path)[0]
-    found = [*laws.structures(ELEMENTS, document["cutoff"]), *more]
+    diagonal = Atoms("NaCl2Na", [[0.1, 0.2, 0.3], [1.5, 1.6, 1.7], [-1.4, 1.7, 0.3], [0.1, 0.2, -2.1]])
+    found = [*laws.structures(ELEMENTS, document["cutoff"]), ("diagonal", diagonal)]
     return [(name, atoms) for name, atoms in found if name != "slab" and not _is_a_seam(document, atoms)]
 
 

@@ -8,6 +8,9 @@ import numpy as np
 
 from .fairchem1_direct import DEGENERACY_TOLERANCE
 
+# Of components of a unit vector: the format's (doc/model_file.rst).
+ALMOST = 1e-3
+
 
 def nearest_neighbors(receivers, squared_distances, count, strictly):
     """Which pairs fairchem keeps where an atom has more than `count` neighbors."""
@@ -25,11 +28,14 @@ def nearest_neighbors(receivers, squared_distances, count, strictly):
 
 
 def rotations(vectors):
-    """Matrices whose y axes are along vectors; the x axis is near the axis that a vector has least of."""
+    """Matrices whose y axes are along vectors; the x axis is near the first axis that a vector has least of, or almost: rounding decides
+    between two of them for no direction of high symmetry."""
     import torch
 
     n = vectors / vectors.norm(dim=1, keepdim=True)
-    axis = torch.nn.functional.one_hot(n.detach().abs().argmin(1), 3).to(n.dtype)
+    parts = n.detach().abs()
+    is_least = parts <= parts.min(1, keepdim=True).values + ALMOST
+    axis = torch.nn.functional.one_hot((is_least * torch.tensor([3, 2, 1])).argmax(1), 3).to(n.dtype)
     x = axis - (axis * n).sum(1, keepdim=True) * n
     x = x / x.norm(dim=1, keepdim=True)
     return torch.stack([x, n, torch.linalg.cross(x, n)], 1)
