@@ -52,8 +52,14 @@ DIRECTS = {
     "escn_m0": dict(kind="escn", lmax_list=[2], mmax_list=[0], hidden_channels=4, num_layers=1, old=True, mean=-0.7),
     "escn_all_m": dict(kind="escn", lmax_list=[2], mmax_list=[2], resolution=10, references=False),
 }  # fmt: skip
-# The shape of eSEN-30M.
+# The shapes of eSEN-30M, eqV2-31M and eSCN-L4-M2-Lay12.
 BENCH = {
+    "equiformer_v2_31m": dict(kind="equiformer_v2", lmax_list=[4], mmax_list=[2], num_layers=8, sphere_channels=128, attn_hidden_channels=64,
+                              num_heads=8, attn_alpha_channels=64, attn_value_channels=16, ffn_hidden_channels=128, norm_type="layer_norm_sh",
+                              grid_resolution=18, edge_channels=128, use_grid_mlp=True, max_radius=12.0, max_neighbors=20,
+                              enforce_max_neighbors_strictly=False),
+    "escn_l4": dict(kind="escn", lmax_list=[4], mmax_list=[2], num_layers=12, sphere_channels=128, hidden_channels=256, edge_channels=128,
+                    num_sphere_samples=128, cutoff=12.0, max_neighbors=20, distance_resolution=0.02, basis_width_scalar=2.0, enlarged=1.7),
     "esen_30m": dict(lmax=3, mmax=2, num_layers=10, sphere_channels=128, hidden_channels=128, edge_channels=128, num_distance_basis=64, cutoff=6.0,
                      wrappers=1),
 }  # fmt: skip
@@ -87,7 +93,8 @@ DIRECT = {
 }  # fmt: skip
 
 
-def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references=True, old=False, hydra=False, **options):
+def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references=True, old=False, hydra=False, enlarged=3.5,
+                **options):  # fmt: skip
     """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, and with those of heads that are not read. Returns its path as a
     string."""
     import torch
@@ -110,19 +117,19 @@ def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references
         for module in parts.values():
             shake(module)
             if kind == "escn":
-                _enlarge(module)
+                _enlarge(module, enlarged)
     model = {"model": kind, "model_attributes": {**options, **flags}} if old else {"model": config}
     return _save(path, parts, model, seed, wrappers, rmsd, mean, references, old, options["max_num_elements"])
 
 
-def _enlarge(escn):
+def _enlarge(escn, factor):
     """Without norms, numbers become small from layer to layer with the matrices that fairchem begins with."""
     import torch
 
     with torch.no_grad():
         for name, parameter in escn.named_parameters():
             if parameter.dim() == 2 and ".fc" in name:
-                parameter.mul_(300.0 if "energy_block.fc3" in name else 3.5)
+                parameter.mul_(300.0 if "energy_block.fc3" in name else factor)
 
 
 def make_checkpoint(path, seed=1, wrappers=1, rmsd=1.423, references=True, old=False, ema=False, is_equiformer=False, **options):
@@ -176,9 +183,10 @@ def _save(path, parts, config, seed, wrappers, rmsd, mean, references, old, num_
 
 def make_variant(name, directory, seed=1):
     """Path of the checkpoint of one of VARIANTS, EQUIFORMERS, DIRECTS or BENCH."""
-    if name in DIRECTS:
-        return make_direct(Path(directory) / f"{name}.pt", seed=seed, **DIRECTS[name])
-    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, is_equiformer=name in EQUIFORMERS, **{**VARIANTS, **EQUIFORMERS, **BENCH}[name])
+    options = {**VARIANTS, **EQUIFORMERS, **DIRECTS, **BENCH}[name]
+    if "kind" in options:
+        return make_direct(Path(directory) / f"{name}.pt", seed=seed, **options)
+    return make_checkpoint(Path(directory) / f"{name}.pt", seed=seed, is_equiformer=name in EQUIFORMERS, **options)
 
 
 def main(argv=None):
