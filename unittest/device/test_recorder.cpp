@@ -136,7 +136,7 @@ TEST_P(DeviceRecorderModel, recorded_steps_change_no_bit) {
       expect_same(evaluate_at(recorded, *s, scale), expected, {0.0}, "scale " + std::to_string(scale));
       num_edges.push_back(expected.num_edges);
     }
-    if (s == &wide) {
+    if (s == &wide && m.nearest.count == 0) {    // else there are as many as an atom sees
       EXPECT_GT(num_edges[1], num_edges[2]);
     }
   }
