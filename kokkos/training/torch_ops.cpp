@@ -10,6 +10,7 @@
 #include <torch/csrc/autograd/custom_function.h>
 
 #include <functional>
+#include <utility>
 
 namespace equi {
 
@@ -124,7 +125,7 @@ class OnCpu {
 Tensor convolution_meta(const Tensor &x, const Tensor &y, const Tensor &w, const Tensor &senders,
                         const Tensor &receivers, c10::SymInt num_nodes, std::string_view product) {
   const EdgeProduct &p = check({x, y, w, senders, receivers, product});
-  return at::empty_symint({num_nodes, p.product.irreps_out.dim()}, x.options());
+  return at::empty_symint({std::move(num_nodes), p.product.irreps_out.dim()}, x.options());
 }
 
 std::tuple<Tensor, Tensor, Tensor> backward_meta(const Tensor &g, const Tensor &x, const Tensor &y, const Tensor &w,
@@ -218,7 +219,7 @@ struct Forward : torch::autograd::Function<Forward> {
 template <class Function, class Result, class... Arguments>
 auto differentiated([[maybe_unused]] Result (*like)(Arguments...)) {
   return +[](Arguments... arguments) -> Result {
-    const auto result = Function::apply(std::forward<Arguments>(arguments)...);
+    auto result = Function::apply(std::forward<Arguments>(arguments)...);
     if constexpr (std::is_same_v<Result, Tensor>)
       return result;
     else

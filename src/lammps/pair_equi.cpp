@@ -84,10 +84,10 @@ void PairEqui::allocate() {
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::init_style() {
-  run_without_escape([&] { set_up(); });
+  run_without_escape([&] { prepare(); });
 }
 
-void PairEqui::set_up() {
+void PairEqui::prepare() {
   impl->is_set_up = false;
   check_commands();
   if (atom->tag_enable == 0) error->all(FLERR, "Pair style equi requires atom IDs");
@@ -478,7 +478,7 @@ void PairEqui::run_on_this_rank(equi::Work work) {
                   "Pair style equi: the %d atoms of a rank need %.4g GB on step %lld, and it may use %.4g (keyword "
                   "memory): %lld atoms per rank fit, about %lld on %d ranks",
                   num_atoms, beyond.bytes * 1e-9, static_cast<long long>(update->ntimestep), limit * 1e-9,
-                  static_cast<long long>(fitting), static_cast<long long>(fitting * comm->nprocs), comm->nprocs);
+                  static_cast<long long>(fitting), static_cast<long long>(fitting) * comm->nprocs, comm->nprocs);
     equi::end_all_ranks(error, world, text);
   } catch (const equi::EvaluationError &fault) {
     char text[MESSAGE_SIZE], atoms[SUBJECT_SIZE] = "";

@@ -119,7 +119,7 @@ class PairEqui : public Pair {
   using EvaluatorMaker = std::unique_ptr<equi::Evaluator>(const equi::Model &, const equi::EvaluatorOptions &);
   void read_settings(int, char **);
   void read_coefficients(int, char **);
-  void set_up();
+  void prepare();
   void log_exchange_and_memory();
   void allocate();
   void check_commands();

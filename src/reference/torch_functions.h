@@ -62,7 +62,7 @@ inline Tensor activate(Activation a, const Tensor &x) {
       return at::softplus(x, 1.0, 40.0) - std::log(2.0);
     case Activation::reciprocal: {
       const Tensor divides = x > LEAST_DIVISOR;
-      return at::where(divides, at::reciprocal(at::where(divides, x, at::ones_like(x))), x - x);
+      return at::where(divides, at::reciprocal(at::where(divides, x, at::ones_like(x))), 0.0 * x);
     }
   }
   throw std::invalid_argument("TorchModel: unknown activation");

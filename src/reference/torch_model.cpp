@@ -393,7 +393,7 @@ struct TorchModel::Impl::Run {
   // layer reads, it reads afterwards.
   Tensor sum_of(const EdgeSum &sum, int input = -1) {
     sum_forward(sum, input, EDGE_SUM);
-    const Tensor t = live.at(EDGE_SUM);
+    Tensor t = live.at(EDGE_SUM);
     live.erase(EDGE_SUM);
     return t;
   }
