@@ -24,9 +24,9 @@
 #include "src/numbers/number_types.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdio>
-#include <map>
 #include <numeric>
 #include <set>
 #include <stdexcept>
@@ -510,6 +510,9 @@ std::size_t HostEvaluation<T, G>::memory_bytes() const {
   return bytes;
 }
 
+// Arrays of a thread's scratch that the estimate of memory may meet.
+constexpr int MAX_SCRATCH_ARRAYS = 16;
+
 // Of all threads: rows of the widest stage, and what convolutions need for lists of edges. Layers share the buffers.
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
@@ -517,10 +520,18 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
   for (const Stage &stage : plan_.stages) row_size = std::max(row_size, stage.batch_row_size);
   std::size_t bytes = 0;
   for (const auto &thread : threads_) {
-    std::map<const void *, std::size_t> growth;
+    // By array: a warm step allocates nothing.
+    struct Growth {
+      const void *array;
+      std::size_t bytes;
+    };
+    std::array<Growth, MAX_SCRATCH_ARRAYS> growth{};
     const auto add = [&](ArrayRef array, int64_t n) {
-      std::size_t &most = growth[array.address()];
-      most = std::max(most, array.growth(n));
+      const auto of_array = std::find_if(growth.begin(), growth.end(),
+                                         [&](const Growth &g) { return g.array == array.address() || !g.array; });
+      if (of_array == growth.end()) throw std::logic_error("HostEvaluation: more arrays of scratch than expected");
+      of_array->array = array.address();
+      of_array->bytes = std::max(of_array->bytes, array.growth(n));
     };
     for (int k = thread->first_tile; k < thread->last_tile; k++)
       add(thread->scratch.features, tiles_[k].count * row_size);
@@ -528,7 +539,7 @@ std::size_t HostEvaluation<T, G>::growth_of_scratch(int64_t num_edges) const {
     for (const auto &op : Base::ops_)
       if (const auto *c = dynamic_cast<const HostSenderOp<T, G> *>(op.get()); c && has_edges)
         c->for_edge_scratch(step_, thread->scratch, num_edges, add);
-    for (const auto &[address, of_array] : growth) bytes += of_array;
+    for (const Growth &g : growth) bytes += g.bytes;
   }
   return bytes;
 }
