@@ -104,9 +104,9 @@ def strain_error(path, atoms, step=2e-3):
     return np.abs(stress - numeric).max() / np.abs(stress).max()
 
 
-def rank_error(path, atoms, ranks):
+def rank_error(path, atoms, ranks, radial=None):
     """Largest difference between one and several ranks of energy per atom and force, forces relative where they exceed one."""
-    one, several = (native(path, ranks=n)(atoms) for n in (1, ranks))
+    one, several = (native(path, radial=radial, ranks=n)(atoms) for n in (1, ranks))
     scale = max(1.0, np.abs(one.forces).max())
     return max(abs(one.energy - several.energy) / len(atoms), np.abs(one.forces - several.forces).max() / scale)
 
