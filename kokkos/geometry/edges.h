@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT
 // The edges of a step. Candidates within the skin are reduced to pairs within the cutoff, of which a model may see the
-// nearest alone, with distances, directions
-// and harmonics; derivatives by these are summed to forces and virials.
+// nearest alone, with distances, directions and harmonics; derivatives by these are summed to forces and virials.
 #ifndef EQUI_EDGES_H
 #define EQUI_EDGES_H
 

@@ -221,6 +221,11 @@ struct So2Components {
   EQUI_INLINE Pointer<T> operator[](int c) { return of[c].pointer(); }
 };
 
+template <class T>
+static EQUI_INLINE void set_to_zero(Pointer<T> block) {
+  for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(block + j, Simd<T>{});
+}
+
 // Values at the points p .. p + n - 1, n <= SO2_POINT_BLOCK: sums over components of `matrix` times x.
 template <class T>
 static EQUI_INLINE void so2_at_points(const Real<T> *matrix, int components, int p, int n, So2Components<T> &x,
@@ -258,10 +263,7 @@ static EQUI_INLINE void so2_from_points(const Real<T> *matrix, int components, i
 template <class T, class F>
 static EQUI_INLINE void for_so2_blocks(const So2PointsCall<T> &c, const F &f) {
   for (int64_t e = 0; e < c.count; e++)
-    for (int k = 0; k < c.h_shape.channels; k += GATE_BLOCK) {
-      const int count = c.mul - k < GATE_BLOCK ? c.mul - k : GATE_BLOCK;
-      f(e, k, count < 0 ? 0 : count);
-    }
+    for (int k = 0; k < c.h_shape.channels; k += GATE_BLOCK) f(e, k, c.mul - k < GATE_BLOCK ? c.mul - k : GATE_BLOCK);
 }
 
 template <class T>
@@ -276,27 +278,23 @@ static EQUI_INLINE void so2_load_components(const So2Shape &shape, int64_t count
 template <class T>
 static void so2_points(const So2PointsCall<T> &c) {
   So2Components<T> x, y;
-  GateBlock<T> values[SO2_POINT_BLOCK], activated[SO2_POINT_BLOCK], derivative;
+  // Channels of padding are not activated, and stay 0.
+  GateBlock<T> values[SO2_POINT_BLOCK], activated[SO2_POINT_BLOCK] = {}, derivative;
   for_so2_blocks(c, [&](int64_t e, int k, int count) {
     so2_load_components<T>(c.z_shape, c.count, c.z, e, k, x);
-    for (int i = 0; i < c.components; i++)
-      for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(y[i] + j, Simd<T>{});
+    for (int i = 0; i < c.components; i++) set_to_zero<T>(y[i]);
     for (int p = 0; p < c.points; p += SO2_POINT_BLOCK) {
       const int n = c.points - p < SO2_POINT_BLOCK ? c.points - p : SO2_POINT_BLOCK;
       so2_at_points<T>(c.to, c.components, p, n, x, values);
-      for (int q = 0; q < n; q++) {
-        for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(activated[q].pointer() + j, Simd<T>{});
+      for (int q = 0; q < n; q++)
         activate_block<T>(c.at_points, Real<T>(1), values[q].pointer(), count, activated[q].pointer(),
                           derivative.pointer());
-      }
       so2_from_points<T>(c.from, c.components, p, n, activated, y);
     }
-    if (c.has_scalars) {
-      for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(y[0] + j, Simd<T>{});
+    if (c.has_scalars)
       activate_block<T>(c.scalars, Real<T>(1),
                         make_pointer<const T>(c.z + c.z_shape.gate_at(e, 0) + k, c.count * c.z_shape.width(0)), count,
                         y[0], derivative.pointer());
-    }
     for_so2_columns(c.h_shape, [&](int i, int l, int m) {
       const Pointer<T> h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m) + k;
       for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(h + j, load(y[i] + j));
@@ -307,26 +305,24 @@ static void so2_points(const So2PointsCall<T> &c) {
 template <class T>
 static void so2_points_backward(const So2PointsCall<T> &c) {
   So2Components<T> x, x_adj, y_adj;
-  GateBlock<T> values[SO2_POINT_BLOCK], of_values[SO2_POINT_BLOCK], activated, derivative;
+  GateBlock<T> values[SO2_POINT_BLOCK], of_values[SO2_POINT_BLOCK], activated, derivative = {};
   for_so2_blocks(c, [&](int64_t e, int k, int count) {
     so2_load_components<T>(c.z_shape, c.count, c.z, e, k, x);
     so2_load_components<T>(c.h_shape, c.count, c.h, e, k, y_adj);
-    for (int i = 0; i < c.components; i++)
-      for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(x_adj[i] + j, Simd<T>{});
+    for (int i = 0; i < c.components; i++) set_to_zero<T>(x_adj[i]);
     if (c.has_scalars) {
       const int64_t at = c.z_shape.gate_at(e, 0) + k, plane = c.count * c.z_shape.width(0);
       activate_block<T>(c.scalars, Real<T>(1), make_pointer<const T>(c.z + at, plane), count, activated.pointer(),
                         derivative.pointer());
       const Pointer<T> of = make_pointer<T>(c.z_adj + at, plane);
       for (int j = 0; j < count; j++) put(of, j, of[j] + derivative.pointer()[j] * y_adj[0][j]);
-      for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(y_adj[0] + j, Simd<T>{});
+      set_to_zero<T>(y_adj[0]);
     }
     for (int p = 0; p < c.points; p += SO2_POINT_BLOCK) {
       const int n = c.points - p < SO2_POINT_BLOCK ? c.points - p : SO2_POINT_BLOCK;
       so2_at_points<T>(c.to, c.components, p, n, x, values);
       so2_at_points<T>(c.from, c.components, p, n, y_adj, of_values);
       for (int q = 0; q < n; q++) {
-        for (int j = 0; j < GATE_BLOCK; j += LANES<T>) store(derivative.pointer() + j, Simd<T>{});
         activate_block<T>(c.at_points, Real<T>(1), values[q].pointer(), count, activated.pointer(),
                           derivative.pointer());
         const Pointer<T> of = of_values[q].pointer();

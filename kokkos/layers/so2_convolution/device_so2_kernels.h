@@ -342,31 +342,22 @@ struct So2PointsKernel {
   KOKKOS_FUNCTION void operator()(int64_t index) const {
     const int64_t e = index / c.h_shape.channels;
     const int k = static_cast<int>(index % c.h_shape.channels);
-    const bool is_padding = k >= c.mul;
-    for_so2_columns(c.h_shape,
-                    [&](int, int l, int m) { put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k, T(0)); });
-    if (is_padding) return;
-    T x[SO2_COMPONENTS];
+    T x[SO2_COMPONENTS], y[SO2_COMPONENTS];
     so2_load_column<T>(c.z_shape, c.count, c.z, e, k, x);
-    for (int p = 0; p < c.points; p++) {
-      const Real<T> *const to = c.to + static_cast<int64_t>(p) * c.components, *const from =
-                                                                                   c.from + static_cast<int64_t>(p) *
-                                                                                                c.components;
+    for (int i = 0; i < c.components; i++) y[i] = T(0);
+    const Real<T> *to = c.to, *from = c.from;
+    for (int p = 0; k < c.mul && p < c.points; p++, to += c.components, from += c.components) {
       T value = T(0);
       for (int i = 0; i < c.components; i++) value += to[i] * x[i];
       const T a = activate(c.at_points, value).value;
-      for_so2_columns(c.h_shape, [&](int i, int l, int m) {
-        const Pointer<T> h = so2_component<T>(c.h_shape, c.count, c.h, e, l, m);
-        put(h, k, h[k] + from[i] * a);
-      });
+      for (int i = 0; i < c.components; i++) y[i] += from[i] * a;
     }
-    if (c.has_scalars)
-      put(so2_component<T>(c.h_shape, c.count, c.h, e, 0, 0), k, activate(c.scalars, scalar(e)[k]).value);
-  }
-
- private:
-  KOKKOS_FUNCTION Pointer<const T> scalar(int64_t e) const {
-    return make_pointer<const T>(c.z + c.z_shape.gate_at(e, 0), c.count * c.z_shape.width(0));
+    if (c.has_scalars && k < c.mul) {
+      const int64_t at = c.z_shape.gate_at(e, 0), plane = c.count * c.z_shape.width(0);
+      y[0] = activate(c.scalars, make_pointer<const T>(c.z + at, plane)[k]).value;
+    }
+    for_so2_columns(c.h_shape,
+                    [&](int i, int l, int m) { put(so2_component<T>(c.h_shape, c.count, c.h, e, l, m), k, y[i]); });
   }
 };
 
@@ -377,9 +368,10 @@ struct So2PointsAdjointKernel {
     const int64_t e = index / c.h_shape.channels;
     const int k = static_cast<int>(index % c.h_shape.channels);
     if (k >= c.mul) return;
-    T x[SO2_COMPONENTS], y_adj[SO2_COMPONENTS];
+    T x[SO2_COMPONENTS], x_adj[SO2_COMPONENTS], y_adj[SO2_COMPONENTS];
     so2_load_column<T>(c.z_shape, c.count, c.z, e, k, x);
     so2_load_column<T>(c.h_shape, c.count, c.h, e, k, y_adj);
+    for (int i = 0; i < c.components; i++) x_adj[i] = T(0);
     if (c.has_scalars) {
       const int64_t at = c.z_shape.gate_at(e, 0), plane = c.count * c.z_shape.width(0);
       const T slope = activate(c.scalars, make_pointer<const T>(c.z + at, plane)[k]).derivative;
@@ -387,21 +379,20 @@ struct So2PointsAdjointKernel {
       put(of, k, of[k] + slope * y_adj[0]);
       y_adj[0] = T(0);
     }
-    for (int p = 0; p < c.points; p++) {
-      const Real<T> *const to = c.to + static_cast<int64_t>(p) * c.components, *const from =
-                                                                                   c.from + static_cast<int64_t>(p) *
-                                                                                                c.components;
+    const Real<T> *to = c.to, *from = c.from;
+    for (int p = 0; p < c.points; p++, to += c.components, from += c.components) {
       T value = T(0), adjoint = T(0);
       for (int i = 0; i < c.components; i++) {
         value += to[i] * x[i];
         adjoint += from[i] * y_adj[i];
       }
       adjoint = activate(c.at_points, value).derivative * adjoint;
-      for_so2_columns(c.z_shape, [&](int i, int l, int m) {
-        const Pointer<T> of = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m);
-        put(of, k, of[k] + to[i] * adjoint);
-      });
+      for (int i = 0; i < c.components; i++) x_adj[i] += to[i] * adjoint;
     }
+    for_so2_columns(c.z_shape, [&](int i, int l, int m) {
+      const Pointer<T> of = so2_component<T>(c.z_shape, c.count, c.z_adj, e, l, m);
+      put(of, k, of[k] + x_adj[i]);
+    });
   }
 };
 
