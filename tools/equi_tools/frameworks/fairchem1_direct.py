@@ -6,8 +6,8 @@ import numpy as np
 
 from ..errors import EquiError
 from ..printable import printable
-from .fairchem_checkpoint import MAX_GRID, check_numbers, expect_fixed, options_with_defaults
-from .sphere_points import equal_angle_points
+from .fairchem_checkpoint import expect_fixed, options_with_defaults
+from .sphere_points import component_scales, equal_angle_points
 
 # fairchem's, in Angstrom^2: neighbors whose squared distances differ by less are taken together.
 DEGENERACY_TOLERANCE = 0.01
@@ -37,20 +37,6 @@ def read_options(config, defaults, fixed, without_effect, ignore_keys, where):
     return options
 
 
-def check_size(options, sizes):
-    """sizes: names of further numbers of at least 1."""
-    check_numbers(options)
-    for key in sizes:
-        if type(options[key]) is not int or not 1 <= options[key] <= 65536:
-            raise EquiError(f"{key}: expected a whole number of at least 1, found {printable(str(options[key]), 60)}")
-
-
-def check_resolution(options, key):
-    found, least = options[key], 2 * (options["lmax"] + 1)
-    if found is not None and (type(found) is not int or found % 2 or not least <= found <= MAX_GRID):
-        raise EquiError(f"{key}: expected an even number from {least} to {MAX_GRID}, found {printable(str(found), 60)}")
-
-
 def check_positive(options, keys):
     for key in keys:
         if type(options[key]) not in (int, float) or not 0 < options[key] < 1e6:
@@ -72,11 +58,7 @@ class DirectModel:
         names = [f"points.{mmax}.{key}" for key in ("to", "from")]
         if names[0] not in self.table.tensors:
             values, weights = equal_angle_points(lmax, latitudes, longitudes, mmax)
-            orders = np.concatenate([[l] * (2 * min(l, mmax) + 1) for l in range(lmax + 1)])
-            norm, rescale = np.sqrt(4.0 * np.pi), 1.0
-            if self.by_component:
-                norm = np.sqrt((2 * orders + 1) * (lmax + 1))
-                rescale = np.where(orders > mmax, np.sqrt((2 * orders + 1) / (2 * mmax + 1)), 1.0)
+            rescale, norm = component_scales(lmax, mmax) if self.by_component else (1.0, np.sqrt(4.0 * np.pi))
             self.table.add(names[0], values * rescale / norm)
             self.table.add(names[1], weights[:, None] * values * rescale * norm)
         return *names, latitudes * longitudes

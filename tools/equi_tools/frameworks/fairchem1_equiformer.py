@@ -4,6 +4,7 @@
 import numpy as np
 
 from .fairchem_convert import EPSILON, Converter
+from .sphere_points import rescale
 
 # What exponentials in float32 allow.
 MAX_MEAN_SCORE = 60.0
@@ -21,9 +22,10 @@ def weight_factors(weight, bias, vector):
 
 
 class EquiformerConverter(Converter):
-    """Of a version: embeddings(name), the prefix of the embeddings of species that radial functions at `name` read, or None;
-    bias_of(name, width); radial_of_attention(name, both) and first_linear(name, both), `both` the channels of both atoms; the names
-    so2_linear of the two linears of attention, without their number, and so2_of_m of their parts with m > 0."""
+    """Of a version: feed_forward(t, source, target) and energies(source); embeddings(name), the prefix of the embeddings of species that
+    radial functions at `name` read, or None; bias_of(name, width); radial_of_attention(name, both) and first_linear(name, both), `both`
+    the channels of both atoms; the names so2_linear of the two linears of attention, without their number, and so2_of_m of their parts
+    with m > 0."""
 
     def radial(self, name, num_out, columns=None, net=None):
         """columns: of the last matrix, in the order in which they are wanted; net: where the network is, if not at `name`."""
@@ -49,8 +51,7 @@ class EquiformerConverter(Converter):
         }  # fmt: skip
 
     def rescale(self, l):
-        """What makes up for the components with |m| > mmax that are left out."""
-        return float(np.sqrt((2 * l + 1) / (2 * self.mmax + 1))) if l > self.mmax else 1.0
+        return rescale(l, self.mmax)
 
     def take64(self, name, *shape):
         return self.state.take(name, *shape).astype(np.float64)
@@ -64,6 +65,13 @@ class EquiformerConverter(Converter):
         self.add("convolution", "ones", scalars, "edge_degrees", irreps, paths=paths, radial=radial)
         self.copy("edge_degrees", target)
         self.linear("embedding", scalars, target, irreps, {(0, 0): self.identity(self.channels)}, accumulate=True)
+
+    def add_layers(self):
+        self.initial_features("x0")
+        for t in range(self.options["num_layers"]):
+            self.attention(t, f"x{t}", f"z{t}")
+            self.feed_forward(t, f"z{t}", f"x{t + 1}")
+        self.energies(f"x{self.options['num_layers']}")
 
     def so2_weights(self, name, channels_in, channels, arrange, scale):
         """Names of the matrices of each m. arrange: columns of m = 0 that stand before the orders; scale: of each order's columns."""

@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import EquiError
 from ..printable import printable
-from .fairchem1_direct import DirectModel, check_positive, check_resolution, check_size, is_kept, read_options
+from .fairchem1_direct import DirectModel, check_positive, is_kept, read_options
 from .fairchem1_equiformer import STATED, EquiformerConverter
-from .fairchem_checkpoint import NORMS
+from .fairchem_checkpoint import NORMS, check_counts, check_numbers, check_resolution
 
 __all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "Converter", "is_kept", "options_of"]
 
@@ -58,7 +58,8 @@ def options_of(config, ignore_keys, in_hydra):
         "num_distance_basis": NUM_GAUSSIANS, "width_in_spacings": WIDTH_IN_SPACINGS, "resolution": found["grid_resolution"],
         "charge_balanced_channels": [], "spin_balanced_channels": [],
     }  # fmt: skip
-    check_size(found, ("num_heads", "attn_alpha_channels", "attn_value_channels", "ffn_hidden_channels"))
+    check_numbers(found)
+    check_counts(found, ("num_heads", "attn_alpha_channels", "attn_value_channels", "ffn_hidden_channels"))
     check_resolution(found, "grid_resolution")
     return found
 
@@ -162,11 +163,7 @@ class Converter(DirectModel, EquiformerConverter):
                 self.state.taken.add(key)
 
     def document(self):
-        self.initial_features("x0")
-        for t in range(self.options["num_layers"]):
-            self.attention(t, f"x{t}", f"z{t}")
-            self.feed_forward(t, f"z{t}", f"x{t + 1}")
-        self.energies(f"x{self.options['num_layers']}")
+        self.add_layers()
         return self.body()
 
 

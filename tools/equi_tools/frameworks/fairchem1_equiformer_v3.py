@@ -9,9 +9,9 @@ import numpy as np
 
 from ..errors import EquiError
 from ..printable import printable
-from .fairchem_checkpoint import check_numbers, expect_fixed, options_with_defaults
+from .fairchem_checkpoint import check_counts, check_numbers, expect_fixed, options_with_defaults
 from .fairchem1_equiformer import STATED, EquiformerConverter
-from .sphere_points import product_points
+from .sphere_points import component_scales, product_points
 
 CITATION = "Y.-L. Liao et al., EquiformerV3: Scaling Efficient, Expressive, and General SE(3)-Equivariant Graph Attention Transformers, arXiv:2604.09130"
 # What the package takes where a checkpoint does not say it.
@@ -75,9 +75,7 @@ def options_of(config, ignore_keys):
         "charge_balanced_channels": [], "spin_balanced_channels": [],
     }  # fmt: skip
     check_numbers(options | {"num_experts": 1})
-    for key in ("num_heads", "attn_alpha_channels", "attn_value_channels", "ffn_hidden_channels"):
-        if type(options[key]) is not int or not 1 <= options[key] <= 65536:
-            raise EquiError(f"{key}: expected a whole number of at least 1, found {printable(str(options[key]), 60)}")
+    check_counts(options, ("num_heads", "attn_alpha_channels", "attn_value_channels", "ffn_hidden_channels"))
     lmax, mmax = options["lmax"], options["mmax"]
     for key, m in (("attn_grid_resolution_list", mmax), ("ffn_grid_resolution_list", lmax)):
         grid = options[key]
@@ -116,10 +114,8 @@ class Converter(EquiformerConverter):
         return {"channels": 2 * hidden, "weights": weights, "bias": bias, "product": self.product()}
 
     def product(self):
-        lmax = self.lmax
-        values, weights = product_points(lmax, self.mmax)
-        orders = np.concatenate([[l] * (2 * min(l, self.mmax) + 1) for l in range(lmax + 1)])
-        rescale, norm = np.array([self.rescale(l) for l in orders]), np.sqrt((2 * orders + 1) * (lmax + 1))
+        values, weights = product_points(self.lmax, self.mmax)
+        rescale, norm = component_scales(self.lmax, self.mmax)
         for key, array in (("to", values * rescale / norm), ("from", weights[:, None] * values * rescale * norm)):
             if f"product.{key}" not in self.table.tensors:
                 self.table.add(f"product.{key}", array)
@@ -188,11 +184,7 @@ class Converter(EquiformerConverter):
                             "shift": self.table.add("shift", shift)})  # fmt: skip
 
     def document(self):
-        self.initial_features("x0")
-        for t in range(self.options["num_layers"]):
-            self.attention(t, f"x{t}", f"z{t}")
-            self.feed_forward(t, f"z{t}", f"x{t + 1}")
-        self.energies(f"x{self.options['num_layers']}")
+        self.add_layers()
         self.state.finish()
         body = {
             "architecture": "EquiformerV3", "elements": self.elements, "cutoff": self.checkpoint.cutoff,

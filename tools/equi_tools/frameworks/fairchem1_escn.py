@@ -5,8 +5,9 @@ its equations). All numbers are the checkpoint's."""
 import numpy as np
 
 from . import fairchem_convert
-from .fairchem1_direct import DirectModel, check_positive, check_resolution, check_size, is_kept, read_options
+from .fairchem1_direct import DirectModel, check_positive, is_kept, read_options
 from .fairchem1_equiformer import STATED
+from .fairchem_checkpoint import check_counts, check_numbers, check_resolution
 
 __all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "Converter", "is_kept", "options_of"]
 
@@ -31,7 +32,8 @@ def options_of(config, ignore_keys, in_hydra):
         "width_in_spacings": found["basis_width_scalar"], "enforce_max_neighbors_strictly": True, "resolution": found["resolution"] or None,
         "charge_balanced_channels": [], "spin_balanced_channels": [],
     }  # fmt: skip
-    check_size(found, ("num_layers", "num_sphere_samples"))
+    check_numbers(found)
+    check_counts(found, ("num_layers", "num_sphere_samples"))
     check_resolution(found, "resolution")
     return found
 

@@ -320,9 +320,20 @@ def check_grid(options, key):
     """The kind of the networks of atoms, the option `key`, and the grid on which they may be evaluated."""
     if options[key] not in ATOM_NETWORKS:
         raise EquiError(f"{key} {printable(str(options[key]), 60)} is not known, only {' and '.join(ATOM_NETWORKS)}")
-    found, least = options["grid_resolution"], 2 * (options["lmax"] + 1)
+    check_resolution(options, "grid_resolution")
+
+
+def check_resolution(options, key):
+    """The points each way of a grid, or None."""
+    found, least = options[key], 2 * (options["lmax"] + 1)
     if found is not None and (type(found) is not int or found % 2 or not least <= found <= MAX_GRID):
-        raise EquiError(f"grid_resolution: expected an even number from {least} to {MAX_GRID}, found {printable(str(found), 60)}")
+        raise EquiError(f"{key}: expected an even number from {least} to {MAX_GRID}, found {printable(str(found), 60)}")
+
+
+def check_counts(options, keys):
+    for key in keys:
+        if type(options[key]) is not int or not 1 <= options[key] <= 65536:
+            raise EquiError(f"{key}: expected a whole number of at least 1, found {printable(str(options[key]), 60)}")
 
 
 def _balanced_channels(found, key, channels):

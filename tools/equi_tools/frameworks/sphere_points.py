@@ -5,6 +5,18 @@ over the sphere; the polar axis is y."""
 import numpy as np
 
 
+def rescale(l, mmax):
+    """What makes up for the components of an order with |m| > mmax that EquiformerV2 and V3 leave out."""
+    return float(np.sqrt((2 * l + 1) / (2 * mmax + 1))) if l > mmax else 1.0
+
+
+def component_scales(lmax, mmax):
+    """(rescale, norm) of each component of EquiformerV2 and V3: values at points are multiplied by rescale / norm, and the way back by
+    rescale norm, so that functions of all orders have equal mean squares."""
+    orders = np.concatenate([[l] * (2 * min(l, mmax) + 1) for l in range(lmax + 1)])
+    return np.array([rescale(l, mmax) for l in orders]), np.sqrt((2 * orders + 1) * (lmax + 1))
+
+
 def product_points(lmax, mmax):
     """(values of the harmonics [points, components], weights [points]) at points where products of two functions, times a third, have
     the mean that they have on the sphere."""
