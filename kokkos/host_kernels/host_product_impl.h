@@ -41,10 +41,11 @@ struct Ahead {
   int64_t step;
 };
 
-// c (+)= a b for a tile, whose panel b has `in` rows. Each number is summed in the order of these rows.
+// c (+)= a b for a tile, whose panel b has `in` rows. Each number is summed in the order of these rows. The bias is
+// added last, if there is any.
 template <int ROWS, int REGISTERS, class R>
 EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, R *c, int64_t c_stride, bool add,
-                              Ahead ahead) {
+                              Ahead ahead, const R *bias = nullptr) {
   Simd<R> sum[ROWS][REGISTERS] = {};
   for (int k = 0; k < in; k++, b += REGISTERS * LANES<R>) {
     if constexpr (REGISTERS == PANEL_REGISTERS) __builtin_prefetch(ahead.next + k * ahead.step, 0, 2);
@@ -58,6 +59,12 @@ EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, 
       for (int v = 0; v < REGISTERS; v++) sum[i][v] += factor * row[v];
     }
   }
+  if (bias)
+    for (int v = 0; v < REGISTERS; v++) {
+      const Simd<R> of_panel = unaligned(bias + v * LANES<R>);
+      EQUI_UNROLL_SIMD
+      for (int i = 0; i < ROWS; i++) sum[i][v] += of_panel;
+    }
   if (add) {
     EQUI_UNROLL_SIMD
     for (int i = 0; i < ROWS; i++) EQUI_UNROLL_SIMD
@@ -93,12 +100,13 @@ struct TiledProduct {
     R *const c = p.c + first * p.c_stride + column;
     const int left = p.out - column;
     if (left >= REGISTERS * LANES<R>)
-      return tile_product<ROWS, REGISTERS>(p.in, a, p.a_stride, b, c, p.c_stride, p.add, ahead);
+      return tile_product<ROWS, REGISTERS>(p.in, a, p.a_stride, b, c, p.c_stride, p.add, ahead,
+                                           p.bias ? p.bias + column : nullptr);
     alignas(64) R wide[ROWS * REGISTERS * LANES<R>];    // with columns that the result does not have
     tile_product<ROWS, REGISTERS>(p.in, a, p.a_stride, b, wide, REGISTERS * LANES<R>, false, ahead);
     for (int i = 0; i < ROWS; i++)
       for (int j = 0; j < left; j++) {
-        const R sum = wide[i * REGISTERS * LANES<R> + j];
+        const R sum = wide[i * REGISTERS * LANES<R> + j] + (p.bias ? p.bias[column + j] : R(0));
         c[i * p.c_stride + j] = p.add ? c[i * p.c_stride + j] + sum : sum;
       }
   }

@@ -39,7 +39,7 @@ struct So2Tiles {
 
 template <class R>
 static void so2_product(const So2ProductCall<R> &p) {
-  if (!p.has_minus) return product<R>({p.rows, p.in, p.out, p.weights[0], p.u, p.v, p.in, p.out, false});
+  if (!p.has_minus) return product<R>({p.rows, p.in, p.out, p.weights[0], p.u, p.v, p.in, p.out, false, p.bias});
   for (int64_t i = 0; i < p.rows; i++)
     for (int k = 0; k < p.in; k += LANES<R>)
       store(p.sums + i * p.in + k, load(p.u + 2 * i * p.in + k) + load(p.u + (2 * i + 1) * p.in + k));

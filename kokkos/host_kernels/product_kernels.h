@@ -12,7 +12,8 @@ namespace equi {
 // panel is narrower: it has as many registers, of PANEL_REGISTERS in a panel, as its columns need, filled with zeros.
 constexpr int PANEL_REGISTERS = 3;
 
-// c = a b, or c += a b where `add`. A row of the result depends neither on the number of rows nor on its place.
+// c = a b, or c += a b where `add`; with a bias, c = a b + bias. A row of the result depends neither on the number of
+// rows nor on its place.
 template <class R>
 struct ProductCall {
   int64_t rows;
@@ -22,6 +23,7 @@ struct ProductCall {
   R *c;
   int64_t a_stride, c_stride;    // between rows
   bool add;
+  const R *bias = nullptr;    // [out], not where `add`
 };
 
 }    // namespace equi

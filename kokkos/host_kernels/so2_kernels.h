@@ -102,7 +102,8 @@ struct So2ProductCall {
   const R *weights[3];    // matrices W, W', W + W', packed (product_kernels.h); their columns fill all registers
   const R *u;
   R *v;
-  R *sums;    // scratch [rows][in] where has_minus
+  R *sums;          // scratch [rows][in] where has_minus
+  const R *bias;    // null, or [out] for m = 0: added to v
 };
 
 // Entry J_k[m, n] of order l: d D_l / dt = J_k D_l for turns about axis k = x, y, z.

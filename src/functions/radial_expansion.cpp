@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <utility>
 
 namespace equi {
 
@@ -66,38 +67,17 @@ RadialFunction projected(const RadialFunction &f, const std::vector<double> &bas
   return g;
 }
 
-// Orthonormal directions without which no sample, a vector of n numbers, has more left than the tolerance.
-std::vector<double> directions_of(std::vector<double> samples, int n, const std::vector<char> &is_short,
-                                  double tolerance) {
-  // Each in units of what may be left of it.
+// Each sample, a vector of n numbers, in units of what may be left of it.
+void scale_to_tolerance(std::vector<double> &samples, int n, const std::vector<char> &is_short, double tolerance) {
   double largest[2] = {};
-  const auto sample = [&](size_t k) { return &samples[k * n]; };
   for (size_t k = 0; k < is_short.size(); ++k) {
-    const double square = dot(sample(k), sample(k), n);
+    const double square = dot(&samples[k * n], &samples[k * n], n);
     for (int of_all = is_short[k] ? 1 : 0; of_all < 2; ++of_all) largest[of_all] = std::max(largest[of_all], square);
   }
-  std::vector<double> left(is_short.size());
-  for (size_t k = 0; k < left.size(); ++k) {
+  for (size_t k = 0; k < is_short.size(); ++k) {
     const double most = tolerance * std::sqrt(largest[is_short[k] ? 1 : 0]);
-    for (int j = 0; j < n && most > 0.0; ++j) sample(k)[j] /= most;
-    left[k] = dot(sample(k), sample(k), n);
+    for (int j = 0; j < n && most > 0.0; ++j) samples[k * n + j] /= most;
   }
-  // The sample of which most is left is the next direction.
-  std::vector<double> basis, v(n);
-  while (static_cast<int>(basis.size()) < n * n) {
-    const size_t worst = std::max_element(left.begin(), left.end()) - left.begin();
-    if (!(left[worst] > 1.0)) break;    // nor if it is not a number
-    std::copy_n(sample(worst), n, v.begin());
-    make_orthogonal(basis, n, v.data());
-    add_normalized(v.data(), n, basis);
-    const double *const along = &basis[basis.size() - n];
-    for (size_t k = 0; k < left.size(); ++k) {
-      const double part = dot(sample(k), along, n);
-      for (int j = 0; j < n; ++j) sample(k)[j] -= part * along[j];
-      left[k] = dot(sample(k), sample(k), n);
-    }
-  }
-  return basis;
 }
 
 // Other orthonormal rows of the same span, in which none is longer along the samples than the others. The first
@@ -117,6 +97,28 @@ std::vector<double> mixed(const std::vector<double> &basis, int n) {
 }
 
 }    // namespace
+
+std::vector<double> few_directions(std::vector<double> samples, int n) {
+  const size_t count = samples.size() / n;
+  const auto sample = [&](size_t k) { return &samples[k * n]; };
+  std::vector<double> basis, v(n), left(count);
+  for (size_t k = 0; k < count; ++k) left[k] = dot(sample(k), sample(k), n);
+  // The sample of which most is left is the next direction.
+  while (count > 0 && basis.size() < static_cast<size_t>(n) * n) {
+    const size_t worst = std::max_element(left.begin(), left.end()) - left.begin();
+    if (!(left[worst] > 1.0)) break;    // nor if it is not a number
+    std::copy_n(sample(worst), n, v.begin());
+    make_orthogonal(basis, n, v.data());
+    add_normalized(v.data(), n, basis);
+    const double *const along = &basis[basis.size() - n];
+    for (size_t k = 0; k < count; ++k) {
+      const double part = dot(sample(k), along, n);
+      for (int j = 0; j < n; ++j) sample(k)[j] -= part * along[j];
+      left[k] = dot(sample(k), sample(k), n);
+    }
+  }
+  return mixed(basis, n);
+}
 
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance) {
   if (f.reads_features() || f.has_pair_factor() || f.output != RadialFunction::Output::weights || !f.r_power.empty())
@@ -147,17 +149,13 @@ std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_sp
     of_pair.derivatives(count, r.data(), 0, 1, values.data());
     samples.insert(samples.end(), values.begin(), values.end());
   }
-  const std::vector<double> basis = mixed(directions_of(samples, n, is_short, tolerance), n);
+  scale_to_tolerance(samples, n, is_short, tolerance);
+  const std::vector<double> basis = few_directions(std::move(samples), n);
   const int few = static_cast<int>(basis.size()) / n;
   if (few == 0) return {};
   // V: the basis in terms of the outputs.
   RadialExpansion e;
-  e.outputs = {few, num_outputs, std::vector<double>(static_cast<size_t>(few) * num_outputs)};
-  for (int k = 0; k < few; ++k)
-    for (int i = 0; i < n; ++i)
-      for (int j = 0; j < num_outputs; ++j)
-        e.outputs.data[static_cast<size_t>(k) * num_outputs + j] +=
-            basis[static_cast<size_t>(k) * n + i] * span[static_cast<size_t>(i) * num_outputs + j];
+  e.outputs = multiply({few, n, basis}, {n, num_outputs, span});
   e.coefficients = projected(f, e.outputs.data);
   return e;
 }

@@ -8,6 +8,7 @@
 #include "src/functions/radial_function.h"
 
 #include <optional>
+#include <vector>
 
 namespace equi {
 
@@ -21,6 +22,10 @@ struct RadialExpansion {
 // outputs are not linear in the last matrix, the same for all pairs: those that read features, activated ones, those
 // with factors of pairs or powers of the distance; and for zero functions.
 std::optional<RadialExpansion> expand_radial(const RadialFunction &f, int num_species, double tolerance);
+
+// Orthonormal rows of n numbers each, as few as it takes so that no sample, n numbers as well, is further than 1 from
+// their span. None is much longer along the samples than the others.
+std::vector<double> few_directions(std::vector<double> samples, int n);
 
 }    // namespace equi
 

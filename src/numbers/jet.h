@@ -106,12 +106,17 @@ EQUI_FUNCTION Jet inverse_sqrt(const Jet &x) {
 // x^power for x >= 0. Where a derivative is infinite at x = 0, it is that of a tiny x: a distance that no run reaches.
 EQUI_FUNCTION Jet pow(const Jet &x, double power) {
   constexpr double TINY = 1e-12;
-  double f[Jet::MAX_ORDER + 1], coefficient = 1.0;
+  double f[Jet::MAX_ORDER + 1];
+  if (x.value() > TINY) {    // one call of std::pow, which takes most of the time
+    f[0] = std::pow(x.value(), power);
+    for (int q = 0; q < Jet::MAX_ORDER; ++q) f[q + 1] = f[q] * ((power - q) / x.value());
+    return compose(f, x);
+  }
+  double coefficient = 1.0;
   for (int q = 0; q <= Jet::MAX_ORDER; ++q) {
     const double exponent = power - q;
     // Not 0 * infinity for whole powers at zero.
-    f[q] = coefficient == 0.0 ? 0.0
-                              : coefficient * std::pow(exponent < 0.0 && x.value() < TINY ? TINY : x.value(), exponent);
+    f[q] = coefficient == 0.0 ? 0.0 : coefficient * std::pow(exponent < 0.0 ? TINY : x.value(), exponent);
     coefficient *= exponent;
   }
   return compose(f, x);

@@ -22,6 +22,15 @@ inline Matrix transpose(const Matrix &m, double sign = 1.0) {
   return t;
 }
 
+// a b
+inline Matrix multiply(const Matrix &a, const Matrix &b) {
+  Matrix c{a.rows, b.cols, std::vector<double>(static_cast<size_t>(a.rows) * b.cols)};
+  for (int i = 0; i < a.rows; i++)
+    for (int k = 0; k < a.cols; k++)
+      for (int j = 0; j < b.cols; j++) c.data[static_cast<size_t>(i) * b.cols + j] += a(i, k) * b(k, j);
+  return c;
+}
+
 }    // namespace equi
 
 #endif

@@ -227,9 +227,9 @@ struct NetworkOfDistance {
   using D = DoubleOf<T>;
   static constexpr int NUM_SPECIES = 3, NUM_EDGES = 45;
 
-  explicit NetworkOfDistance(const EvaluatorOptions &options) {
+  explicit NetworkOfDistance(const EvaluatorOptions &options, int num_windows = 1) {
     for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k < 40 ? k : k + 6, 1.0});
-    network.emplace(EdgeNetwork<T>::of_distance(f, {}, NUM_SPECIES, columns, 96, options));
+    network.emplace(EdgeNetwork<T>::of_distance(f, {}, NUM_SPECIES, columns, 96, options, num_windows));
     for (int e = 0; e < NUM_EDGES; ++e) {
       distance.push_back(make_number<D>(0.4 + 4.09 * e / NUM_EDGES, 0.3 + 0.1 * e));
       receiver.push_back(e % NUM_SPECIES);
@@ -314,18 +314,55 @@ TEST(EdgeNetworkOfDistance, agrees_with_the_function_from_tables_and_without) {
   }
 }
 
-TEST(EdgeNetworkOfDistance, keeps_the_network_of_many_pairs_and_of_exact_functions) {
-  const auto describe = [](int num_species, bool is_exact) {
+TEST(EdgeNetworkOfDistance, agrees_with_the_function_in_windows) {
+  EvaluatorOptions options;
+  for (const int num_windows : {2, 7}) {
+    const auto expect = [&](auto &&network, double of_tables, double second) {
+      EXPECT_EQ(network.network->num_windows(), num_windows);
+      network.expect(of_tables, second);
+    };
+    options.directional = false;
+    options.precision = Precision::mixed;
+    expect(NetworkOfDistance<float>(options, num_windows), 5e-6, 0.0);
+    options.precision = Precision::double_;
+    expect(NetworkOfDistance<double>(options, num_windows), 1e-9, 0.0);
+    options.directional = true;
+    expect(NetworkOfDistance<Dual<double>>(options, num_windows), 1e-9, 1e-6);
+    options.precision = Precision::mixed;
+    expect(NetworkOfDistance<Dual<float>>(options, num_windows), 2e-5, 2e-4);
+  }
+}
+
+TEST(EdgeNetworkOfDistance, finds_the_window_of_a_distance_for_each_pair) {
+  EvaluatorOptions options;
+  options.precision = Precision::double_;
+  const NetworkOfDistance<double> of(options, 5);
+  for (int e = 0; e < of.NUM_EDGES; ++e) {
+    const int window = of.network->window_of(of.distance[e], of.receiver[e], of.sender[e]);
+    // Windows end where bins do, of some tenths of Angstrom.
+    EXPECT_NEAR(window + 0.5, of.distance[e] / of.f.basis.cutoff * 5, 0.75) << of.distance[e];
+  }
+}
+
+TEST(EdgeNetworkOfDistance, keeps_the_network_of_many_pairs_or_functions_and_of_exact_ones) {
+  const auto describe = [](int num_species, bool is_exact, int basis_size) {
     EvaluatorOptions options;
     options.radial_exact = is_exact;
-    const RadialFunction f = wide_radial_function(num_species, false, true);
+    RadialFunction f = wide_radial_function(num_species, false, true);
+    const int more = basis_size - f.basis.size();
+    f.basis.centers.resize(basis_size, 1.0);
+    Matrix &first = f.network.weights.front();
+    first.rows += more;
+    first.data.resize(static_cast<size_t>(first.rows) * first.cols, 0.01);
     std::vector<EdgeColumn> columns;
     for (int k = 0; k < f.num_outputs(); ++k) columns.push_back({k, 1.0});
     return EdgeNetwork<float>::of_distance(f, {}, num_species, columns, 96, options).describe();
   };
-  EXPECT_EQ(describe(2, true), "by their network");
-  EXPECT_EQ(describe(6, false), "by their network");
-  EXPECT_NE(describe(5, false).find("functions of the distance, 25 "), std::string::npos) << describe(5, false);
+  EXPECT_EQ(describe(2, true, 12), "by their network");
+  EXPECT_EQ(describe(6, false, 12), "by their network");
+  EXPECT_NE(describe(5, false, 12).find("functions of the distance, 25 "), std::string::npos);
+  EXPECT_NE(describe(2, false, 400).find("functions of the distance, 4 "), std::string::npos);
+  EXPECT_EQ(describe(2, false, 401), "by their network");
 }
 
 INSTANTIATE_TEST_SUITE_P(, EdgeNetworkTest, ::testing::ValuesIn(network_cases()),

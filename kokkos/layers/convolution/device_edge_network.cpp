@@ -216,7 +216,7 @@ DeviceEdgeNetwork<T>::DeviceEdgeNetwork(const DeviceExec &exec, const EdgeNetwor
   for (const auto &layer : host.hidden_)
     hidden_.push_back(
         {add(layer.product.weight.row_by_row()), add(layer.bias), add(layer.norm_weight), add(layer.norm_bias)});
-  if (host.weights_) weights_ = add(host.weights_->weight.row_by_row());
+  if (!host.weights_.empty()) weights_ = add(host.weights_.front().weight.row_by_row());
   column_scale_ = add(host.column_scale_);
   sender_rows_ = add(host.sender_.rows);
   receiver_rows_ = add(host.receiver_.rows);

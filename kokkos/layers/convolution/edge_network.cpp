@@ -13,6 +13,9 @@ namespace {
 
 // Tables of more pairs would be larger than the matrices that they spare.
 constexpr int MOST_TABLES = 25;
+// Functions of the basis for all pairs together: making tables takes a time that grows with both. Of 600 functions and
+// four pairs it was half a minute, while their network is a small part of what an edge costs.
+constexpr int MOST_FUNCTIONS = 1600;
 
 // A function of the distance at d[0], its next derivative `stride` further.
 template <class T>
@@ -23,17 +26,16 @@ T along_direction(const double *d, int stride, double distance_tangent) {
     return (void)stride, (void)distance_tangent, static_cast<T>(d[0]);
 }
 
+// A matrix whose columns are the outputs of a network, with the columns of its weights, in rows of `row`.
+Matrix in_columns(const Matrix &from, const std::vector<EdgeColumn> &columns, int64_t row, bool is_scaled) {
+  Matrix m{from.rows, static_cast<int>(row), std::vector<double>(from.rows * row)};
+  for (int i = 0; i < from.rows; i++)
+    for (size_t c = 0; c < columns.size(); c++)
+      m.data[i * row + columns[c].column] = (is_scaled ? columns[c].scale : 1.0) * from(i, static_cast<int>(c));
+  return m;
+}
+
 }    // namespace
-
-template <class T>
-void EdgeNetwork<T>::Product::forward(int64_t count, const R *in, R *out) const {
-  weight.multiply(PLANES<T> * count, in, out);
-}
-
-template <class T>
-void EdgeNetwork<T>::Product::backward(int64_t count, const R *out_adj, R *in_adj) const {
-  transposed.multiply(PLANES<T> * count, out_adj, in_adj);
-}
 
 template <class T>
 EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout &in, int num_species,
@@ -76,20 +78,13 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
   cutoff_ = take(times_cutoff_ ? 2 : 0);
   const Network &network = function.network;
   const bool activates_last = function.output == RadialFunction::Output::activated;
-  // Of a row of the last matrix, or of its bias, in the columns of the weights.
-  const auto in_columns = [&](const double *from, bool scaled, double *to) {
-    for (size_t c = 0; c < columns.size(); c++) to[columns[c].column] = (scaled ? columns[c].scale : 1.0) * from[c];
-  };
-  const auto matrix_in_columns = [&](const Matrix &from, bool scaled) {
-    Matrix m{from.rows, num_weights_, std::vector<double>(from.rows * row)};
-    for (int i = 0; i < from.rows; i++)
-      in_columns(&from.data[static_cast<size_t>(i) * from.cols], scaled, &m.data[i * row]);
-    return m;
+  const auto row_in_columns = [&](std::vector<double> from, bool is_scaled) {
+    return in_columns({1, static_cast<int>(from.size()), std::move(from)}, columns, row, is_scaled).data;
   };
   int widest = num_inputs_;
   for (size_t k = 0; k + (activates_last ? 0 : 1) < network.weights.size(); k++) {
     const bool is_last = k + 1 == network.weights.size();
-    Hidden layer{Product(is_last ? matrix_in_columns(network.weights[k], false) : network.weights[k], set),
+    Hidden layer{Product(is_last ? in_columns(network.weights[k], columns, row, false) : network.weights[k], set),
                  {},
                  {},
                  {},
@@ -101,10 +96,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
     const int width = layer.product.cols();
     if (network.has_bias(k)) {
       std::vector<double> bias = network.biases[k];
-      if (is_last) {
-        bias.assign(width, 0.0);
-        in_columns(network.biases[k].data(), false, bias.data());
-      }
+      if (is_last) bias = row_in_columns(bias, false);
       layer.bias.assign(bias.begin(), bias.end());
     }
     layer.z = take(width);
@@ -123,8 +115,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 
   if (activates_last) {
     // Zero where there is no weight, so that activations of nothing are none.
-    std::vector<double> scale(row);
-    in_columns(std::vector<double>(columns.size(), 1.0).data(), true, scale.data());
+    const std::vector<double> scale = row_in_columns(std::vector<double>(columns.size(), 1.0), true);
     column_scale_.assign(scale.begin(), scale.end());
   } else {
     Matrix last = network.weights.back();
@@ -135,7 +126,7 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
       has_last_bias_ = true;
     }
     last_width_ = last.rows;
-    weights_.emplace(matrix_in_columns(last, true), set);
+    weights_.emplace_back(in_columns(last, columns, row, true), set);
   }
   last_ = take(has_last() ? last_width_ : 0);
   for (int64_t &a : adjoint_) a = take(std::max(widest, last_width_));
@@ -144,9 +135,10 @@ EdgeNetwork<T>::EdgeNetwork(const RadialFunction &function, const FeatureLayout 
 template <class T>
 EdgeNetwork<T> EdgeNetwork<T>::of_distance(const RadialFunction &function, const FeatureLayout &in, int num_species,
                                            const std::vector<EdgeColumn> &columns, int64_t row,
-                                           const EvaluatorOptions &options, InstructionSet set) {
+                                           const EvaluatorOptions &options, int num_windows, InstructionSet set) {
+  const int pairs = function.depends_on_pair() ? num_species * num_species : 1;
   const bool may_have_tables =
-      !options.radial_exact && (!function.depends_on_pair() || num_species * num_species <= MOST_TABLES);
+      !options.radial_exact && pairs <= MOST_TABLES && pairs * function.basis.size() <= MOST_FUNCTIONS;
   // The matrix adds up the errors of many functions. Below FINEST a table would have more rounding than error.
   constexpr double PART_OF_TOLERANCE = 0.1, FINEST = 1e-10;
   const double tolerance = radial_tolerance(options);
@@ -155,18 +147,35 @@ EdgeNetwork<T> EdgeNetwork<T>::of_distance(const RadialFunction &function, const
   const std::optional<RadialExpansion> expansion =
       may_have_tables ? expand_radial(function, num_species, PART_OF_TOLERANCE * tolerance) : std::nullopt;
   if (!expansion) return {function, in, num_species, columns, row, set};
+  RadialSet tables(expansion->coefficients, num_species, of_tables);
+  RadialWindows windows;
+  if (num_windows > 1) windows = RadialWindows::divide(tables, num_windows, PART_OF_TOLERANCE * tolerance);
+  std::vector<Matrix> outputs;
+  for (const Matrix &functions : windows.functions) outputs.push_back(multiply(functions, expansion->outputs));
+  if (outputs.empty()) outputs.push_back(expansion->outputs);
   RadialFunction product;
   product.basis = function.basis;
-  product.network.weights = {expansion->outputs};
-  EdgeNetwork network(product, in, num_species, columns, row, set, expansion->outputs.rows);
-  network.tables_.emplace(RadialSet(expansion->coefficients, num_species, of_tables));
+  product.network.weights = {outputs.front()};
+  EdgeNetwork network(product, in, num_species, columns, row, set, outputs.front().rows);
+  for (size_t k = 1; k < outputs.size(); k++)
+    network.weights_.emplace_back(in_columns(outputs[k], columns, row, true), set);
+  network.tables_.emplace(std::move(tables), std::move(windows));
   return network;
+}
+
+template <class T>
+int EdgeNetwork<T>::window_of(double distance, int receiver_species, int sender_species) const {
+  if (num_windows() == 1) return 0;
+  return tables_->windows.of_bin[tables_->find(distance, receiver_species, sender_species).bin];
 }
 
 template <class T>
 std::string EdgeNetwork<T>::describe() const {
   if (!tables_) return "by their network";
-  return "from " + std::to_string(num_basis_) + " functions of the distance, " + tables_->set.describe();
+  const std::string in_windows =
+      num_windows() > 1 ? " in each of " + std::to_string(num_windows()) + " windows" : std::string();
+  return "from " + std::to_string(num_basis_) + " functions of the distance" + in_windows + ", " +
+         tables_->set.describe();
 }
 
 template <class T>
@@ -191,13 +200,12 @@ void EdgeNetwork<T>::add_basis(const NetworkEdges<T, G> &edges, double *of_basis
 template <class T>
 template <class G>
 void EdgeNetwork<T>::add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> inputs, Pointer<T> slopes) const {
-  const RadialSet &set = tables_->set;
-  const int64_t of_bin = static_cast<int64_t>(set.num_coefficients()) * num_basis_;
+  const int coefficients = tables_->set.num_coefficients();
   for (int64_t e = 0; e < edges.count; e++, inputs += num_inputs_, slopes += num_basis_) {
-    const int k = set.of_pair(edges.receiver_species[e], edges.sender_species[e]);
-    const RadialTable::BinPosition at = set.table(k).bin_of(value_of(edges.distance[e]));
-    EdgeTableRow<T>{tables_->powers.data() + (tables_->first_bin[k] + at.bin) * of_bin,
-                    set.num_coefficients(),
+    const auto [bin, at] =
+        tables_->find(value_of(edges.distance[e]), edges.receiver_species[e], edges.sender_species[e]);
+    EdgeTableRow<T>{tables_->powers.data() + bin * coefficients * num_basis_,
+                    coefficients,
                     num_basis_,
                     static_cast<R>(at.fraction),
                     static_cast<R>(1.0 / at.spacing),
@@ -293,7 +301,7 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
   int width = num_inputs_;
   for (const Hidden &layer : hidden_) {
     R *z = place(scratch, count, layer.z);
-    layer.product.forward(count, h, z);
+    layer.product.forward(PLANES<T> * count, h, z);
     width = layer.product.cols();
     if (!layer.bias.empty())    // of the values
       for (int64_t e = 0; e < count; e++)
@@ -330,7 +338,26 @@ void EdgeNetwork<T>::forward(const HostKernels<T> &kernels, const NetworkEdges<T
     }
     h = last;
   }
-  weights_->forward(count, h, weights);
+  for_last_products(edges, [&](const Product &product, int64_t first, int64_t n) {
+    for (int plane = 0; plane < PLANES<T>; plane++) {
+      const int64_t row = plane * count + first;
+      product.forward(n, h + row * last_width_, weights + row * num_weights_);
+    }
+  });
+}
+
+template <class T>
+template <class G, class F>
+void EdgeNetwork<T>::for_last_products(const NetworkEdges<T, G> &edges, const F &f) const {
+  const auto window = [&](int64_t e) {
+    return window_of(value_of(edges.distance[e]), edges.receiver_species[e], edges.sender_species[e]);
+  };
+  for (int64_t first = 0, end = 0; first < edges.count; first = end) {
+    const int here = window(first);
+    end = num_windows() == 1 ? edges.count : first + 1;
+    while (end < edges.count && window(end) == here) end++;
+    f(weights_[here], first, end - first);
+  }
 }
 
 template <class T>
@@ -349,7 +376,12 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
     for (int64_t e = 0; e < count; e++)
       add_of_cutoff(e, row.backward(e, of_weights, numbers(adjoint, count, num_weights_)), row.cutoff);
   } else {
-    weights_->backward(count, weights_adj, adjoint);
+    for_last_products(edges, [&](const Product &product, int64_t first, int64_t n) {
+      for (int plane = 0; plane < PLANES<T>; plane++) {
+        const int64_t row = plane * count + first;
+        product.backward(n, weights_adj + row * num_weights_, adjoint + row * last_width_);
+      }
+    });
   }
   if (has_last()) {
     const LastInputsRow<T> row = last_inputs(count, scratch, adjoint);
@@ -368,7 +400,7 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
           numbers(place(scratch, count, layer->factor), count, 1), numbers(z, count, width)};
       for (int64_t e = 0; e < count; e++) normalize(e);
     }
-    layer->product.backward(count, z, before);
+    layer->product.backward(PLANES<T> * count, z, before);
     std::swap(adjoint, before);
   }
 
@@ -387,7 +419,8 @@ void EdgeNetwork<T>::backward(const HostKernels<T> &kernels, const NetworkEdges<
 
 template <class T>
 std::size_t EdgeNetwork<T>::bytes() const {
-  std::size_t sum = weights_ ? weights_->bytes() : column_scale_.size() * sizeof(R);
+  std::size_t sum = column_scale_.size() * sizeof(R);
+  for (const Product &product : weights_) sum += product.bytes();
   if (tables_) sum += tables_->bytes();
   for (const Hidden &layer : hidden_) sum += layer.product.bytes();
   return sum;

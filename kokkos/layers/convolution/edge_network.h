@@ -14,6 +14,7 @@
 #include "kokkos/runtime/buffer.h"
 #include "src/functions/radial_function.h"
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <vector>
@@ -56,10 +57,13 @@ class EdgeNetwork {
       : EdgeNetwork(function, in, num_species, columns, row, set, function.basis.size()) {}
 
   // The same weights as products of a few tabulated functions with a matrix, where options and function allow it and
-  // there are not too many pairs of species.
+  // there are not too many pairs of species, or functions of the basis for them. With windows (radial_windows.h) the
+  // functions are fewer; edges of the same window should then follow one another.
   static EdgeNetwork of_distance(const RadialFunction &function, const FeatureLayout &in, int num_species,
                                  const std::vector<EdgeColumn> &columns, int64_t row, const EvaluatorOptions &options,
-                                 InstructionSet set = best_instruction_set());
+                                 int num_windows = 1, InstructionSet set = best_instruction_set());
+  int num_windows() const { return tables_ ? std::max<int>(1, tables_->windows.functions.size()) : 1; }
+  int window_of(double distance, int receiver_species, int sender_species) const;
 
   bool reads_receiver() const { return receiver_.group >= 0; }
   bool reads_sender() const { return sender_.group >= 0; }
@@ -95,8 +99,8 @@ class EdgeNetwork {
     int rows() const { return weight.in(); }
     int cols() const { return weight.out(); }
     std::size_t bytes() const { return weight.bytes() + transposed.bytes(); }
-    void forward(int64_t count, const R *in, R *out) const;
-    void backward(int64_t count, const R *out_adj, R *in_adj) const;
+    void forward(int64_t rows, const R *in, R *out) const { weight.multiply(rows, in, out); }
+    void backward(int64_t rows, const R *out_adj, R *in_adj) const { transposed.multiply(rows, out_adj, in_adj); }
   };
   struct Hidden {
     Product product;
@@ -135,7 +139,10 @@ class EdgeNetwork {
   // column_scale: on the side where it is used.
   ActivatedWeightsRow<T> activated_weights(int64_t count, R *scratch, const R *column_scale) const;
   bool has_last() const { return !is_activated() && (times_cutoff_ || has_last_bias_); }
-  bool is_activated() const { return !weights_; }
+  bool is_activated() const { return weights_.empty(); }
+  // f(product, first edge, how many) for the last product of all edges.
+  template <class G, class F>
+  void for_last_products(const NetworkEdges<T, G> &edges, const F &f) const;
   GateCall<T> activation_call(const Hidden &layer, int64_t count, R *z, R *h) const;
 
   FeatureLayout in_;
@@ -149,9 +156,9 @@ class EdgeNetwork {
   R activation_scale_;
   bool times_cutoff_, has_last_bias_ = false;
   int num_weights_;    // in a row of an edge
-  // The last product. If its outputs are activated, it is that of the last hidden layer, whose columns are those of the
-  // weights.
-  std::optional<Product> weights_;
+  // The last product, of each window. If its outputs are activated, it is that of the last hidden layer, whose columns
+  // are those of the weights.
+  std::vector<Product> weights_;
   std::vector<R> column_scale_;    // of activated outputs
   int last_width_ = 0;             // inputs of the last product; a bias is one of them, which is 1
   // Numbers per edge before the arrays of the scratch: inputs, derivatives of the basis by the distance, the cutoff

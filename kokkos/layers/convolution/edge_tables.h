@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT
 // Tables of the functions of the distance that a network of edges begins with (src/functions/radial_expansion.h), for
-// hosts and devices.
+// hosts and devices. In a window of distances fewer functions do, sums of those of all distances: so many products of a
+// matrix are spared where edges of a window are side by side.
 #ifndef EQUI_EDGE_TABLES_H
 #define EQUI_EDGE_TABLES_H
 
 #include "kokkos/geometry/radial_set.h"
+#include "kokkos/geometry/radial_windows.h"
 #include "src/generator/kernel_layout.h"
 #include "src/numbers/dual.h"
 #include "src/numbers/host_device.h"
@@ -18,24 +20,47 @@ namespace equi {
 // The polynomials of all bins of a set's tables, one table after another. R: float or double.
 template <class R>
 struct EdgeTables {
-  RadialSet set;                 // without rows
-  std::vector<R> powers;         // [bin][coefficient][function]
+  RadialSet set;            // without rows
+  RadialWindows windows;    // or none: then the functions of each bin are those of the set
+  int num_functions;
+  std::vector<R> powers;         // [bin][coefficient][function of the bin's window]
   std::vector<int> first_bin;    // of each table
 
-  explicit EdgeTables(RadialSet tables) : set(std::move(tables)) {
-    const int64_t functions = set.num_outputs(), of_bin = set.num_coefficients() * functions;
+  // Windows: empty or of this set.
+  EdgeTables(RadialSet tables, RadialWindows of_tables)
+      : set(std::move(tables)),
+        windows(std::move(of_tables)),
+        num_functions(windows.functions.empty() ? set.num_outputs() : windows.functions.front().rows) {
+    const int64_t of_bin = static_cast<int64_t>(set.num_coefficients()) * num_functions;
     int bins = 0;
     for (int k = 0; k < set.num_functions(); k++) {
       first_bin.push_back(bins);
       bins += set.table(k).num_bins();
-      powers.resize(bins * of_bin);
-      R *const to = powers.data() + first_bin[k] * of_bin;
+      std::vector<double> of_table(set.table(k).num_bins() * of_bin, 0.0);
       set.for_polynomials(k, [&](int bin, int column, const double *p) {
-        for (int n = 0; n < set.num_coefficients(); n++)
-          to[bin * of_bin + n * functions + column] = static_cast<R>(p[n]);
+        for (int n = 0; n < set.num_coefficients(); n++) {
+          double *const to = &of_table[bin * of_bin + static_cast<int64_t>(n) * num_functions];
+          if (windows.functions.empty()) {
+            to[column] = p[n];
+            continue;
+          }
+          const Matrix &functions = windows.functions[windows.of_bin[first_bin[k] + bin]];
+          for (int j = 0; j < num_functions; j++) to[j] += functions(j, column) * p[n];
+        }
       });
+      powers.insert(powers.end(), of_table.begin(), of_table.end());
     }
     set.drop_rows();
+  }
+  // The bin of an edge, of one table after another, and the position in it.
+  struct Position {
+    int64_t bin;
+    RadialTable::BinPosition at;
+  };
+  Position find(double distance, int receiver_species, int sender_species) const {
+    const int k = set.of_pair(receiver_species, sender_species);
+    const RadialTable::BinPosition at = set.table(k).bin_of(distance);
+    return {first_bin[k] + at.bin, at};
   }
   std::size_t bytes() const { return powers.size() * sizeof(R); }
 };

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <type_traits>
 
 namespace equi {
 
@@ -13,6 +14,8 @@ namespace {
 
 // Edges that are evaluated together: enough for the dense products, and their scratch is small.
 constexpr int LIST_EDGES = 96;
+// Of distances in a list (radial_windows.h).
+constexpr int NUM_WINDOWS = 8;
 // Senders of a gather, with about as many edges.
 constexpr int GATHERED_SENDERS = 4;
 
@@ -30,7 +33,7 @@ HostSo2Layer<T, G>::HostSo2Layer(HostContext &context, const So2Convolution &lay
       out_(context.model.features[output_], PLANES<T>),
       op_(host_kernels<T>(context.set), layer, in_, out_),
       network_(EdgeNetwork<T>::of_distance(layer.radial, in_, num_species_, network_columns(op_.columns()),
-                                           op_.factors_row(), context.options, context.set)),
+                                           op_.factors_row(), context.options, NUM_WINDOWS, context.set)),
       description_(describe_so2_convolution(layer, network_.describe())),
       kept_before_(context.kept_per_edge) {
   context.kept_per_edge += op_.values_size(1);
@@ -66,7 +69,7 @@ typename HostSo2Layer<T, G>::EdgeList HostSo2Layer<T, G>::empty_list(Batch &batc
   G *geometry = batch.scratch.gather_distance.reserve(4 * LIST_EDGES);
   int *rows = batch.scratch.receiver_row.reserve(6 * LIST_EDGES);
   const auto part = [&](int k) { return rows + k * LIST_EDGES; };
-  return {0, edge, geometry, geometry + LIST_EDGES, part(0), part(1), part(2), part(3), part(4), part(5)};
+  return {0, 0, edge, geometry, geometry + LIST_EDGES, part(0), part(1), part(2), part(3), part(4), part(5)};
 }
 
 template <class T, class G>
@@ -87,6 +90,29 @@ void HostSo2Layer<T, G>::add_edge(const Batch &batch, EdgeList &list, int64_t e,
 }
 
 template <class T, class G>
+void HostSo2Layer<T, G>::sort_by_window(EdgeList &list) const {
+  list.first = list.edge[0];
+  const int count = list.count;
+  int place[LIST_EDGES], window[LIST_EDGES], next = 0;
+  for (int k = 0; k < count; k++)
+    window[k] = network_.window_of(value_of(list.distance[k]), list.receiver_species[k], list.sender_species[k]);
+  for (int w = 0; w < network_.num_windows(); w++)
+    for (int k = 0; k < count; k++)
+      if (window[k] == w) place[k] = next++;
+  const auto sort = [&](auto *numbers, int width) {
+    std::decay_t<decltype(*numbers)> before[3 * LIST_EDGES];
+    std::copy_n(numbers, width * count, before);
+    for (int k = 0; k < count; k++) std::copy_n(before + width * k, width, numbers + width * place[k]);
+  };
+  sort(list.edge, 1);
+  sort(list.distance, 1);
+  sort(list.unit, 3);
+  for (int *numbers :
+       {list.sender_species, list.receiver_species, list.sender, list.receiver, list.out, list.to_sender})
+    sort(numbers, 1);
+}
+
+template <class T, class G>
 template <class F>
 void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
   const Edges<T, G> &edges = batch.step.edges;
@@ -97,11 +123,14 @@ void HostSo2Layer<T, G>::for_lists(Batch &batch, const F &f) const {
     for (int64_t e = edges.begin()[row]; e < edges.begin()[row + 1]; e++) {
       add_edge(batch, list, e, row, edges.sender_row()[e], a, partial_row ? partial_row[e] : 0);
       if (list.count < LIST_EDGES) continue;
+      sort_by_window(list);
       f(list);
       list.count = 0;
     }
   }
-  if (list.count > 0) f(list);
+  if (list.count == 0) return;
+  sort_by_window(list);
+  f(list);
 }
 
 template <class T, class G>
@@ -124,13 +153,12 @@ typename HostSo2Layer<T, G>::Inputs HostSo2Layer<T, G>::inputs_of(Batch &batch, 
   using D = DoubleOf<T>;
   const int count = list.count, size = rotations_.size();
   Inputs in{};
-  // The edges of the list follow one another.
-  const bool is_kept = may_keep && count > 0 && list.edge[count - 1] < batch.step.num_kept;
+  const bool is_kept = may_keep && list.first + count <= batch.step.num_kept;
   const int64_t of_op = op_.scratch_size(count, backward);
   in.are_kept = is_kept;
   in.work = batch.scratch.so2.reserve(of_op + (is_kept ? 0 : op_.values_size(count)));
   in.values =
-      is_kept ? batch.step.kept + kept_before_ * batch.step.num_kept + op_.values_size(list.edge[0]) : in.work + of_op;
+      is_kept ? batch.step.kept + kept_before_ * batch.step.num_kept + op_.values_size(list.first) : in.work + of_op;
   T *const rotations = batch.scratch.y_adj.reserve(count * (size + 7)), *const cutoff = rotations + count * size;
   in.cutoff_slope = cutoff + count;
   in.cutoff_adj = in.cutoff_slope + count;
@@ -259,6 +287,7 @@ void HostSo2Layer<T, G>::gather(Batch &senders, FeatureRows<R> sums) {
   const FeatureRows<R> out_adj = step.features.rows({0, step.num_receivers, nullptr}, output_, true);
   EdgeList list = empty_list(senders);
   const auto evaluate = [&] {
+    sort_by_window(list);
     backward_of(list, inputs_of(senders, list, input_rows(senders), true, false), out_adj, sums, {nullptr, 0, 0});
     list.count = 0;
   };

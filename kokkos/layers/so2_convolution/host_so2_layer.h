@@ -37,6 +37,7 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   // Edges that are evaluated together, in the thread's scratch.
   struct EdgeList {
     int count;
+    int64_t first;    // of the edges of for_lists, which follow one another when they are added
     int64_t *edge;
     G *distance, *unit;                        // [count], [count][3]
     int *sender_species, *receiver_species;    // [count]
@@ -58,6 +59,8 @@ class HostSo2Layer : public HostSenderOp<T, G> {
   EdgeList empty_list(Batch &batch) const;
   void add_edge(const Batch &batch, EdgeList &list, int64_t e, int receiver_row, int sender_row, int out,
                 int to_sender) const;
+  // Edges whose radial factors are made by one product are side by side then.
+  void sort_by_window(EdgeList &list) const;
   // f(list) for all edges of a batch's receivers, some at a time.
   template <class F>
   void for_lists(Batch &batch, const F &f) const;

@@ -153,18 +153,22 @@ void So2ConvolutionOp<T>::make_rotated(const So2Edges<T> &edges, const Places &p
 
 template <class T>
 void So2ConvolutionOp<T>::multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out,
-                                   int64_t count, const R *u, R *v, R *sums) const {
+                                   int64_t count, const R *u, R *v, R *sums, const AlignedVector<R> *bias) const {
   const int64_t rows = PLANES<T> * count;
   for (size_t m = 0; m < products.size(); m++) {
     const Product &p = products[m];
-    kernels_.so2_product({rows,
-                          p.in,
-                          p.out,
-                          m > 0,
-                          {p.weights[0].data(), p.weights[1].data(), p.weights[2].data()},
-                          u + rows * in.before(static_cast<int>(m)),
-                          v + rows * out.before(static_cast<int>(m)),
-                          sums});
+    const bool has_bias = m == 0 && bias && !bias->empty();
+    // Tangents have no bias.
+    for (int64_t first = 0, n = has_bias ? count : rows; first < rows; first += n)
+      kernels_.so2_product({n,
+                            p.in,
+                            p.out,
+                            m > 0,
+                            {p.weights[0].data(), p.weights[1].data(), p.weights[2].data()},
+                            u + rows * in.before(static_cast<int>(m)) + first * p.in,
+                            v + rows * out.before(static_cast<int>(m)) + first * p.out,
+                            sums,
+                            has_bias && first == 0 ? bias->data() : nullptr});
   }
 }
 
@@ -243,10 +247,8 @@ void So2ConvolutionOp<T>::make_values(const So2Edges<T> &edges, const Places &pl
       kernels_.so2_factors(factors(count, k == 0 ? rotated : place(values, count, after_[k - 1]), before(k),
                                    const_cast<R *>(edges.factors)));
     R *const z = place(values, count, after_[k]);
-    multiply(linear.products, linear.in, linear.out, count, before(k), z, place(scratch, count, places.sums));
-    const int64_t width = linear.out.width(0);
-    for (int64_t e = 0; !linear.bias.empty() && e < count; e++)    // tangents have none
-      for (int64_t j = 0; j < width; j++) z[e * width + j] += linear.bias[j];
+    multiply(linear.products, linear.in, linear.out, count, before(k), z, place(scratch, count, places.sums),
+             &linear.bias);
     R *const next = k + 1 < linears_.size() ? before(k + 1) : place(values, count, messages_);
     if (linear.has_gate)
       kernels_.so2_gate(gate(linear, count, z, next));
@@ -325,7 +327,8 @@ void So2ConvolutionOp<T>::backward(const So2Edges<T> &edges, FeatureRows<const R
       kernels_.so2_points_backward(at_points(linear, count, place(values, count, after_[k]), adjoint, of_z));
     }
     adjoint = place(scratch, count, places.before[k]);    // what the linear has read is needed no more
-    multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums));
+    multiply(linear.transposed, linear.out, linear.in, count, of_z, adjoint, place(scratch, count, places.sums),
+             nullptr);
     if (k == radial_linear_)
       kernels_.so2_factors_backward(
           factors(count, k == 0 ? rotated : place(values, count, after_[k - 1]), adjoint, adjoints.factors));

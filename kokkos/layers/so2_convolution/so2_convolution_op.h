@@ -108,9 +108,9 @@ class So2ConvolutionOp {
   R *place(R *scratch, int64_t count, int64_t before) const { return scratch + PLANES<T> * count * before; }
   void make_rotated(const So2Edges<T> &edges, const Places &places, R *scratch) const;
   void make_values(const So2Edges<T> &edges, const Places &places, R *scratch, R *values) const;
-  // Those of a linear: u to v.
+  // Those of a linear: u to v, with a bias or null.
   void multiply(const std::vector<Product> &products, const So2Shape &in, const So2Shape &out, int64_t count,
-                const R *u, R *v, R *sums) const;
+                const R *u, R *v, R *sums, const AlignedVector<R> *bias) const;
   So2GateCall<T> gate(const Linear &linear, int64_t count, R *z, R *h) const;
   So2BilinearCall<T> product(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
   So2PointsCall<T> at_points(const Linear &linear, int64_t count, const R *z, R *h, R *z_adj) const;
