@@ -7,27 +7,52 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The labels of atom types. Binary distributions of LAMMPS do not install label_map.h. There the one member that is
-// used is declared: it is not virtual, and the class is only reached through a pointer.
+// The labels of atom types. Their search has another name from some version between 22Jul2025 and 4Jul2026 on. Binary
+// distributions of LAMMPS do not install label_map.h. There the search is declared here under both names, of which the
+// LAMMPS that loads the plugin has one: the class is only reached through a pointer, and its search is not virtual.
 #ifndef EQUI_LAMMPS_LABEL_MAP_H
 #define EQUI_LAMMPS_LABEL_MAP_H
+
+#include <string>
+#include <type_traits>
 
 #if __has_include("label_map.h")
 #include "label_map.h"
 #else
 
-#include <string>
-
 namespace LAMMPS_NS {
 
 class LabelMap {
  public:
-  // The number of the type that has this label, -1 if none has it; mode: Atom::ATOM for types of atoms.
-  int find(const std::string &label, int mode) const;
+  __attribute__((weak)) int find(const std::string &label, int mode) const;         // until 22Jul2025
+  __attribute__((weak)) int find_type(const std::string &label, int mode) const;    // 4Jul2026
 };
 
 }    // namespace LAMMPS_NS
 
 #endif
+
+namespace equi {
+
+template <class Map, class = void>
+struct LabelSearch {
+  static int find(const Map &map, const std::string &label, int mode) { return map.find(label, mode); }
+};
+template <class Map>
+struct LabelSearch<Map, std::void_t<decltype(&Map::find_type)>> {
+  static int find(const Map &map, const std::string &label, int mode) {
+#if !__has_include("label_map.h")
+    if (!(&Map::find_type)) return map.find(label, mode);
+#endif
+    return map.find_type(label, mode);
+  }
+};
+
+// The number of the type that has this label, -1 if none has it; mode: Atom::ATOM for types of atoms.
+inline int type_of_label(const LAMMPS_NS::LabelMap &map, const std::string &label, int mode) {
+  return LabelSearch<LAMMPS_NS::LabelMap>::find(map, label, mode);
+}
+
+}    // namespace equi
 
 #endif

@@ -26,7 +26,9 @@
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 #include <stdexcept>
+#include <system_error>
 
 using namespace LAMMPS_NS;
 
@@ -40,9 +42,10 @@ std::string read_potential_file(const std::string &name) {
   try {
     return equi::read_file_bytes(name);
   } catch (const equi::ModelFileError &fault) {
+    std::error_code none;    // no folder: an empty name
     throw std::runtime_error(
         fmt::format("{}; it was searched for in {} and in LAMMPS_POTENTIALS ({}); 'equi convert' makes model files",
-                    fault.what(), platform::current_directory(), variable ? variable : "not set"));
+                    fault.what(), std::filesystem::current_path(none).string(), variable ? variable : "not set"));
   }
 }
 
@@ -268,7 +271,7 @@ void PairEqui::check_symbols() {
   std::vector<std::string> label(atom->ntypes + 1);    // of the types whose label is the symbol of an element
   if (atom->labelmapflag)
     for (const std::string &element : equi::chemical_symbols())
-      if (const int t = atom->lmap->find(element, Atom::ATOM); t > 0) label[t] = element;
+      if (const int t = equi::type_of_label(*atom->lmap, element, Atom::ATOM); t > 0) label[t] = element;
   for (int t = 1; t <= atom->ntypes; t++) {
     const std::string &symbol = impl->type_symbol[t];
     const double expected = symbol.empty() ? 0.0 : equi::standard_atomic_mass(symbol);

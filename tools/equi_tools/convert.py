@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from . import __version__, equi_file, frameworks, reference_values
+from . import document as document_rules
 from .errors import EquiError
 from .progress import Steps
 
@@ -117,7 +118,10 @@ def convert(
         }
         document = reference_values.add(document, version, values)
         steps.next(f"writing {output}")
-        equi_file.write(output, document, tensors)
+        with _blaming(source, framework):
+            document_rules.check(document, tensors)
+            packed = equi_file.packed(document, tensors)
+        equi_file.replace(output, packed)
     return document
 
 

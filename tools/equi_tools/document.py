@@ -12,6 +12,7 @@ from .errors import EquiError
 from .printable import printable
 
 MAX_MAGNITUDE = 1e30  # of any number: float32 must hold it
+CUTOFFS = (0.1, 50.0)  # Angstrom
 MAX_STRUCTURES = 64
 MAX_STRUCTURE_ATOMS = 1024
 
@@ -41,6 +42,11 @@ def is_number(value):
 def number(value, where, tensors=None):
     if not is_number(value):
         _fail(where, "a number", value)
+
+
+def cutoff(value, where, tensors=None):
+    if not is_number(value) or not CUTOFFS[0] <= value <= CUTOFFS[1]:
+        _fail(where, f"a number from {CUTOFFS[0]:g} to {CUTOFFS[1]:g}", value)
 
 
 def whole(low=0, high=2**31 - 1):
@@ -281,7 +287,7 @@ DOCUMENT = record(
         "framework": record({"name": text, "version": text}),
         "architecture": text,
         "elements": list_of(symbol, 1),
-        "cutoff": number,
+        "cutoff": cutoff,
         "lmax_edge": whole(),
         "edge_parity": flag,
         "radial_basis": RADIAL_BASIS,

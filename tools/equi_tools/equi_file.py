@@ -42,13 +42,13 @@ def data_hash(blobs):
     return f"xxh3_128:{hash.hexdigest()}"
 
 
-def write(path, document, tensors):
-    """Writes a document (dict) and its tensors (name -> float32 or float64 array); replaces the file in one step."""
+def packed(document, tensors):
+    """The bytes, in pieces, of a file with a document (dict) and its tensors (name -> float32 or float64 array)."""
     entries, blobs, offset = {}, [], 0
     for name, tensor in tensors.items():
         code = {"float32": "F32", "float64": "F64"}[str(tensor.dtype)]
-        if not np.all(np.isfinite(tensor)):
-            raise EquiError(f"tensor {name} holds values that are not finite")
+        if not np.all(np.abs(tensor) <= document_rules.MAX_MAGNITUDE):    # nor is NaN
+            raise EquiError(f"tensor {name} holds values that are not finite or beyond {document_rules.MAX_MAGNITUDE:g}")
         blob = np.ascontiguousarray(tensor, DTYPES[code]).tobytes()
         entries[name] = {
             "dtype": code,
@@ -66,8 +66,13 @@ def write(path, document, tensors):
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)  # the data starts at a multiple of 8 bytes
     if len(text) > MAX_HEADER_BYTES:
-        raise EquiError(f"{path}: the model's description takes {len(text)} bytes, at most {MAX_HEADER_BYTES} can be read")
-    _replace(path, [struct.pack("<Q", len(text)), text, *blobs])
+        raise EquiError(f"the model's description takes {len(text)} bytes, at most {MAX_HEADER_BYTES} can be read")
+    return [struct.pack("<Q", len(text)), text, *blobs]
+
+
+def write(path, document, tensors):
+    """Writes a document and its tensors; replaces the file in one step."""
+    replace(path, packed(document, tensors))
 
 
 def check_output(path):
@@ -105,7 +110,7 @@ def reason(error):
     return getattr(error, "strerror", None) or str(error)
 
 
-def _replace(path, pieces):
+def replace(path, pieces):
     """Writes a file in one step: whoever looks finds the old one, or none, or the whole new one."""
     target = check_output(path)
     partial = _partial(target)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT
-# EQUI_LAMMPS_KOKKOS: a LAMMPS with its KOKKOS package, built once into the cache with the Kokkos of EquiKokkos.cmake and
-# the MPI of the Python environment. Sets lammps_source, its source tree (LAMMPS_SOURCE_DIR, else Debian's archive), and
-# lammps_build, the folder with its program.
+# EQUI_LAMMPS_BUILD: a LAMMPS that is built once into the cache with the MPI of the Python environment; with
+# EQUI_LAMMPS_KOKKOS it has the KOKKOS package and the Kokkos of EquiKokkos.cmake. Sets lammps_source, its source tree
+# (LAMMPS_SOURCE_DIR, else Debian's archive), and lammps_build, the folder with its program.
 
 set(lammps_source ${LAMMPS_SOURCE_DIR})
 if(NOT lammps_source)
@@ -32,16 +32,19 @@ set(options
     -DBUILD_SHARED_LIBS=ON
     -DBUILD_MPI=ON
     -DBUILD_OMP=ON
-    -DMPI_CXX_COMPILER=${EQUI_PYTHON_PREFIX}/bin/mpicxx
-    -DEXTERNAL_KOKKOS=ON
-    -DKokkos_ROOT=${EQUI_KOKKOS_PREFIX})
+    -DMPI_CXX_COMPILER=${EQUI_PYTHON_PREFIX}/bin/mpicxx)
+set(packages EXTRA-COMPUTE EXTRA-FIX MANYBODY MC MOLECULE PHONON PLUGIN REPLICA)
+if(EQUI_LAMMPS_KOKKOS)
+  list(APPEND packages KOKKOS)
+  list(APPEND options -DEXTERNAL_KOKKOS=ON -DKokkos_ROOT=${EQUI_KOKKOS_PREFIX})
+endif()
 if(EQUI_CUDA)
   # A Kokkos that was built with CUDA as a language of CMake does not name these to a C++ compiler.
   list(APPEND options "-DCMAKE_CXX_FLAGS=-arch=sm_${equi_cuda_architecture} --extended-lambda")
   # The library of the driver, which Kokkos needs, is not on machines without a GPU.
   list(APPEND options -DCMAKE_EXE_LINKER_FLAGS=-Wl,--allow-shlib-undefined)
 endif()
-foreach(package EXTRA-COMPUTE EXTRA-FIX KOKKOS MANYBODY MC MOLECULE PHONON PLUGIN REPLICA)
+foreach(package IN LISTS packages)
   list(APPEND options -DPKG_${package}=ON)
 endforeach()
 foreach(library CURL FFMPEG GZIP JPEG PNG)
@@ -50,9 +53,10 @@ endforeach()
 if(CMAKE_CXX_COMPILER_LAUNCHER)
   list(APPEND options -DCMAKE_CXX_COMPILER_LAUNCHER=${CMAKE_CXX_COMPILER_LAUNCHER})
 endif()
+list(APPEND options ${EQUI_LAMMPS_OPTIONS})
 string(SHA256 key "${options};${lammps_source};${CMAKE_GENERATOR};${CMAKE_CXX_COMPILER_VERSION};${CMAKE_CUDA_COMPILER_VERSION}")
 string(SUBSTRING ${key} 0 12 key)
-set(lammps_build ${EQUI_CACHE_DIR}/lammps-kokkos-${key})
+set(lammps_build ${EQUI_CACHE_DIR}/lammps-${key})
 if(NOT EXISTS ${lammps_build}/.complete)
   equi_say("building LAMMPS from ${lammps_source} in ${lammps_build} (once, ten to fifteen minutes on two cores, with CUDA two hours)")
   set(environment "")
