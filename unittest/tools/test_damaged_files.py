@@ -6,8 +6,10 @@ command as a user starts it.
 """
 
 import json
+import lzma
 import os
 import resource
+import shlex
 import stat
 import struct
 import subprocess
@@ -16,8 +18,13 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
+import direct_checkpoint
+import esen_reference
+import mlip_reference
 import numpy as np
 import pytest
+import source_mutants
+import torch
 from equi_tools import compare, equi_file, info, testing
 from equi_tools.cli import main
 from equi_tools.convert import convert
@@ -351,6 +358,45 @@ def test_numbers_that_are_not_finite_are_not_written_into_the_document(tmp_path)
 
 
 # Trainers' files
+
+
+def sources(folder):
+    """Sound files of all frameworks: those that the build has made, and others that need no framework; with words of convert."""
+    made = []
+    for name, words in (("tiny/plain.pth", ()), ("mace/plain.model", ()), ("nequip/plain.nequip.zip", ()), ("matgl/bessel", ()),
+                        ("torchmd/charged.ckpt", ("--unit", "eV"))):  # fmt: skip
+        path = Path(os.environ["EQUI_MODELS_DIR"], name)
+        if path.exists():
+            made.append((path, words))
+    old = folder / "old.pth"
+    old.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
+    direct = folder / "direct.pt"
+    torch.save(direct_checkpoint.checkpoint("equiformer_v2"), direct)
+    esen_reference.Checkpoint(num_experts=3).save(folder / "uma.pt")
+    mlip_reference.write(folder / "mlip.zip")
+    return [*made, *((path, ()) for path in (old, direct, folder / "uma.pt", folder / "mlip.zip", *MODELS))]
+
+
+@pytest.mark.parametrize("count, faults", [(66, 1), pytest.param(2000, 1, marks=pytest.mark.slow), pytest.param(1000, 3, marks=pytest.mark.slow)])
+def test_a_source_with_faults_is_converted_or_refused_in_one_line(count, faults, tmp_path):
+    """Faults by the structure of the file: `python unittest/tools/source_mutants.py` has more of them."""
+    told = tmp_path / "told"
+    words = [shlex.join([str(path), *options]) for path, options in sources(tmp_path)]
+    assert len(words) >= 7
+    with open(told, "w") as output:
+        done = subprocess.run([sys.executable, Path(__file__).parent / "source_mutants.py", *words, "--count", str(count), "--faults", str(faults)],
+                              stdout=output, stderr=subprocess.STDOUT, check=False)  # fmt: skip
+    text = told.read_text()
+    assert done.returncode == 0 and f"{count} mutants" in text and ", 0 not sound" in text, text[-4000:]
+
+
+@pytest.mark.parametrize("fault", ["exit", "two lines", "memory", "time"])
+def test_what_is_not_sound_is_noticed(fault, tmp_path, monkeypatch):
+    faults = {"exit": lambda: os._exit(7), "two lines": lambda: print("equi: error: mutant\nand more", file=sys.stderr) or 1,
+              "memory": lambda: len(bytearray(2 * source_mutants.MEMORY)), "time": lambda: os.kill(os.getpid(), 24)}  # fmt: skip
+    monkeypatch.setattr(source_mutants, "run", lambda commands: faults[fault]())
+    verdict, _ = source_mutants.outcome([["info", "mutant"]], tmp_path)
+    assert verdict
 
 
 def test_damaged_sources_are_one_line(tmp_path, capsys):
