@@ -53,7 +53,7 @@ def arguments(description):
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--build-dir", default="build", metavar="DIR", help="build folder (default: %(default)s)")
     parser.add_argument("--model", metavar="FILE.equi", help="default: models/sevennet-0.equi in the build folder")
-    parser.add_argument("--system", choices=["nacl", "cu", "si", "water"], default="nacl", help="default: %(default)s")
+    parser.add_argument("--system", choices=["nacl", "mgo", "cu", "si", "water"], default="nacl", help="default: %(default)s")
     parser.add_argument(
         "--precision", choices=["single", "mixed", "double"], default="mixed", help="default: %(default)s"
     )
@@ -156,11 +156,11 @@ def model_file(args):
 DEFAULT_CELLS = {"nacl": 4, "cu": 5, "si": 3, "water": 6}
 ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "si": 8, "water": 3}
 # The temperature (K) and time step (ps) that molecular dynamics of the system would take.
-DYNAMICS = {"nacl": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
+DYNAMICS = {"nacl": (1000.0, 0.001), "mgo": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
 
 
 def make_system(name, cells):
-    """ASE Atoms: rock salt (8 atoms per cell), fcc copper (4), silicon (8), or molecules of water in random directions (3)."""
+    """ASE Atoms: rock salt of NaCl or MgO (8 atoms per cell), fcc copper (4), silicon (8), or molecules of water in random directions (3)."""
     import numpy as np
     from ase import Atoms
     from ase.build import bulk, molecule
@@ -175,7 +175,7 @@ def make_system(name, cells):
             water.translate(spacing * (np.array(place) + 0.5))
             atoms += water
         return atoms
-    crystals = {"nacl": ("NaCl", "rocksalt", 5.64), "cu": ("Cu", "fcc", 3.61), "si": ("Si", "diamond", 5.43)}
+    crystals = {"nacl": ("NaCl", "rocksalt", 5.64), "mgo": ("MgO", "rocksalt", 4.21), "cu": ("Cu", "fcc", 3.61), "si": ("Si", "diamond", 5.43)}
     atoms = bulk(*crystals[name], cubic=True) * (cells, cells, cells)
     atoms.positions += 0.08 * rng.standard_normal((len(atoms), 3))  # about what heat does
     return atoms
@@ -188,6 +188,7 @@ def input_lines(folder, atoms, system, args):
     symbols = sorted(set(atoms.get_chemical_symbols()))
     lammps_runner.write_data(folder / "data.system", atoms, symbols, lammps_runner.lammps_box(atoms))
     temperature, timestep = DYNAMICS[system]
+    temperature = getattr(args, "temperature", None) or temperature
     return [
         "units metal",
         "atom_style atomic",

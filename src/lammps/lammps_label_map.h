@@ -13,6 +13,8 @@
 #ifndef EQUI_LAMMPS_LABEL_MAP_H
 #define EQUI_LAMMPS_LABEL_MAP_H
 
+#include <cstdint>
+#include <cstring>
 #include <string>
 #include <type_traits>
 
@@ -42,7 +44,11 @@ template <class Map>
 struct LabelSearch<Map, std::void_t<decltype(&Map::find_type)>> {
   static int find(const Map &map, const std::string &label, int mode) {
 #if !__has_include("label_map.h")
-    if (!(&Map::find_type)) return map.find(label, mode);
+    // A compiler takes a pointer to a member for one that is never null; the function that it holds is weak and may be.
+    const auto search = &Map::find_type;
+    std::uintptr_t function;
+    std::memcpy(&function, &search, sizeof function);
+    if (function == 0) return map.find(label, mode);
 #endif
     return map.find_type(label, mode);
   }
