@@ -29,7 +29,7 @@ double transform_power(const JsonField &field) {
 }
 
 void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensors) {
-  const std::string &kind = b["kind"].text();
+  const std::string kind = b["kind"].text();
   const auto several = [&](const char *key, std::vector<double> &values) {
     values = tensors.values(b[key], {ANY});
     if (values.size() > MAX_FUNCTIONS)
@@ -64,7 +64,7 @@ void read_functions(const JsonField &b, RadialBasis &basis, TensorReader &tensor
 }
 
 void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
-  const std::string &kind = f["kind"].text();
+  const std::string kind = f["kind"].text();
   if (kind == "polynomial") {
     f.only_keys({"kind", "p"});
     basis.cutoff_kind = RadialBasis::Cutoff::polynomial;
@@ -86,7 +86,7 @@ void read_cutoff_function(const JsonField &f, RadialBasis &basis) {
 }
 
 void read_transform(const JsonField &t, RadialBasis &basis, TensorReader &tensors) {
-  const std::string &kind = t["kind"].text();
+  const std::string kind = t["kind"].text();
   if (kind == "agnesi") {
     t.only_keys({"kind", "r0", "q", "p", "a"});
     basis.transform = RadialBasis::Transform::agnesi;

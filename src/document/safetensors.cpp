@@ -100,7 +100,7 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     const JsonField field(item.value(), path, "tensor " + printable(item.key(), SHOWN_NAME));
     field.only_keys({"dtype", "shape", "data_offsets"});
     StoredTensor tensor;
-    const std::string &dtype = field["dtype"].text();
+    const std::string dtype = field["dtype"].text();
     if (dtype != "F32" && dtype != "F64") field["dtype"].fail("F32 or F64");
     tensor.is_double = dtype == "F64";
 
@@ -117,10 +117,11 @@ SafetensorsFile parse_safetensors(const std::string &bytes, const std::string &p
     offsets.size(2, "offsets");
     int64_t at[2];
     for (size_t k = 0; k < 2; ++k) {
-      const nlohmann::json &v = offsets[k].json();
+      const JsonField offset = offsets[k];
+      const nlohmann::json &v = offset.json();
       // Not JsonField::integer: offsets may exceed an int.
       if (!v.is_number_unsigned() || v.get<uint64_t>() > static_cast<uint64_t>(INT64_MAX))
-        offsets[k].fail("an offset in bytes");
+        offset.fail("an offset in bytes");
       at[k] = v.get<int64_t>();
     }
     if (at[1] > data_length)

@@ -88,7 +88,7 @@ void read_head(const JsonField &d, const SafetensorsFile &container, Model &mode
   const JsonField elements = d["elements"];
   elements.size_between(1, MAX_ELEMENTS, "chemical symbols");
   for (size_t i = 0; i < elements.size(); ++i) {
-    const std::string &symbol = elements[i].text();
+    const std::string symbol = elements[i].text();
     if (standard_atomic_mass(symbol) == 0.0) elements[i].fail("a chemical symbol");
     if (model.species(symbol) >= 0) elements[i].fail("each element once", symbol + " again");
     model.elements.push_back(symbol);
