@@ -60,8 +60,10 @@ std::string kernel_library_of(const std::string &key, const Model &model, const 
     if (path_group.shape.key() == key && text.empty()) text = generate_path_group_library(path_group.shape, target);
   });
   for_contractions(model, [&](int, const ContractionProduct &, const ContractionSchedule &schedule) {
-    if (schedule.key() == key && text.empty())
-      text = as_library(generate_contraction(schedule, target), {{}, {}, {key}}, target);
+    if (schedule.key() != key || !text.empty()) return;
+    KernelNames names;
+    names.contractions = {key};
+    text = as_library(generate_contraction(schedule, target), names, target);
   });
   if (text.empty()) throw std::invalid_argument(model.file + " has no kernel " + key);
   return text;
