@@ -153,8 +153,8 @@ def model_file(args):
 
 
 # Cells per direction that give about 500 atoms.
-DEFAULT_CELLS = {"nacl": 4, "cu": 5, "si": 3, "water": 6}
-ATOMS_PER_CELL = {"nacl": 8, "cu": 4, "si": 8, "water": 3}
+DEFAULT_CELLS = {"nacl": 4, "mgo": 4, "cu": 5, "si": 3, "water": 6}
+ATOMS_PER_CELL = {"nacl": 8, "mgo": 8, "cu": 4, "si": 8, "water": 3}
 # The temperature (K) and time step (ps) that molecular dynamics of the system would take.
 DYNAMICS = {"nacl": (1000.0, 0.001), "mgo": (1000.0, 0.001), "cu": (600.0, 0.002), "si": (1000.0, 0.001), "water": (300.0, 0.0005)}
 
