@@ -127,16 +127,16 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     };
     const double forward = shortest([&] {
       prepare(receivers, true, false);
-      convolution.forward(exec, receivers, x_rows, y_rows, scratch);
+      convolution.forward(exec, receivers, x_rows, y_rows, 0, scratch);
     });
     const double backward = shortest([&] {
       prepare(receivers, false, false);
-      convolution.backward(exec, receivers, x_rows, y_adj_rows, edges.harmonics(), edges.adjoint(),
+      convolution.backward(exec, receivers, x_rows, y_adj_rows, 0, edges.harmonics(), edges.adjoint(),
                            is_fixed ? FeatureRows<T>{} : FeatureRows<T>{x_adj.data(), rows, 0}, scratch);
     });
     const double gather = is_fixed ? 0.0 : shortest([&] {
       prepare(senders, true, true);
-      convolution.gather_senders(exec, senders, x_rows, y_adj_rows, {x_adj.data(), num_atoms, 0}, scratch);
+      convolution.gather_senders(exec, senders, x_rows, y_adj_rows, {x_adj.data(), num_atoms, 0}, 0, scratch);
     });
     const double ns = 1e9 / static_cast<double>(edges.room());
     std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),

@@ -17,7 +17,7 @@ constexpr int64_t BLOCK = 256;
 // The constants of a device lie row by row, so B is packed for each product: one number for each row of A.
 template <class T>
 void gemm_on_threads(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const T *a, const T *b, bool add,
-                     T *c) {
+                     T *c, const DensePlanes *of_planes) {
   static const HostKernels<T> &kernels = host_kernels<T>(best_instruction_set());
   static thread_local Buffer<T> memory;
   const int panel = kernels.product_panel;
@@ -25,22 +25,25 @@ void gemm_on_threads(const HostExec &exec, bool transpose_b, int64_t m, int n, i
   const int64_t row_stride = transpose_b ? 1 : n, column_stride = transpose_b ? k : 1;
   pack_matrix(
       k, n, panel, [&](int i, int j) { return b[i * row_stride + j * column_stride]; }, packed_b);
+  const DensePlanes planes = of_planes ? *of_planes : DensePlanes{1, k, n};
   Kokkos::parallel_for(
       "equi:gemm", Kokkos::RangePolicy<HostExec>(exec, 0, (m + BLOCK - 1) / BLOCK), [=](int64_t block) {
         const int64_t first = block * BLOCK;
-        kernels.product({std::min(BLOCK, m - first), k, n, packed_b, a + first * k, c + first * n, k, n, add});
+        for (int p = 0; p < planes.count; p++)
+          kernels.product({std::min(BLOCK, m - first), k, n, packed_b, a + first * planes.a_stride + p * k,
+                           c + first * planes.c_stride + p * n, planes.a_stride, planes.c_stride, add});
       });
 }
 
 }    // namespace
 
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c) {
-  gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c);
+                 bool add, float *c, const DensePlanes *planes) {
+  gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c, planes);
 }
 void device_gemm(const HostExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c) {
-  gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c);
+                 bool add, double *c, const DensePlanes *planes) {
+  gemm_on_threads(exec, transpose_b, m, n, k, a, b, add, c, planes);
 }
 
 DeviceDense::DeviceDense(const HostExec &exec) : exec_(exec) {}

@@ -21,12 +21,20 @@ class DeviceDense {
   DeviceExec exec_;
 };
 
+// Operands whose rows do not follow one another: rows of A and of C are so many numbers apart, and each holds several
+// planes side by side, k numbers of A and n of C; the product is that of all planes with one B.
+struct DensePlanes {
+  int count;
+  int64_t a_stride, c_stride;
+};
+
 // C = A B, or C += A B where `add`, all row-major in device memory, in the order of exec's other work; A [m,k], C [m,n]
-// contiguous; B is [k,n], or [n,k] if transpose_b. With add = false the content of C is not read.
+// contiguous, unless `planes` says more; B is [k,n], or [n,k] if transpose_b. With add = false the content of C is not
+// read.
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c);
+                 bool add, float *c, const DensePlanes *planes = nullptr);
 void device_gemm(const DeviceExec &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c);
+                 bool add, double *c, const DensePlanes *planes = nullptr);
 
 }    // namespace equi
 

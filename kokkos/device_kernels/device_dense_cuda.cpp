@@ -78,23 +78,37 @@ int as_int(int64_t m) {
 
 }    // namespace
 
-// cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory.
+// cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory. Planes are a batch of products.
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c) {
+                 bool add, float *c, const DensePlanes *planes) {
   if (m == 0) return;
-  const float one = 1.0f, beta = add ? 1.0f : 0.0f;
+  const float one = 1, beta = add ? 1 : 0;
+  const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const int b_stride = transpose_b ? k : n;
+  if (planes)
+    return library_of(exec)->multiply("cublasSgemmStridedBatched", [&](cublasHandle_t handle) {
+      return cublasSgemmStridedBatched(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a,
+                                       as_int(planes->a_stride), k, &beta, c, as_int(planes->c_stride), n,
+                                       planes->count);
+    });
   library_of(exec)->multiply("cublasSgemm", [&](cublasHandle_t handle) {
-    return cublasSgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
-                       transpose_b ? k : n, a, k, &beta, c, n);
+    return cublasSgemm(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
   });
 }
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c) {
+                 bool add, double *c, const DensePlanes *planes) {
   if (m == 0) return;
-  const double one = 1.0, beta = add ? 1.0 : 0.0;
+  const double one = 1, beta = add ? 1 : 0;
+  const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const int b_stride = transpose_b ? k : n;
+  if (planes)
+    return library_of(exec)->multiply("cublasDgemmStridedBatched", [&](cublasHandle_t handle) {
+      return cublasDgemmStridedBatched(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a,
+                                       as_int(planes->a_stride), k, &beta, c, as_int(planes->c_stride), n,
+                                       planes->count);
+    });
   library_of(exec)->multiply("cublasDgemm", [&](cublasHandle_t handle) {
-    return cublasDgemm(handle, transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N, CUBLAS_OP_N, n, as_int(m), k, &one, b,
-                       transpose_b ? k : n, a, k, &beta, c, n);
+    return cublasDgemm(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
   });
 }
 

@@ -86,7 +86,7 @@ struct MakeDeviceLayer : DeviceContext {
 
 template <class T, class G>
 DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOptions &options)
-    : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>)),
+    : Base(model, options, make_evaluation_plan(model, true, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0)),
       own_exec_(make_own_instance()),
       dense_(DeviceExec()),
       own_dense_(own_exec_),
@@ -111,6 +111,7 @@ void DeviceEvaluation<T, G>::evaluate_fixed_features() {
   DeviceBuffer<int> device_species;
   assign(exec_, device_species, species);
   features_.for_fixed_arrays([&](DeviceBuffer<R> &array, int64_t n) { device_zero(exec_, array.reserve(n), n); });
+  step_.planes = {0, plan_.planes};
   Batch of_species{step_, 0, num_species, device_species.data(), {device_species.data(), begin.data()}};
   Base::evaluate_fixed_features(of_species);
   exec_.fence("equi: the local order of species is in use no more");
@@ -137,6 +138,7 @@ template <class T, class G>
 void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
   exec_ = DeviceExec();
   neighborhood_ = &n;
+  values_are_kept_ = false;
   is_exchanging_ = n.num_rows > n.num_receivers;    // at most a rank without remote rows learns more from the exchange
   batch_size_ = options_.batch > 0 ? options_.batch : DeviceTraits<>::ON_HOST ? HOST_BATCH : DEVICE_BATCH;
   if (options_.radial_exact) batch_size_ = std::min(batch_size_, EXACT_BATCH);
@@ -145,6 +147,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
       batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
   step_.num_rows = n.num_rows;
+  step_.num_receivers = n.num_receivers;
   step_.row_species = n.row_species.data();
   kept_per_edge_ = sender_adjoints_per_edge();
   const auto estimate = [&] { return static_cast<double>(memory_estimate(n.num_candidates, n.num_candidates)); };
@@ -155,7 +158,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
       continue;
     }
     const int whole = slice_size_, least = MIN_SLICE_BATCHES * batch_size_;
-    if (whole > least) {
+    if (whole > least && !plan_.keeps_values) {    // which keeps adjoints of all receivers
       const double before = estimate();
       slice_size_ = std::max(least, whole / 2);
       if (estimate() < before) continue;
@@ -229,12 +232,15 @@ void DeviceEvaluation<T, G>::sort_batches_by_species() {
 }
 
 // ---- memory
-// f(array, numbers) for what an evaluation keeps, beside edges.
 template <class T, class G>
 void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
+  features_.set_rows(neighborhood_->num_rows, num_owned(), slice_rows());
+  Base::for_arrays(num_owned(), f);
+}
+
+template <class T, class G>
+void DeviceEvaluation<T, G>::for_arrays_of_step(const ArrayVisitor &f) {
   const int64_t owned = num_owned(), rows = neighborhood_->num_rows, atoms = std::min<int64_t>(owned, batch_size_);
-  features_.set_rows(rows, owned, slice_rows());
-  Base::for_arrays(owned, f);
   int64_t batch_row_size = 0, in_place_row_size = 0;
   for (const Stage &stage : plan_.stages) batch_row_size = std::max(batch_row_size, stage.batch_row_size);
   for (const FeaturePlan &feature : plan_.features)
@@ -246,7 +252,8 @@ void DeviceEvaluation<T, G>::for_arrays(const ArrayVisitor &f) {
     if (op) scratch_size = std::max(scratch_size, op->scratch_size(atoms));
   f(step_.layer_scratch, scratch_size);
   if (is_exchanging_) f(returned_, rows * plan_.max_exchanged_row_size);
-  f(energy_, owned);
+  if (plan_.keeps_values) f(aside_, owned * (plan_.max_exchanged_row_size / plan_.planes));
+  f(energy_, owned * plan_.max_directions());
 }
 
 template <class T, class G>
@@ -393,13 +400,32 @@ void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *ad
 
 template <class T, class G>
 void DeviceEvaluation<T, G>::clear_rows(const FeatureLayout &layout, R *data, int64_t first, int64_t last) {
-  if (last - first == neighborhood_->num_rows) {    // the groups follow one another
+  if (last - first == neighborhood_->num_rows && !step_.tangents_alone()) {    // the groups follow one another
     device_zero(exec_, data, (last - first) * layout.row_size());
     return;
   }
-  const FeatureRows<R> rows{data, neighborhood_->num_rows, first};
-  for (const FeatureGroup &group : layout.groups())
-    device_zero(exec_, rows.group(group), (last - first) * group.width());
+  zero_planes(exec_, last - first, layout, step_.planes, FeatureRows<R>{data, neighborhood_->num_rows, first});
+}
+
+// Gathers of duals add to values too. Where tangents alone are wanted, the values of receivers' rows are what the last
+// step has left, and stay so.
+template <class T, class G>
+void DeviceEvaluation<T, G>::lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back) {
+  const FeatureRows<R> rows{adjoint, neighborhood_->num_rows, 0};
+  R *aside = aside_.data();
+  for (const FeatureGroup &group : layout.groups()) {
+    const NumbersOfPlanes numbers(group, VALUES);
+    const int64_t n = static_cast<int64_t>(num_owned()) * numbers.per_row;
+    R *values = rows.group(group);
+    Kokkos::parallel_for(
+        "equi:values_aside", DeviceRange(exec_, 0, n), KOKKOS_LAMBDA(int64_t k) {
+          if (and_back)
+            values[numbers(k)] = aside[k];
+          else
+            aside[k] = values[numbers(k)];
+        });
+    aside += n;
+  }
 }
 
 template <class T, class G>
@@ -409,8 +435,12 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
   const bool is_gathered = stage.returns_adjoints;
   const FeatureLayout &layout = plan_.features[std::max(0, input)].layout;
   R *adjoint = input >= 0 ? features_.exchanged_adjoint(s) : nullptr;
+  const auto bring_values_back = [&] {
+    if (step_.tangents_alone()) recorder_.run(exec_, [&] { lay_values_aside(layout, adjoint, true); });
+  };
   recorder_.run(exec_, [&] {
     if (adjoint && !stage.input_adjoint_is_begun) clear_rows(layout, adjoint, 0, num_owned());
+    if (is_gathered && step_.tangents_alone()) lay_values_aside(layout, adjoint, false);
     if (is_gathered && is_exchanging_) clear_rows(layout, returned_.data(), 0, neighborhood_->num_rows);
     for (int slice = 0; slice <= last; slice++) {
       for (const BatchAtoms &atoms : batches_)
@@ -423,22 +453,26 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
       if (!is_exchanging_ || slice < last) gather_senders(s, slice, false, adjoint);
     }
   });
-  if (!is_gathered || !is_exchanging_) return;
+  if (!is_gathered) return;
+  if (!is_exchanging_) return bring_values_back();
   exchange_beside(exchange, input, returned_.data(), true, [&] {
     recorder_.run(exec_, [&] { gather_senders(s, last, false, adjoint); });
     return num_owned() > 0;
   });
   recorder_.run(exec_, [&] {
     const int64_t rows = neighborhood_->num_rows;
-    for_groups(layout, num_owned(), FeatureRows<R>{adjoint, rows, 0}, FeatureRows<R>{returned_.data(), rows, 0},
-               [&](R *to, R *from, int64_t n) { device_add(exec_, to, from, n); });
+    add_planes(exec_, num_owned(), layout, step_.planes, FeatureRows<const R>{returned_.data(), rows, 0},
+               FeatureRows<R>{adjoint, rows, 0});
   });
+  bring_values_back();
 }
 
 // ---- a step
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
+  step_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
+  values_are_kept_ = false;
   begin_step(request);
   const auto step = [&] {
     recorder_.run(exec_, [&] { launch_edges(request); });
@@ -457,7 +491,9 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);
-  return end_step(request.forces, request.forces && request.virial, exchange);
+  const EvaluationResult result = end_step(request.forces, request.forces && request.virial, exchange);
+  values_are_kept_ = plan_.keeps_values && request.forces;
+  return result;
 }
 
 // Which instance the step runs on, and whether its launches are recorded.
@@ -471,24 +507,27 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
   if (edges_.is_counted()) return recorder_.begin_plain_step();
   int largest_batch = 0;
   for (const BatchAtoms &atoms : batches_) largest_batch = std::max(largest_batch, atoms.count);
-  recorder_.begin_step((request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0),
-                       {request.positions, request.direction},
-                       {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_batch});
+  const int directions = 2 * request.directions.count + (step_.tangents_alone() ? 1 : 0);
+  recorder_.begin_step(
+      (request.forces ? 1 : 0) + (request.virial ? 2 : 0) + (request.atom_virial ? 4 : 0) + 8 * directions,
+      {request.positions, request.directions.v},
+      {num_owned(), neighborhood_->num_rows, neighborhood_->num_candidates, largest_batch});
 }
 
 // The edges of a step, and what does not go through the layers.
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
-  edges_.build(exec_, request.positions, request.direction);
-  if (far_edges_) far_edges_->build(exec_, request.positions, request.direction);
+  edges_.build(exec_, request.positions, request.directions);
+  if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0), options_);
-  for_arrays([](ArrayRef array, int64_t n) { array.reserve(n); });
+  const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
+  if (!step_.tangents_alone()) for_arrays(reserve);
+  for_arrays_of_step(reserve);
   step_.energy = energy_.data();
   step_.sender_adjoints =
       request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
-  fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), energy_.data());
-  device_zero(exec_, edges_.adjoint(), edges_.room() * edges_.num_y());
-  if (far_edges_) device_zero(exec_, far_edges_->adjoint(), far_edges_->room() * far_edges_->num_y());
+  for (int d = 0; d < step_.num_directions(); d++)
+    fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), step_.energy_of(d));
 }
 
 template <class T, class G>
@@ -561,9 +600,11 @@ int DeviceEvaluation<T, G>::find_not_finite(bool with_forces) const {
     for (size_t k = 0; atom < 0 && k < numbers.size(); k++)
       if (!std::isfinite(numbers[k])) atom = row_atom[k / width];
   };
-  search(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>);
+  for (int d = 0; d < step_.num_directions(); d++)
+    search(reinterpret_cast<const double *>(step_.energy_of(d)), num_owned(), PLANES<D>);
   if (with_forces) search(edges_.row_forces(), num_rows, 3);
-  if (with_forces && IS_DUAL<T>) search(edges_.row_tangents(), num_rows, 3);
+  for (int d = 0; with_forces && IS_DUAL<T> && d < step_.num_directions(); d++)
+    search(edges_.row_tangents() + 3 * static_cast<int64_t>(num_rows) * d, num_rows, 3);
   return atom;
 }
 
@@ -578,12 +619,20 @@ template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
-  DeviceRequest on_device{positions_.data(), nullptr, request.forces || request.force_tangents, request.virial,
-                          request.atom_virial != nullptr};
+  DeviceRequest on_device;
+  on_device.positions = positions_.data();
+  on_device.forces = request.forces || request.force_tangents;
+  on_device.virial = request.virial;
+  on_device.atom_virial = request.atom_virial != nullptr;
+  on_device.same_positions = request.same_positions && !request.forces && !request.virial && !request.atom_virial;
+  on_device.directions.count = request.num_directions;
+  on_device.directions.distance = neighborhood_->num_atoms;
   if (IS_DUAL<T> && request.direction) {
-    double *direction = direction_.reserve(size);
-    copy_to_device(DeviceExec(), direction, reinterpret_cast<const double *>(request.direction), size);
-    on_device.direction = direction;
+    double *directions = direction_.reserve(request.num_directions * size);
+    for (int d = 0; d < request.num_directions; d++)
+      copy_to_device(DeviceExec(), directions + d * size, reinterpret_cast<const double *>(request.along(d).direction),
+                     size);
+    on_device.directions.v = directions;
   }
   const EvaluationResult result = evaluate(on_device, exchange);
 
@@ -600,7 +649,9 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &reque
           to[static_cast<int64_t>(host_rows_[row]) * used + k] += host_numbers_[static_cast<size_t>(row) * width + k];
   };
   if (request.forces) add(edges_.row_forces(), num_rows, 3, 3, *request.forces);
-  if (IS_DUAL<T> && request.force_tangents) add(edges_.row_tangents(), num_rows, 3, 3, *request.force_tangents);
+  for (int d = 0; IS_DUAL<T> && request.force_tangents && d < request.num_directions; d++)
+    add(edges_.row_tangents() + 3 * static_cast<int64_t>(num_rows) * d, num_rows, 3, 3,
+        *request.along(d).force_tangents);
   if (request.forces && request.atom_virial) add(edges_.row_virial(), num_rows, 9, 9, *request.atom_virial);
   if (request.atom_energy)
     add(reinterpret_cast<const double *>(energy_.data()), num_owned(), PLANES<D>, 1, request.atom_energy);
@@ -612,18 +663,20 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
   return Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) + batch_features_.bytes() +
          energy_.bytes() + returned_.bytes() + step_.in_place.bytes() + step_.layer_scratch.bytes() +
          step_.scratch.bytes() + species_order_.bytes() + device_shift_.bytes() + sum_.bytes() +
-         sender_adjoints_.bytes() + positions_.bytes() + direction_.bytes() +
+         sender_adjoints_.bytes() + aside_.bytes() + positions_.bytes() + direction_.bytes() +
          (neighborhood_ ? neighborhood_->bytes() : 0) + recorder_.bytes() + staging_.size() * sizeof(R);
 }
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) {
-  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges) +
-                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges) : 0) +
+  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges, plan_.max_directions()) +
+                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges, 1) : 0) +
                       neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
                       sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;
-  for_arrays([&](ArrayRef array, int64_t n) { bytes += array.growth(n); });
+  const auto add_growth = [&](ArrayRef array, int64_t n) { bytes += array.growth(n); };
+  for_arrays(add_growth);
+  for_arrays_of_step(add_growth);
   const int64_t owned = std::max(1, num_owned()),
                 edges_of_batch = num_edges * std::min<int64_t>(owned, batch_size_) / owned;
   for (const auto &op : Base::ops_)

@@ -46,7 +46,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   using D = DoubleOf<T>;
   using Batch = DeviceBatch<T, G>;
   using Base = LayeredEvaluation<DeviceEvaluator, Batch, DeviceBuffer<R>>;
-  using Base::features_, Base::model_, Base::options_, Base::plan_;
+  using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
   DeviceEvaluation(const Model &model, const EvaluatorOptions &options);
@@ -66,6 +66,7 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   // Parts of evaluate(); nvcc wants functions with kernels public.
   void launch_edges(const DeviceRequest &request);
   void launch_results(const DeviceRequest &request);
+  void lay_values_aside(const FeatureLayout &layout, R *adjoint, bool and_back);
 
  private:
   struct BatchAtoms {
@@ -78,7 +79,9 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   EvaluationResult end_step(bool with_forces, bool with_virial, GhostExchange &exchange);
   int find_not_finite(bool with_forces) const;
   void sort_batches_by_species();
+  // f(array, numbers) for what an evaluation keeps, beside edges; rows that outlive it, and what does not.
   void for_arrays(const ArrayVisitor &f);
+  void for_arrays_of_step(const ArrayVisitor &f);
   // memory_bytes() with the bytes that an evaluation of so many edges will add, without scratch that does not grow
   // with the atoms.
   std::size_t memory_estimate(int64_t num_edges, int64_t num_far_edges);
@@ -119,7 +122,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   DeviceBuffer<R> sender_adjoints_;
   int64_t kept_per_edge_ = 0;    // numbers in them, of this neighborhood
   DeviceBuffer<R> returned_;     // adjoints of remote rows on their way, and what other ranks return to owned ones
-  DeviceBuffer<D> energy_;
+  DeviceBuffer<R> aside_;        // values of an adjoint while tangents are gathered
+  DeviceBuffer<D> energy_;       // [directions][receivers]
   DeviceBuffer<double> device_shift_;    // of the energy, by species
   DeviceSum sum_;
   Kokkos::View<StepSummary, Kokkos::SharedHostPinnedSpace> summary_;

@@ -3,6 +3,7 @@
 #ifndef EQUI_DEVICE_EVALUATOR_H
 #define EQUI_DEVICE_EVALUATOR_H
 
+#include "kokkos/geometry/device_edges.h"
 #include "kokkos/geometry/device_neighborhood.h"
 #include "src/evaluation/evaluator.h"
 
@@ -11,8 +12,11 @@ namespace equi {
 // The inputs of a step. Instead of the outputs of EvaluationRequest the caller reads DeviceResults.
 struct DeviceRequest {
   const double *positions = nullptr;    // [atoms][3] device memory
-  const double *direction = nullptr;    // the same; as in EvaluationRequest, of evaluators that are directional
-  bool forces = false, virial = false, atom_virial = false;
+  // As in EvaluationRequest, of evaluators that are directional.
+  DeviceDirections directions = {};
+  bool forces = false, virial = false, atom_virial = false;    // forces: or their tangents
+  // As in EvaluationRequest. Where values are kept, tangents are then all that results() has.
+  bool same_positions = false;
 };
 
 // Results by rows, in device memory until the next evaluation; signs and units as in EvaluationRequest. What acts on a
@@ -20,9 +24,10 @@ struct DeviceRequest {
 struct DeviceResults {
   const int *row_atom = nullptr;    // [A]
   double *forces = nullptr;         // [A][3]
-  double *tangents = nullptr;       // [A][3] of the forces along the direction; of evaluators that are directional
-  double *virial = nullptr;         // [A][9], if asked for
-  double *energy = nullptr;         // [N]; null of evaluators that are directional
+  // [directions][A][3] of the forces along the directions; of evaluators that are directional
+  double *tangents = nullptr;
+  double *virial = nullptr;    // [A][9], if asked for
+  double *energy = nullptr;    // [N]; null of evaluators that are directional
 };
 
 class DeviceEvaluator : public Evaluator {

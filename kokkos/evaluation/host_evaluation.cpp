@@ -83,7 +83,9 @@ struct MakeHostLayer : HostContext {
 template <class T, class G>
 HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set)
     : Base(model, options,
-           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>, IS_DUAL<T> ? options.kept_directions : 0,
+           make_evaluation_plan(model, options.deterministic, IS_DUAL<T>,
+                                // sums of senders over kept tangents alone are not gathered here
+                                IS_DUAL<T> && !options.deterministic ? options.kept_directions : 0,
                                 options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
       edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest),
@@ -460,23 +462,18 @@ template <class T, class G>
 EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
   const bool backward_is_wanted = request.forces || request.force_tangents;
-  const bool tangents_alone =
-      values_are_kept_ && request.same_positions && !request.forces && !request.virial && !request.atom_virial;
-  if (request.num_directions > (tangents_alone ? max_directions() : 1))
-    throw std::logic_error("more directions than an evaluation takes at a time");
   if (options_.energy_moments != static_cast<bool>(request.energy_moments) ||
       (options_.energy_moments && (backward_is_wanted || request.virial || request.atom_virial)))
     throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
-  step_.planes = tangents_alone            ? Planes{1, 1 + request.num_directions}
-                 : options_.energy_moments ? Planes{0, plan_.planes}
-                                           : Planes{0, PLANES<T>};
+  step_.planes = Base::planes_of_step(
+      request.same_positions && !request.forces && !request.virial && !request.atom_virial, request.num_directions);
   values_are_kept_ = false;
   edges_.build(request);
   if (far_edges_) far_edges_->build(request);
   result.num_edges = edges_.size();
   keep_edges(backward_is_wanted);
   check_memory(memory_estimate(), options_);
-  if (!tangents_alone) Base::reserve_arrays(num_owned());
+  if (!step_.tangents_alone()) Base::reserve_arrays(num_owned());
   const int64_t num_energies = static_cast<int64_t>(step_.num_directions()) * num_owned();
   step_.energy = energy_.reserve(num_energies);
   if (!options_.deterministic) find_partial_rows();

@@ -30,7 +30,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   using D = DoubleOf<T>;
   using Batch = HostBatch<T, G>;
   using Base = LayeredEvaluation<Evaluator, Batch, Buffer<R>>;
-  using Base::features_, Base::model_, Base::options_, Base::plan_;
+  using Base::features_, Base::model_, Base::options_, Base::plan_, Base::values_are_kept_;
 
  public:
   HostEvaluation(const Model &model, const EvaluatorOptions &options, InstructionSet set);
@@ -41,7 +41,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::size_t memory_bytes() const override;
   bool has_virial_tangents() const override { return IS_DUAL<G>; }
   bool borrow_edges(const Evaluator &other) override;
-  int max_directions() const override { return plan_.keeps_values ? plan_.planes - 1 : 1; }
 
  private:
   struct Tile {
@@ -99,7 +98,6 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   Buffer<D> energy_;
   Buffer<R> kept_;    // HostStep::kept
   int64_t kept_per_edge_ = 0;
-  bool values_are_kept_ = false;    // of the positions of the last evaluation
 };
 
 }    // namespace equi

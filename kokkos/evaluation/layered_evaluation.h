@@ -13,6 +13,7 @@
 
 #include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <type_traits>
 #include <utility>
@@ -39,9 +40,19 @@ class LayeredEvaluation : public Interface {
       }
   }
 
+  int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
   std::size_t exchange_bytes_per_row() const override { return plan_.max_exchanged_row_size * sizeof(R); }
 
  protected:
+  // The planes that a step computes. only_tangents: nothing has moved, and nothing else is wanted.
+  Planes planes_of_step(bool only_tangents, int num_directions) const {
+    const bool tangents_alone = values_are_kept_ && only_tangents;
+    if (num_directions > (tangents_alone ? max_directions() : 1))
+      throw std::logic_error("more directions than an evaluation takes at a time");
+    if (tangents_alone) return {1, 1 + num_directions};
+    return {0, options_.energy_moments ? plan_.planes : IS_DUAL<typename Batch::Number> ? 2 : 1};
+  }
+
   const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
 
   // A feature of so many rows, or its adjoint, for an exchange; valid until the next call.
@@ -166,6 +177,7 @@ class LayeredEvaluation : public Interface {
   mutable FeatureMemory<R, Array> features_;
   std::vector<std::unique_ptr<Op>> ops_;    // per layer of the model; null of ScaleShift
   std::vector<double> scale_, shift_;       // per species, eV
+  bool values_are_kept_ = false;            // of the positions of the last evaluation
 
  private:
   FeaturePieces<R> pieces_;

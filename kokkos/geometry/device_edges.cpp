@@ -83,7 +83,7 @@ void DeviceEdges<T, G>::set_neighborhood(const DeviceExec &exec, const DeviceNei
 }
 
 template <class T, class G>
-void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const double *v) {
+void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   Inside inside{x,
@@ -123,12 +123,15 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
 
   int *sender_row = sender_row_.reserve(room_), *sender_species = sender_species_.reserve(room_),
       *pair = pair_.reserve(room_);
-  distance_.reserve(room_);
-  direction_.reserve(3 * room_);
-  harmonics_.reserve(num_y_ * room_);
-  adjoint_.reserve(num_y_ * room_);
+  num_directions_ = directions.count;
+  const int64_t room = room_, of_directions = directions.count * room_;
+  distance_.reserve(of_directions);
+  unit_vector_.reserve(3 * of_directions);
+  harmonics_.reserve(num_y_ * of_directions);
+  device_zero(exec, adjoint_.reserve(num_y_ * of_directions), num_y_ * of_directions);
   force_.reserve(3 * room_);
   const EdgeArrays<T, G> edges = arrays();
+  const DeviceDirections v = directions;
   const HarmonicsNorms norms;
   // Candidates, then receivers.
   Kokkos::parallel_reduce(
@@ -143,7 +146,8 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
         }
         const int64_t e = before[c];
         if (before[c + 1] == e) return;
-        note_closest(best, edges.set(norms, e, x, v, inside.receiver_of(c), inside.sender_atom[c]), c);
+        const int64_t i = inside.receiver_of(c), j = inside.sender_atom[c];
+        for (int d = 0; d < v.count; d++) note_closest(best, edges.along(d, room).set(norms, e, x, v[d], i, j), c);
         sender_row[e] = inside.candidate_row[c];
         sender_species[e] = inside.row_species[inside.candidate_row[c]];
         pair[e] = inside.pair(c);
@@ -164,7 +168,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const dou
 
 template <class T, class G>
 EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
-  return {lmax_, distance_.data(), direction_.data(), force_.data(), harmonics_.data(), adjoint_.data()};
+  return {lmax_, distance_.data(), unit_vector_.data(), force_.data(), harmonics_.data(), adjoint_.data()};
 }
 
 template <class T, class G>
@@ -221,50 +225,53 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
                 num_positions = neighborhood_->num_slices * rows;
   const bool want_virial = with_virial || with_atom_virial, want_atom_virial = with_atom_virial;
   double *row_forces = row_forces_.reserve(3 * rows),
-         *row_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows) : nullptr;
+         *all_tangents = IS_DUAL<G> ? row_tangents_.reserve(3 * rows * num_directions_) : nullptr;
   double *receiver_virial = want_virial ? receiver_virial_.reserve(9 * N) : nullptr;
   double *row_virial = want_atom_virial ? row_virial_.reserve(9 * rows) : nullptr;
 
-  const EdgeArrays<T, G> edges = arrays();
   const HarmonicsNorms norms;
   const int64_t *begin = begin_.data(), *sender_begin = sender_begin_.data(), *sender_edge = sender_edge_.data();
-  Kokkos::parallel_for(
-      "equi:edge_forces", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
-        if (e < begin[N]) edges.set_force(norms, e);
-      });
+  for (int d = 0; d < num_directions_; d++) {
+    const EdgeArrays<T, G> edges = arrays().along(d, room_);
+    double *row_tangents = all_tangents + 3 * rows * d;
+    Kokkos::parallel_for(
+        "equi:edge_forces", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+          if (e < begin[N]) edges.set_force(norms, e);
+        });
 
-  // What atoms feel as receivers and as senders, row by row in a fixed order.
-  Kokkos::parallel_for(
-      "equi:row_forces", DeviceRange(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
-        D f[3] = {0, 0, 0};
-        double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-        if (row < N) {
-          for (int64_t e = begin[row]; e < begin[row + 1]; e++) edges.add_force(e, f, v, want_virial);
-          if (want_virial)
-            for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
-          for (int k = 0; k < 9; k++) {
-            total[k] = v[k];
-            v[k] = 0;
+    // What atoms feel as receivers and as senders, row by row in a fixed order.
+    Kokkos::parallel_for(
+        "equi:row_forces", DeviceRange(exec, 0, rows), KOKKOS_LAMBDA(int64_t row) {
+          D f[3] = {0, 0, 0};
+          double v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0}, total[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
+          if (row < N) {
+            for (int64_t e = begin[row]; e < begin[row + 1]; e++) edges.add_force(e, f, v, want_virial);
+            if (want_virial)
+              for (int k = 0; k < 9; k++) receiver_virial[9 * row + k] = v[k];
+            for (int k = 0; k < 9; k++) {
+              total[k] = v[k];
+              v[k] = 0;
+            }
           }
-        }
-        D s[3] = {0, 0, 0};
-        for (int64_t position = row; position < num_positions; position += rows)
-          for (int64_t p = sender_begin[position]; p < sender_begin[position + 1]; p++)
-            edges.add_force(sender_edge[p], s, v, want_atom_virial);
-        for (int k = 0; k < 3; k++) {
-          row_forces[3 * row + k] = value_of(f[k] - s[k]);
-          if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
-        }
-        if (want_atom_virial)
-          for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
-      });
+          D s[3] = {0, 0, 0};
+          for (int64_t position = row; position < num_positions; position += rows)
+            for (int64_t p = sender_begin[position]; p < sender_begin[position + 1]; p++)
+              edges.add_force(sender_edge[p], s, v, want_atom_virial);
+          for (int k = 0; k < 3; k++) {
+            row_forces[3 * row + k] = value_of(f[k] - s[k]);
+            if (IS_DUAL<G>) row_tangents[3 * row + k] = tangent_of(f[k] - s[k]);
+          }
+          if (want_atom_virial)
+            for (int k = 0; k < 9; k++) row_virial[9 * row + k] = 0.5 * (total[k] + v[k]);
+        });
+  }
 }
 
 template <class T, class G>
 void DeviceEdges<T, G>::add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   device_add(exec, row_forces_.data(), other.row_forces_.data(), 3 * rows);
-  if (IS_DUAL<G>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows);
+  if (IS_DUAL<G>) device_add(exec, row_tangents_.data(), other.row_tangents_.data(), 3 * rows * num_directions_);
   if (with_virial || with_atom_virial) device_add(exec, receiver_virial_.data(), other.receiver_virial_.data(), 9 * N);
   if (with_atom_virial) device_add(exec, row_virial_.data(), other.row_virial_.data(), 9 * rows);
 }
@@ -277,7 +284,9 @@ void DeviceEdges<T, G>::sum_virial(const DeviceExec &exec, double *virial) {
 template <class T, class G>
 void DeviceEdges<T, G>::sum_forces(const DeviceExec &exec, double *forces, double *tangents) {
   force_sum_.add_up(exec, neighborhood_->num_rows, 3, row_forces_.data(), forces);
-  if (IS_DUAL<G>) tangent_sum_.add_up(exec, neighborhood_->num_rows, 3, row_tangents_.data(), tangents);
+  if (IS_DUAL<G>)
+    tangent_sum_.add_up(exec, static_cast<int64_t>(num_directions_) * neighborhood_->num_rows, 3, row_tangents_.data(),
+                        tangents);
 }
 
 template <class T, class G>
@@ -286,21 +295,23 @@ std::size_t DeviceEdges<T, G>::bytes() const {
          row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
          transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
          sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() +
-         seen_.bytes() + distance_.bytes() + direction_.bytes() + adjoint_.bytes() + force_.bytes() +
+         seen_.bytes() + distance_.bytes() + unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() +
          harmonics_.bytes();
 }
 
 template <class T, class G>
-std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges) const {
-  const int64_t N = n.num_receivers, rows = n.num_rows, candidates = n.num_candidates;
-  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows) : 0) +
+std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
+                                      int num_directions) const {
+  const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
+                candidates = n.num_candidates;
+  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
          receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
          transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
-         pair_.growth(num_edges) + distance_.growth(num_edges) + direction_.growth(3 * num_edges) +
-         (nearest_.count > 0 ? seen_.growth(candidates) : 0) + adjoint_.growth(num_y_ * num_edges) +
-         force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * num_edges);
+         pair_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +
+         (nearest_.count > 0 ? seen_.growth(candidates) : 0) + adjoint_.growth(num_y_ * of_directions) +
+         force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * of_directions);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)

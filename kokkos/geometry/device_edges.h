@@ -40,7 +40,15 @@ struct DeviceBatchEdges {
   }
 };
 
-// With duals, positions move along a direction.
+// Of `count` directions [atoms][3], `distance` atoms apart, in device memory; null: nothing moves.
+struct DeviceDirections {
+  const double *v = nullptr;
+  int count = 1;
+  int64_t distance = 0;
+  KOKKOS_FUNCTION const double *operator[](int d) const { return v ? v + 3 * d * distance : nullptr; }
+};
+
+// With duals, positions move along a direction, or along several, each with arrays of its own.
 template <class T, class G>
 class DeviceEdges {
   using D = DoubleOf<G>;
@@ -57,9 +65,9 @@ class DeviceEdges {
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
-  // Fills all arrays for these positions [atoms][3], which move along the direction [atoms][3], null for none.
-  // Waits once for the edges to be counted, if they are.
-  void build(const DeviceExec &exec, const double *positions, const double *direction = nullptr);
+  // Fills all arrays for these positions [atoms][3], which move along the directions, null for none. Waits once for the
+  // edges to be counted, if they are.
+  void build(const DeviceExec &exec, const double *positions, const DeviceDirections &directions = {});
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
@@ -68,12 +76,12 @@ class DeviceEdges {
   // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of
   // EvaluationRequest.
   double *row_forces() const { return row_forces_.data(); }        // [A][3]
-  double *row_tangents() const { return row_tangents_.data(); }    // [A][3] of the forces; with duals
+  double *row_tangents() const { return row_tangents_.data(); }    // [directions][A][3] of the forces; with duals
   double *row_virial() const { return row_virial_.data(); }        // [A][9]
   // The virial of this rank, all its nine components, where the device can write.
   void sum_virial(const DeviceExec &exec, double *virial);
-  // The sums of the forces and, with duals, of their tangents over all rows, [3] each, likewise: not finite if one of
-  // them is not.
+  // The sums of the forces and, with duals, of their tangents along all directions over all rows, [3] each, likewise:
+  // not finite if one of them is not.
   void sum_forces(const DeviceExec &exec, double *forces, double *tangents);
   // Distance of the closest pair and its candidate, or of a receiver whose position is not finite, counted after all
   // candidates; in device memory.
@@ -97,15 +105,16 @@ class DeviceEdges {
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
   // Species of the receiver times the number of species, plus that of the sender.
   const int *pair() const { return pair_.data(); }
-  const G *distance() const { return distance_.data(); }
-  const G *unit_vector() const { return direction_.data(); }    // [E][3]
-  const T *harmonics() const { return harmonics_.data(); }      // [E][num_y]
-  // [E][num_y] dE/dY, slot 0 dE/dr; written by the caller between build() and finish().
-  G *adjoint() { return adjoint_.data(); }
+  const G *distance(int direction = 0) const { return distance_.data() + direction * room_; }
+  const G *unit_vector() const { return unit_vector_.data(); }    // [E][3]
+  // [E][num_y]
+  const T *harmonics(int direction = 0) const { return harmonics_.data() + direction * num_y_ * room_; }
+  // [E][num_y] dE/dY, slot 0 dE/dr; 0 after build(), the caller adds to it before finish().
+  G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * room_; }
 
   std::size_t bytes() const;
-  // Bytes that a step of num_edges edges in a neighborhood with slices of this size will add.
-  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges) const;
+  // Bytes that a step of num_edges edges and so many directions in a neighborhood with slices of this size will add.
+  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions) const;
 
  private:
   EdgeArrays<T, G> arrays() const;
@@ -115,6 +124,7 @@ class DeviceEdges {
   const DeviceNeighborhood *neighborhood_ = nullptr;
   bool is_counted_ = true;
   int64_t room_ = 0;
+  int num_directions_ = 1;
 
   using Closest = Kokkos::MinLoc<double, int64_t, DeviceExec::memory_space>;
   typename Closest::result_view_type closest_;    // distance and candidate
@@ -132,8 +142,9 @@ class DeviceEdges {
   DeviceSum sum_, force_sum_, tangent_sum_;
   DeviceBuffer<int64_t> edge_before_, transposed_before_, begin_, sender_begin_, sender_edge_;
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
-  DeviceBuffer<G> distance_, direction_, adjoint_, force_;
-  DeviceBuffer<T> harmonics_;
+  DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // by direction
+  DeviceBuffer<T> harmonics_;                           // likewise
+  DeviceBuffer<G> force_;
 };
 
 }    // namespace equi

@@ -46,11 +46,16 @@ template <class T, class G>
 struct EdgeArrays {
   using D = DoubleOf<G>;
   int lmax;
-  G *distance, *unit, *force;    // [E], [E][3], [E][3]
+  G *distance, *unit, *force;    // [E], [E][3], [E][3]; forces are those of one direction after the other
   T *y;                          // [E][num_y]
   const G *adjoint;              // likewise, slot 0 by the distance
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
+  // Of arrays for several directions, of `room` edges each, those of one.
+  EQUI_FUNCTION EdgeArrays along(int direction, int64_t room) const {
+    const int64_t before = direction * room;
+    return {lmax, distance + before, unit + 3 * before, force, y + num_y() * before, adjoint + num_y() * before};
+  }
 
   // From the positions of atoms i and j, which move along v unless that is null. moment: if not -1, the component c of
   // the edge whose moment is taken: the tangent of the edge's vector is then (r_i - r_j)_c v_j. Returns the distance,

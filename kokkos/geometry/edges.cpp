@@ -160,12 +160,9 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
 
 template <class T, class G>
 EdgeArrays<T, G> Edges<T, G>::arrays(int d) {
-  return {lmax_,
-          data_->distance.data() + d * data_->size,
-          data_->unit_vector.data() + 3 * d * data_->size,
-          data_->force.data(),
-          data_->harmonics.data() + num_y_ * d * data_->size,
-          adjoint(d)};
+  return EdgeArrays<T, G>{
+      lmax_, data_->distance.data(), data_->unit_vector.data(), data_->force.data(), data_->harmonics.data(), adjoint()}
+      .along(d, data_->size);
 }
 
 template <class T, class G>

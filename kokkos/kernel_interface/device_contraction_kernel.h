@@ -15,12 +15,13 @@ namespace equi {
 // The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CONTRACTION_BLOCKS = 24;
 
-// As ContractionFeature, in device memory; data at the batch's first row.
+// As ContractionFeature, in device memory; data at the batch's first row, and of duals the tangents behind it.
 template <class T>
 struct DeviceContractionFeature {
   Real<T> *data[MAX_CONTRACTION_BLOCKS];
   int64_t width[MAX_CONTRACTION_BLOCKS];
   int stride[MAX_CONTRACTION_BLOCKS];
+  int tangents[MAX_CONTRACTION_BLOCKS];
 };
 
 template <class T>

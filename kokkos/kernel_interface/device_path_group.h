@@ -57,16 +57,17 @@ struct DevicePathGroupCall {
   const T *y;    // [p][num_y] harmonics (backward)
 
   // Component m, channel c of the input block in row r: x + r * x_width + m * x_stride + c. x_adj is at its first row.
+  // Of duals, tangents are x_tangents behind the values.
   const Real<T> *x;
   Real<T> *x_adj;
-  int x_width, x_stride;
+  int x_width, x_stride, x_tangents;
 
   // Component m, channel c of path q's output in row r: out + path[q].begin + r * width + m * stride + c.
   Real<T> *out;
   const Real<T> *out_adj;
   struct Path {
     int64_t begin;
-    int width, stride;
+    int width, stride, tangents;
   } path[MAX_CALL_PATHS];
   int outputs;    // of a uvw path: channels of its output, rounded up to the blocks of its table
   bool add;       // of a uvw path: forward adds to the output
@@ -80,12 +81,11 @@ struct DevicePathGroupCall {
   }
   template <class N, class R>
   KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row(R *rows, int r, int c) const {
-    return make_pointer<N>(rows + static_cast<int64_t>(r) * x_width + c, x_stride / PLANES<T>);
+    return make_pointer<N>(rows + static_cast<int64_t>(r) * x_width + c, x_tangents);
   }
   template <class N, class R>
   KOKKOS_FORCEINLINE_FUNCTION Pointer<N> in_row_of_path(R *rows, int q, int r, int c) const {
-    return make_pointer<N>(rows + path[q].begin + static_cast<int64_t>(r) * path[q].width + c,
-                           path[q].stride / PLANES<T>);
+    return make_pointer<N>(rows + path[q].begin + static_cast<int64_t>(r) * path[q].width + c, path[q].tangents);
   }
 
   // Fused: the batch's first row; edges from the rows of receivers have a reverse edge.

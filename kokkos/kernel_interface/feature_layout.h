@@ -11,7 +11,9 @@
 
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "src/algebra/irreps.h"
+#include "src/numbers/host_device.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -25,8 +27,24 @@ inline int padded(int channels) {
 struct Planes {
   int begin, end;
   int count() const { return end - begin; }
+  // Of a whole step: either values, with the tangents along one direction if they are duals (energy moments have four
+  // directions), or the tangents along some directions alone.
+  bool tangents_alone() const { return begin > 0; }
+  int num_directions() const { return std::max(1, end - 1); }
 };
 constexpr Planes VALUES{0, 1};
+// Of duals, the plane of a direction's tangents.
+inline Planes plane_of(int direction) {
+  return {1 + direction, 2 + direction};
+}
+// f(planes) for those of the duals along a direction, among this number of planes: in as few runs as they lie in.
+template <class F>
+void for_planes_of_dual(int direction, int planes, const F &f) {
+  if (planes == 1) return f(VALUES);
+  if (direction == 0) return f(Planes{0, 2});
+  f(VALUES);
+  f(plane_of(direction));
+}
 
 struct FeatureGroup {
   Irrep irrep;
@@ -35,6 +53,7 @@ struct FeatureGroup {
   int planes = 1;
   int stride() const { return planes * channels; }    // between components
   int width() const { return irrep.dim() * stride(); }
+  int tangents(int direction) const { return (1 + direction) * channels; }    // of duals, behind the values
 
   bool is_all(Planes p) const { return p.count() == planes; }
   // f(first, count) for the contiguous numbers of a row in these planes.
@@ -42,6 +61,21 @@ struct FeatureGroup {
   void for_numbers(Planes p, const F &f) const {
     if (is_all(p)) return f(0, width());
     for (int m = 0; m < irrep.dim(); m++) f(p.begin * channels + m * stride(), p.count() * channels);
+  }
+};
+
+// Where the numbers of some planes lie among those of a group's rows, one after the other.
+struct NumbersOfPlanes {
+  int per_component, per_row, stride, width, first;
+  NumbersOfPlanes(const FeatureGroup &group, Planes planes)
+      : per_component(planes.count() * group.channels),
+        per_row(group.irrep.dim() * per_component),
+        stride(group.stride()),
+        width(group.width()),
+        first(planes.begin * group.channels) {}
+  EQUI_FUNCTION int64_t operator()(int64_t n) const {
+    const int in_row = static_cast<int>(n % per_row);
+    return n / per_row * width + in_row / per_component * stride + first + in_row % per_component;
   }
 };
 
@@ -54,7 +88,7 @@ struct FeatureBlock {
 class FeatureLayout {
  public:
   FeatureLayout() = default;
-  explicit FeatureLayout(const Irreps &irreps, int planes = 1) {
+  explicit FeatureLayout(const Irreps &irreps, int planes = 1) : planes_(planes) {
     for (const IrrepBlock &b : irreps) {
       if (groups_.empty() || groups_.back().irrep != b.irrep) groups_.push_back({b.irrep, 0, row_size_, planes});
       blocks_.push_back({static_cast<int>(groups_.size()) - 1, groups_.back().channels, b.mul});
@@ -68,11 +102,12 @@ class FeatureLayout {
   const FeatureBlock &block(int b) const { return blocks_[b]; }
   int num_blocks() const { return static_cast<int>(blocks_.size()); }
   int row_size() const { return row_size_; }    // numbers per row
+  int planes() const { return planes_; }
 
  private:
   std::vector<FeatureGroup> groups_;
   std::vector<FeatureBlock> blocks_;
-  int row_size_ = 0;
+  int row_size_ = 0, planes_ = 1;
 };
 
 }    // namespace equi

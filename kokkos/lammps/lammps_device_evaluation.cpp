@@ -216,7 +216,7 @@ const double *LammpsDeviceEvaluation::positions(AtomKokkos &atom) {
 
 EvaluationResult LammpsDeviceEvaluation::evaluate(AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                                                   GhostExchange &exchange) {
-  return evaluator_.evaluate(DeviceRequest{positions(atom), nullptr, forces, virial, atom_virial}, exchange);
+  return evaluator_.evaluate(DeviceRequest{positions(atom), {}, forces, virial, atom_virial}, exchange);
 }
 
 // rows[row of atom i] = of_atoms[i].
@@ -240,22 +240,33 @@ void LammpsDeviceEvaluation::atoms_of_rows(int num_atoms, const double *rows, do
 }
 
 // Ghosts move as the atoms they stand for, which are those of their rows.
-void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, const double (*v)[3], double (*hv)[3],
-                                              GhostExchange &exchange) {
+void LammpsDeviceEvaluation::multiply_hessian(AtomKokkos &atom, int count, const double (*const *v)[3],
+                                              double (*const *hv)[3], bool same_positions, GhostExchange &exchange) {
   const DeviceExec exec;
-  const int num_local = atom.nlocal, num_all = atom.nlocal + atom.nghost, num_rows = neighborhood_.num_rows;
-  double *direction = direction_.reserve(3 * static_cast<int64_t>(num_all)),
-         *rows = row_values_.reserve(3 * static_cast<int64_t>(num_rows));
-  copy_to_device(exec, direction, *v, 3 * static_cast<int64_t>(num_local));
-  device_zero(exec, rows, 3 * static_cast<int64_t>(num_rows));
-  rows_of_atoms(num_local, direction, rows);
-  exec.fence("equi: rows to be sent");
-  exchange.forward(FeaturePieces<double>{{rows, 3}});
-  atoms_of_rows(num_all, rows, 1.0, direction);
-  evaluator_.evaluate(DeviceRequest{positions(atom), direction, true, false, false}, exchange);
-  exchange.reverse(FeaturePieces<double>{{results().tangents, 3}});
-  atoms_of_rows(num_local, results().tangents, -1.0, direction);
-  copy_to_host(exec, *hv, direction, 3 * static_cast<int64_t>(num_local));
+  const int num_local = atom.nlocal, num_all = atom.nlocal + atom.nghost;
+  const int64_t num_rows = neighborhood_.num_rows, size = 3 * static_cast<int64_t>(num_all);
+  double *directions = direction_.reserve(count * size), *rows = row_values_.reserve(3 * num_rows);
+  for (int d = 0; d < count; d++) {
+    double *direction = directions + d * size;
+    copy_to_device(exec, direction, *v[d], 3 * static_cast<int64_t>(num_local));
+    device_zero(exec, rows, 3 * num_rows);
+    rows_of_atoms(num_local, direction, rows);
+    exec.fence("equi: rows to be sent");
+    exchange.forward(FeaturePieces<double>{{rows, 3}});
+    atoms_of_rows(num_all, rows, 1.0, direction);
+  }
+  DeviceRequest request;
+  request.positions = positions(atom);
+  request.directions = {directions, count, num_all};
+  request.forces = true;
+  request.same_positions = same_positions;
+  evaluator_.evaluate(request, exchange);
+  for (int d = 0; d < count; d++) {
+    double *tangents = results().tangents + 3 * num_rows * d;
+    exchange.reverse(FeaturePieces<double>{{tangents, 3}});
+    atoms_of_rows(num_local, tangents, -1.0, directions);
+    copy_to_host(exec, *hv[d], directions, 3 * static_cast<int64_t>(num_local));
+  }
 }
 
 void LammpsDeviceEvaluation::send_ghosts_home(GhostExchange &exchange, bool with_virial) {

@@ -52,9 +52,11 @@ class LammpsDeviceEvaluation {
 
   EvaluationResult evaluate(LAMMPS_NS::AtomKokkos &atom, bool forces, bool virial, bool atom_virial,
                             GhostExchange &exchange);
-  // Writes hv = H v, with H the matrix of second derivatives of the energy, for this rank's atoms; both [local][3] in
-  // host memory, in eV and Angstrom. The evaluator has to be directional.
-  void multiply_hessian(LAMMPS_NS::AtomKokkos &atom, const double (*v)[3], double (*hv)[3], GhostExchange &exchange);
+  // Writes hv = H v, with H the matrix of second derivatives of the energy, for this rank's atoms and `count` vectors;
+  // all [local][3] in host memory, in eV and Angstrom. The evaluator has to be directional and to take so many
+  // directions at a time. same_positions: as in EvaluationRequest.
+  void multiply_hessian(LAMMPS_NS::AtomKokkos &atom, int count, const double (*const *v)[3], double (*const *hv)[3],
+                        bool same_positions, GhostExchange &exchange);
   // Brings the results of rows of remote atoms to their owners.
   void send_ghosts_home(GhostExchange &exchange, bool with_virial);
   DeviceResults results() const { return evaluator_.results(); }

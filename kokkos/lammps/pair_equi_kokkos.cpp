@@ -28,6 +28,7 @@
 #include "neighbor.h"
 #include "suffix.h"
 
+#include <algorithm>
 #include <type_traits>
 
 using namespace LAMMPS_NS;
@@ -184,11 +185,13 @@ void PairEquiKokkos<DeviceType>::multiply_hessian(int count, const double (*cons
     hessian_on_device->use_neighborhood();
   }
   impl->directional_is_set = true;
-  for (int d = 0; d < count; d++) {
-    hessian_on_device->multiply_hessian(*atomKK, v[d], hv[d], *exchange);
+  for (int done = 0, batch; done < count; done += batch, same_positions = true) {
+    batch = same_positions ? std::min(count - done, evaluator.max_directions()) : 1;
+    hessian_on_device->multiply_hessian(*atomKK, batch, v + done, hv + done, same_positions, *exchange);
+  }
+  for (int d = 0; d < count; d++)
     for (int i = 0; i < atom->nlocal; i++)
       for (int k = 0; k < 3; k++) hv[d][i][k] *= impl->energy_unit;
-  }
 }
 
 template <class DeviceType>

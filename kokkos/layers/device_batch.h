@@ -66,12 +66,13 @@ struct DeviceStep {
   int num_species;
 
   DeviceExec exec = {};
-  int num_rows = 0;
+  int num_rows = 0, num_receivers = 0;
   // Receivers, if each edge between two of them has its reverse one, so that backward and gather can be one (device
   // kernels' fused pass); else 0.
   int num_reversible = 0;
   const int *row_species = nullptr;    // [num_rows] device memory
-  DoubleOf<T> *energy = nullptr;       // [receivers] device memory, added to
+  DoubleOf<T> *energy = nullptr;       // [directions][receivers] device memory, added to
+  Planes planes = VALUES;              // that are computed
   // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
@@ -80,12 +81,15 @@ struct DeviceStep {
   DeviceConvScratch<T> scratch = {};
 
   const DeviceExec &work() const { return exec; }
-  int num_directions() const { return 1; }
+  bool tangents_alone() const { return planes.tangents_alone(); }
+  int num_directions() const { return planes.num_directions(); }
+  DoubleOf<T> *energy_of(int direction) const { return energy + static_cast<int64_t>(direction) * num_receivers; }
 };
 
 template <class T, class G>
 class DeviceBatch {
  public:
+  using Number = T;
   using R = Real<T>;
   using Work = DeviceExec;    // what a step works with
 
@@ -108,24 +112,20 @@ class DeviceBatch {
   bool adds(int feature) const { return layer->adds(feature) || step.plan.features[feature].memory == exchanged_input; }
   DeviceBatchEdges edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
 
-  // f(rows, 0), where the rows hold a feature's values; f replaces them by the adjoint, which goes where it belongs.
+  void copy_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
+    equi::copy_planes(step.exec, count, layout, planes, from, to);
+  }
+  void add_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
+    equi::add_planes(step.exec, count, layout, planes, from, to);
+  }
+  // replace_by_adjoints() of input_rows.h, of one feature or of two; the second may be none, -1.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
     replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });
   }
-  // The same for two features, f(rows of both, 0); the second may be none, -1.
   template <class F>
   void replace_by_adjoints(const InputFeatures &features, const F &f) {
-    const AdjointRows<R> inputs = adjoint_rows(*this, features, step.in_place);
-    for (int n = 0; n < MAX_INPUTS; n++)
-      if (inputs.is_copied(n))
-        for_groups(layout(features[n]), count, inputs.at[n], inputs.x[n],
-                   [&](R *to, R *from, int64_t size) { device_copy(step.exec, to, from, size); });
-    f(inputs.at, 0);
-    for (int n = 0; n < MAX_INPUTS; n++)
-      if (inputs.is_added(n))
-        for_groups(layout(features[n]), count, inputs.x_adj[n], inputs.at[n],
-                   [&](R *to, R *from, int64_t size) { device_add(step.exec, to, from, size); });
+    equi::replace_by_adjoints(*this, features, step.in_place, f);
   }
 };
 

@@ -3,6 +3,55 @@
 
 namespace equi {
 
+template <class R>
+void zero_planes(const DeviceExec &exec, int64_t count, const FeatureGroup &group, Planes planes, R *rows) {
+  const NumbersOfPlanes numbers(group, planes);
+  const int64_t n = count * numbers.per_row;
+  if (group.is_all(planes)) return device_zero(exec, rows, n);    // without gaps
+  Kokkos::parallel_for(
+      "equi:zero_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { rows[numbers(k)] = R(0); });
+}
+
+template <class R>
+void zero_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<R> rows) {
+  for (const FeatureGroup &group : layout.groups()) zero_planes(exec, count, group, planes, rows.group(group));
+}
+
+template <class R>
+void copy_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<const R> from_rows, FeatureRows<R> to_rows) {
+  for (const FeatureGroup &group : layout.groups()) {
+    const NumbersOfPlanes numbers(group, planes);
+    const int64_t n = count * numbers.per_row;
+    const R *from = from_rows.group(group);
+    R *to = to_rows.group(group);
+    if (group.is_all(planes)) {    // without gaps
+      device_copy(exec, to, from, n);
+      continue;
+    }
+    Kokkos::parallel_for(
+        "equi:copy_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[numbers(k)] = from[numbers(k)]; });
+  }
+}
+
+template <class R>
+void add_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                FeatureRows<const R> from_rows, FeatureRows<R> to_rows) {
+  for (const FeatureGroup &group : layout.groups()) {
+    const NumbersOfPlanes numbers(group, planes);
+    const int64_t n = count * numbers.per_row;
+    const R *from = from_rows.group(group);
+    R *to = to_rows.group(group);
+    if (group.is_all(planes)) {    // without gaps
+      device_add(exec, to, from, n);
+      continue;
+    }
+    Kokkos::parallel_for(
+        "equi:add_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[numbers(k)] += from[numbers(k)]; });
+  }
+}
+
 template <class T>
 void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, FeatureRows<const T> result,
                        const int *species, FeatureRows<T> y, bool add) {
@@ -51,9 +100,15 @@ void order_by_species(const DeviceExec &exec, int num_batches, const int *first_
       });
 }
 
-#define EQUI_INSTANTIATE(T)                                                                                 \
-  template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>, \
-                                  const int *, FeatureRows<T>, bool);
+#define EQUI_INSTANTIATE(T)                                                                                   \
+  template void copy_species_rows(const DeviceExec &, int64_t, const FeatureLayout &, FeatureRows<const T>,   \
+                                  const int *, FeatureRows<T>, bool);                                         \
+  template void zero_planes(const DeviceExec &, int64_t, const FeatureGroup &, Planes, T *);                  \
+  template void zero_planes(const DeviceExec &, int64_t, const FeatureLayout &, Planes, FeatureRows<T>);      \
+  template void copy_planes(const DeviceExec &, int64_t, const FeatureLayout &, Planes, FeatureRows<const T>, \
+                            FeatureRows<T>);                                                                  \
+  template void add_planes(const DeviceExec &, int64_t, const FeatureLayout &, Planes, FeatureRows<const T>,  \
+                           FeatureRows<T>);
 EQUI_INSTANTIATE(float)
 EQUI_INSTANTIATE(double)
 #undef EQUI_INSTANTIATE

@@ -8,11 +8,25 @@
 
 namespace equi {
 
-// Channel c of a group's first component, for all rows.
+// Channel c of a group's first component, for all rows; of duals with the tangents along a direction.
 template <class T, class R>
-Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c) {
-  return make_pointer<T>(rows.group(group) + c, group.channels);
+Pointer<T> channel_of(FeatureRows<R> rows, const FeatureGroup &group, int c, int direction) {
+  return make_pointer<T>(rows.group(group) + c, group.tangents(direction));
 }
+
+// Sets some planes of `count` rows of a group to 0.
+template <class R>
+void zero_planes(const DeviceExec &exec, int64_t count, const FeatureGroup &group, Planes planes, R *rows);
+// What some planes of `count` rows are: 0; those of other rows; more by those of other rows.
+template <class R>
+void zero_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<R> rows);
+template <class R>
+void copy_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<const R> from, FeatureRows<R> to);
+template <class R>
+void add_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                FeatureRows<const R> from, FeatureRows<R> to);
 
 // Which rows of a batch belong to which species: rows order[begin[s]] .. order[begin[s+1]-1] of the batch. order:
 // device memory, begin: host memory.

@@ -209,7 +209,7 @@ void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std:
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
                                     int directions) {
   EvaluationPlan plan;
-  plan.keeps_values = kept_directions > 0 && !gather_senders && can_keep_values(model);
+  plan.keeps_values = kept_directions > 0 && can_keep_values(model);
   plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 1 + directions : 1;
   const int num_features = static_cast<int>(model.features.size());
   plan.features.resize(num_features);
@@ -335,8 +335,9 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
       feature.storage = Storage::owned;
     else if (first_stage[f] >= 0) {
       Stage &stage = plan.stages[first_stage[f]];
-      feature.storage = kept_output[f] ? Storage::stage : Storage::batch;
-      int64_t &used = kept_output[f] ? stage.stage_row_size : stage.batch_row_size;
+      const bool is_of_stage = kept_output[f] && !feature.has_own_adjoint;    // the adjoint outlives the batch
+      feature.storage = is_of_stage ? Storage::stage : Storage::batch;
+      int64_t &used = is_of_stage ? stage.stage_row_size : stage.batch_row_size;
       feature.offset = used;
       used += feature.layout.row_size();
     }

@@ -103,6 +103,8 @@ struct EvaluationPlan {
   // positions needs only tangents.
   bool keeps_values = false;
   int planes = 1;    // of the features (feature_layout.h)
+  // That an evaluation takes at a time, with kept values or with energy moments.
+  int max_directions() const { return Planes{0, planes}.num_directions(); }
 
   // The layouts of what a layer reads.
   std::vector<FeatureLayout> inputs(const Ports &ports) const {
@@ -114,11 +116,11 @@ struct EvaluationPlan {
 
 // gather_senders: the adjoints of senders are gathered after a whole stage, so the outputs of convolutions outlive a
 // batch. duals: features have tangents. kept_directions: if not 0, values are kept and tangents are in
-// this number of directions where possible. It is not possible where senders are gathered, where radial networks read
-// features, or where a layer that is not linear reads two features or is one of several that read or that write a
-// feature. Throws std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends
-// only on the species and is contracted). directions: of duals without kept values, the directions that go together
-// with the values.
+// this number of directions where possible. It is not possible where radial networks read features, or where a layer
+// that is not linear reads two features or is one of several that read or that write a feature. Throws
+// std::invalid_argument if the layers cannot be divided into stages (for example a feature that depends only on the
+// species and is contracted). directions: of duals without kept values, the directions that go together with the
+// values.
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals = false,
                                     int kept_directions = 0, int directions = 1);
 

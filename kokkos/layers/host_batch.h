@@ -72,22 +72,17 @@ struct HostStep {
   Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
 
   const HostKernels<T> &work() const { return kernels; }
-  // With values there is one direction at most, but for energy moments.
-  bool tangents_alone() const { return planes.begin > 0; }
-  int num_directions() const { return std::max(1, planes.end - 1); }
+  bool tangents_alone() const { return planes.tangents_alone(); }
+  int num_directions() const { return planes.num_directions(); }
   DoubleOf<T> &energy_of(int receiver, int direction) const {
     return energy[static_cast<int64_t>(direction) * num_receivers + receiver];
   }
 };
 
-// Of duals, the plane of a direction's tangents.
-inline Planes plane_of(int direction) {
-  return {1 + direction, 2 + direction};
-}
-
 template <class T, class G>
 class HostBatch {
  public:
+  using Number = T;
   using R = Real<T>;
   using Work = HostKernels<T>;    // what a step works with
 
@@ -133,39 +128,29 @@ class HostBatch {
     return function;
   }
 
-  // f(rows, direction) for each direction, where the rows hold a feature's values and tangents; f replaces them by the
-  // adjoint, which goes where it belongs.
+  void copy_planes(const FeatureLayout &layout, FeatureRows<R> from, FeatureRows<R> to, Planes planes) const {
+    for (const FeatureGroup &group : layout.groups())
+      for (int64_t a = 0; a < count; a++)
+        group.for_numbers(planes, [&](int begin, int n) {
+          std::copy_n(from.group(group) + a * group.width() + begin, n, to.group(group) + a * group.width() + begin);
+        });
+  }
+  void add_planes(const FeatureLayout &layout, FeatureRows<R> from, FeatureRows<R> to, Planes planes) const {
+    for (const FeatureGroup &group : layout.groups())
+      for (int64_t a = 0; a < count; a++)
+        group.for_numbers(planes, [&](int begin, int n) {
+          for (int64_t k = a * group.width() + begin; k < a * group.width() + begin + n; k++)
+            to.group(group)[k] += from.group(group)[k];
+        });
+  }
+  // replace_by_adjoints() of input_rows.h, of one feature or of two; the second may be none, -1.
   template <class F>
   void replace_by_adjoint(int feature, const F &f) {
     replace_by_adjoints({feature, -1}, [&](const InputRows<R> &x, int direction) { f(x[0], direction); });
   }
-  // The same for two features, f(rows of both, direction); the second may be none, -1.
   template <class F>
   void replace_by_adjoints(const InputFeatures &features, const F &f) {
-    const AdjointRows<R> inputs = adjoint_rows(*this, features, scratch.in_place);
-    for (int d = 0; d < step.num_directions(); d++) {
-      // g(group, first number, how many) for what this direction has of a feature.
-      const auto for_numbers = [&](int feature, const auto &g) {
-        for (const FeatureGroup &group : layout(feature).groups()) {
-          for (int64_t a = 0; a < count; a++)
-            for (const Planes planes : {VALUES, plane_of(d)})
-              if (planes.end <= group.planes)
-                group.for_numbers(planes, [&](int begin, int n) { g(group, a * group.width() + begin, n); });
-        }
-      };
-      for (int n = 0; n < MAX_INPUTS; n++)
-        if (inputs.is_copied(n))
-          for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
-            std::copy_n(inputs.x[n].group(group) + begin, size, inputs.at[n].group(group) + begin);
-          });
-      f(inputs.at, d);
-      for (int n = 0; n < MAX_INPUTS; n++)
-        if (inputs.is_added(n))
-          for_numbers(features[n], [&](const FeatureGroup &group, int64_t begin, int size) {
-            for (int64_t k = begin; k < begin + size; k++)
-              inputs.x_adj[n].group(group)[k] += inputs.at[n].group(group)[k];
-          });
-    }
+    equi::replace_by_adjoints(*this, features, scratch.in_place, f);
   }
 };
 

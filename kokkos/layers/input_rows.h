@@ -52,6 +52,34 @@ AdjointRows<typename Batch::R> adjoint_rows(const Batch &batch, const InputFeatu
   return rows;
 }
 
+// f(rows, direction) for each direction, where the rows hold the values of features and their tangents along it; f
+// replaces them by the adjoints, which go where they belong. sums: memory for the sums of the batch.
+template <class Batch, class Array, class F>
+void replace_by_adjoints(const Batch &batch, const InputFeatures &features, Array &sums, const F &f) {
+  const AdjointRows<typename Batch::R> rows = adjoint_rows(batch, features, sums);
+  // g(planes of this direction, layout, number of the input) for the inputs that `which` says.
+  const auto for_inputs = [&](int direction, const auto &which, const auto &g) {
+    for (int n = 0; n < MAX_INPUTS; n++) {
+      if (!which(n)) continue;
+      const FeatureLayout &layout = batch.layout(features[n]);
+      for_planes_of_dual(direction, layout.planes(), [&](Planes planes) { g(planes, layout, n); });
+    }
+  };
+  for (int d = 0; d < batch.step.num_directions(); d++) {
+    for_inputs(
+        d, [&](int n) { return rows.is_copied(n); },
+        [&](Planes planes, const FeatureLayout &layout, int n) {
+          batch.copy_planes(layout, rows.x[n], rows.at[n], planes);
+        });
+    f(rows.at, d);
+    for_inputs(
+        d, [&](int n) { return rows.is_added(n); },
+        [&](Planes planes, const FeatureLayout &layout, int n) {
+          batch.add_planes(layout, rows.at[n], rows.x_adj[n], planes);
+        });
+  }
+}
+
 }    // namespace equi
 
 #endif

@@ -231,7 +231,7 @@ struct DeviceEdgePathGroups {
     call.weights = w;
     call.weights_row = product.product.num_weights();
     const ConvolutionView<T> &all = tables.view();
-    path_groups.template launch<PASS>(exec, call, x_rows, out_rows, 0,
+    path_groups.template launch<PASS>(exec, call, x_rows, out_rows, 0, {},
                                       [&](DevicePathGroupCall<T> &u, const ConvPathGroup<T> &path_group,
                                           const ConvPath<T> *paths, int num_paths, int64_t block) {
                                         u.channels = channels[&path_group - all.path_groups];

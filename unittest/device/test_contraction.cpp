@@ -57,7 +57,7 @@ TYPED_TEST(DeviceContractionTest, forward_equals_plain_loops) {
     for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), y(c.product.irreps_out, size_t(NUM_ROWS));
       DeviceRows<T> dx(exec, x), dy(exec, y);
-      contraction.forward(exec, NUM_ROWS, {dx.rows()}, dy.rows(), species);
+      contraction.forward(exec, NUM_ROWS, {dx.rows()}, dy.rows(), species, 0);
       dx.fetch();
       dy.fetch();
       expect_near(y.values(), expected, 30 * ROUNDING<T>, what);
@@ -75,7 +75,7 @@ TYPED_TEST(DeviceContractionTest, backward_equals_plain_loops) {
     for_kernels<T>(exec, c, [&](const auto &contraction, const int *species, const std::string &what) {
       PackedRows<T> x(c.product.irreps_in, c.x), g(c.product.irreps_out, c.g);
       DeviceRows<T> dx(exec, x), dg(exec, g);
-      contraction.backward(exec, NUM_ROWS, {dx.rows()}, dg.rows(), species);
+      contraction.backward(exec, NUM_ROWS, {dx.rows()}, dg.rows(), species, 0);
       dx.fetch();
       expect_near(x.values(), expected, 100 * ROUNDING<T>, what);
       EXPECT_EQ(x.padding(), 0.0) << what;
@@ -100,10 +100,10 @@ TYPED_TEST(DeviceContractionTest, reads_two_features_as_one) {
       PackedRows<T> first(x.irreps[0], x.rows[0]), second(x.irreps[1], x.rows[1]);
       PackedRows<T> y(c.product.irreps_out, size_t(NUM_ROWS)), g(c.product.irreps_out, c.g);
       DeviceRows<T> d_first(exec, first), d_second(exec, second), dy(exec, y), dg(exec, g);
-      contraction.forward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dy.rows(), species.data());
+      contraction.forward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dy.rows(), species.data(), 0);
       dy.fetch();
       expect_near(y.values(), c.forward(), 30 * ROUNDING<T>, c.name);
-      contraction.backward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dg.rows(), species.data());
+      contraction.backward(exec, NUM_ROWS, {d_first.rows(), d_second.rows()}, dg.rows(), species.data(), 0);
       d_first.fetch();
       d_second.fetch();
       expect_near(first.values(), expected.rows[0], 100 * ROUNDING<T>, c.name);

@@ -75,7 +75,7 @@ class DeviceCase {
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
-    convolution.forward(exec, batch, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, scratch);
+    convolution.forward(exec, batch, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, 0, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
 
@@ -85,7 +85,7 @@ class DeviceCase {
     assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
     const DeviceBatchEdges batch = receivers_of(first, count);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), false, {}, scratch);
-    convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, y.data(),
+    convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, 0, y.data(),
                          result.data(), {}, scratch);
     return without_one(result);
   }
@@ -125,7 +125,7 @@ class DeviceCase {
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
     const DeviceBatchEdges batch = batch_of_edges(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
     convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
-    convolution.gather_senders(exec, batch, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first},
+    convolution.gather_senders(exec, batch, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, 0,
                                scratch);
     return to_host(result, size);
   }

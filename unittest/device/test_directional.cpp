@@ -4,6 +4,7 @@
 #include "kokkos/runtime/device_exec.h"
 #include "src/evaluation/native_evaluators.h"
 #include "unittest/support/evaluator_laws.h"
+#include "unittest/support/kept_directions.h"
 
 #include <gtest/gtest.h>
 
@@ -18,6 +19,8 @@ using namespace equi::testing;
 // The same sums in another order, in float64, relative to the largest number of their kind.
 constexpr Closeness SUM_ORDER = {0.0, 1e-12};
 constexpr double TANGENT_ORDER = 1e-11;
+// Several directions at a time against one after the other.
+constexpr double KEPT_ROUNDING = 1e-12;
 // Weights and slopes in float32 through a few layers.
 constexpr double FLOAT32_NETWORK = 3e-4;
 // Central differences of forces, relative to the largest component of H v.
@@ -96,6 +99,19 @@ TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {
   }
 }
 
+std::unique_ptr<Evaluator> make_keeping(const Model &model, int kept_directions, bool radial_exact = false) {
+  EvaluatorOptions options = directional(Precision::double_, radial_exact);
+  options.kept_directions = kept_directions;
+  return make_device_evaluator(model, options);
+}
+
+TEST_P(DeviceDirectional, further_directions_at_the_same_positions_get_the_same) {
+  for (const bool exact : {false, true}) {
+    const auto make = [&](const Model &m, int kept_directions) { return make_keeping(m, kept_directions, exact); };
+    expect_further_directions_get_the_same(make, model, can_keep(GetParam(), model), KEPT_ROUNDING);
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_cases()),
                          [](const auto &info) { return info.param.name; });
 
@@ -130,6 +146,11 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
     expect_near_host(evaluate_whole(*limited, images, &direction), "limited");
     EXPECT_LT(limited->memory_bytes(), free->memory_bytes());
   }
+}
+
+TEST(DeviceDirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluation) {
+  expect_kept_values_of_the_last_evaluation([](const Model &m, int kept) { return make_keeping(m, kept); },
+                                            KEPT_ROUNDING);
 }
 
 TEST(DeviceDirectionalRun, without_neighbors_or_a_direction_nothing_changes) {

@@ -108,12 +108,20 @@ const char *cublasGetStatusString(cublasStatus_t status) {
 
 namespace {
 
+// Numbers between the matrices of several products.
+struct Batch {
+  int count;
+  std::int64_t a, b, c;
+};
+
 template <class T>
 cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation_t op_a, cublasOperation_t op_b, int m,
-                        int n, int k, T alpha, const T *a, int lda, const T *b, int ldb, T beta, T *c, int ldc) {
+                        int n, int k, T alpha, const T *a, int lda, const T *b, int ldb, T beta, T *c, int ldc,
+                        const Batch &batch = {1, 0, 0, 0}) {
   if (!handle) return CUBLAS_STATUS_NOT_INITIALIZED;
   const int rows_a = op_a == CUBLAS_OP_N ? m : k, rows_b = op_b == CUBLAS_OP_N ? k : n;
-  if (m < 0 || n < 0 || k < 0 || lda < std::max(1, rows_a) || ldb < std::max(1, rows_b) || ldc < std::max(1, m))
+  if (m < 0 || n < 0 || k < 0 || lda < std::max(1, rows_a) || ldb < std::max(1, rows_b) || ldc < std::max(1, m) ||
+      batch.count < 0)
     return CUBLAS_STATUS_INVALID_VALUE;
   // It would allocate one.
   if (!handle->workspace && emulation::is_capturing()) emulation::report("%s without a workspace is captured", name);
@@ -122,18 +130,22 @@ cublasStatus_t multiply(cublasHandle_t handle, const char *name, cublasOperation
                        step_b = op_b == CUBLAS_OP_N ? ldb : 1, next_b = op_b == CUBLAS_OP_N ? 1 : ldb;
     // Each number is summed in the order of l, all of a column of C side by side: most of the time of tests is here.
     std::vector<T> factors(static_cast<std::size_t>(m) * k), sum(m);
-    for (std::int64_t l = 0; l < k; l++)
-      for (std::int64_t i = 0; i < m; i++) factors[l * m + i] = a[i * step_a + l * next_a];
-    for (std::int64_t j = 0; j < n; j++) {
-      std::fill(sum.begin(), sum.end(), T(0));
-      for (std::int64_t l = 0; l < k; l++) {
-        const T factor = b[l * next_b + j * step_b];
-        const T *column = factors.data() + l * m;
-        for (std::int64_t i = 0; i < m; i++) sum[i] += column[i] * factor;
-      }
-      for (std::int64_t i = 0; i < m; i++) {
-        T &to = c[i + j * ldc];
-        to = beta == T(0) ? alpha * sum[i] : alpha * sum[i] + beta * to;    // with 0 it is not read
+    for (int p = 0; p < batch.count; p++) {
+      const T *of_a = a + p * batch.a, *of_b = b + p * batch.b;
+      T *of_c = c + p * batch.c;
+      for (std::int64_t l = 0; l < k; l++)
+        for (std::int64_t i = 0; i < m; i++) factors[l * m + i] = of_a[i * step_a + l * next_a];
+      for (std::int64_t j = 0; j < n; j++) {
+        std::fill(sum.begin(), sum.end(), T(0));
+        for (std::int64_t l = 0; l < k; l++) {
+          const T factor = of_b[l * next_b + j * step_b];
+          const T *column = factors.data() + l * m;
+          for (std::int64_t i = 0; i < m; i++) sum[i] += column[i] * factor;
+        }
+        for (std::int64_t i = 0; i < m; i++) {
+          T &to = of_c[i + j * ldc];
+          to = beta == T(0) ? alpha * sum[i] : alpha * sum[i] + beta * to;    // with 0 it is not read
+        }
       }
     }
   };
@@ -152,4 +164,18 @@ cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a, cublas
                            const double *alpha, const double *a, int lda, const double *b, int ldb, const double *beta,
                            double *c, int ldc) {
   return multiply(handle, "cublasDgemm", op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc);
+}
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                         int n, int k, const float *alpha, const float *a, int lda, long long stride_a,
+                                         const float *b, int ldb, long long stride_b, const float *beta, float *c,
+                                         int ldc, long long stride_c, int count) {
+  return multiply(handle, "cublasSgemmStridedBatched", op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc,
+                  {count, stride_a, stride_b, stride_c});
+}
+cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                         int n, int k, const double *alpha, const double *a, int lda,
+                                         long long stride_a, const double *b, int ldb, long long stride_b,
+                                         const double *beta, double *c, int ldc, long long stride_c, int count) {
+  return multiply(handle, "cublasDgemmStridedBatched", op_a, op_b, m, n, k, *alpha, a, lda, b, ldb, *beta, c, ldc,
+                  {count, stride_a, stride_b, stride_c});
 }

@@ -40,7 +40,7 @@ class EmulatedSteps : public ::testing::Test {
     assign(DeviceExec(), positions, numbers);
     emulation::counts() = {};
     NoExchange none;
-    return evaluator->evaluate(DeviceRequest{positions.data(), nullptr, true, true, false}, none).energy;
+    return evaluator->evaluate(DeviceRequest{positions.data(), {}, true, true, false}, none).energy;
   }
   // Whether work is an error where launches are refused (emulation.h). What kernels do with what others have left
   // unwritten is of no interest.

@@ -24,7 +24,7 @@ template <class T, class Component>
 KOKKOS_FUNCTION Pointer<T> at(const DeviceContractionFeature<T> &feature, const Component &c, int64_t row,
                               int channel) {
   return make_pointer<T>(feature.data[c.block] + row * feature.width[c.block] + c.place + channel,
-                         feature.stride[c.block] / PLANES<T>);
+                         feature.tangents[c.block]);
 }
 
 // Walks the tree, as host_contraction_impl.h does.
@@ -125,13 +125,14 @@ struct GenericGrid {
 
 // Sets the blocks of a feature, of which block 0 gets the number `first`.
 template <class T>
-void set_blocks(DeviceContractionFeature<T> &feature, int first, const FeatureLayout &layout,
-                FeatureRows<Real<T>> rows) {
+void set_blocks(DeviceContractionFeature<T> &feature, int first, const FeatureLayout &layout, FeatureRows<Real<T>> rows,
+                int direction) {
   for (int b = 0; b < layout.num_blocks(); b++) {
     const FeatureGroup &group = layout.group(layout.block(b).group);
     feature.data[first + b] = rows.group(group) + layout.block(b).channel;
     feature.width[first + b] = group.width();
     feature.stride[first + b] = group.stride();
+    feature.tangents[first + b] = group.tangents(direction);
   }
 }
 
@@ -184,15 +185,15 @@ DeviceContraction<T>::DeviceContraction(const DeviceExec &exec, ContractionOp<T>
 template <class T>
 template <bool BACKWARD>
 void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
-                                  const int *species) const {
+                                  const int *species, int direction) const {
   const ContractionSchedule &schedule = op_.schedule();
   DeviceContractionFeature<T> in{}, out{};
   int first_block = 0;
   for (size_t n = 0; n < op_.in().size(); n++) {
-    set_blocks<T>(in, first_block, op_.in()[n], x[n]);
+    set_blocks<T>(in, first_block, op_.in()[n], x[n], direction);
     first_block += op_.in()[n].num_blocks();
   }
-  set_blocks<T>(out, 0, op_.out(), y);
+  set_blocks<T>(out, 0, op_.out(), y, direction);
   const DeviceContractionCall<T> u{count,
                                    op_.channels(),
                                    in,
@@ -221,14 +222,14 @@ void DeviceContraction<T>::launch(const DeviceExec &exec, int count, const Input
 
 template <class T>
 void DeviceContraction<T>::forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y,
-                                   const int *species) const {
-  launch<false>(exec, count, x, y, species);
+                                   const int *species, int direction) const {
+  launch<false>(exec, count, x, y, species, direction);
 }
 
 template <class T>
 void DeviceContraction<T>::backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj,
-                                    const int *species) const {
-  launch<true>(exec, count, x, y_adj, species);
+                                    const int *species, int direction) const {
+  launch<true>(exec, count, x, y_adj, species, direction);
 }
 
 EQUI_INSTANTIATE_NUMBERS(DeviceContraction)

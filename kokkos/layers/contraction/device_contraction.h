@@ -22,11 +22,12 @@ class DeviceContraction {
   using Finder = std::function<const DeviceContractionKernel<T> *(const std::string &key)>;
   DeviceContraction(const DeviceExec &exec, ContractionOp<T> op, const Finder &find = find_device_contraction<T>);
 
-  // species [count] of the rows. Writes y.
-  void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species) const;
+  // species [count] of the rows. direction: of duals, whose tangents are in plane 1 + direction. Writes y.
+  void forward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
+               int direction) const;
   // x is replaced by its adjoint.
-  void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj,
-                const int *species) const;
+  void backward(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y_adj, const int *species,
+                int direction) const;
 
   const ContractionOp<T> &host() const { return op_; }
   bool is_generic() const { return kernel_ == nullptr; }
@@ -43,7 +44,8 @@ class DeviceContraction {
 
  private:
   template <bool BACKWARD>
-  void launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species) const;
+  void launch(const DeviceExec &exec, int count, const InputRows<R> &x, FeatureRows<R> y, const int *species,
+              int direction) const;
 
   ContractionOp<T> op_;
   const DeviceContractionKernel<T> *kernel_;

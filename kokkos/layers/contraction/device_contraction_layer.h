@@ -27,11 +27,12 @@ class DeviceContractionLayer : public LayerOp<DeviceBatch<T, G>> {
                                            context.model.num_species())) {}
   void forward(Batch &batch) override {
     const InputRows<Real<T>> x = input_rows(batch, inputs_);
-    op_.forward(batch.step.exec, batch.count, x, batch.rows(output_), batch.species);
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.step.exec, batch.count, x, batch.rows(output_), batch.species, d);
   }
   void backward(Batch &batch) override {
-    batch.replace_by_adjoints(inputs_, [&](const InputRows<Real<T>> &x, int) {
-      op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), batch.species);
+    batch.replace_by_adjoints(inputs_, [&](const InputRows<Real<T>> &x, int direction) {
+      op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), batch.species, direction);
     });
   }
   std::size_t bytes() const override { return op_.bytes(); }

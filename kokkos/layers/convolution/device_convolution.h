@@ -36,9 +36,9 @@ class DeviceConvolution {
   int num_generic_path_groups() const { return path_groups_.num_generic(); }
   int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
-  // Each of the following three needs the batch prepared: bins of the radial table, or the weights that a network
-  // makes of `input`, and coupled harmonics unless for backward. distance, pair and y [E][num_y] are indexed by edge,
-  // as DeviceEdges has them.
+  // direction: of duals, whose tangents are in plane 1 + direction. Each of the following three needs the batch
+  // prepared: bins of the radial table, or the weights that a network makes of `input`, and coupled harmonics unless
+  // for backward. distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
@@ -50,18 +50,19 @@ class DeviceConvolution {
 
   // Writes the outputs of the batch's atoms, receivers; x: the input feature with all its rows.
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, FeatureRows<R> out,
-               Scratch &scratch) const;
+               int direction, Scratch &scratch) const;
 
   // y_adj [E][num_y] += derivatives by the edges, slot 0 by the distance; x_adj += what a network has read of the
   // batch's atoms, unless it is null.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
+                FeatureRows<const R> out_adj, int direction, const T *y, G *y_adj, FeatureRows<R> x_adj,
+                Scratch &scratch) const;
 
   // x_adj += adjoints of the batch's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
   // output with all its rows.
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                      FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
+                      FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction, Scratch &scratch) const;
 
   // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
   // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
@@ -90,7 +91,7 @@ class DeviceConvolution {
   // The kernels of all path groups, after prepare(call, numbers before the input block).
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch, int64_t x_rows,
-              int64_t out_rows, int64_t out_row, const F &prepare) const;
+              int64_t out_rows, int64_t out_row, int direction, const F &prepare) const;
 
   ConvolutionOp<T> op_;
   std::optional<DeviceRadialSet> radial_set_;

@@ -131,7 +131,8 @@ Pointer<T> DeviceConvolution<T>::weights_adj(const DeviceBatchEdges &batch, Scra
 template <class T>
 template <PathGroupPass PASS, class F>
 void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Scratch &scratch,
-                                  int64_t x_rows, int64_t out_rows, int64_t out_row, const F &prepare) const {
+                                  int64_t x_rows, int64_t out_rows, int64_t out_row, int direction,
+                                  const F &prepare) const {
   const R *table = op_.exact() ? scratch.exact_rows.data() : table_.data();
   DevicePathGroupCall<T> call{};
   call.num_atoms = batch.num_atoms;
@@ -145,7 +146,7 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
     call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(batch.count));
     call.weights_row = static_cast<int>(op_.view().weights_row);
   }
-  path_groups_.template launch<PASS>(exec, call, x_rows, out_rows, out_row,
+  path_groups_.template launch<PASS>(exec, call, x_rows, out_rows, out_row, PathGroupPlanes::along(direction),
                                      [&](DevicePathGroupCall<T> &u, const ConvPathGroup<T> &path_group,
                                          const ConvPath<T> *paths, int num_paths, int64_t block) {
                                        if (network_) {    // its columns are scaled
@@ -163,8 +164,8 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
 
 template <class T>
 void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                   FeatureRows<R> out, Scratch &scratch) const {
-  launch<PATH_GROUP_FORWARD>(exec, batch, scratch, x.rows, out.rows, out.first,
+                                   FeatureRows<R> out, int direction, Scratch &scratch) const {
+  launch<PATH_GROUP_FORWARD>(exec, batch, scratch, x.rows, out.rows, out.first, direction,
                              [&](DevicePathGroupCall<T> &u, int64_t block) {
                                u.x = x.data + block;
                                u.out = out.data;
@@ -174,13 +175,13 @@ void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdge
 template <class T>
 template <class G>
 void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                    FeatureRows<const R> out_adj, const T *y, G *y_adj, FeatureRows<R> x_adj,
-                                    Scratch &scratch) const {
+                                    FeatureRows<const R> out_adj, int direction, const T *y, G *y_adj,
+                                    FeatureRows<R> x_adj, Scratch &scratch) const {
   if (batch.count == 0) return;
   const int num_y = op_.view().num_y;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
   const Pointer<T> of_weights = network_ ? weights_adj(batch, scratch) : Pointer<T>{};
-  launch<PATH_GROUP_BACKWARD>(exec, batch, scratch, x.rows, out_adj.rows, out_adj.first,
+  launch<PATH_GROUP_BACKWARD>(exec, batch, scratch, x.rows, out_adj.rows, out_adj.first, direction,
                               [&](DevicePathGroupCall<T> &u, int64_t block) {
                                 u.x = x.data + block;
                                 u.out_adj = out_adj.data;
@@ -218,7 +219,7 @@ void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges 
                                  FeatureRows<R> x_adj, Scratch &scratch) const {
   if (batch.count == 0) return;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
-  launch<PATH_GROUP_FUSED>(exec, batch, scratch, x.rows, out_adj.rows, 0,
+  launch<PATH_GROUP_FUSED>(exec, batch, scratch, x.rows, out_adj.rows, 0, 0,
                            [&](DevicePathGroupCall<T> &u, int64_t block) {
                              u.x = x.data + block;
                              u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
@@ -232,11 +233,12 @@ void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges 
 
 template <class T>
 void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                          FeatureRows<const R> out_adj, FeatureRows<R> x_adj, Scratch &scratch) const {
+                                          FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction,
+                                          Scratch &scratch) const {
   const bool of_network = network_ && op_.network()->reads_sender();
   const Pointer<T> of_weights = of_network ? weights_adj(batch, scratch) : Pointer<T>{};
   // Rows of out_adj are those of receivers, which the edges name.
-  launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, 0,
+  launch<PATH_GROUP_GATHER>(exec, batch, scratch, x_adj.rows, out_adj.rows, 0, direction,
                             [&](DevicePathGroupCall<T> &u, int64_t block) {
                               u.x = x.data + block + x.first * u.x_width;
                               u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
@@ -275,8 +277,8 @@ std::size_t DeviceConvolution<T>::bytes() const {
   template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,    \
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
   template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
-                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, const T *, G *, \
-                                               FeatureRows<Real<T>>, Scratch &) const;                                 \
+                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, const T *, \
+                                               G *, FeatureRows<Real<T>>, Scratch &) const;                            \
   template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>,  \
                                             FeatureRows<const Real<T>>, int, const T *, G *, FeatureRows<Real<T>>,     \
                                             Scratch &) const;

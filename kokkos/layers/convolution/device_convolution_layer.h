@@ -25,27 +25,34 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
 
   void forward(Batch &batch) override {
     const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
-    prepare(batch.step, edges, true, network_input(batch));
-    op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), batch.step.scratch);
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      prepare(batch.step, edges, d, true, network_input(batch));
+      op_.forward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_), d, batch.step.scratch);
+    }
   }
   void backward(Batch &batch) override {
     if (!batch.layer->fixed_input && this->is_fused(batch.step)) return;    // fused() does it
     const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
-    prepare(batch.step, edges, false, network_input(batch));
     const FeatureRows<R> none{nullptr, 0, 0};
-    op_.backward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_, true), batch.step.edges.harmonics(),
-                 batch.step.edges.adjoint(), batch.layer->fixed_input ? none : batch.rows(input_, true),
-                 batch.step.scratch);
+    for (int d = 0; d < batch.step.num_directions(); d++) {
+      prepare(batch.step, edges, d, false, network_input(batch));
+      op_.backward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_, true), d,
+                   batch.step.edges.harmonics(d), batch.step.edges.adjoint(d),
+                   batch.layer->fixed_input ? none : batch.rows(input_, true), batch.step.scratch);
+    }
   }
   void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) override {
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
-    prepare(step, senders, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
-    op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, step.scratch);
+    for (int d = 0; d < step.num_directions(); d++) {
+      prepare(step, senders, d, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
+      op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, d,
+                         step.scratch);
+    }
   }
 
   bool can_fuse() const override { return op_.can_fuse(); }
   void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
-    prepare(step, receivers, true, {});
+    prepare(step, receivers, 0, true, {});
     op_.fused(step.exec, receivers, FeatureRows<R>{step.features.data(input_), step.num_rows, 0},
               step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.harmonics(),
               step.edges.adjoint(), x_adj, step.scratch);
@@ -67,10 +74,10 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
     x.first = 0;
     return {x, batch.layer->fixed_input, false, batch.first, 0};
   }
-  void prepare(DeviceStep<T, G> &step, const DeviceBatchEdges &edges, bool with_coupled,
+  void prepare(DeviceStep<T, G> &step, const DeviceBatchEdges &edges, int direction, bool with_coupled,
                const DeviceNetworkInput<R> &input) const {
-    op_.prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(), with_coupled, input,
-                step.scratch);
+    op_.prepare(step.exec, edges, step.edges.distance(direction), step.edges.pair(), step.edges.harmonics(direction),
+                with_coupled, input, step.scratch);
   }
 
   int input_, output_, number_;    // number: of the convolution in the model, for the log

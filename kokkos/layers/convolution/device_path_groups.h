@@ -17,6 +17,15 @@
 
 namespace equi {
 
+// The planes of features that kernels take: of plain numbers one of the input and one of the output, of duals values
+// and tangents.
+struct PathGroupPlanes {
+  int x = 0, out = 0;
+  int tangents = 1;
+  // Of duals along a direction.
+  static PathGroupPlanes along(int direction) { return {0, 0, 1 + direction}; }
+};
+
 // The path groups of a convolution in device memory, and the launches of their kernels. Kernel:
 // DevicePathGroupKernel<T> or DeviceEdgeKernel<T>. The tables must live as long.
 template <class T, class Kernel>
@@ -43,7 +52,7 @@ class DevicePathGroups {
   // out_row: the first row of paths' outputs.
   template <PathGroupPass PASS, class F>
   void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
-              int64_t out_row, const F &prepare) const;
+              int64_t out_row, const PathGroupPlanes &planes, const F &prepare) const;
 
   // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
   struct PartOfSum {
@@ -85,7 +94,7 @@ class DevicePathGroups {
   void number_parts();
   template <class F>
   DevicePathGroupCall<T> call_of(const Part &part, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
-                                 int64_t out_row, const F &prepare) const;
+                                 int64_t out_row, const PathGroupPlanes &planes, const F &prepare) const;
   template <PathGroupPass PASS>
   void launch_generic(const DeviceExec &exec, const Part &part, const DevicePathGroupCall<T> &call) const;
 

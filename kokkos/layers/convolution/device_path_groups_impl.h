@@ -244,7 +244,7 @@ template <class T, class Kernel>
 template <class F>
 DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, const DevicePathGroupCall<T> &call,
                                                             int64_t x_rows, int64_t out_rows, int64_t out_row,
-                                                            const F &prepare) const {
+                                                            const PathGroupPlanes &planes, const F &prepare) const {
   const ConvolutionView<T> &tables = product_.view();
   const ConvPathGroup<T> &path_group = tables.path_groups[part.path_group];
   DevicePathGroupCall<T> u = call;
@@ -253,17 +253,18 @@ DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, co
   u.coupled_width = coupled_width_;
   u.num_y = num_y_;
   u.x_width = path_group.in_width;
-  u.x_stride = PLANES<T> * path_group.in_channels;
+  u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
+  u.x_tangents = planes.tangents * path_group.in_channels;
   for (int q = 0; q < part.num_paths; q++) {
     const ConvPath<T> &p = tables.paths[part.first_path + q];
-    u.path[q] = {out_rows * p.out_group + out_row * p.out_width + p.out_channel, p.out_width,
-                 PLANES<T> * p.out_channels};
+    u.path[q] = {out_rows * p.out_group + out_row * p.out_width + planes.out * p.out_channels + p.out_channel,
+                 p.out_width, p.out_width / (2 * p.l3 + 1), planes.tangents * p.out_channels};
   }
   u.outputs = path_group.outputs;
   u.add = !tables.paths[part.first_path].begins_output;
   u.parts = call.parts + call.num_edges * part.part;
   prepare(u, path_group, tables.paths + part.first_path, part.num_paths,
-          x_rows * path_group.in_group + path_group.in_channel);
+          x_rows * path_group.in_group + planes.x * path_group.in_channels + path_group.in_channel);
   return u;
 }
 
@@ -286,11 +287,13 @@ void DevicePathGroups<T, Kernel>::launch_generic(const DeviceExec &exec, const P
 template <class T, class Kernel>
 template <PathGroupPass PASS, class F>
 void DevicePathGroups<T, Kernel>::launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows,
-                                         int64_t out_rows, int64_t out_row, const F &prepare) const {
+                                         int64_t out_rows, int64_t out_row, const PathGroupPlanes &planes,
+                                         const F &prepare) const {
   for (const Launch &launch : launches_) {
     DevicePathGroupCall<T> calls[MAX_LAUNCH_PATH_GROUPS] = {};
     for (int k = 0; k < MAX_LAUNCH_PATH_GROUPS; k++)
-      if (launch.parts[k] >= 0) calls[k] = call_of(parts_[launch.parts[k]], call, x_rows, out_rows, out_row, prepare);
+      if (launch.parts[k] >= 0)
+        calls[k] = call_of(parts_[launch.parts[k]], call, x_rows, out_rows, out_row, planes, prepare);
     if (launch.kernel)
       launch.kernel->launcher(PASS, rows_per_bin_)(exec, calls);
     else if constexpr (PASS != PATH_GROUP_FUSED)

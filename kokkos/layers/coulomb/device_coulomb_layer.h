@@ -20,7 +20,7 @@ class DeviceCoulombLayer : public LayerOp<DeviceBatch<T, G>> {
   // Adds energies, and their derivatives by the distances, which need no cotangent.
   void forward(Batch &batch) override {
     op_.forward(batch.step.exec, batch.first, batch.count, *batch.step.far_edges, all_rows(batch),
-                batch.step.energy + batch.first);
+                batch.step.energy_of(0) + batch.first);
   }
   // The adjoint is that of an exchanged input, which is added to (DeviceBatch::adds).
   void backward(Batch &batch) override {

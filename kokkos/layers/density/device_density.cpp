@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/density/device_density.h"
 
+#include "kokkos/layers/device_rows.h"
 #include "src/numbers/number_types.h"
 
 #include <utility>
@@ -12,13 +13,13 @@ namespace {
 // The numbers of one group of a feature, row by row.
 template <class T>
 struct GroupNumbers {
-  int channels, per_row;    // numbers of T per row
+  int channels, per_row, planes;    // per_row: numbers of T
 
   explicit GroupNumbers(const FeatureGroup &group)
-      : channels(group.channels), per_row(group.irrep.dim() * group.channels) {}
+      : channels(group.channels), per_row(group.irrep.dim() * group.channels), planes(group.planes) {}
   // Where number c of row a is.
   KOKKOS_FORCEINLINE_FUNCTION int64_t position(int64_t a, int c) const {
-    return PLANES<T> * (a * per_row + c / channels * channels) + c % channels;
+    return planes * (a * per_row + c / channels * channels) + c % channels;
   }
 };
 
@@ -104,7 +105,7 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
 template <class T>
 template <class G>
 void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
-                               const int *pair, FeatureRows<const R> x, FeatureRows<R> y, D *norm) {
+                               const int *pair, FeatureRows<const R> x, FeatureRows<R> y, D *norm, int direction) {
   evaluate(exec, batch, distance, pair);
   const D *value = value_.data();
   const double offset = op_.offset(), factor = op_.factor();
@@ -117,8 +118,8 @@ void DeviceDensity<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &b
         norm[a] = offset + factor * sum;
       });
   for (const FeatureGroup &group : op_.layout().groups()) {
-    normalize<T>(exec, batch.num_atoms, group, make_pointer<const T>(x.group(group), group.channels), norm,
-                 make_pointer<T>(y.group(group), group.channels), "equi:normalize");
+    normalize<T>(exec, batch.num_atoms, group, channel_of<const T>(x, group, 0, direction), norm,
+                 channel_of<T>(y, group, 0, direction), "equi:normalize");
   }
 }
 
@@ -126,14 +127,14 @@ template <class T>
 template <class G>
 void DeviceDensity<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
                                 const int *pair, FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm,
-                                G *distance_adj, int stride) {
+                                G *distance_adj, int stride, int direction) {
   evaluate(exec, batch, distance, pair);
   D *dot = dot_.reserve(batch.num_atoms);
   if (op_.layout().num_groups() == 0) device_zero(exec, dot, batch.num_atoms);
   for (int g = 0; g < op_.layout().num_groups(); g++) {
     const FeatureGroup &group = op_.layout().group(g);
-    const auto to = make_pointer<T>(x.group(group), group.channels);
-    const auto from = make_pointer<const T>(y_adj.group(group), group.channels);
+    const auto to = channel_of<T>(x, group, 0, direction);
+    const auto from = channel_of<const T>(y_adj, group, 0, direction);
     Kokkos::parallel_for("equi:row_products", DeviceTeams<>(exec, batch.num_atoms, DeviceTraits<>::LANES, 1),
                          RowProducts<T>{GroupNumbers<T>(group), to, from, g > 0, dot});
     normalize<T>(exec, batch.num_atoms, group, from, norm, to, "equi:normalize_adjoint");
@@ -157,10 +158,10 @@ std::size_t DeviceDensity<T>::bytes() const {
 
 #define EQUI_INSTANTIATE(T, G)                                                                                       \
   template void DeviceDensity<T>::forward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,   \
-                                             FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *);       \
+                                             FeatureRows<const Real<T>>, FeatureRows<Real<T>>, DoubleOf<T> *, int);  \
   template void DeviceDensity<T>::backward<G>(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,  \
                                               FeatureRows<Real<T>>, FeatureRows<const Real<T>>, const DoubleOf<T> *, \
-                                              G *, int);
+                                              G *, int, int);
 
 EQUI_INSTANTIATE_NUMBERS(DeviceDensity)
 EQUI_FOR_PRECISIONS(EQUI_INSTANTIATE)

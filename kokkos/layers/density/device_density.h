@@ -20,15 +20,16 @@ class DeviceDensity {
  public:
   DeviceDensity(const DeviceExec &exec, DensityOp<T> op);
 
-  // The batch's atoms are receivers. distance, pair and distance_adj are indexed by edge; norm [batch.num_atoms].
-  // y = x / norm
+  // direction: of duals, whose tangents are in plane 1 + direction. The batch's atoms are receivers. distance, pair and
+  // distance_adj are indexed by edge; norm [batch.num_atoms]. y = x / norm
   template <class G>
   void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
-               FeatureRows<const R> x, FeatureRows<R> y, D *norm);
+               FeatureRows<const R> x, FeatureRows<R> y, D *norm, int direction);
   // x is replaced by its adjoint; the derivative by the distance of edge e is added to distance_adj[e * stride].
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
-                FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride);
+                FeatureRows<R> x, FeatureRows<const R> y_adj, const D *norm, G *distance_adj, int stride,
+                int direction);
 
   const DensityOp<T> &host() const { return op_; }
   std::size_t bytes() const;

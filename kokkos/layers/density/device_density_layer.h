@@ -19,27 +19,34 @@ class DeviceDensityLayer : public LayerOp<DeviceBatch<T, G>> {
   DeviceDensityLayer(const DeviceContext &context, const DensityNormalization &layer)
       : input_(layer.input),
         output_(layer.output),
+        directions_(context.plan.max_directions()),
         op_(context.exec, DensityOp<T>(layer, context.layout(input_), context.model.num_species(), context.options)) {}
   void forward(Batch &batch) override {
     const auto &edges = batch.step.edges;
-    op_.template forward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), batch.rows(input_),
-                            batch.rows(output_), norm_.data() + batch.first);
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.template forward<G>(batch.step.exec, batch.edges(), edges.distance(d), edges.pair(), batch.rows(input_),
+                              batch.rows(output_), norm(batch, d), d);
   }
   void backward(Batch &batch) override {
     auto &edges = batch.step.edges;
-    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int) {
-      op_.template backward<G>(batch.step.exec, batch.edges(), edges.distance(), edges.pair(), x,
-                               batch.rows(output_, true), norm_.data() + batch.first, edges.adjoint(), edges.num_y());
+    batch.replace_by_adjoint(input_, [&](FeatureRows<Real<T>> x, int d) {
+      op_.template backward<G>(batch.step.exec, batch.edges(), edges.distance(d), edges.pair(), x,
+                               batch.rows(output_, true), norm(batch, d), edges.adjoint(d), edges.num_y(), d);
     });
   }
-  void for_arrays(const ArrayVisitor &f) override { f(norm_, 1); }
+  void for_arrays(const ArrayVisitor &f) override { f(norm_, directions_); }
   std::size_t bytes() const override { return op_.bytes(); }
   std::string describe() const override { return "density normalization: " + op_.host().radial_set().describe(); }
 
  private:
+  DoubleOf<T> *norm(const Batch &batch, int direction) const {
+    return norm_.data() + static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first;
+  }
+
   int input_, output_;
+  int directions_;    // that an evaluation takes at a time
   DeviceDensity<T> op_;
-  DeviceBuffer<DoubleOf<T>> norm_;    // [receivers]
+  DeviceBuffer<DoubleOf<T>> norm_;    // [directions][receivers]
 };
 
 }    // namespace equi

@@ -7,7 +7,6 @@
 #include "kokkos/layers/host_batch.h"
 #include "kokkos/layers/layer_op.h"
 
-#include <algorithm>
 #include <string>
 
 namespace equi {
@@ -18,7 +17,7 @@ class HostDensityLayer : public LayerOp<HostBatch<T, G>> {
   HostDensityLayer(const HostContext &context, const DensityNormalization &layer)
       : input_(layer.input),
         output_(layer.output),
-        directions_(std::max(1, context.plan.planes - 1)),
+        directions_(context.plan.max_directions()),
         op_(layer, context.layout(input_), context.model.num_species(), context.options) {}
 
   void forward(HostBatch<T, G> &batch) override {

@@ -24,6 +24,8 @@ class DeviceEmbeddingLayer : public LayerOp<DeviceBatch<T, G>> {
     assign(context.exec, of_species_, rows);
   }
   void forward(DeviceBatch<T, G> &batch) override {
+    if (batch.step.tangents_alone())
+      return zero_planes(batch.step.exec, batch.count, batch.layout(output_), batch.step.planes, batch.rows(output_));
     copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
                          {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_), false);
   }

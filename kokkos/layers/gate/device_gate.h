@@ -14,9 +14,10 @@ class DeviceGate {
 
  public:
   explicit DeviceGate(const GateOp<T> &op) : op_(op) {}
-  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x, int = 0) const;
+  void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> z, FeatureRows<R> x, int direction) const;
   // z is replaced by its adjoint.
-  void backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj, int = 0) const;
+  void backward(const DeviceExec &exec, int64_t count, FeatureRows<R> z, FeatureRows<const R> x_adj,
+                int direction) const;
   std::size_t bytes() const { return 0; }
 
  private:

@@ -108,12 +108,12 @@ void DeviceGridNetwork<T>::multiply(const DeviceExec &exec, const Place &m, bool
 
 template <class T>
 void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first,
-                                int width, const Work &work) const {
+                                int direction, int width, const Work &work) const {
   for (int b = 0; b < of.layout.num_blocks(); b++) {
     const FeatureGroup &group = of.group(b);
     const ReadKernel<T> kernel{
         {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-         channel_of<const T>(x, group, of.layout.block(b).channel) + int64_t(first) * group.width(),
+         channel_of<const T>(x, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
          make_pointer<T>(work.features, int64_t(work.n) * of.count * width), nullptr}};
     Kokkos::parallel_for("equi:grid_read", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
   }
@@ -121,13 +121,14 @@ void DeviceGridNetwork<T>::read(const DeviceExec &exec, const FeatureComponents 
 
 template <class T>
 void DeviceGridNetwork<T>::write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first,
-                                 int width, int64_t bias, const Work &work) const {
+                                 int direction, int width, int64_t bias, const Work &work) const {
   for (int b = 0; b < of.layout.num_blocks(); b++) {
     const FeatureGroup &group = of.group(b);
     const R *const of_block = bias < 0 ? nullptr : data_.data() + bias + int64_t(of.first[b]) * width;
-    const WriteKernel<T> kernel{{width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
-                                 channel_of<T>(y, group, of.layout.block(b).channel) + int64_t(first) * group.width(),
-                                 make_pointer<T>(work.features, int64_t(work.n) * of.count * width), of_block}};
+    const WriteKernel<T> kernel{
+        {width, of.dim(b), of.count, of.first[b], group.width(), group.stride(),
+         channel_of<T>(y, group, of.layout.block(b).channel, direction) + int64_t(first) * group.width(),
+         make_pointer<T>(work.features, int64_t(work.n) * of.count * width), of_block}};
     Kokkos::parallel_for("equi:grid_write", DeviceRange(exec, 0, int64_t(work.n) * of.dim(b) * width), kernel);
   }
 }
@@ -158,8 +159,9 @@ void DeviceGridNetwork<T>::activate_layer(const DeviceExec &exec, int k, const W
 
 // The hidden layers, up to the values of the last one.
 template <class T>
-void DeviceGridNetwork<T>::evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, const Work &work) const {
-  read(exec, in_, x, first, first_.in, work);
+void DeviceGridNetwork<T>::evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, int direction,
+                                    const Work &work) const {
+  read(exec, in_, x, first, direction, first_.in, work);
   multiply(exec, first_, false, int64_t(work.n) * in_.count, work.features, work.components);
   transform(exec, to_, false, width_[0], work.n, work.components, scratch_.hidden(work, 0));
   for (int k = 0; k < static_cast<int>(width_.size()); k++) {
@@ -172,25 +174,25 @@ void DeviceGridNetwork<T>::evaluate(const DeviceExec &exec, FeatureRows<const R>
 // ---- forward and backward
 template <class T>
 void DeviceGridNetwork<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
-                                   R *scratch) const {
+                                   R *scratch, int direction) const {
   const int at_a_time = scratch_.atoms_at_a_time(count);
   for (int first = 0; first < count; first += at_a_time) {
     const Work w = scratch_.cut(scratch, std::min(at_a_time, count - first));
-    evaluate(exec, x, first, w);
+    evaluate(exec, x, first, direction, w);
     transform(exec, from_, true, width_.back(), w.n, w.values, w.components);
     multiply(exec, last_, false, int64_t(w.n) * out_.count, w.components, w.features);
-    write(exec, out_, y, first, last_.out, last_bias_, w);
+    write(exec, out_, y, first, direction, last_.out, last_bias_, w);
   }
 }
 
 template <class T>
 void DeviceGridNetwork<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
-                                    R *scratch) const {
+                                    R *scratch, int direction) const {
   const int at_a_time = scratch_.atoms_at_a_time(count);
   for (int first = 0; first < count; first += at_a_time) {
     const Work w = scratch_.cut(scratch, std::min(at_a_time, count - first));
-    evaluate(exec, x, first, w);
-    read(exec, out_, y_adj, first, last_.out, w);
+    evaluate(exec, x, first, direction, w);
+    read(exec, out_, y_adj, first, direction, last_.out, w);
     multiply(exec, last_, true, int64_t(w.n) * out_.count, w.features, w.components);
     transform(exec, from_, false, width_.back(), w.n, w.components, w.adjoint);
     for (int k = static_cast<int>(width_.size()) - 1; k >= 0; k--) {
@@ -202,7 +204,7 @@ void DeviceGridNetwork<T>::backward(const DeviceExec &exec, int count, FeatureRo
     }
     transform(exec, to_, true, width_[0], w.n, scratch_.hidden(w, 0), w.components);
     multiply(exec, first_, true, int64_t(w.n) * in_.count, w.components, w.features);
-    write(exec, in_, x, first, first_.in, -1, w);
+    write(exec, in_, x, first, direction, first_.in, -1, w);
   }
 }
 

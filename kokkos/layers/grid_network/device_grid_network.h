@@ -21,9 +21,12 @@ class DeviceGridNetwork {
 
   // Numbers of scratch that a call with so many rows needs.
   int64_t scratch_size(int64_t count) const { return scratch_.size(count); }
-  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch) const;
+  // direction: of duals, whose tangents are in plane 1 + direction.
+  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, R *scratch,
+               int direction) const;
   // x is replaced by its adjoint.
-  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch) const;
+  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, R *scratch,
+                int direction) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:
@@ -37,13 +40,13 @@ class DeviceGridNetwork {
   DeviceGridNetwork(const DeviceExec &exec, const GridNetworkParts &parts);
   // c = a m, or its transpose, for so many rows of each plane.
   void multiply(const DeviceExec &exec, const Place &m, bool transpose, int64_t rows, const R *a, R *c) const;
-  void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int width,
-            const Work &work) const;
-  void write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first, int width, int64_t bias,
-             const Work &work) const;
+  void read(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<const R> x, int first, int direction,
+            int width, const Work &work) const;
+  void write(const DeviceExec &exec, const FeatureComponents &of, FeatureRows<R> y, int first, int direction, int width,
+             int64_t bias, const Work &work) const;
   // to = m from, or the transpose of m, for each atom and channel: between components and points.
   void transform(const DeviceExec &exec, const Place &m, bool transpose, int width, int n, const R *from, R *to) const;
-  void evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, const Work &work) const;
+  void evaluate(const DeviceExec &exec, FeatureRows<const R> x, int first, int direction, const Work &work) const;
   void activate_layer(const DeviceExec &exec, int k, const Work &work) const;
 
   FeatureComponents in_, out_;

@@ -23,11 +23,12 @@ class DeviceGridNetworkLayer : public LayerOp<DeviceBatch<T, G>> {
         description_(describe_grid_network(layer)),
         op_(context.exec, layer, context.layout(layer.input), context.layout(layer.output)) {}
   void forward(Batch &batch) override {
-    op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), scratch(batch));
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), scratch(batch), d);
   }
   void backward(Batch &batch) override {
-    batch.replace_by_adjoint(input_, [&](FeatureRows<R> x, int) {
-      op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), scratch(batch));
+    batch.replace_by_adjoint(input_, [&](FeatureRows<R> x, int direction) {
+      op_.backward(batch.step.exec, batch.count, x, batch.rows(output_, true), scratch(batch), direction);
     });
   }
   int64_t scratch_size(int64_t count) const override { return op_.scratch_size(count); }

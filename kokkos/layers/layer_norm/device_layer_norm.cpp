@@ -40,21 +40,21 @@ LayerNormRow<T, DeviceTraits<>::LANES> DeviceLayerNorm<T>::row() const {
 
 template <class T>
 void DeviceLayerNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
-                                 int) const {
+                                 int direction) const {
   if (count == 0) return;
   const LayerNormKernel<false, T, Pointer<const T>, Pointer<T>> kernel{
-      row(), make_pointer<const T>(x.group(group_), group_.channels), make_pointer<T>(y.group(group_), group_.channels),
-      group_.width()};
+      row(), make_pointer<const T>(x.group(group_), group_.tangents(direction)),
+      make_pointer<T>(y.group(group_), group_.tangents(direction)), group_.width()};
   Kokkos::parallel_for("equi:layer_norm", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
 template <class T>
 void DeviceLayerNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
-                                  int) const {
+                                  int direction) const {
   if (count == 0) return;
   const LayerNormKernel<true, T, Pointer<T>, Pointer<const T>> kernel{
-      row(), make_pointer<T>(x.group(group_), group_.channels),
-      make_pointer<const T>(y_adj.group(group_), group_.channels), group_.width()};
+      row(), make_pointer<T>(x.group(group_), group_.tangents(direction)),
+      make_pointer<const T>(y_adj.group(group_), group_.tangents(direction)), group_.width()};
   Kokkos::parallel_for("equi:layer_norm_adjoint", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 

@@ -18,13 +18,16 @@ void gather_rows(const DeviceExec &exec, const int *order, int64_t n, int width,
       KOKKOS_LAMBDA(int64_t k) { to[k] = from[static_cast<int64_t>(order[k / width]) * width + k % width]; });
 }
 
-// to[order[k]] (+)= from[k]
+// to[order[k]] (+)= from[k], of some planes
 template <class T>
-void scatter_rows(const DeviceExec &exec, const int *order, int64_t n, int width, const T *from, T *to, bool add) {
+void scatter_rows(const DeviceExec &exec, const int *order, int64_t n, const FeatureGroup &group, Planes planes,
+                  const T *from, T *to, bool add) {
+  const NumbersOfPlanes numbers(group, planes);
   Kokkos::parallel_for(
-      "equi:scatter_rows", DeviceRange(exec, 0, n * width), KOKKOS_LAMBDA(int64_t k) {
-        T &t = to[static_cast<int64_t>(order[k / width]) * width + k % width];
-        t = add ? t + from[k] : from[k];
+      "equi:scatter_rows", DeviceRange(exec, 0, n * numbers.per_row), KOKKOS_LAMBDA(int64_t k) {
+        const int64_t at = numbers(k);
+        T &t = to[static_cast<int64_t>(order[at / numbers.width]) * numbers.width + at % numbers.width];
+        t = add ? t + from[at] : from[at];
       });
 }
 
@@ -66,16 +69,22 @@ DeviceLinear<T>::DeviceLinear(const DeviceExec &exec, const LinearOp<T> &op, int
 
 template <class T>
 void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                            bool transpose, bool add, const DeviceSpeciesOrder &species) {
+                            bool transpose, bool add, const DeviceSpeciesOrder &species, Planes planes) {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
-    const int vectors = xg.irrep.dim() * xg.planes;
+    const auto multiply = [&](int64_t n, const T *from, int64_t weight, bool is_added, T *to) {
+      const int64_t vectors = n * xg.irrep.dim();
+      const DensePlanes some{planes.count(), xg.stride(), yg.stride()};
+      const bool is_all = xg.is_all(planes);
+      device_gemm(exec, transpose, is_all ? vectors * xg.planes : vectors, yg.channels, xg.channels,
+                  from + planes.begin * xg.channels, weight_.data() + weight, is_added, to + planes.begin * yg.channels,
+                  is_all ? nullptr : &some);
+    };
     if (!per_species_) {
-      device_gemm(exec, transpose, count * vectors, yg.channels, xg.channels, x.group(xg), weight_.data() + p.weight[0],
-                  written[gy], y.group(yg));
+      multiply(count, x.group(xg), p.weight[0], written[gy], y.group(yg));
     } else {
       // Rows of one species are brought together, multiplied, and taken back.
       T *xs = scratch_.reserve(count * scratch_row_), *ys = xs + count * xg.width();
@@ -84,21 +93,21 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
         const int64_t n = species.begin[s + 1] - species.begin[s];
         if (n == 0) continue;
         gather_rows(exec, rows, n, xg.width(), x.group(xg), xs);
-        device_gemm(exec, transpose, n * vectors, yg.channels, xg.channels, xs, weight_.data() + p.weight[s], false,
-                    ys);
-        scatter_rows(exec, rows, n, yg.width(), ys, y.group(yg), written[gy]);
+        multiply(n, xs, p.weight[s], false, ys);
+        scatter_rows(exec, rows, n, yg, planes, ys, y.group(yg), written[gy]);
       }
     }
     written[gy] = true;
   }
   for (int g = 0; g < yl.num_groups(); g++)
-    if (!written[g]) device_zero(exec, y.group(yl.group(g)), count * yl.group(g).width());
+    if (!written[g]) zero_planes(exec, count, yl.group(g), planes, y.group(yl.group(g)));
 }
 
 template <class T>
 void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-                              const DeviceSpeciesOrder &species) {
-  apply(exec, count, x, y, false, accumulate_, species);
+                              const DeviceSpeciesOrder &species, Planes planes) {
+  apply(exec, count, x, y, false, accumulate_, species, planes);
+  if (planes.tangents_alone()) return;
   for (const Bias &b : biases_) {
     const FeatureGroup &group = out_.group(b.group);
     add_bias(exec, count, group.width(), group.channels, bias_.data() + b.offset, y.group(group));
@@ -107,8 +116,8 @@ void DeviceLinear<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows
 
 template <class T>
 void DeviceLinear<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj,
-                               bool add, const DeviceSpeciesOrder &species) {
-  apply(exec, count, y_adj, x_adj, true, add, species);
+                               bool add, const DeviceSpeciesOrder &species, Planes planes) {
+  apply(exec, count, y_adj, x_adj, true, add, species, planes);
 }
 
 template class DeviceLinear<float>;

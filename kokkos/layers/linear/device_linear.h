@@ -12,7 +12,7 @@
 namespace equi {
 
 // The rows of FeatureRows are device memory throughout. T: float or double, also for features of duals, whose tangents
-// the same matrix transforms.
+// the same matrix transforms: those of the planes that are wanted, in one product. Tangents have no bias.
 template <class T>
 class DeviceLinear {
  public:
@@ -20,10 +20,10 @@ class DeviceLinear {
   bool per_species() const { return per_species_; }
   // y (+)= x W (+ b)
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y,
-               const DeviceSpeciesOrder &species);
+               const DeviceSpeciesOrder &species, Planes planes);
   // x_adj (+)= y_adj W^T
   void backward(const DeviceExec &exec, int64_t count, FeatureRows<const T> y_adj, FeatureRows<T> x_adj, bool add,
-                const DeviceSpeciesOrder &species);
+                const DeviceSpeciesOrder &species, Planes planes);
   std::size_t bytes() const { return weight_.bytes() + bias_.bytes() + scratch_.bytes(); }
 
  private:
@@ -36,7 +36,7 @@ class DeviceLinear {
     int64_t offset;
   };
   void apply(const DeviceExec &exec, int64_t count, FeatureRows<const T> x, FeatureRows<T> y, bool transpose, bool add,
-             const DeviceSpeciesOrder &species);
+             const DeviceSpeciesOrder &species, Planes planes);
 
   FeatureLayout in_, out_;
   bool per_species_, accumulate_;

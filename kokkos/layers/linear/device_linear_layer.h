@@ -28,19 +28,23 @@ class DeviceLinearLayer : public LayerOp<DeviceBatch<T, G>> {
     const int64_t size = static_cast<int64_t>(species.count) * species.layout(output_).row_size();
     R *rows = of_species_.reserve(size);
     device_zero(species.step.exec, rows, size);
-    op_.forward(species.step.exec, species.count, species.rows(input_), {rows, species.count, 0}, species.order);
+    op_.forward(species.step.exec, species.count, species.rows(input_), {rows, species.count, 0}, species.order,
+                species.step.planes);
   }
   void forward(Batch &batch) override {
-    if (of_species_.data())
+    if (!of_species_.data())
+      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order,
+                  batch.step.planes);
+    else if (!batch.step.tangents_alone())
       copy_species_rows<R>(batch.step.exec, batch.count, batch.layout(output_),
                            {of_species_.data(), batch.step.num_species, 0}, batch.species, batch.rows(output_),
                            accumulates_);
-    else
-      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.rows(output_), batch.order);
+    else if (!accumulates_)
+      zero_planes(batch.step.exec, batch.count, batch.layout(output_), batch.step.planes, batch.rows(output_));
   }
   void backward(Batch &batch) override {
     op_.backward(batch.step.exec, batch.count, batch.rows(output_, true), batch.rows(input_, true), batch.adds(input_),
-                 batch.order);
+                 batch.order, batch.step.planes);
   }
   std::size_t bytes() const override { return op_.bytes() + of_species_.bytes(); }
 

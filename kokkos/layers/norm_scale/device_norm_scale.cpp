@@ -13,8 +13,8 @@ DeviceNormScale<T>::DeviceNormScale(const NormScale &layer, const FeatureLayout 
 
 template <class T>
 void DeviceNormScale<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
-                                 int) const {
-  const NormScaleRows<T, const T, T> rows(layout_, offset_, factor_, x, y);
+                                 int direction) const {
+  const NormScaleRows<T, const T, T> rows(layout_, offset_, factor_, x, y, direction);
   const int channels = padded(layout_.block(0).mul);
   Kokkos::parallel_for(
       "equi:norm_scale", DeviceRange(exec, 0, static_cast<int64_t>(count) * channels),
@@ -23,8 +23,8 @@ void DeviceNormScale<T>::forward(const DeviceExec &exec, int count, FeatureRows<
 
 template <class T>
 void DeviceNormScale<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
-                                  int) const {
-  const NormScaleRows<T, T, const T> rows(layout_, offset_, factor_, x, y_adj);
+                                  int direction) const {
+  const NormScaleRows<T, T, const T> rows(layout_, offset_, factor_, x, y_adj, direction);
   const int channels = padded(layout_.block(0).mul);
   Kokkos::parallel_for(
       "equi:norm_scale_adjoint", DeviceRange(exec, 0, static_cast<int64_t>(count) * channels),

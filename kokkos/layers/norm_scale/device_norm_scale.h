@@ -17,9 +17,9 @@ class DeviceNormScale {
  public:
   // Throws std::invalid_argument for more blocks than a kernel takes.
   DeviceNormScale(const NormScale &layer, const FeatureLayout &layout);
-  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, int = 0) const;
+  void forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y, int direction) const;
   // x is replaced by its adjoint.
-  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, int = 0) const;
+  void backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj, int direction) const;
   std::size_t bytes() const { return 0; }
 
  private:

@@ -28,7 +28,7 @@ struct NormScaleRows {
   // direction: of duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
   NormScaleRows(const FeatureLayout &layout, double offset, double factor, FeatureRows<R1> x_rows,
-                FeatureRows<R2> y_rows, int direction = 0)
+                FeatureRows<R2> y_rows, int direction)
       : num_blocks(layout.num_blocks()), offset(static_cast<Real<T>>(offset)), factor(static_cast<Real<T>>(factor)) {
     for (int b = 0; b < num_blocks; b++) {
       const FeatureGroup &group = layout.group(layout.block(b).group);

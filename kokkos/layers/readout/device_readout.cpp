@@ -122,7 +122,7 @@ int DeviceReadout<T>::total_width() const {
 
 template <class T>
 void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species,
-                               const double *scale, D *energy, T *adjoint) const {
+                               const double *scale, D *energy, T *adjoint, int direction) const {
   if (count == 0) return;
   ReadoutKernel<T> kernel{};    // also what these matrices do not use: all of it goes to the device
   kernel.num_matrices = static_cast<int>(weight_.size());
@@ -135,7 +135,7 @@ void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRow
   kernel.activation = activation_;
   kernel.activation_scale = activation_scale_;
   kernel.data = data_.data();
-  kernel.x = channel_of<const T>(x, group_, channel_);
+  kernel.x = channel_of<const T>(x, group_, channel_, direction);
   kernel.x_width = group_.width();
   kernel.species = species;
   kernel.scale = scale;
@@ -147,13 +147,14 @@ void DeviceReadout<T>::forward(const DeviceExec &exec, int64_t count, FeatureRow
 }
 
 template <class T>
-void DeviceReadout<T>::backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const {
-  const auto to = channel_of<T>(x_adj, group_, channel_);
+void DeviceReadout<T>::backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj,
+                                int direction, bool tangents_alone) const {
+  const auto to = channel_of<T>(x_adj, group_, channel_, direction);
   const int mul = num_inputs(), width = group_.width();
   Kokkos::parallel_for(
       "equi:readout_adjoint", DeviceRange(exec, 0, count * mul), KOKKOS_LAMBDA(int64_t k) {
         const int64_t at = k / mul * width + k % mul;
-        put(to, at, to[at] + adjoint[k]);
+        put(to, at, to[at] + (tangents_alone ? make_number<T>(R(0), tangent_of(adjoint[k])) : adjoint[k]));
       });
 }
 

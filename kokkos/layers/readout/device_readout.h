@@ -20,11 +20,13 @@ class DeviceReadout {
  public:
   DeviceReadout(const DeviceExec &exec, const Network &network, const FeatureGroup &group, int channel);
   int num_inputs() const { return widths_.front(); }
-  // x: rows of the feature; adjoint [count][num_inputs()].
+  // x: rows of the feature; direction: of duals, whose tangents are in plane 1 + direction; adjoint
+  // [count][num_inputs()].
   void forward(const DeviceExec &exec, int64_t count, FeatureRows<const R> x, const int *species, const double *scale,
-               D *energy, T *adjoint) const;
-  // x_adj += adjoint
-  void backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj) const;
+               D *energy, T *adjoint, int direction) const;
+  // x_adj += adjoint, or its tangents alone
+  void backward(const DeviceExec &exec, int64_t count, const T *adjoint, FeatureRows<R> x_adj, int direction,
+                bool tangents_alone) const;
   std::size_t bytes() const { return data_.bytes(); }
 
  private:

@@ -15,21 +15,23 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
 
  public:
   DeviceReadoutLayer(const DeviceContext &context, const Readout &layer)
-      : input_(layer.input), op_(make_op(context, layer, context.layout(layer.input))) {
+      : input_(layer.input),
+        directions_(context.plan.max_directions()),
+        op_(make_op(context, layer, context.layout(layer.input))) {
     assign(context.exec, scale_, context.scale);
   }
   void forward(Batch &batch) override {
-    op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.species, scale_.data(),
-                batch.step.energy + batch.first, adjoint_of(batch));
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.forward(batch.step.exec, batch.count, batch.rows(input_), batch.species, scale_.data(),
+                  batch.step.energy_of(d) + batch.first, adjoint_of(batch, d), d);
   }
   void backward(Batch &batch) override {
     const FeatureRows<Real<T>> x_adj = batch.rows(input_, true);
-    if (!batch.adds(input_))
-      for (const FeatureGroup &group : batch.layout(input_).groups())
-        device_zero(batch.step.exec, x_adj.group(group), batch.count * static_cast<int64_t>(group.width()));
-    op_.backward(batch.step.exec, batch.count, adjoint_of(batch), x_adj);
+    if (!batch.adds(input_)) zero_planes(batch.step.exec, batch.count, batch.layout(input_), batch.step.planes, x_adj);
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.backward(batch.step.exec, batch.count, adjoint_of(batch, d), x_adj, d, batch.step.tangents_alone());
   }
-  void for_arrays(const ArrayVisitor &f) override { f(adjoint_, op_.num_inputs()); }
+  void for_arrays(const ArrayVisitor &f) override { f(adjoint_, static_cast<int64_t>(directions_) * op_.num_inputs()); }
   std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
 
  private:
@@ -39,14 +41,15 @@ class DeviceReadoutLayer : public LayerOp<DeviceBatch<T, G>> {
     const FeatureBlock &block = in.block(layer.block);
     return DeviceReadout<T>(context.exec, network, in.group(block.group), block.channel);
   }
-  T *adjoint_of(const Batch &batch) const {
-    return adjoint_.data() + static_cast<int64_t>(batch.first) * op_.num_inputs();
+  T *adjoint_of(const Batch &batch, int direction) const {
+    return adjoint_.data() +
+           (static_cast<int64_t>(direction) * batch.step.num_receivers + batch.first) * op_.num_inputs();
   }
 
-  int input_;
+  int input_, directions_;    // directions: that an evaluation takes at a time
   DeviceReadout<T> op_;
   DeviceBuffer<double> scale_;
-  DeviceBuffer<T> adjoint_;    // [receivers][inputs]
+  DeviceBuffer<T> adjoint_;    // [directions][receivers][inputs]
 };
 
 }    // namespace equi

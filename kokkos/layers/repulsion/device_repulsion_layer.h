@@ -20,8 +20,10 @@ class DeviceRepulsionLayer : public LayerOp<DeviceBatch<T, G>> {
   // Adds energies, and their derivatives by the distances, which need no cotangent.
   void forward(Batch &batch) override {
     auto &edges = batch.step.edges;
-    op_.add(batch.step.exec, batch.count, edges.begin() + batch.first, edges.distance(), edges.pair(),
-            batch.step.num_species, scale_.data(), batch.step.energy + batch.first, edges.adjoint(), edges.num_y());
+    for (int d = 0; d < batch.step.num_directions(); d++)
+      op_.add(batch.step.exec, batch.count, edges.begin() + batch.first, edges.distance(d), edges.pair(),
+              batch.step.num_species, scale_.data(), batch.step.energy_of(d) + batch.first, edges.adjoint(d),
+              edges.num_y());
   }
   std::size_t bytes() const override { return op_.bytes() + scale_.bytes(); }
 

@@ -32,17 +32,17 @@ DeviceSphericalNorm<T>::DeviceSphericalNorm(const DeviceExec &exec, const Spheri
 
 template <class T>
 void DeviceSphericalNorm<T>::forward(const DeviceExec &exec, int count, FeatureRows<const R> x, FeatureRows<R> y,
-                                     int) const {
+                                     int direction) const {
   if (count == 0) return;
-  const SphericalNormKernel<false, T, const T, T> kernel{{shape_, constants_.data(), layout_, x, y}};
+  const SphericalNormKernel<false, T, const T, T> kernel{{shape_, constants_.data(), layout_, x, y, direction}};
   Kokkos::parallel_for("equi:spherical_norm", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 
 template <class T>
 void DeviceSphericalNorm<T>::backward(const DeviceExec &exec, int count, FeatureRows<R> x, FeatureRows<const R> y_adj,
-                                      int) const {
+                                      int direction) const {
   if (count == 0) return;
-  const SphericalNormKernel<true, T, T, const T> kernel{{shape_, constants_.data(), layout_, x, y_adj}};
+  const SphericalNormKernel<true, T, T, const T> kernel{{shape_, constants_.data(), layout_, x, y_adj, direction}};
   Kokkos::parallel_for("equi:spherical_norm_adjoint", DeviceTeams<>(exec, count, DeviceTraits<>::LANES, 1), kernel);
 }
 

@@ -78,7 +78,7 @@ struct SphericalNormRow {
   // direction: of duals, whose tangents are in plane 1 + direction.
   template <class R1, class R2>
   SphericalNormRow(const SphericalNormShape &shape, const double *constants, const FeatureLayout &layout,
-                   FeatureRows<R1> x_rows, FeatureRows<R2> y_rows, int direction = 0)
+                   FeatureRows<R1> x_rows, FeatureRows<R2> y_rows, int direction)
       : shape(shape), constants(constants) {
     for (int b = 0; b < shape.num_blocks; b++) {
       const FeatureBlock &block = layout.block(shape.block[b]);

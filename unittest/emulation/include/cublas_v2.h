@@ -29,5 +29,14 @@ cublasStatus_t cublasSgemm(cublasHandle_t handle, cublasOperation_t op_a, cublas
 cublasStatus_t cublasDgemm(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m, int n, int k,
                            const double *alpha, const double *a, int lda, const double *b, int ldb, const double *beta,
                            double *c, int ldc);
+// The same for several products, whose matrices begin so many numbers apart.
+cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                         int n, int k, const float *alpha, const float *a, int lda, long long stride_a,
+                                         const float *b, int ldb, long long stride_b, const float *beta, float *c,
+                                         int ldc, long long stride_c, int count);
+cublasStatus_t cublasDgemmStridedBatched(cublasHandle_t handle, cublasOperation_t op_a, cublasOperation_t op_b, int m,
+                                         int n, int k, const double *alpha, const double *a, int lda,
+                                         long long stride_a, const double *b, int ldb, long long stride_b,
+                                         const double *beta, double *c, int ldc, long long stride_c, int count);
 
 #endif
