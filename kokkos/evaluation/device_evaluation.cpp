@@ -99,6 +99,10 @@ DeviceEvaluation<T, G>::DeviceEvaluation(const Model &model, const EvaluatorOpti
   assign(exec_, device_shift_, Base::shift_);
   MakeDeviceLayer<T, G> make{{{model_, plan_, options_, Base::scale_}, exec_}};
   Base::make_ops(make);
+  divides_edges_ = plan_.keeps_values && std::any_of(Base::ops_.begin(), Base::ops_.end(), [](const auto &op) {
+                     const auto *c = dynamic_cast<const DeviceSenderOp<T, G> *>(op.get());
+                     return c && c->divides_edges();
+                   });
   evaluate_fixed_features();
 }
 
@@ -393,7 +397,7 @@ void DeviceEvaluation<T, G>::gather_senders(int s, int slice, bool remote, R *ad
     }
     for (const BatchAtoms &atoms : sender_batches_)
       if (atoms.slice == slice && (atoms.first >= num_owned()) == remote)
-        op.gather(step_, edges_.senders(atoms.cut, position + atoms.first, atoms.count), slice * slice_size_,
+        op.gather(step_, {atoms.cut, position + atoms.first, atoms.count}, slice * slice_size_,
                   {adjoint, neighborhood_->num_rows, atoms.first});
   });
 }
@@ -517,7 +521,7 @@ void DeviceEvaluation<T, G>::begin_step(const DeviceRequest &request) {
 // The edges of a step, and what does not go through the layers.
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
-  edges_.build(exec_, request.positions, request.directions);
+  edges_.build(exec_, request.positions, request.directions, step_.tangents_alone() && divides_edges_);
   if (far_edges_) far_edges_->build(exec_, request.positions, request.directions);
   check_memory(memory_estimate(edges_.room(), far_edges_ ? far_edges_->room() : 0), options_);
   const auto reserve = [](ArrayRef array, int64_t n) { array.reserve(n); };
@@ -669,8 +673,9 @@ std::size_t DeviceEvaluation<T, G>::memory_bytes() const {
 
 template <class T, class G>
 std::size_t DeviceEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) {
-  std::size_t bytes = memory_bytes() + edges_.growth(*neighborhood_, slice_size_, num_edges, plan_.max_directions()) +
-                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges, 1) : 0) +
+  std::size_t bytes = memory_bytes() +
+                      edges_.growth(*neighborhood_, slice_size_, num_edges, plan_.max_directions(), divides_edges_) +
+                      (far_edges_ ? far_edges_->growth(*neighborhood_, slice_size_, num_far_edges, 1, false) : 0) +
                       neighborhood_->growth(slice_size_) + species_order_.growth(num_owned()) +
                       sender_adjoints_.growth(kept_per_edge_ * num_edges),
               scratch = 0;

@@ -104,7 +104,8 @@ class DeviceEvaluation : public LayeredEvaluation<DeviceEvaluator, DeviceBatch<T
   QueuedWork<> queued_;
   DeviceRecorder<> recorder_;
   bool is_exchanging_ = false;
-  int batch_size_ = 0;    // receivers, or senders, of a launch
+  bool divides_edges_ = false;    // whether an op does
+  int batch_size_ = 0;            // receivers, or senders, of a launch
   // Receivers whose adjoints of convolutions' outputs are kept at a time: all, if the limit of the memory allows.
   int slice_size_ = 0;
 

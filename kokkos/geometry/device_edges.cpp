@@ -75,15 +75,17 @@ void DeviceEdges<T, G>::set_neighborhood(const DeviceExec &exec, const DeviceNei
   is_counted_ = is_counted;
   if (!is_counted) return;
   num_receiver_cuts_ = static_cast<int>(receiver_cuts.size());
+  num_cuts_ = num_receiver_cuts_ + static_cast<int>(sender_cuts.size());
   std::vector<int64_t> cuts(receiver_cuts.begin(), receiver_cuts.end());
   cuts.insert(cuts.end(), sender_cuts.begin(), sender_cuts.end());
   assign(exec, cut_row_, cuts);
-  cut_edge_.reserve(cuts.size());
-  host_cuts_.assign(cuts.size(), 0);
+  cut_edge_.reserve(num_cuts_);
+  host_cuts_.assign(3 * num_cuts_, 0);
 }
 
 template <class T, class G>
-void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions) {
+void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const DeviceDirections &directions,
+                              bool divides) {
   const DeviceNeighborhood &n = *neighborhood_;
   const int64_t num_candidates = n.num_candidates;
   Inside inside{x,
@@ -111,13 +113,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   begins(exec, transposed_before, n.sender_first.data(), num_positions, sender_begin);
   room_ = num_candidates;
   if (is_counted_) {
-    const int64_t *cut_row = cut_row_.data();
-    int64_t *cut_edge = cut_edge_.data();
-    const int num_receiver_cuts = num_receiver_cuts_;
-    Kokkos::parallel_for(
-        "equi:edge_cuts", DeviceRange(exec, 0, host_cuts_.size()),
-        KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
-    copy_to_host(exec, host_cuts_.data(), cut_edge, host_cuts_.size());    // launches are sized on the host
+    count_edges(exec, begin, sender_begin, host_cuts_.data());
     room_ = host_cuts_[num_receiver_cuts_ - 1];
   }
 
@@ -164,6 +160,79 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
         sender_edge[p] = before[c];
         sender_receiver[p] = inside.candidate_receiver[c] % slice_size;
       });
+  if (divides) divide(exec, directions);
+}
+
+// How many edges come before each cut, to the host, where launches are sized.
+template <class T, class G>
+void DeviceEdges<T, G>::count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin,
+                                    int64_t *counts) {
+  const int64_t *cut_row = cut_row_.data();
+  int64_t *cut_edge = cut_edge_.data();
+  const int num_receiver_cuts = num_receiver_cuts_;
+  Kokkos::parallel_for(
+      "equi:edge_cuts", DeviceRange(exec, 0, num_cuts_),
+      KOKKOS_LAMBDA(int64_t k) { cut_edge[k] = (k < num_receiver_cuts ? begin : sender_begin)[cut_row[k]]; });
+  copy_to_host(exec, counts, cut_edge, num_cuts_);
+}
+
+// The lists of rigid and of moving edges, in both orders.
+template <class T, class G>
+void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &directions) {
+  const DeviceNeighborhood &n = *neighborhood_;
+  const int64_t num_candidates = n.num_candidates, N = n.num_receivers,
+                num_positions = static_cast<int64_t>(n.num_slices) * n.num_rows;
+  const DeviceDirections v = directions;
+  const int64_t *before = edge_before_.data(), *begin = begin_.data(), *sender_begin = sender_begin_.data(),
+                *sender_edge = sender_edge_.data();
+  const int *candidate_receiver = n.candidate_receiver.data(), *receiver = n.receiver.data(),
+            *sender_atom = n.sender_atom.data(), *sender_row = sender_row_.data(),
+            *sender_species = sender_species_.data(), *sender_receiver = sender_receiver_.data();
+  int *is_rigid = is_rigid_.reserve(room_);
+  Kokkos::parallel_for(
+      "equi:rigid", DeviceRange(exec, 0, num_candidates), KOKKOS_LAMBDA(int64_t c) {
+        const int64_t e = before[c], i = receiver[candidate_receiver[c]], j = sender_atom[c];
+        if (before[c + 1] == e) return;
+        bool moves_alike = true;
+        for (int d = 0; v.v && d < v.count; d++)
+          for (int k = 0; k < 3; k++) moves_alike = moves_alike && v[d][3 * i + k] == v[d][3 * j + k];
+        is_rigid[e] = moves_alike;
+      });
+  for (const EdgePart part : {EdgePart::rigid, EdgePart::moving}) {
+    List &list = lists_[part == EdgePart::moving];
+    const int wanted = part == EdgePart::rigid;
+    int64_t *part_before = part_before_.reserve(room_ + 1), *edge = list.edge.reserve(room_),
+            *of_sender = list.sender_edge.reserve(room_);
+    int *row = list.sender_row.reserve(room_), *species = list.sender_species.reserve(room_),
+        *of_receiver = list.sender_receiver.reserve(room_);
+    running_sums(
+        exec, room_, KOKKOS_LAMBDA(int64_t e) { return static_cast<int64_t>(e < begin[N] && is_rigid[e] == wanted); },
+        part_before);
+    begins(exec, part_before, begin, N, list.begin.reserve(N + 1));
+    Kokkos::parallel_for(
+        "equi:edges_of_part", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t e) {
+          const int64_t p = part_before[e];
+          if (part_before[e + 1] == p) return;
+          edge[p] = e;
+          row[p] = sender_row[e];
+          species[p] = sender_species[e];
+        });
+    running_sums(
+        exec, room_,
+        KOKKOS_LAMBDA(int64_t k) { return static_cast<int64_t>(k < begin[N] && is_rigid[sender_edge[k]] == wanted); },
+        part_before);
+    begins(exec, part_before, sender_begin, num_positions, list.sender_begin.reserve(num_positions + 1));
+    Kokkos::parallel_for(
+        "equi:sender_edges_of_part", DeviceRange(exec, 0, room_), KOKKOS_LAMBDA(int64_t k) {
+          const int64_t p = part_before[k];
+          if (part_before[k + 1] == p) return;
+          of_sender[p] = sender_edge[k];
+          of_receiver[p] = sender_receiver[k];
+        });
+    if (is_counted_)
+      count_edges(exec, list.begin.data(), list.sender_begin.data(),
+                  host_cuts_.data() + static_cast<int>(part) * num_cuts_);
+  }
 }
 
 template <class T, class G>
@@ -172,23 +241,29 @@ EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
 }
 
 template <class T, class G>
-DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species) const {
-  const int64_t before = is_counted_ ? host_cuts_[cut] : 0, after = is_counted_ ? host_cuts_[cut + 1] : room_;
-  return {num_atoms, begin_.data() + first,
-          before,    after - before,
-          nullptr,   by_species ? sender_species_.data() : sender_row_.data()};
+DeviceBatchEdges DeviceEdges<T, G>::receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part) const {
+  const int64_t before = is_counted_ ? counts(part)[cut] : 0, after = is_counted_ ? counts(part)[cut + 1] : room_;
+  if (part == EdgePart::all)
+    return {num_atoms, begin_.data() + first,
+            before,    after - before,
+            nullptr,   by_species ? sender_species_.data() : sender_row_.data()};
+  const List &list = lists_[part == EdgePart::moving];
+  return {num_atoms,      list.begin.data() + first, before,
+          after - before, list.edge.data(),          by_species ? list.sender_species.data() : list.sender_row.data()};
 }
 
 template <class T, class G>
-DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int num_atoms) const {
-  const int64_t *cuts = is_counted_ ? host_cuts_.data() + num_receiver_cuts_ + cut : nullptr;
+DeviceBatchEdges DeviceEdges<T, G>::senders(int cut, int64_t first_position, int num_atoms, EdgePart part) const {
+  const int64_t *cuts = is_counted_ ? counts(part) + num_receiver_cuts_ + cut : nullptr;
   const int64_t before = cuts ? cuts[0] : 0, after = cuts ? cuts[1] : room_;
+  const bool is_all = part == EdgePart::all;
+  const List &list = lists_[part == EdgePart::moving];
   return {num_atoms,
-          sender_begin_.data() + first_position,
+          (is_all ? sender_begin_ : list.sender_begin).data() + first_position,
           before,
           after - before,
-          sender_edge_.data(),
-          sender_receiver_.data()};
+          (is_all ? sender_edge_ : list.sender_edge).data(),
+          (is_all ? sender_receiver_ : list.sender_receiver).data()};
 }
 
 template <class T, class G>
@@ -291,20 +366,33 @@ void DeviceEdges<T, G>::sum_forces(const DeviceExec &exec, double *forces, doubl
 
 template <class T, class G>
 std::size_t DeviceEdges<T, G>::bytes() const {
-  return cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() + receiver_virial_.bytes() +
-         row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() + edge_before_.bytes() +
-         transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() + sender_edge_.bytes() +
-         sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() + pair_.bytes() + cutoff_.bytes() +
-         seen_.bytes() + distance_.bytes() + unit_vector_.bytes() + adjoint_.bytes() + force_.bytes() +
-         harmonics_.bytes();
+  std::size_t of_lists = part_before_.bytes() + is_rigid_.bytes();
+  for (const List &list : lists_)
+    of_lists += list.begin.bytes() + list.edge.bytes() + list.sender_begin.bytes() + list.sender_edge.bytes() +
+                list.sender_row.bytes() + list.sender_species.bytes() + list.sender_receiver.bytes();
+  return of_lists + cut_row_.bytes() + cut_edge_.bytes() + row_forces_.bytes() + row_tangents_.bytes() +
+         receiver_virial_.bytes() + row_virial_.bytes() + sum_.bytes() + force_sum_.bytes() + tangent_sum_.bytes() +
+         edge_before_.bytes() + transposed_before_.bytes() + begin_.bytes() + sender_begin_.bytes() +
+         sender_edge_.bytes() + sender_row_.bytes() + sender_species_.bytes() + sender_receiver_.bytes() +
+         pair_.bytes() + cutoff_.bytes() + seen_.bytes() + distance_.bytes() + unit_vector_.bytes() + adjoint_.bytes() +
+         force_.bytes() + harmonics_.bytes();
 }
 
 template <class T, class G>
 std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges,
-                                      int num_directions) const {
+                                      int num_directions, bool divides) const {
   const int64_t of_directions = num_directions * num_edges, N = n.num_receivers, rows = n.num_rows,
                 candidates = n.num_candidates;
-  return row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
+  std::size_t of_lists = 0;
+  if (divides) {
+    of_lists = part_before_.growth(num_edges + 1) + is_rigid_.growth(num_edges);
+    for (const List &list : lists_)
+      of_lists += list.begin.growth(N + 1) + list.edge.growth(num_edges) +
+                  list.sender_begin.growth(n.slices_of(slice_size) * rows + 1) + list.sender_edge.growth(num_edges) +
+                  list.sender_row.growth(num_edges) + list.sender_species.growth(num_edges) +
+                  list.sender_receiver.growth(num_edges);
+  }
+  return of_lists + row_forces_.growth(3 * rows) + (IS_DUAL<G> ? row_tangents_.growth(3 * rows * num_directions) : 0) +
          receiver_virial_.growth(9 * N) + edge_before_.growth(candidates + 1) +
          transposed_before_.growth(candidates + 1) + begin_.growth(N + 1) +
          sender_begin_.growth(n.slices_of(slice_size) * rows + 1) + sender_edge_.growth(num_edges) +

@@ -14,6 +14,9 @@
 
 namespace equi {
 
+// Which edges of atoms: with duals, rigid ones, whose ends move alike in all directions, come apart from others.
+enum class EdgePart { all, rigid, moving };
+
 // Some atoms with all their edges, as receivers or as senders. Arrays in device memory.
 struct DeviceBatchEdges {
   int num_atoms;
@@ -38,6 +41,13 @@ struct DeviceBatchEdges {
     }
     return low;
   }
+};
+
+// Some atoms as senders: from this cut to the next, and the position of the first.
+struct DeviceSenders {
+  int cut;
+  int64_t first_position;
+  int num_atoms;
 };
 
 // Of `count` directions [atoms][3], `distance` atoms apart, in device memory; null: nothing moves.
@@ -65,9 +75,10 @@ class DeviceEdges {
                         const std::vector<int64_t> &sender_cuts, bool is_counted);
   bool is_counted() const { return is_counted_; }
 
-  // Fills all arrays for these positions [atoms][3], which move along the directions, null for none. Waits once for the
-  // edges to be counted, if they are.
-  void build(const DeviceExec &exec, const double *positions, const DeviceDirections &directions = {});
+  // Fills all arrays for these positions [atoms][3], which move along the directions, null for none. Waits for the
+  // edges to be counted, if they are. divides: whether rigid edges are told from others.
+  void build(const DeviceExec &exec, const double *positions, const DeviceDirections &directions = {},
+             bool divides = false);
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
@@ -98,8 +109,11 @@ class DeviceEdges {
 
   // The atoms from this cut to the next, with their edges; the first atom is given. other_row holds rows of senders or,
   // by_species, their species.
-  DeviceBatchEdges receivers(int cut, int first, int num_atoms, bool by_species) const;
-  DeviceBatchEdges senders(int cut, int64_t first_position, int num_atoms) const;
+  DeviceBatchEdges receivers(int cut, int first, int num_atoms, bool by_species, EdgePart part = EdgePart::all) const;
+  DeviceBatchEdges senders(int cut, int64_t first_position, int num_atoms, EdgePart part = EdgePart::all) const;
+  DeviceBatchEdges senders(const DeviceSenders &of, EdgePart part = EdgePart::all) const {
+    return senders(of.cut, of.first_position, of.num_atoms, part);
+  }
 
   // All in device memory. Edges in the order of receivers:
   const int64_t *begin() const { return begin_.data(); }    // [N+1] edges of receiver i
@@ -114,10 +128,16 @@ class DeviceEdges {
 
   std::size_t bytes() const;
   // Bytes that a step of num_edges edges and so many directions in a neighborhood with slices of this size will add.
-  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions) const;
+  std::size_t growth(const DeviceNeighborhood &n, int slice_size, int64_t num_edges, int num_directions,
+                     bool divides) const;
+
+  // Parts of build(); nvcc wants functions with kernels public.
+  void count_edges(const DeviceExec &exec, const int64_t *begin, const int64_t *sender_begin, int64_t *counts);
+  void divide(const DeviceExec &exec, const DeviceDirections &directions);
 
  private:
   EdgeArrays<T, G> arrays() const;
+  const int64_t *counts(EdgePart part) const { return host_cuts_.data() + static_cast<int>(part) * num_cuts_; }
 
   int lmax_, num_y_, num_species_;
   NearestNeighbors nearest_;
@@ -131,8 +151,8 @@ class DeviceEdges {
   typename Closest::result_view_type crowd_;      // receiver and number of edges
   DeviceBuffer<double> cutoff_;                   // per pair
   DeviceBuffer<double> seen_;                     // [candidates], negative if its receiver does not see it; or empty
-  // Rows of the cuts, receivers' then senders', and the edges before them.
-  int num_receiver_cuts_ = 0;
+  // Rows of the cuts, receivers' then senders', and the edges before them: of all, rigid and moving ones.
+  int num_receiver_cuts_ = 0, num_cuts_ = 0;
   DeviceBuffer<int64_t> cut_row_;
   DeviceBuffer<int64_t> cut_edge_;
   std::vector<int64_t> host_cuts_;
@@ -144,6 +164,14 @@ class DeviceEdges {
   DeviceBuffer<int> sender_row_, sender_species_, sender_receiver_, pair_;
   DeviceBuffer<G> distance_, unit_vector_, adjoint_;    // by direction
   DeviceBuffer<T> harmonics_;                           // likewise
+  // Of each part, as of all edges.
+  struct List {
+    DeviceBuffer<int64_t> begin, edge, sender_begin, sender_edge;
+    DeviceBuffer<int> sender_row, sender_species, sender_receiver;
+  };
+  List lists_[2];    // rigid, moving
+  DeviceBuffer<int64_t> part_before_;
+  DeviceBuffer<int> is_rigid_;    // [E]
   DeviceBuffer<G> force_;
 };
 

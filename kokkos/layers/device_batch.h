@@ -30,12 +30,23 @@ struct DeviceSo2Scratch {
   std::size_t bytes() const { return rows.bytes() + numbers.bytes() + exact.bytes() + work.bytes(); }
 };
 
+// Memory for the rigid edges of a batch. R: the type of plain numbers.
+template <class R>
+struct DeviceRigidScratch {
+  DeviceBuffer<DeviceEdgeRecord<R>> records;
+  DeviceBuffer<R> bins_per_length, y, coupled, parts;
+  std::size_t bytes() const {
+    return records.bytes() + bins_per_length.bytes() + y.bytes() + coupled.bytes() + parts.bytes();
+  }
+};
+
 // Memory that all convolutions share; it is filled for one batch at a time.
 template <class T>
 struct DeviceConvScratch {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
-  DeviceBuffer<T> coupled, parts;
+  DeviceBuffer<T> coupled, parts, y;    // y: harmonics of edges that are not adjacent
   DeviceBuffer<Real<T>> bins_per_length;
+  DeviceRigidScratch<Real<T>> rigid;
   // Of exact radial functions.
   DeviceBuffer<int> table_row;
   DeviceBuffer<T> fraction;
@@ -52,7 +63,7 @@ struct DeviceConvScratch {
   std::size_t bytes() const {
     return records.bytes() + table_row.bytes() + fraction.bytes() + bins_per_length.bytes() + coupled.bytes() +
            parts.bytes() + exact_rows.bytes() + own_row.bytes() + other_row.bytes() + network.bytes() +
-           weights.bytes() + weights_adj.bytes() + edges.bytes() + so2.bytes();
+           weights.bytes() + weights_adj.bytes() + edges.bytes() + so2.bytes() + y.bytes() + rigid.bytes();
   }
 };
 
@@ -110,7 +121,9 @@ class DeviceBatch {
   const FeatureLayout &layout(int feature) const { return step.plan.features[feature].layout; }
   // Adjoints of the exchanged input begin with what slices before have gathered.
   bool adds(int feature) const { return layer->adds(feature) || step.plan.features[feature].memory == exchanged_input; }
-  DeviceBatchEdges edges(bool by_species = false) const { return step.edges.receivers(cut, first, count, by_species); }
+  DeviceBatchEdges edges(bool by_species = false, EdgePart part = EdgePart::all) const {
+    return step.edges.receivers(cut, first, count, by_species, part);
+  }
 
   void copy_planes(const FeatureLayout &layout, FeatureRows<const R> from, FeatureRows<R> to, Planes planes) const {
     equi::copy_planes(step.exec, count, layout, planes, from, to);

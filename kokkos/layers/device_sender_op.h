@@ -18,8 +18,11 @@ class DeviceSenderOp : public LayerOp<DeviceBatch<T, G>> {
  public:
   // x_adj += what the edges of these senders, x_adj.first and the following, add to the adjoint of the input. The edges
   // count receivers from the first of a slice on.
-  virtual void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first,
+  virtual void gather(DeviceStep<T, G> &step, const DeviceSenders &senders, int slice_first,
                       FeatureRows<Real<T>> x_adj) = 0;
+
+  // Whether rigid edges are told from others where tangents alone are wanted (EdgePart).
+  virtual bool divides_edges() const { return false; }
 
   // Numbers of each edge that backward() would leave for gather(), which else evaluates the edges again
   // (DeviceStep::sender_adjoints).

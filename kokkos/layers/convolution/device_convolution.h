@@ -10,6 +10,7 @@
 #include "kokkos/layers/convolution/convolution_op.h"
 #include "kokkos/layers/convolution/device_edge_network.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
+#include "kokkos/layers/convolution/device_rigid_convolution.h"
 #include "kokkos/layers/device_batch.h"
 #include "kokkos/runtime/device_exec.h"
 
@@ -43,7 +44,9 @@ class DeviceConvolution {
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
 
-  // The part of it that a network takes; nvcc wants functions with kernels public.
+  // nvcc wants functions with kernels public: where harmonics are adjacent, and the part of it that a network takes.
+  const T *harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
+                              Scratch &scratch) const;
   template <class G>
   void make_weights(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair,
                     const DeviceNetworkInput<R> &input, Scratch &scratch) const;
@@ -67,6 +70,11 @@ class DeviceConvolution {
   // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
   // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
   // harmonics.
+  // Of duals where values are kept: what the rigid edges take, null where duals do, and the table for it.
+  using Rigid = DeviceRigidConvolution<T>;
+  const Rigid *rigid() const { return rigid_.get(); }
+  typename Rigid::Table table() const { return {table_.data(), op_.num_rows(), rows_per_bin(), radial_set_->finder()}; }
+
   bool can_fuse() const;
   template <class G>
   void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
@@ -97,6 +105,7 @@ class DeviceConvolution {
   std::optional<DeviceRadialSet> radial_set_;
   std::unique_ptr<DeviceEdgeNetwork<T>> network_;    // instead of the radial set, or null
   PathGroups path_groups_;
+  std::unique_ptr<Rigid> rigid_;
   DeviceBuffer<R> table_;
 };
 

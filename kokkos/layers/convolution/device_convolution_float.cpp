@@ -9,5 +9,6 @@ template class DeviceConvolution<Dual<float>>;
 EQUI_INSTANTIATE_GEOMETRY(float, float)
 EQUI_INSTANTIATE_GEOMETRY(float, double)
 EQUI_INSTANTIATE_GEOMETRY(Dual<float>, Dual<double>)
+EQUI_INSTANTIATE_RIGID(Dual<float>, Dual<double>)
 
 }    // namespace equi

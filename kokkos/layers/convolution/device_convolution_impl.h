@@ -6,32 +6,12 @@
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
+#include "kokkos/layers/convolution/device_rigid_convolution_impl.h"
 #include "kokkos/runtime/host_exec.h"
 
 #include <algorithm>
 
 namespace equi {
-
-namespace {
-
-template <class T, class G, class Sums>
-struct AddPartsKernel {
-  DeviceBatchEdges batch;
-  int num_y;
-  Sums sums;
-  const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
-  G *y_adj;                          // of the batch's first edge
-  KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t c = n / num_y;
-    if (!batch.contains(batch.first + c)) return;
-    const int k = static_cast<int>(n % num_y);
-    if (k == 0 && !bins_per_length) return;
-    const T total = sums(c, k);
-    y_adj[n] += static_cast<G>(k == 0 ? total * bins_per_length[c] : total);
-  }
-};
-
-}    // namespace
 
 template <class T>
 DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolution &convolution, const FeatureLayout &in,
@@ -39,6 +19,9 @@ DeviceConvolution<T>::DeviceConvolution(const DeviceExec &exec, const Convolutio
                                         const Kernels &kernels)
     : op_(convolution, in, out, num_species, options, {ITEM_CHANNELS, DeviceTable<R>::PIECE}),
       path_groups_(exec, op_.product(), op_.rows_per_bin(), op_.network() ? Kernels() : kernels) {
+  if constexpr (IS_DUAL<T>)
+    if (options.kept_directions > 0 && !op_.network() && !op_.exact())
+      rigid_ = std::make_unique<Rigid>(exec, convolution.product, in, out, op_.product().layout(), op_.rows_per_bin());
   if (op_.network()) {
     network_ = std::make_unique<DeviceEdgeNetwork<T>>(exec, *op_.network());
     return;
@@ -172,6 +155,21 @@ void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdge
                              });
 }
 
+// The harmonics [num_y] of the batch's edges, one edge after the other.
+template <class T>
+const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
+                                                  Scratch &scratch) const {
+  const int num_y = op_.view().num_y;
+  if (!batch.edge) return y + batch.first * num_y;
+  T *to = scratch.y.reserve(batch.count * num_y);
+  Kokkos::parallel_for(
+      "equi:harmonics_in_order", DeviceRange(exec, 0, batch.count * num_y), KOKKOS_LAMBDA(int64_t n) {
+        const int64_t position = batch.first + n / num_y;
+        if (batch.contains(position)) to[n] = y[batch.edge_at(position) * num_y + n % num_y];
+      });
+  return to;
+}
+
 template <class T>
 template <class G>
 void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
@@ -181,11 +179,12 @@ void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdg
   const int num_y = op_.view().num_y;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
   const Pointer<T> of_weights = network_ ? weights_adj(batch, scratch) : Pointer<T>{};
+  const T *of_edges = harmonics_in_order(exec, batch, y, scratch);
   launch<PATH_GROUP_BACKWARD>(exec, batch, scratch, x.rows, out_adj.rows, out_adj.first, direction,
                               [&](DevicePathGroupCall<T> &u, int64_t block) {
                                 u.x = x.data + block;
                                 u.out_adj = out_adj.data;
-                                u.y = y + batch.first * num_y;
+                                u.y = of_edges;
                                 u.weights_adj = of_weights;
                               });
   add_parts(exec, batch, parts, y_adj, scratch);
@@ -201,10 +200,10 @@ template <class G>
 void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
                                      const Scratch &scratch) const {
   const int num_y = op_.view().num_y;
-  Kokkos::parallel_for("equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
-                       AddPartsKernel<T, G, typename PathGroups::Sums>{
-                           batch, num_y, path_groups_.sums(parts, batch.count),
-                           network_ ? nullptr : scratch.bins_per_length.data(), y_adj + batch.first * num_y});
+  Kokkos::parallel_for(
+      "equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
+      AddPartsKernel<T, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
+                                                      network_ ? nullptr : scratch.bins_per_length.data(), y_adj});
 }
 
 template <class T>
@@ -252,9 +251,13 @@ void DeviceConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBa
 
 template <class T>
 std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+  std::size_t of_rigid = 0;
+  if constexpr (IS_DUAL<T>)
+    if (rigid_)
+      of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges) + scratch.y.growth(num_edges * op_.view().num_y);
   const std::size_t bytes = scratch.records.growth(num_edges) +
                             scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
-                            scratch.parts.growth(num_edges * path_groups_.part_size());
+                            scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
     return bytes + scratch.own_row.growth(num_edges) + scratch.other_row.growth(num_edges) +
@@ -269,10 +272,20 @@ std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t
 
 template <class T>
 std::size_t DeviceConvolution<T>::bytes() const {
-  return path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
+  std::size_t of_rigid = 0;
+  if constexpr (IS_DUAL<T>)
+    if (rigid_) of_rigid = rigid_->bytes();
+  return of_rigid + path_groups_.bytes() + (network_ ? network_->bytes() : radial_set_->bytes()) + table_.bytes();
 }
 
 // What DeviceConvolution<T> does with a geometry of G.
+#define EQUI_INSTANTIATE_RIGID(T, G)                                                                                   \
+  template class DeviceRigidConvolution<T>;                                                                            \
+  template void DeviceRigidConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *,            \
+                                                   const int *, const T *, bool, const Table &, Scratch &) const;      \
+  template void DeviceRigidConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                      \
+                                                    FeatureRows<const Real<T>>, bool, FeatureRows<const Real<T>>, int, \
+                                                    G *, const Table &, Scratch &) const;
 #define EQUI_INSTANTIATE_GEOMETRY(T, G)                                                                                \
   template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,    \
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \

@@ -24,6 +24,8 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
             context.options) {}
 
   void forward(Batch &batch) override {
+    if constexpr (IS_DUAL<T>)
+      if (is_divided(batch.step)) return forward_tangents(batch);
     const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
     for (int d = 0; d < batch.step.num_directions(); d++) {
       prepare(batch.step, edges, d, true, network_input(batch));
@@ -31,24 +33,43 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
     }
   }
   void backward(Batch &batch) override {
-    if (!batch.layer->fixed_input && this->is_fused(batch.step)) return;    // fused() does it
-    const DeviceBatchEdges edges = batch.edges(batch.layer->fixed_input);
-    const FeatureRows<R> none{nullptr, 0, 0};
-    for (int d = 0; d < batch.step.num_directions(); d++) {
+    const bool fixed = batch.layer->fixed_input;
+    if (!fixed && this->is_fused(batch.step)) return;    // fused() does it
+    const FeatureRows<R> x = batch.rows(input_), y_adj = batch.rows(output_, true);
+    if constexpr (IS_DUAL<T>)
+      if (is_divided(batch.step)) {
+        const DeviceBatchEdges rigid = batch.edges(fixed, EdgePart::rigid);
+        prepare_rigid(batch.step, rigid, false);
+        for (int d = 0; d < batch.step.num_directions(); d++)
+          op_.rigid()->backward(batch.step.exec, rigid, x, !fixed, y_adj, d, batch.step.edges.adjoint(d), op_.table(),
+                                batch.step.scratch.rigid);
+      }
+    const DeviceBatchEdges edges = batch.edges(fixed, with_duals(batch.step));
+    const FeatureRows<R> x_adj = fixed ? FeatureRows<R>{nullptr, 0, 0} : batch.rows(input_, true);
+    for (int d = 0; d < batch.step.num_directions() && edges.count > 0; d++) {
       prepare(batch.step, edges, d, false, network_input(batch));
-      op_.backward(batch.step.exec, edges, batch.rows(input_), batch.rows(output_, true), d,
-                   batch.step.edges.harmonics(d), batch.step.edges.adjoint(d),
-                   batch.layer->fixed_input ? none : batch.rows(input_, true), batch.step.scratch);
+      op_.backward(batch.step.exec, edges, x, y_adj, d, batch.step.edges.harmonics(d), batch.step.edges.adjoint(d),
+                   x_adj, batch.step.scratch);
     }
   }
-  void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) override {
-    const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first};
+  void gather(DeviceStep<T, G> &step, const DeviceSenders &senders, int slice_first, FeatureRows<R> x_adj) override {
+    const FeatureRows<R> x{step.features.data(input_), step.num_rows, x_adj.first},
+        y_adj = step.features.rows({0, 0, nullptr}, output_, true);
+    if constexpr (IS_DUAL<T>)
+      if (is_divided(step)) {
+        const DeviceBatchEdges rigid = step.edges.senders(senders, EdgePart::rigid);
+        prepare_rigid(step, rigid, true);
+        for (int d = 0; d < step.num_directions() && rigid.count > 0; d++)
+          op_.rigid()->gather_senders(step.exec, rigid, y_adj, x_adj, d, op_.table(), step.scratch.rigid);
+      }
+    const DeviceBatchEdges edges = step.edges.senders(senders, with_duals(step));
+    if (edges.count == 0) return;
     for (int d = 0; d < step.num_directions(); d++) {
-      prepare(step, senders, d, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
-      op_.gather_senders(step.exec, senders, x, step.features.rows({0, 0, nullptr}, output_, true), x_adj, d,
-                         step.scratch);
+      prepare(step, edges, d, true, {{x.data, x.rows, 0}, false, true, static_cast<int>(x_adj.first), slice_first});
+      op_.gather_senders(step.exec, edges, x, y_adj, x_adj, d, step.scratch);
     }
   }
+  bool divides_edges() const override { return op_.rigid(); }
 
   bool can_fuse() const override { return op_.can_fuse(); }
   void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
@@ -68,6 +89,40 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   }
 
  private:
+  // Whether rigid edges come apart, and which edges take duals.
+  bool is_divided(const DeviceStep<T, G> &step) const { return step.tangents_alone() && op_.rigid(); }
+  EdgePart with_duals(const DeviceStep<T, G> &step) const {
+    return is_divided(step) ? EdgePart::moving : EdgePart::all;
+  }
+  void prepare_rigid(DeviceStep<T, G> &step, const DeviceBatchEdges &edges, bool with_coupled) const {
+    op_.rigid()->prepare(step.exec, edges, step.edges.distance(), step.edges.pair(), step.edges.harmonics(),
+                         with_coupled, op_.table(), step.scratch.rigid);
+  }
+  // The tangents alone: of rigid edges, then those of the others are added. Of a part of the edges the value is none of
+  // the sum's.
+  void forward_tangents(Batch &batch) const {
+    DeviceStep<T, G> &step = batch.step;
+    const bool fixed = batch.layer->fixed_input;
+    const FeatureLayout &layout = batch.layout(output_);
+    const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
+    const DeviceBatchEdges rigid = batch.edges(false, EdgePart::rigid), moving = batch.edges(fixed, EdgePart::moving);
+    if (fixed || rigid.count == 0) {
+      zero_planes(step.exec, batch.count, layout, step.planes, y);
+    } else {
+      prepare_rigid(step, rigid, true);
+      for (int d = 0; d < step.num_directions(); d++)
+        op_.rigid()->forward(step.exec, rigid, x, y, d, op_.table(), step.scratch.rigid);
+    }
+    if (moving.count == 0) return;
+    const FeatureRows<R> part{step.in_place.reserve(static_cast<int64_t>(batch.count) * layout.row_size()), batch.count,
+                              0};
+    for (int d = 0; d < step.num_directions(); d++) {
+      prepare(step, moving, d, true, network_input(batch));
+      op_.forward(step.exec, moving, x, part, d, step.scratch);
+      add_planes<R>(step.exec, batch.count, layout, plane_of(d), part, y);
+    }
+  }
+
   // What a radial network reads of a batch of receivers.
   DeviceNetworkInput<R> network_input(const Batch &batch) const {
     FeatureRows<R> x = batch.rows(input_);

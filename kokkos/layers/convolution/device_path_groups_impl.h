@@ -35,6 +35,28 @@ struct CoupledHarmonicsKernel {
   }
 };
 
+// y_adj of a batch's edges += what parts add up to; where these are plain and y_adj are duals, as tangents.
+template <class T, class G, class Sums>
+struct AddPartsKernel {
+  DeviceBatchEdges batch;
+  int num_y;
+  Sums sums;
+  const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
+  G *y_adj;
+  KOKKOS_FUNCTION void operator()(int64_t n) const {
+    const int64_t c = n / num_y;
+    if (!batch.contains(batch.first + c)) return;
+    const int k = static_cast<int>(n % num_y);
+    if (k == 0 && !bins_per_length) return;
+    const T sum = sums(c, k), total = k == 0 ? sum * bins_per_length[c] : sum;
+    G &to = y_adj[batch.edge_at(batch.first + c) * num_y + k];
+    if constexpr (IS_DUAL<G> && !IS_DUAL<T>)
+      to += G(Real<G>(0), static_cast<Real<G>>(total));
+    else
+      to += static_cast<G>(total);
+  }
+};
+
 // f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
 template <class T, bool OF_EDGES, class F>
 void with_rows(int rows, const F &f) {

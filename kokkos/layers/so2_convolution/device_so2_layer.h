@@ -37,7 +37,8 @@ class DeviceSo2Layer : public DeviceSenderOp<T, G> {
                  {own_adj, fixed ? none : kept(batch.step), batch.step.edges.num_y(), batch.step.edges.adjoint()},
                  batch.step.scratch);
   }
-  void gather(DeviceStep<T, G> &step, const DeviceBatchEdges &senders, int slice_first, FeatureRows<R> x_adj) override {
+  void gather(DeviceStep<T, G> &step, const DeviceSenders &of, int slice_first, FeatureRows<R> x_adj) override {
+    const DeviceBatchEdges senders = step.edges.senders(of);
     if (const FeatureRows<R> of_edges = kept(step); of_edges.data)
       return op_.gather_senders(step.exec, senders, of_edges, x_adj);
     const FeatureRows<R> x{step.features.data(input_), step.num_rows, 0};

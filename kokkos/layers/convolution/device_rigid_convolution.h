@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT
+// The tangents that a convolution on a device has along edges that are rigid, whose harmonics and weights have none.
+// What is left of duals is linear in the features and in the cotangent, so that the kernels of plain numbers serve a
+// plane of tangents at a time: forward and gather as they are, and backward twice, the derivatives by an edge being
+//   y_adj' = (derivative of x' and g) + (derivative of x and g').
+// What edges have, their bins and coupled harmonics, is prepared once for all directions.
+#ifndef EQUI_DEVICE_RIGID_CONVOLUTION_H
+#define EQUI_DEVICE_RIGID_CONVOLUTION_H
+
+#include "kokkos/geometry/device_radial_set.h"
+#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/layers/convolution/device_path_groups.h"
+#include "kokkos/layers/device_batch.h"
+#include "kokkos/layers/feature_rows.h"
+
+#include <cstddef>
+#include <vector>
+
+namespace equi {
+
+// T: a Dual, by whose planes the features lie in memory.
+template <class T>
+class DeviceRigidConvolution {
+  using R = Real<T>;
+
+ public:
+  using Scratch = DeviceRigidScratch<R>;
+  using PathGroups = DevicePathGroups<R, DevicePathGroupKernel<R>>;
+  // The radial table of the convolution, in device memory.
+  struct Table {
+    const R *rows;
+    int64_t num_rows;
+    int rows_per_bin;
+    typename DeviceRadialSet::Finder find;
+  };
+  DeviceRigidConvolution(const DeviceExec &exec, const TensorProduct &product, const FeatureLayout &in,
+                         const FeatureLayout &out, const TableLayout &layout, int rows_per_bin,
+                         const typename PathGroups::Kernels &kernels = device_kernels<R>());
+
+  // For the following three: bins of a batch's edges and, with_coupled, coupled harmonics, else plain ones. distance,
+  // pair and y are indexed by edge.
+  template <class G>
+  void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
+               bool with_coupled, const Table &table, Scratch &scratch) const;
+  // Each as in DeviceConvolution, for the plane of a direction's tangents.
+  void forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, FeatureRows<R> out,
+               int direction, const Table &table, Scratch &scratch) const;
+  // x_moves: whether x has tangents. y_adj += tangents.
+  template <class G>
+  void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x, bool x_moves,
+                FeatureRows<const R> out_adj, int direction, G *y_adj, const Table &table, Scratch &scratch) const;
+  void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> out_adj,
+                      FeatureRows<R> x_adj, int direction, const Table &table, Scratch &scratch) const;
+
+  std::size_t bytes() const { return path_groups_.bytes(); }
+  std::size_t scratch_growth(const Scratch &scratch, int64_t num_edges) const;
+
+ private:
+  template <PathGroupPass PASS, class F>
+  void launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Table &table, const Scratch &scratch,
+              int64_t x_rows, int64_t out_rows, int64_t out_row, const PathGroupPlanes &planes, const F &prepare) const;
+
+  ConvolutionTables<R> tables_;
+  PathGroups path_groups_;
+};
+
+}    // namespace equi
+
+#endif

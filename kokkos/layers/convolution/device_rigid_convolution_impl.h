@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT
+// The definitions of DeviceRigidConvolution. Only device_convolution_impl.h includes this header.
+#ifndef EQUI_DEVICE_RIGID_CONVOLUTION_IMPL_H
+#define EQUI_DEVICE_RIGID_CONVOLUTION_IMPL_H
+
+#include "kokkos/layers/convolution/device_path_groups_impl.h"
+#include "kokkos/layers/convolution/device_rigid_convolution.h"
+
+namespace equi {
+
+template <class T>
+DeviceRigidConvolution<T>::DeviceRigidConvolution(const DeviceExec &exec, const TensorProduct &product,
+                                                  const FeatureLayout &in, const FeatureLayout &out,
+                                                  const TableLayout &layout, int rows_per_bin,
+                                                  const typename PathGroups::Kernels &kernels)
+    : tables_(product, in, out, layout), path_groups_(exec, tables_, rows_per_bin, kernels) {}
+
+template <class T>
+template <class G>
+void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance,
+                                        const int *pair, const T *y, bool with_coupled, const Table &table,
+                                        Scratch &scratch) const {
+  const int64_t n = batch.count;
+  const int num_y = tables_.view().num_y, rows_per_bin = table.rows_per_bin;
+  const typename DeviceRadialSet::Finder find = table.find;
+  const int *other_row = batch.other_row + batch.first;
+  DeviceEdgeRecord<R> *records = scratch.records.reserve(n);
+  R *bins_per_length = scratch.bins_per_length.reserve(n), *values = scratch.y.reserve(n * num_y);
+  Kokkos::parallel_for(
+      "equi:rigid_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
+        if (!batch.contains(batch.first + c)) return;
+        const int64_t e = batch.edge_at(batch.first + c);
+        const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
+        records[c] = {other_row[c], found.bin * rows_per_bin, static_cast<R>(found.fraction)};
+        bins_per_length[c] = static_cast<R>(1.0 / found.spacing);
+        for (int k = 0; k < num_y; k++) values[c * num_y + k] = value_of(y[e * num_y + k]);
+      });
+  if (!with_coupled) return;
+  DeviceBatchEdges in_order = batch;
+  in_order.edge = nullptr;
+  path_groups_.couple_harmonics(exec, in_order, values - batch.first * num_y,
+                                scratch.coupled.reserve(n * path_groups_.coupled_width()));
+}
+
+template <class T>
+template <PathGroupPass PASS, class F>
+void DeviceRigidConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges &batch, const Table &table,
+                                       const Scratch &scratch, int64_t x_rows, int64_t out_rows, int64_t out_row,
+                                       const PathGroupPlanes &planes, const F &prepare) const {
+  DevicePathGroupCall<R> call{};
+  call.num_atoms = batch.num_atoms;
+  call.begin = batch.begin;
+  call.first = batch.first;
+  call.num_edges = batch.count;
+  call.edges = scratch.records.data();
+  call.coupled = scratch.coupled.data();
+  call.y = scratch.y.data();
+  call.parts = scratch.parts.data();
+  path_groups_.template launch<PASS>(
+      exec, call, x_rows, out_rows, out_row, planes,
+      [&](DevicePathGroupCall<R> &u, const ConvPathGroup<R> &path_group, const ConvPath<R> *, int, int64_t block) {
+        u.table = table.rows + table.num_rows * path_group.first_column;
+        u.channel_block = table.num_rows * path_group.row;
+        prepare(u, block);
+      });
+}
+
+template <class T>
+void DeviceRigidConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+                                        FeatureRows<R> out, int direction, const Table &table, Scratch &scratch) const {
+  const int plane = 1 + direction;
+  launch<PATH_GROUP_FORWARD>(exec, batch, table, scratch, x.rows, out.rows, out.first, {plane, plane},
+                             [&](DevicePathGroupCall<R> &u, int64_t block) {
+                               u.x = x.data + block;
+                               u.out = out.data;
+                             });
+}
+
+template <class T>
+template <class G>
+void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
+                                         bool x_moves, FeatureRows<const R> out_adj, int direction, G *y_adj,
+                                         const Table &table, Scratch &scratch) const {
+  if (batch.count == 0) return;
+  const int num_y = tables_.view().num_y, plane = 1 + direction;
+  R *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
+  const auto add = [&](const PathGroupPlanes &planes) {
+    launch<PATH_GROUP_BACKWARD>(exec, batch, table, scratch, x.rows, out_adj.rows, out_adj.first, planes,
+                                [&](DevicePathGroupCall<R> &u, int64_t block) {
+                                  u.x = x.data + block;
+                                  u.out_adj = out_adj.data;
+                                });
+    Kokkos::parallel_for(
+        "equi:add_edge_tangents", DeviceRange(exec, 0, batch.count * num_y),
+        AddPartsKernel<R, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
+                                                        scratch.bins_per_length.data(), y_adj});
+  };
+  if (x_moves) add({plane, 0});
+  add({0, plane});
+}
+
+template <class T>
+void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch,
+                                               FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction,
+                                               const Table &table, Scratch &scratch) const {
+  const int plane = 1 + direction;
+  launch<PATH_GROUP_GATHER>(exec, batch, table, scratch, x_adj.rows, out_adj.rows, 0, {plane, plane},
+                            [&](DevicePathGroupCall<R> &u, int64_t block) {
+                              u.x_adj = x_adj.data + block + x_adj.first * u.x_width;
+                              u.out_adj = out_adj.data;
+                            });
+}
+
+template <class T>
+std::size_t DeviceRigidConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+  return scratch.records.growth(num_edges) + scratch.bins_per_length.growth(num_edges) +
+         scratch.y.growth(num_edges * tables_.view().num_y) +
+         scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
+         scratch.parts.growth(num_edges * path_groups_.part_size());
+}
+
+}    // namespace equi
+
+#endif
