@@ -119,8 +119,8 @@ def convert(
         document = reference_values.add(document, version, values)
         steps.next(f"writing {output}")
         with _blaming(source, framework):
-            document_rules.check(document, tensors)
             packed = equi_file.packed(document, tensors)
+            document_rules.check(document, tensors)
         equi_file.replace(output, packed)
     return document
 
