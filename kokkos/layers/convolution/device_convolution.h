@@ -67,14 +67,14 @@ class DeviceConvolution {
   void gather_senders(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
                       FeatureRows<const R> out_adj, FeatureRows<R> x_adj, int direction, Scratch &scratch) const;
 
-  // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
-  // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
-  // harmonics.
   // Of duals where values are kept: what the rigid edges take, null where duals do, and the table for it.
   using Rigid = DeviceRigidConvolution<T>;
   const Rigid *rigid() const { return rigid_.get(); }
   typename Rigid::Table table() const { return {table_.data(), op_.num_rows(), rows_per_bin(), radial_set_->finder()}; }
 
+  // Both of the above for the batch's atoms at once, where can_fuse(): the edges between `num_receivers` rows, the
+  // first, have reverse ones. x, out_adj: with all their rows; x_adj: at the batch's first row. Needs coupled
+  // harmonics.
   bool can_fuse() const;
   template <class G>
   void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
