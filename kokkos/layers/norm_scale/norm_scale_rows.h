@@ -6,6 +6,7 @@
 #include "kokkos/layers/feature_rows.h"
 #include "src/numbers/dual.h"
 
+#include <cstdint>
 #include <stdexcept>
 #include <string>
 
@@ -22,7 +23,8 @@ struct NormScaleRows {
   Pointer<X> x[MAX_NORM_BLOCKS] = {};
   Pointer<Y> y[MAX_NORM_BLOCKS] = {};
   int width[MAX_NORM_BLOCKS] = {}, dim[MAX_NORM_BLOCKS] = {};
-  int num_blocks;
+  // Of 64 bits, so that no padding follows two numbers of 32: what is left there from before may look like an address.
+  int64_t num_blocks;
   Real<T> offset, factor;
 
   // direction: of duals, whose tangents are in plane 1 + direction.
