@@ -76,40 +76,32 @@ int as_int(int64_t m) {
   return static_cast<int>(m);
 }
 
-}    // namespace
-
 // cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory. Planes are a batch of products.
-void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c, const DensePlanes *planes) {
+template <class T, class Gemm, class Batched>
+void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batch, bool transpose_b, int64_t m, int n,
+          int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes) {
   if (m == 0) return;
-  const float one = 1, beta = add ? 1 : 0;
+  static constexpr const char *SINGLE[] = {"cublasSgemm", "cublasSgemmStridedBatched"},
+                              *DOUBLE[] = {"cublasDgemm", "cublasDgemmStridedBatched"};
+  const T one = 1, beta = add ? 1 : 0;
   const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int b_stride = transpose_b ? k : n;
-  if (planes)
-    return library_of(exec)->multiply("cublasSgemmStridedBatched", [&](cublasHandle_t handle) {
-      return cublasSgemmStridedBatched(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a,
-                                       as_int(planes->a_stride), k, &beta, c, as_int(planes->c_stride), n,
-                                       planes->count);
-    });
-  library_of(exec)->multiply("cublasSgemm", [&](cublasHandle_t handle) {
-    return cublasSgemm(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
+  library_of(exec)->multiply((sizeof(T) == 4 ? SINGLE : DOUBLE)[planes ? 1 : 0], [&](cublasHandle_t handle) {
+    if (!planes) return one_product(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
+    return batch(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a, as_int(planes->a_stride), k,
+                 &beta, c, as_int(planes->c_stride), n, planes->count);
   });
+}
+
+}    // namespace
+
+void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
+                 bool add, float *c, const DensePlanes *planes) {
+  gemm(exec, cublasSgemm, cublasSgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes);
 }
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
                  bool add, double *c, const DensePlanes *planes) {
-  if (m == 0) return;
-  const double one = 1, beta = add ? 1 : 0;
-  const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
-  const int b_stride = transpose_b ? k : n;
-  if (planes)
-    return library_of(exec)->multiply("cublasDgemmStridedBatched", [&](cublasHandle_t handle) {
-      return cublasDgemmStridedBatched(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a,
-                                       as_int(planes->a_stride), k, &beta, c, as_int(planes->c_stride), n,
-                                       planes->count);
-    });
-  library_of(exec)->multiply("cublasDgemm", [&](cublasHandle_t handle) {
-    return cublasDgemm(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
-  });
+  gemm(exec, cublasDgemm, cublasDgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes);
 }
 
 DeviceDense::DeviceDense(const Kokkos::Cuda &exec) : exec_(exec) {

@@ -12,8 +12,6 @@ namespace equi {
 
 namespace {
 
-constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
-
 // The polynomials of one bin [coefficient][function].
 struct Bin {
   double begin, width;

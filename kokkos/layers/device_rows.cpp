@@ -18,38 +18,38 @@ void zero_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &lay
   for (const FeatureGroup &group : layout.groups()) zero_planes(exec, count, group, planes, rows.group(group));
 }
 
+// Copies, or adds.
 template <class R>
-void copy_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
-                 FeatureRows<const R> from_rows, FeatureRows<R> to_rows) {
+void take_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<const R> from_rows, FeatureRows<R> to_rows, bool add) {
   for (const FeatureGroup &group : layout.groups()) {
     const NumbersOfPlanes numbers(group, planes);
     const int64_t n = count * numbers.per_row;
     const R *from = from_rows.group(group);
     R *to = to_rows.group(group);
-    if (group.is_all(planes)) {    // without gaps
+    if (!group.is_all(planes))
+      Kokkos::parallel_for(
+          add ? "equi:add_planes" : "equi:copy_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) {
+            const int64_t at = numbers(k);
+            to[at] = add ? to[at] + from[at] : from[at];
+          });
+    else if (add)    // without gaps
+      device_add(exec, to, from, n);
+    else
       device_copy(exec, to, from, n);
-      continue;
-    }
-    Kokkos::parallel_for(
-        "equi:copy_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[numbers(k)] = from[numbers(k)]; });
   }
 }
 
 template <class R>
+void copy_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
+                 FeatureRows<const R> from, FeatureRows<R> to) {
+  take_planes(exec, count, layout, planes, from, to, false);
+}
+
+template <class R>
 void add_planes(const DeviceExec &exec, int64_t count, const FeatureLayout &layout, Planes planes,
-                FeatureRows<const R> from_rows, FeatureRows<R> to_rows) {
-  for (const FeatureGroup &group : layout.groups()) {
-    const NumbersOfPlanes numbers(group, planes);
-    const int64_t n = count * numbers.per_row;
-    const R *from = from_rows.group(group);
-    R *to = to_rows.group(group);
-    if (group.is_all(planes)) {    // without gaps
-      device_add(exec, to, from, n);
-      continue;
-    }
-    Kokkos::parallel_for(
-        "equi:add_planes", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t k) { to[numbers(k)] += from[numbers(k)]; });
-  }
+                FeatureRows<const R> from, FeatureRows<R> to) {
+  take_planes(exec, count, layout, planes, from, to, true);
 }
 
 template <class T>

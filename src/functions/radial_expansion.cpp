@@ -10,8 +10,6 @@ namespace equi {
 
 namespace {
 
-// Trained functions may be steep below the distances of real bonds (radial_table.cpp).
-constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
 // Distances that are tried for each pair: four for each function of the basis, not few, and of all pairs not too many.
 constexpr int LEAST_SAMPLES = 256, SAMPLES_PER_FUNCTION = 4, MOST_SAMPLES_OF_ALL = 20000;
 
