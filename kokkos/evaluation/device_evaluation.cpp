@@ -7,6 +7,7 @@
 #include "kokkos/layers/convolution/device_convolution_layer.h"
 #include "kokkos/layers/coulomb/device_coulomb_layer.h"
 #include "kokkos/layers/density/device_density_layer.h"
+#include "kokkos/layers/direct_forces/device_direct_forces_layer.h"
 #include "kokkos/layers/embedding/device_embedding_layer.h"
 #include "kokkos/layers/gate/device_gate.h"
 #include "kokkos/layers/grid_network/device_grid_network_layer.h"
@@ -78,6 +79,7 @@ struct MakeDeviceLayer : DeviceContext {
     return std::make_unique<DeviceContractionLayer<T, G>>(*this, ports, name, product);
   }
   Op operator()(const Readout &l) { return std::make_unique<DeviceReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const DirectForces &l) { return std::make_unique<DeviceDirectForcesLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<DeviceRepulsionLayer<T, G>>(*this, l); }
   Op operator()(const Coulomb &l) { return std::make_unique<DeviceCoulombLayer<T, G>>(*this, l); }
 };
@@ -475,6 +477,7 @@ void DeviceEvaluation<T, G>::backward_stage(int s, GhostExchange &exchange) {
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, GhostExchange &exchange) {
   is_exchanging_ = exchange.active();
+  const bool backward_is_wanted = request.forces && !Base::is_direct_;
   step_.planes = Base::planes_of_step(request.same_positions, request.directions.count);
   values_are_kept_ = false;
   begin_step(request);
@@ -485,7 +488,7 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
       Base::balance(exec_, plan_.stages[s], num_owned(), false, exchange);
       forward_stage(s, exchange);
     }
-    for (int s = num_stages - 1; request.forces && s >= 0; s--) {
+    for (int s = num_stages - 1; backward_is_wanted && s >= 0; s--) {
       backward_stage(s, exchange);
       Base::balance(exec_, plan_.stages[s], num_owned(), true, exchange);
     }
@@ -495,8 +498,8 @@ EvaluationResult DeviceEvaluation<T, G>::evaluate(const DeviceRequest &request, 
     step();    // the host takes part between its parts
   else
     recorder_.run(exec_, step);
-  const EvaluationResult result = end_step(request.forces, request.forces && request.virial, exchange);
-  values_are_kept_ = plan_.keeps_values && request.forces;
+  const EvaluationResult result = end_step(request.forces, backward_is_wanted && request.virial, exchange);
+  values_are_kept_ = plan_.keeps_values && backward_is_wanted;
   return result;
 }
 
@@ -528,8 +531,10 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
   if (!step_.tangents_alone()) for_arrays(reserve);
   for_arrays_of_step(reserve);
   step_.energy = energy_.data();
-  step_.sender_adjoints =
-      request.forces && kept_per_edge_ > 0 ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room()) : nullptr;
+  step_.sender_adjoints = request.forces && !Base::is_direct_ && kept_per_edge_ > 0
+                              ? sender_adjoints_.reserve(kept_per_edge_ * edges_.room())
+                              : nullptr;
+  step_.direct_forces = Base::is_direct_ && request.forces ? edges_.clear_forces(exec_) : nullptr;
   for (int d = 0; d < step_.num_directions(); d++)
     fill_by_species(exec_, num_owned(), neighborhood_->row_species.data(), device_shift_.data(), step_.energy_of(d));
 }
@@ -537,7 +542,9 @@ void DeviceEvaluation<T, G>::launch_edges(const DeviceRequest &request) {
 template <class T, class G>
 void DeviceEvaluation<T, G>::launch_results(const DeviceRequest &request) {
   StepSummary *summary = summary_.data();
-  if (request.forces) {
+  if (step_.direct_forces) {
+    edges_.sum_forces(exec_, summary->forces, summary->tangents);
+  } else if (request.forces) {
     edges_.finish(exec_, request.virial, request.atom_virial);
     if (far_edges_) {
       far_edges_->finish(exec_, request.virial, request.atom_virial);
@@ -621,6 +628,7 @@ DeviceResults DeviceEvaluation<T, G>::results() const {
 
 template <class T, class G>
 EvaluationResult DeviceEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
+  if (Base::is_direct_) check_request_of_direct_forces(request);
   const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_atoms);
   copy_to_device(DeviceExec(), positions_.data(), reinterpret_cast<const double *>(request.positions), size);
   DeviceRequest on_device;

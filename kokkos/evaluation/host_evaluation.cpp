@@ -8,6 +8,7 @@
 #include "kokkos/layers/convolution/host_convolution_layer.h"
 #include "kokkos/layers/coulomb/host_coulomb_layer.h"
 #include "kokkos/layers/density/host_density_layer.h"
+#include "kokkos/layers/direct_forces/host_direct_forces_layer.h"
 #include "kokkos/layers/embedding/host_embedding_layer.h"
 #include "kokkos/layers/gate/gate_op.h"
 #include "kokkos/layers/grid_network/host_grid_network_layer.h"
@@ -74,6 +75,7 @@ struct MakeHostLayer : HostContext {
     return std::make_unique<HostContractionLayer<T, G>>(*this, ports, name, product);
   }
   Op operator()(const Readout &l) { return std::make_unique<HostReadoutLayer<T, G>>(*this, l); }
+  Op operator()(const DirectForces &l) { return std::make_unique<HostDirectForcesLayer<T, G>>(*this, l); }
   Op operator()(const PairRepulsion &l) { return std::make_unique<HostRepulsionLayer<T, G>>(*this, l); }
   Op operator()(const Coulomb &l) { return std::make_unique<HostCoulombLayer<T, G>>(*this, l); }
 };
@@ -421,7 +423,7 @@ int HostEvaluation<T, G>::find_not_finite(const EvaluationRequest &request) cons
 }
 
 template <class T, class G>
-void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, EvaluationResult &result) const {
+void HostEvaluation<T, G>::add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const {
   for (int i = 0; i < num_owned(); i++) {
     const double e = value_of(step_.energy_of(i, 0)) + Base::shift_[step_.row_species[i]];
     result.energy += e;
@@ -430,6 +432,7 @@ void HostEvaluation<T, G>::add_energies(const EvaluationRequest &request, Evalua
     if (request.atom_energy) request.atom_energy[atom] += e;
     for (int c = 0; request.energy_moments && c < 3; c++)
       request.energy_moments[atom][c] += tangent_of(step_.energy_of(i, 1 + c));
+    for (int c = 0; step_.direct_forces && c < 3; c++) request.forces[atom][c] += step_.direct_forces[i][c];
   }
 }
 
@@ -461,7 +464,8 @@ void HostEvaluation<T, G>::keep_edges(bool backward_is_wanted) {
 template <class T, class G>
 EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request, GhostExchange &exchange) {
   EvaluationResult result;
-  const bool backward_is_wanted = request.forces || request.force_tangents;
+  if (Base::is_direct_) check_request_of_direct_forces(request);
+  const bool backward_is_wanted = !Base::is_direct_ && (request.forces || request.force_tangents);
   if (options_.energy_moments != static_cast<bool>(request.energy_moments) ||
       (options_.energy_moments && (backward_is_wanted || request.virial || request.atom_virial)))
     throw std::logic_error("an evaluator of energy moments takes them, and nothing that needs a backward pass");
@@ -479,8 +483,9 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
   if (!options_.deterministic) find_partial_rows();
   step_.edge_partial_row = edge_partial_row_.data();
   std::fill_n(step_.energy, num_energies, D(0.0));
+  step_.direct_forces = Base::is_direct_ && request.forces ? direct_forces_.reserve(num_owned()) : nullptr;
   forward(exchange);
-  add_energies(request, result);
+  add_results_of_receivers(request, result);
   if (backward_is_wanted) {
     backward(exchange);
     edges_.finish(request, result);
@@ -499,7 +504,7 @@ EvaluationResult HostEvaluation<T, G>::evaluate(const EvaluationRequest &request
 template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_bytes() const {
   std::size_t bytes = Base::bytes_of_layers() + edges_.bytes() + (far_edges_ ? far_edges_->bytes() : 0) +
-                      kept_.bytes() + energy_.bytes() + edge_partial_row_.bytes() +
+                      kept_.bytes() + energy_.bytes() + direct_forces_.bytes() + edge_partial_row_.bytes() +
                       candidate_partial_row_.size() * sizeof(int) + partial_source_.size() * sizeof(PartialSource) +
                       partial_begin_.size() * sizeof(int64_t);
   for (const auto &t : threads_)
@@ -545,7 +550,8 @@ template <class T, class G>
 std::size_t HostEvaluation<T, G>::memory_estimate(int64_t num_edges, int64_t num_far_edges) const {
   std::size_t bytes = memory_bytes() + edges_.growth(num_edges) + (far_edges_ ? far_edges_->growth(num_far_edges) : 0) +
                       Base::growth_of_arrays(num_owned()) + growth_of_scratch(num_edges) +
-                      energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned());
+                      energy_.growth(static_cast<int64_t>(step_.num_directions()) * num_owned()) +
+                      (Base::is_direct_ ? direct_forces_.growth(num_owned()) : 0);
   if (options_.deterministic) return bytes;
   bytes += edge_partial_row_.growth(num_edges);
   for (const auto &thread : threads_)

@@ -72,7 +72,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   int find_not_finite(const EvaluationRequest &request) const;
   void forward(GhostExchange &exchange);
   void backward(GhostExchange &exchange);
-  void add_energies(const EvaluationRequest &request, EvaluationResult &result) const;
+  void add_results_of_receivers(const EvaluationRequest &request, EvaluationResult &result) const;
   void return_senders(int stage, GhostExchange &exchange);
   void add_partials(int stage);
   void gather_senders(int stage);
@@ -96,6 +96,7 @@ class HostEvaluation : public LayeredEvaluation<Evaluator, HostBatch<T, G>, Buff
   std::vector<int> candidate_partial_row_;    // [candidates] partial row of the sender
   Buffer<int> edge_partial_row_;
   Buffer<D> energy_;
+  Buffer<std::array<double, 3>> direct_forces_;
   Buffer<R> kept_;    // HostStep::kept
   int64_t kept_per_edge_ = 0;
 };

@@ -38,6 +38,10 @@ class LayeredEvaluation : public Interface {
         scale_ = s->scale;
         shift_ = s->shift;
       }
+    if (is_direct_ && options.directional)
+      throw std::invalid_argument(
+          "there are no second derivatives and no energy moments with direct forces, which are no derivatives of the "
+          "energy");
   }
 
   int max_directions() const override { return plan_.keeps_values ? plan_.max_directions() : 1; }
@@ -172,6 +176,7 @@ class LayeredEvaluation : public Interface {
 
   Model model_;
   const Coulomb *coulomb_ = find_coulomb(model_.layers);    // or null
+  const bool is_direct_ = has_direct_forces(model_.layers);
   EvaluatorOptions options_;
   EvaluationPlan plan_;
   mutable FeatureMemory<R, Array> features_;

@@ -343,6 +343,14 @@ void DeviceEdges<T, G>::finish(const DeviceExec &exec, bool with_virial, bool wi
 }
 
 template <class T, class G>
+double *DeviceEdges<T, G>::clear_forces(const DeviceExec &exec) {
+  const int64_t size = 3 * static_cast<int64_t>(neighborhood_->num_rows);
+  double *forces = row_forces_.reserve(size);
+  device_zero(exec, forces, size);
+  return forces;
+}
+
+template <class T, class G>
 void DeviceEdges<T, G>::add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial) {
   const int64_t N = neighborhood_->num_receivers, rows = neighborhood_->num_rows;
   device_add(exec, row_forces_.data(), other.row_forces_.data(), 3 * rows);

@@ -82,6 +82,8 @@ class DeviceEdges {
 
   // Adds up the derivatives in adjoint() to forces and virials by rows.
   void finish(const DeviceExec &exec, bool with_virial, bool with_atom_virial);
+  // In place of finish(), for forces that are not made of derivatives: zeros, which the caller adds to.
+  double *clear_forces(const DeviceExec &exec);
   // After finish() of both: adds the forces and virials that other edges of the same neighborhood have made.
   void add(const DeviceExec &exec, const DeviceEdges &other, bool with_virial, bool with_atom_virial);
   // After finish(), in device memory: forces and virials of rows, summed over their images, with the signs of

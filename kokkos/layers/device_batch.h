@@ -87,6 +87,8 @@ struct DeviceStep {
   // By edge, adjoints of a stage's senders (DeviceSenderOp::kept_per_edge), or null: none are kept.
   R *sender_adjoints = nullptr;
   DeviceEdges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
+  // [num_receivers][3] device memory, eV/Angstrom, of a model that has them; null: not wanted
+  double *direct_forces = nullptr;
   DeviceBuffer<R> in_place = {};
   DeviceBuffer<R> layer_scratch = {};    // of one layer after the other, LayerOp::scratch_size
   DeviceConvScratch<T> scratch = {};

@@ -298,7 +298,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
     if (step.fixed_input && is<Coulomb>(layer))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and has a Coulomb energy");
-    if (step.fixed_input && is<Readout>(layer))
+    if (step.fixed_input && (is<Readout>(layer) || is<DirectForces>(layer)))
       throw std::invalid_argument("feature " + model.feature_names[p.input] +
                                   " depends on the species alone and is read out");
     if (step.fixed_input && p.keeps_input)

@@ -13,6 +13,7 @@
 #include "src/evaluation/evaluator.h"
 
 #include <algorithm>
+#include <array>
 #include <vector>
 
 namespace equi {
@@ -70,6 +71,8 @@ struct HostStep {
       {};    // with only tangents: whether the exchanged input of a row has any that are not 0
 
   Edges<T, G> *far_edges = nullptr;    // of a Coulomb layer, within the cutoff of its own
+  // [num_receivers] eV/Angstrom, of a model that has them; null: not wanted
+  std::array<double, 3> *direct_forces = nullptr;
 
   const HostKernels<T> &work() const { return kernels; }
   bool tangents_alone() const { return planes.tangents_alone(); }

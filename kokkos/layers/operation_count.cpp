@@ -202,6 +202,8 @@ class Counter {
     return {network_operations(network), {}};
   }
 
+  LayerOperations operator()(const DirectForces &) const { return {{3.0, 0.0}, {}}; }
+
   // Per exponential its argument, itself and a multiply-add, and another one of the derivative; the cutoff polynomial.
   LayerOperations operator()(const PairRepulsion &p) const {
     const double n = static_cast<double>(p.coefficients.size());

@@ -42,7 +42,8 @@ struct EvaluatorOptions {
   double memory_limit = 0.0;
 };
 
-// The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. All outputs are added to.
+// The inputs and outputs of a step. Lengths are in Angstrom, energies in eV. All outputs are added to. A model with
+// direct forces has energies and forces on receivers, and nothing else of these.
 // Signs: with g = dE/d(r_j - r_i) of an edge, F_i += g, F_j -= g and virial_ab += -(r_j - r_i)_a g_b (LAMMPS's sign:
 // pressure = virial / volume). Half of an edge's virial goes to each of its two atoms.
 struct EvaluationRequest {
@@ -148,6 +149,12 @@ inline void check_all_pairs(bool has_all, double cutoff) {
           " Angstrom to each other, and periodic images farther; a file that was converted with "
           "--coulomb-cutoff has a reaction field instead",
       -1, -1, 0.0);
+}
+
+// Of a model with direct forces. Throws where something that it does not have is wanted.
+inline void check_request_of_direct_forces(const EvaluationRequest &request) {
+  if (request.virial || request.atom_virial || request.force_tangents || request.energy_moments)
+    throw std::logic_error("direct forces have no virials and no derivatives");
 }
 
 // An evaluation of the present neighborhood needs more than EvaluatorOptions::memory_limit. Thrown before the memory is

@@ -22,7 +22,8 @@ struct LawSystem {
   // Replaces forces on copies of atoms by their sums at the owned atoms, over all ranks, and zeros at the others: to
   // which copy of an atom of another rank a force goes depends on the order of neighbors. Empty: nothing to sum.
   std::function<void(std::vector<std::array<double, 3>> &)> sum_at_owners;
-  bool is_invariant = true;    // of the model
+  bool is_invariant = true;          // of the model
+  bool has_direct_forces = false;    // of the model
 };
 
 struct LawResult {
@@ -35,8 +36,9 @@ struct LawResult {
 // The evaluator against plain, which is another evaluation of the same model (make_plain_evaluator): energy per atom
 // and forces. Then against itself: the atoms turned together about a point (against plain, where the model is not
 // invariant), their order and that of their neighbors reversed (of atoms where no rank needs features of others), and a
-// central difference of the energy along the direction against the forces. Bars follow the precision and grow with the
-// largest force where that exceeds 1 eV/Angstrom. Collective. Evaluators know the system's neighborhood afterwards.
+// central difference of the energy along the direction against the forces, unless these are direct. Bars follow the
+// precision and grow with the largest force where that exceeds 1 eV/Angstrom. Collective. Evaluators know the system's
+// neighborhood afterwards.
 std::vector<LawResult> check_laws(Evaluator &evaluator, Evaluator &plain, const LawSystem &system,
                                   GhostExchange &exchange, const EvaluatorOptions &options);
 

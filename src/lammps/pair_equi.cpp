@@ -103,6 +103,7 @@ void PairEqui::prepare() {
   if (!impl->symbols_are_checked && comm->me == 0) check_symbols();
   impl->symbols_are_checked = true;
   check_timestep();
+  check_pressure();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
   if (!impl->evaluator) make_evaluator();
@@ -171,6 +172,8 @@ void PairEqui::log_model(const equi::Model &model) {
     utils::logmesg(
         lmp, "  a file for all systems, used for {}{}\n", model.mixture->describe(),
         model.composition.empty() ? "" : " and the composition " + equi::formula(model.composition, model.elements));
+  if (model.offers_direct_forces && !impl->is_direct() && comm->me == 0)
+    utils::logmesg(lmp, "  forces are derivatives of the energy; the file has direct ones, too (keyword forces)\n");
   for (const std::string &note : model.notes)
     if (comm->me == 0) utils::logmesg(lmp, "  {}\n", note);
   if (comm->me == 0 && model.self_check.empty() && !model.mixture)
@@ -221,6 +224,10 @@ void PairEqui::make_evaluator() {
   if (impl->plain) reserve_buffers(*impl->plain);
 
   for (const equi::Model &model : impl->models) log_model(model);
+  if (impl->is_direct() && comm->me == 0)
+    error->warning(FLERR,
+                   "Pair style equi: with forces direct the forces are no derivatives of the energy: energy is not "
+                   "conserved, and there is no virial");
   if (comm->me == 0) utils::logmesg(lmp, description);
   for (const equi::Model &model : impl->models) {
     if (!impl->check) break;
@@ -325,6 +332,8 @@ const double *PairEqui::positions() {
 
 void PairEqui::evaluate() {
   run_without_escape([&] { update_neighborhood(); });
+  if (impl->is_direct() && (vflag_atom || cvflag_atom))
+    error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
   impl->exchange->restart_counting();
   equi::EvaluationResult result;
   run_on_this_rank([&] { result = run_evaluator(); });
@@ -335,11 +344,11 @@ void PairEqui::evaluate() {
   const double unit = impl->energy_unit;
   if (eflag_global) eng_vdwl += unit * result.energy;
   if (vflag_global)
-    for (int k = 0; k < 6; k++) virial[k] += unit * result.virial[k];
+    for (int k = 0; k < 6; k++) virial[k] += impl->is_direct() ? NAN : unit * result.virial[k];
 }
 
 bool PairEqui::wants_virial() const {
-  return vflag_global != 0 || !impl->start_is_checked;
+  return !impl->is_direct() && (vflag_global != 0 || !impl->start_is_checked);
 }
 
 equi::EvaluationResult PairEqui::run_evaluator() {

@@ -142,6 +142,7 @@ class PairEqui : public Pair {
   void check_special_neighbors();
   std::map<std::string, int64_t> count_elements();
   void check_composition();
+  void check_pressure() const;
   void send_ghosts_home();
   void share_buffer_sizes();
   void check_stored_structures(const equi::Model &);

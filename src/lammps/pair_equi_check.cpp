@@ -17,12 +17,17 @@
 
 #include "atom.h"
 #include "comm.h"
+#include "compute.h"
 #include "error.h"
+#include "modify.h"
+#include "output.h"
+#include "thermo.h"
 #include "update.h"
 #include "utils.h"
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <numeric>
 #include <stdexcept>
 
@@ -102,6 +107,7 @@ void PairEqui::check_system() {
                            }};
     for (const equi::Model &model : impl->models)
       system.is_invariant = system.is_invariant && equi::is_invariant(model.layers);
+    system.has_direct_forces = impl->is_direct();
     const double(*x)[3] = reinterpret_cast<const double(*)[3]>(positions());
     for (int i = 0; i < nall; i++) {
       system.positions.push_back({x[i][0], x[i][1], x[i][2]});
@@ -123,6 +129,24 @@ void PairEqui::check_system() {
       throw std::runtime_error(
           "the energies and forces of this system break laws or differ from those of plain loops: " + failed);
   });
+}
+
+/* ----------------------------------------------------------------------
+   direct forces have no virial: what wants a pressure is refused where it is known of, and what is not known of gets
+numbers that are none
+------------------------------------------------------------------------- */
+
+void PairEqui::check_pressure() const {
+  if (!impl->is_direct()) return;
+  constexpr const char *REASON = "Pair style equi: with direct forces there is no virial, so that {} has no pressure";
+  for (const Compute *compute : modify->get_compute_list())
+    if (std::strcmp(compute->id, "thermo_press") != 0 && (compute->pressflag || compute->pressatomflag))
+      error->all(FLERR, REASON, fmt::format("compute {} {}", compute->id, compute->style));
+  for (const std::string &column : output->thermo->get_keywords())
+    if (utils::strmatch(column, "^(Press|P[xyz][xyz]|Enthalpy)$"))
+      error->all(FLERR,
+                 std::string(REASON) + ": leave it out, for example by thermo_style custom step temp pe ke etotal",
+                 "the column " + column + " of thermo output");
 }
 
 double PairEqui::energy_of_rank() {
@@ -159,7 +183,8 @@ std::map<std::string, int64_t> PairEqui::count_elements() {
 void PairEqui::make_models_for_system() {
   const auto has_mixture = [](const equi::Model &model) { return model.mixture.has_value(); };
   const bool any = std::any_of(impl->models.begin(), impl->models.end(), has_mixture);
-  if (!any && !impl->system.says_something()) return;
+  const bool are_read = impl->read_with == impl->forces_of;
+  if (!any && !impl->system.says_something() && are_read) return;
   equi::AtomicSystem wanted = impl->system;
   wanted.atoms = count_elements();
   if (wanted.atoms.empty())    // a box without atoms is one of equal numbers
@@ -171,12 +196,14 @@ void PairEqui::make_models_for_system() {
     error->all(FLERR, "Pair style equi: {} has several tasks: choose one by the keyword task:{}", model.file, known);
   }
   const auto is_made = [&](const equi::Model &model) {
+    if (!are_read) return false;
     return model.mixture ? model.mixture->is_same_for(wanted, impl->made_for) : !impl->system.says_something();
   };
   if (std::all_of(impl->models.begin(), impl->models.end(), is_made)) return;
   impl->unset();
   for (size_t k = 0; k < impl->models.size(); k++)
-    if (impl->models[k].mixture || impl->system.says_something()) impl->models[k] = read_model(impl->files[k], wanted);
+    if (!is_made(impl->models[k])) impl->models[k] = read_model(impl->files[k], wanted);
+  impl->read_with = impl->forces_of;
   impl->made_for = std::move(wanted);
 }
 
@@ -206,6 +233,11 @@ void PairEqui::check_composition() {
 /* ---------------------------------------------------------------------- */
 
 void PairEqui::check_forces() {
+  if (impl->is_direct()) {
+    if (comm->me == 0)
+      utils::logmesg(lmp, "  force check: not of direct forces, which are no derivatives of the energy\n");
+    return;
+  }
   // A fourth-order stencil. float32 energies of some hundred atoms carry noise of about 1e-6 eV, hence the wider step
   // there: the stencil's own error still is below 1e-6 eV/Angstrom, and within half a skin the neighbor list stays
   // valid.

@@ -69,8 +69,8 @@ void PairEqui::read_settings(int narg, char **arg) {
   impl->pair_style = EquiCommand::refused;
   EquiSettings fresh;
   const std::string keywords =
-      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap, task, charge, "
-      "spin";
+      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap, forces, task, "
+      "charge, spin";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -149,6 +149,11 @@ void PairEqui::read_settings(int narg, char **arg) {
       fresh.options.graphs = yes_no(keyword);
     } else if (keyword == "overlap") {
       fresh.options.overlap = yes_no(keyword);
+    } else if (keyword == "forces") {
+      const std::string choices = "energy or direct", v = value(keyword, choices);
+      if (v != "energy" && v != "direct")
+        error->all(FLERR, "Pair style equi: keyword forces must be {}, not {}", choices, v);
+      fresh.forces_of = v == "direct" ? equi::ForcesOf::features : equi::ForcesOf::energy;
     } else if (keyword == "task") {
       fresh.system.task = value(keyword, "the name of a data set");
     } else if (keyword == "charge") {
@@ -180,7 +185,7 @@ equi::Model PairEqui::read_model(const std::string &file, const equi::AtomicSyst
   for (bigint at = 0; at < length; at += MAXSMALLINT / 2)
     MPI_Bcast(&bytes[at], static_cast<int>(std::min<bigint>(length - at, MAXSMALLINT / 2)), MPI_CHAR, 0, world);
   equi::Model model;
-  all_ranks_or_none([&] { model = equi::parse_model(bytes, file, system); });
+  all_ranks_or_none([&] { model = equi::parse_model(bytes, file, system, impl->forces_of); });
   return model;
 }
 
@@ -205,6 +210,7 @@ void PairEqui::read_coefficients(int narg, char **arg) {
                narg - first_symbol, ntypes);
 
   EquiCoefficients fresh;
+  fresh.read_with = impl->forces_of;
   for (int k = 2; k < first_symbol; k++) {
     fresh.files.push_back(arg[k]);
     // What it is to be used for is known when a run starts; until then its elements and its cutoff are wanted.

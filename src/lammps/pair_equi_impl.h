@@ -16,7 +16,7 @@
 
 #include "src/evaluation/evaluator.h"
 #include "src/lammps/lammps_exchange.h"
-#include "src/model/model.h"
+#include "src/model/model_file.h"
 
 #include "lmptype.h"
 
@@ -36,6 +36,7 @@ struct EquiSettings {
   EquiCommand pair_style = EquiCommand::missing;
   equi::EvaluatorOptions options;
   bool reference = false, check = false;
+  equi::ForcesOf forces_of = equi::ForcesOf::energy;
   enum class Kernels { automatic, host, device } kernels = Kernels::automatic;
   equi::ExchangeMode exchange_mode = equi::ExchangeMode::automatic;
   double memory_limit = -1.0;    // bytes per rank; 0: none; -1: the available memory, divided by the ranks
@@ -45,9 +46,10 @@ struct EquiSettings {
 // The settings of pair_coeff, likewise.
 struct EquiCoefficients {
   EquiCommand pair_coeff = EquiCommand::missing;
-  std::vector<equi::Model> models;         // of all elements; several are a committee
-  std::vector<std::string> files;          // of the models, as pair_coeff names them
-  equi::AtomicSystem made_for;             // what models of files for all systems have been made for
+  std::vector<equi::Model> models;    // of all elements; several are a committee
+  std::vector<std::string> files;     // of the models, as pair_coeff names them
+  equi::AtomicSystem made_for;        // what models of files for all systems have been made for
+  equi::ForcesOf read_with = equi::ForcesOf::energy;
   std::vector<std::string> symbols;        // elements in use, in the order of species of the evaluator
   std::vector<std::string> type_symbol;    // [ntypes+1], empty for NULL
   std::vector<int> type_species;           // [ntypes+1], -1 for NULL
@@ -71,6 +73,8 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
     for (const equi::Model &model : models) largest = std::max(largest, model.reach());
     return largest;
   }
+
+  bool is_direct() const { return forces_of == equi::ForcesOf::features; }
 
   bool is_set_up = false;    // init_style() has succeeded since the last pair_style or pair_coeff
   std::unique_ptr<equi::Evaluator> evaluator;

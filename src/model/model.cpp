@@ -44,4 +44,26 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
   return m;
 }
 
+Model Model::without_direct_forces() const {
+  Model m = *this;
+  const auto drop = [&](const auto &is_dropped) {
+    const auto end = std::remove_if(m.layers.begin(), m.layers.end(), is_dropped);
+    const bool any = end != m.layers.end();
+    m.layers.erase(end, m.layers.end());
+    return any;
+  };
+  drop([](const Layer &layer) { return std::holds_alternative<DirectForces>(layer); });
+  std::vector<bool> is_read;
+  const auto find_what_is_read = [&] {
+    is_read.assign(features.size(), false);
+    for (const Layer &layer : m.layers) ports(layer).for_inputs([&](int f) { is_read[f] = true; });
+  };
+  do find_what_is_read();
+  while (drop([&](const Layer &layer) {
+    const int output = ports(layer).output;
+    return output >= 0 && !is_read[output];
+  }));
+  return m;
+}
+
 }    // namespace equi

@@ -11,6 +11,7 @@
 #include "src/layers/convolution.h"
 #include "src/layers/coulomb.h"
 #include "src/layers/density_normalization.h"
+#include "src/layers/direct_forces.h"
 #include "src/layers/gate.h"
 #include "src/layers/grid_network.h"
 #include "src/layers/layer_norm.h"
@@ -39,7 +40,7 @@ namespace equi {
 // A PairRepulsion before ScaleShift is scaled by it, one after it is not. There is one Coulomb layer at most.
 using Layer = std::variant<SpeciesEmbedding, Linear, Convolution, So2Convolution, Gate, DensityNormalization, LayerNorm,
                            ChannelBalance, NodeProduct, NormScale, SphericalNorm, GridNetwork, SymmetricContraction,
-                           Readout, PairRepulsion, Coulomb, ScaleShift>;
+                           Readout, DirectForces, PairRepulsion, Coulomb, ScaleShift>;
 
 inline Ports ports(const Layer &layer) {
   return std::visit([](const auto &l) { return l.ports(); }, layer);
@@ -68,6 +69,13 @@ inline bool is_invariant(const std::vector<Layer> &layers) {
 inline bool has_channel_balance(const std::vector<Layer> &layers) {
   for (const Layer &layer : layers)
     if (std::holds_alternative<ChannelBalance>(layer)) return true;
+  return false;
+}
+
+// Whether forces come from features: they are no derivatives of the energy.
+inline bool has_direct_forces(const std::vector<Layer> &layers) {
+  for (const Layer &layer : layers)
+    if (std::holds_alternative<DirectForces>(layer)) return true;
   return false;
 }
 
@@ -113,6 +121,7 @@ struct Model {
   std::vector<std::string> feature_names;
   std::vector<Irreps> features;
   std::vector<Layer> layers;
+  bool offers_direct_forces = false;    // whether the file has them, for which other layers are wanted, too
   std::map<std::string, std::string> provenance;
   std::vector<ReferenceStructure> self_check;
   std::vector<std::string> notes;    // of the reader, for the user: lines without indentation
@@ -127,6 +136,9 @@ struct Model {
   }
   // The same model for a subset of its elements, in the given order; weights of other species are dropped.
   Model restricted_to(const std::vector<std::string> &symbols) const;
+  // The same model with the derivatives of the energy as forces: without direct forces and the layers that lead to them
+  // alone. Features keep their numbers.
+  Model without_direct_forces() const;
 };
 
 }    // namespace equi

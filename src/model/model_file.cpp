@@ -141,6 +141,7 @@ constexpr struct {
                    {"grid_network", read_as<GridNetwork>},
                    {"symmetric_contraction", read_as<SymmetricContraction>},
                    {"readout", read_as<Readout>},
+                   {"direct_forces", read_as<DirectForces>},
                    {"pair_repulsion", read_as<PairRepulsion>},
                    {"coulomb", read_as<Coulomb>},
                    {"scale_shift", read_as<ScaleShift>}};
@@ -165,11 +166,17 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
       fields[i].fail("no layer but pair_repulsion after scale_shift", type.describe());
     if (type.text() == "coulomb" && find_coulomb(layers))
       fields[i].fail("one layer of type coulomb at most", "another");
+    if (type.text() == "direct_forces" && has_direct_forces(layers))
+      fields[i].fail("one layer of type direct_forces at most", "another");
     layers.push_back(read_layer(fields[i], reader));
     has_readout = has_readout || std::holds_alternative<Readout>(layers.back());
     has_scale_shift = has_scale_shift || std::holds_alternative<ScaleShift>(layers.back());
   }
   if (!has_readout) fields.fail("a readout layer", "none");
+  for (const Layer &layer : layers)
+    if (has_direct_forces(layers) &&
+        (std::holds_alternative<PairRepulsion>(layer) || std::holds_alternative<Coulomb>(layer)))
+      fields.fail("no pair_repulsion or coulomb beside direct_forces, which would lack their part", "both");
   return layers;
 }
 
@@ -272,7 +279,7 @@ SystemTensors read_mixture(const JsonField &document, const SafetensorsFile &con
 }
 
 Model read_document(const JsonField &document, const SafetensorsFile &container, const std::string &path,
-                    const AtomicSystem &system) {
+                    const AtomicSystem &system, ForcesOf forces) {
   Model model;
   model.file = printable(path);
   read_head(document, container, model);
@@ -292,6 +299,10 @@ Model read_document(const JsonField &document, const SafetensorsFile &container,
   model.features = reader.features();
   model.feature_names = reader.feature_names();
   tensors.refuse_unused(model.file);
+  model.offers_direct_forces = has_direct_forces(model.layers);
+  if (forces == ForcesOf::features && !model.offers_direct_forces)
+    document["layers"].fail("a layer direct_forces, for forces that are not derivatives of the energy", "none");
+  if (forces == ForcesOf::energy && model.offers_direct_forces) model = model.without_direct_forces();
   if (!document.has("self_check")) return model;
 
   const JsonField structures = document["self_check"];
@@ -326,7 +337,7 @@ std::string read_file_bytes(const std::string &path) {
   return bytes;
 }
 
-Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system) {
+Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system, ForcesOf forces) {
   try {
     const SafetensorsFile container = parse_safetensors(bytes, path);
     const auto it = container.metadata.find("equi");
@@ -334,7 +345,7 @@ Model parse_model(const std::string &bytes, const std::string &path, const Atomi
       throw ModelFileError(path +
                            ": __metadata__.equi: expected the model's description, found none (not an .equi file?)");
     const nlohmann::json document = parse_json(it->second.data(), it->second.size(), path, "__metadata__.equi");
-    return read_document(JsonField(document, path, ""), container, path, system);
+    return read_document(JsonField(document, path, ""), container, path, system, forces);
   } catch (const std::bad_alloc &) {
     throw ModelFileError(path + ": expected a model that fits into memory, found a larger one");
   }

@@ -18,11 +18,14 @@ constexpr int FIRST_VERSION_WITH_HASH = 3;
 // Reads and validates a file, or its bytes (rank 0 reads, the others receive the bytes). Refuses truncated files, other
 // formats, newer versions, unknown or repeated keys, missing or superfluous tensors, wrong shapes, numbers that are not
 // finite, data that do not have their hash, and sizes beyond model_limits.h. Throws nothing but ModelFileError.
-// system: what the model is made for, if the file is for all systems; others take none.
+// system: what the model is made for, if the file is for all systems; others take none. forces: which of those that the
+// file offers; direct ones are refused where it has none.
+enum class ForcesOf { energy, features };
 std::string read_file_bytes(const std::string &path);
-Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system = {});
-inline Model read_model(const std::string &path, const AtomicSystem &system = {}) {
-  return parse_model(read_file_bytes(path), path, system);
+Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system = {},
+                  ForcesOf forces = ForcesOf::energy);
+inline Model read_model(const std::string &path, const AtomicSystem &system = {}, ForcesOf forces = ForcesOf::energy) {
+  return parse_model(read_file_bytes(path), path, system, forces);
 }
 
 }    // namespace equi

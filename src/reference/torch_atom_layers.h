@@ -204,6 +204,17 @@ struct TorchReadout {
   }
 };
 
+struct TorchDirectForces {
+  int input, block;
+  Irreps irreps;
+  double scale;
+
+  void evaluate(auto &run) const {
+    const Tensor x = run.owned(block_of(run.read(input), irreps, block).flatten(1));
+    run.direct_forces = scale * x.detach().to(at::kDouble);
+  }
+};
+
 struct TorchScaleShift {
   Tensor scale, shift;
 

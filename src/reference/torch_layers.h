@@ -19,10 +19,10 @@
 namespace equi {
 namespace torch_layers {
 
-using TorchLayer =
-    std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate, TorchDensity,
-                 TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale, TorchSphericalNorm,
-                 TorchGridNetwork, TorchContraction, TorchReadout, TorchRepulsion, TorchCoulomb, TorchScaleShift>;
+using TorchLayer = std::variant<TorchEmbedding, TorchLinear, TorchConvolution, TorchSo2Convolution, TorchGate,
+                                TorchDensity, TorchLayerNorm, TorchChannelBalance, TorchNodeProduct, TorchNormScale,
+                                TorchSphericalNorm, TorchGridNetwork, TorchContraction, TorchReadout, TorchDirectForces,
+                                TorchRepulsion, TorchCoulomb, TorchScaleShift>;
 
 // The part of a layer that is worked on in chunks, or null.
 inline const Chunked *chunked_part(const TorchLayer &layer) {
@@ -83,6 +83,9 @@ struct LayerBuilder {
   TorchLayer operator()(const Coulomb &l) const { return TorchCoulomb(l, chunk_bytes); }
   TorchLayer operator()(const Readout &l) const {
     return TorchReadout{l.input, l.block, model.features[l.input], TorchNetwork(l.network, type)};
+  }
+  TorchLayer operator()(const DirectForces &l) const {
+    return TorchDirectForces{l.input, l.block, model.features[l.input], l.scale};
   }
   TorchLayer operator()(const ScaleShift &l) const {
     return TorchScaleShift{to_tensor(l.scale, at::kDouble), to_tensor(l.shift, at::kDouble)};

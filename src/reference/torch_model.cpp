@@ -134,6 +134,7 @@ struct TorchModel::Impl {
   NearestNeighbors nearest;
   double far_cutoff = 0.0;    // of a Coulomb layer; 0: there is none
   bool needs_all_pairs = false;
+  bool has_direct_forces = false;
   std::vector<TorchLayer> layers;
   std::vector<int64_t> feature_dims;
   const Neighborhood *neighborhood = nullptr;
@@ -157,6 +158,7 @@ struct TorchModel::Impl::Run {
   Stage stage;
   std::vector<Stage> stages;
   std::vector<Record> records;
+  Tensor direct_forces;    // [N, 3] float64, of a model that has them
 
   Run(const Impl &model, GhostExchange &exchange, const Edges &near_edges, const Edges &far_edges, bool want_gradient)
       : model(model),
@@ -437,6 +439,7 @@ TorchModel::TorchModel(const Model &model, const EvaluatorOptions &options, doub
     m.far_cutoff = coulomb->cutoff;
     m.needs_all_pairs = coulomb->is_over_all_pairs;
   }
+  m.has_direct_forces = has_direct_forces(model.layers);
   for (const Irreps &irreps : model.features) m.feature_dims.push_back(irreps.dim());
   const LayerBuilder build{model, m.type, chunk_bytes};
   for (const Layer &layer : model.layers) m.layers.push_back(std::visit(build, layer));
@@ -498,7 +501,8 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
   else
     far_edges.rows.vec = at::zeros({0, 3}, at::kDouble);
   impl_->last_num_edges = edges.size() + far_edges.size();
-  const bool want_gradient = request.forces || request.virial || request.atom_virial;
+  if (impl_->has_direct_forces) check_request_of_direct_forces(request);
+  const bool want_gradient = !impl_->has_direct_forces && (request.forces || request.virial || request.atom_virial);
   Impl::Run run(*impl_, exchange, edges, far_edges, want_gradient);
   const Tensor energies = run.forward().contiguous();
   std::array<Tensor, 2> gradient;
@@ -546,6 +550,14 @@ EvaluationResult TorchModel::evaluate(const EvaluationRequest &request, GhostExc
         }
     }
   };
+  if (impl_->has_direct_forces && request.forces) {
+    const Tensor forces = run.direct_forces.contiguous();
+    const double *f = forces.data_ptr<double>();
+    for (int i = 0; i < n.num_receivers; ++i, f += 3) {
+      if (!std::isfinite(f[0] + f[1] + f[2])) failure.record("a force is not finite", n.receiver[i], -1, 0.0);
+      for (int k = 0; k < 3; ++k) request.forces[n.receiver[i]][k] += f[k];
+    }
+  }
   if (want_gradient) {
     add_forces(edges, gradient[0].contiguous());
     add_forces(far_edges, gradient[1].contiguous());

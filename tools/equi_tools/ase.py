@@ -20,6 +20,7 @@ from .errors import EquiError
 
 PRECISIONS = ("double", "mixed", "single")
 SYSTEM = ("task", "charge", "spin")  # of a file for all systems
+FORCES = ("energy", "direct")
 
 
 class EquiCalculator(Calculator):
@@ -32,7 +33,7 @@ class EquiCalculator(Calculator):
     """
 
     implemented_properties = ["energy", "free_energy", "forces", "stress", "energies"]
-    default_parameters = {"precision": "double", "radial": None, "threads": None, "task": None, "charge": None, "spin": None}
+    default_parameters = {"precision": "double", "radial": None, "threads": None, "forces": None, "task": None, "charge": None, "spin": None}
     ignored_changes = {"initial_charges", "initial_magmoms"}
 
     def __init__(self, model, **parameters):
@@ -40,7 +41,8 @@ class EquiCalculator(Calculator):
 
         precision: "double" (the default), "mixed" or "single".  radial: "exact" or the tolerance of the radial tables, by
         default that of the pair style.  threads: their number, by default as the pair style chooses it.  The first
-        evaluation in a process chooses for all; another number later ends in CalculationFailed.  task, charge and spin: of
+        evaluation in a process chooses for all; another number later ends in CalculationFailed.  forces: "energy" (the default) or
+        "direct", of a file that has these, without stresses then.  task, charge and spin: of
         a file for all systems, as the keywords of the pair style.  Unknown names and values are InputErrors of ASE.
         """
         self._session = None
@@ -130,8 +132,9 @@ class EquiCalculator(Calculator):
         try:
             with lammps_runner._working_folder() as folder, _asking_for_threads(p.threads):
                 model = lammps_runner._plain_path(p.model, folder)
-                system = [word for name in SYSTEM if p[name] is not None for word in (name, p[name])]
-                commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial, system)
+                words = [word for name in SYSTEM if p[name] is not None for word in (name, p[name])]
+                words += [] if p.forces is None else ["forces", p.forces]
+                commands = lammps_runner.equi_commands(model, symbols, p.precision, p.radial, words)
                 session.command(f'log "{folder}/log.lammps"')
                 session.set_up(atoms, symbols, box, commands, folder)
                 result = session.run(atoms, box)
@@ -160,6 +163,8 @@ def _check(parameters):
         raise InputError(f'radial must be "exact" or a tolerance above zero, not {radial}')
     if not (threads is None or (isinstance(threads, int) and threads > 0)):
         raise InputError(f"threads must be a positive integer, not {threads}")
+    if parameters["forces"] not in (None, *FORCES):
+        raise InputError(f"forces must be one of {', '.join(FORCES)}, not {parameters['forces']}")
     task = parameters["task"]
     if not (task is None or (isinstance(task, str) and task and not set(task) & set(" \t\n$&#\"'"))):
         raise InputError(f"task must be the name of a data set, not {task!r}")

@@ -138,6 +138,8 @@ def run_compare(args):
         beside = sys.stderr if args.json else sys.stdout
         chosen += compare.select_builtin(document, lambda line: print(line, file=beside))
     if args.store:
+        if native.has_direct_forces:
+            raise EquiError("--store: stored forces are derivatives of the energy: leave out the keyword forces")
         if args.calculator != "float64" or args.precision != "double":
             raise EquiError("--store: values are stored after a comparison in float64: leave out --calculator and --precision")
         chosen += self_check.structures_of(document)

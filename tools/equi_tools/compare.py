@@ -117,6 +117,10 @@ class Native:
     ranks: int = 0  # 0: in this process
     build_dir: str = None
 
+    @property
+    def has_direct_forces(self):
+        return "forces direct" in " ".join(map(str, self.keywords))
+
     def __call__(self, atoms):
         options = dict(precision=self.precision, radial=self.radial, extra_keywords=self.keywords)
         if self.ranks > 0:
@@ -136,6 +140,8 @@ def check(native, quiet=False, write=print, show=print_table):
     stored = document.get("self_check", [])
     if not stored:
         raise EquiError(f"{native.model_file}: {reference_values.missing(document)}")
+    if native.has_direct_forces:
+        raise EquiError("the stored forces are derivatives of the energy: leave out the keyword forces")
     bars = bars_for(native.precision, native.radial)
     differences = []
     for entry in track(stored, "checking", quiet):
@@ -145,8 +151,8 @@ def check(native, quiet=False, write=print, show=print_table):
 
 
 def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None):
-    """Native evaluation against an ASE calculator; returns the number of failures. show: as above. plot: None, or the file of a
-    picture."""
+    """Native evaluation against an ASE calculator; returns the number of failures. Direct forces are compared with those that the
+    calculator has among its results. show: as above. plot: None, or the file of a picture."""
     differences, points = [], []
     for name, atoms in track(named_structures, "comparing", quiet):
         atoms = atoms.copy()
@@ -155,8 +161,12 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
         except EquiError as error:
             raise EquiError(f"{name}: {error}") from error
         atoms.calc = calculator
-        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 else None
+        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 and not native.has_direct_forces else None
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
+        if native.has_direct_forces:
+            if "direct_forces" not in calculator.results:
+                raise EquiError("the framework's model has no head of its own for forces to compare with")
+            forces = calculator.results["direct_forces"]
         differences.append(difference(name, result, energy, forces, stress, bars))
         points.append(Point((result.energy / len(atoms), energy / len(atoms)), (result.forces, forces)))
     if plot is not None:

@@ -245,6 +245,7 @@ LAYERS = {
     "gate": record(FEATURES | {"terms": list_of(record({"activation": text}))}),
     "symmetric_contraction": record(FEATURES | {"per_species": flag, "blocks": list_of(record({"terms": list_of(TERM)}))}),
     "readout": record({"input": text, "network": NETWORK}),
+    "direct_forces": record({"input": text, "irreps_in": irreps, "block": whole(), "scale": number}),
     "pair_repulsion": record({"coefficients": list_of(number)}),
     "coulomb": record(
         {"input": text, "irreps_in": irreps, "weights": tensor, "prefactor": number, "cutoff": number},
@@ -310,6 +311,11 @@ HEAD = only_keys(("format", "format_version", "framework", "architecture", "elem
 def is_of_clusters(document):
     """Whether a model has a Coulomb energy over all pairs of atoms, which periodic structures have not."""
     return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
+
+
+def has_direct_forces(document):
+    """Whether a file offers forces that are no derivatives of its energy."""
+    return any(layer["type"] == "direct_forces" for layer in document["layers"])
 
 
 def is_invariant(document):

@@ -63,6 +63,8 @@ def _layer_line(layer):
         degree = max((term["degree"] for block in layer["blocks"] for term in block["terms"]), default=0)
         extra = ", per species" if layer["per_species"] else ""
         return f"{layer['input']} -> {layer['output']} ({layer['irreps_out']}), products up to degree {degree}{extra}"
+    if kind == "direct_forces":
+        return f"{layer['input']}, with the keyword forces direct of pair_style"
     if kind == "pair_repulsion":
         return f"{len(layer['coefficients'])} exponentials"
     if kind == "gate":

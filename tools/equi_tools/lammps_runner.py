@@ -36,7 +36,7 @@ NKTV2P_METAL = 1.6021765e6
 class Result:
     energy: float
     forces: np.ndarray  # [N, 3]
-    stress: np.ndarray  # [6], or None for a structure without a cell volume
+    stress: np.ndarray  # [6], or None for a structure without a cell volume and for direct forces
     energies: np.ndarray  # [N]
 
 
@@ -161,6 +161,11 @@ def _plain_path(model_file, folder):
     return link
 
 
+def _has_virial(pair_commands):
+    """Direct forces have none."""
+    return not any("forces direct" in " ".join(line.split()) for line in pair_commands)
+
+
 def _commands(data_file, box, pair_commands, setup_commands, after_data):
     boundary = " ".join("p" if p else "f" for p in box.periodic)
     return [
@@ -174,18 +179,18 @@ def _commands(data_file, box, pair_commands, setup_commands, after_data):
         *after_data,
         *pair_commands,
         "neighbor 1.0 bin",
-        "compute equi_virial all pressure NULL virial",
+        *(["compute equi_virial all pressure NULL virial"] if _has_virial(pair_commands) else []),
         "compute equi_energy all pe/atom",
         # Per-atom energies are tallied only in steps whose output asks for them.
         "compute equi_sum all reduce sum c_equi_energy",
-        "thermo_style custom step pe c_equi_virial[*] c_equi_sum",
+        f"thermo_style custom step pe {'c_equi_virial[*] ' if _has_virial(pair_commands) else ''}c_equi_sum",
         "thermo_modify norm no format float %.17g",
     ]
 
 
 def _result(atoms, box, energy, pressure, forces, energies):
     stress = None
-    if atoms.cell.volume > 1e-3:
+    if pressure is not None and atoms.cell.volume > 1e-3:
         # LAMMPS divides by the volume of its own box, which is larger where a direction is not periodic.
         factor = -np.linalg.det(box.cell) / (NKTV2P_METAL * atoms.cell.volume)
         stress = box.tensor_back(*(factor * np.asarray(pressure)))
@@ -268,7 +273,7 @@ class LammpsSession:
         write_data(folder / "data.structure", atoms, symbols, box)
         for line in ["clear", *_commands(folder / "data.structure", box, pair_commands, setup_commands, ())]:
             self.command(line)
-        self._cell = box.cell
+        self._cell, self._has_virial = box.cell, _has_virial(pair_commands)
 
     def move(self, box):
         """Other positions and another cell of the atoms that were set up, with the same periodic directions."""
@@ -288,8 +293,10 @@ class LammpsSession:
         with _errors_of_lammps():
             self._lmp.command("run 0 post no")
             energy = self._lmp.extract_compute("thermo_pe", LMP_STYLE_GLOBAL, LMP_TYPE_SCALAR)
-            vector = self._lmp.extract_compute("equi_virial", LMP_STYLE_GLOBAL, LMP_TYPE_VECTOR)
-            pressure = [vector[k] for k in range(6)]
+            pressure = None
+            if self._has_virial:
+                vector = self._lmp.extract_compute("equi_virial", LMP_STYLE_GLOBAL, LMP_TYPE_VECTOR)
+                pressure = [vector[k] for k in range(6)]
             forces = np.array(self._lmp.gather_atoms("f", 1, 3)).reshape(len(atoms), 3)
             energies = np.array(self._lmp.gather("c_equi_energy", 1, 1))
         return _result(atoms, box, energy, pressure, forces, energies)
@@ -344,12 +351,12 @@ def evaluate_with_ranks(
         )
         write_data(folder / "data.structure", atoms, symbols, box)
         lines = _commands("data.structure", box, pair, setup_commands, after_data)
+        virial = [f"$(c_equi_virial[{k}]:%.17g)" for k in range(1, 7)] if _has_virial(pair) else []
         lines += [
             "dump equi_dump all custom 1 dump.result id fx fy fz c_equi_energy",
             "dump_modify equi_dump sort id format float %.17g",
             "run 0 post no",
-            'print "EQUI_RESULT $(pe:%.17g) $(c_equi_virial[1]:%.17g) $(c_equi_virial[2]:%.17g) $(c_equi_virial[3]:%.17g) '
-            '$(c_equi_virial[4]:%.17g) $(c_equi_virial[5]:%.17g) $(c_equi_virial[6]:%.17g)"',
+            f'print "EQUI_RESULT $(pe:%.17g) {" ".join(virial)}"',
         ]
         (folder / "in.evaluate").write_text("\n".join(lines) + "\n")
         command = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
@@ -368,7 +375,7 @@ def evaluate_with_ranks(
             raise EquiError(f"LAMMPS on {ranks} ranks ended with status {done.returncode}: {_lammps_message(output)}")
         energy, *pressure = map(float, found.group(1).split())
         table = np.loadtxt((folder / "dump.result").read_text().split("ITEM: ATOMS", 1)[1].splitlines()[1:], ndmin=2)
-    return _result(atoms, box, energy, pressure, table[:, 1:4], table[:, 4])
+    return _result(atoms, box, energy, pressure or None, table[:, 1:4], table[:, 4])
 
 
 def run_and_show(command, folder, show=lambda line: None, threads=None):

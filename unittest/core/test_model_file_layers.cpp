@@ -406,3 +406,67 @@ TEST(ModelFile, accepts_even_functions_of_odd_scalars) {
   layer(d, GATE)["terms"][1]["activation"] = "abs";
   EXPECT_EQ(std::get<Gate>(d.model().layers[GATE]).terms[1].activation, Activation::abs);
 }
+
+TEST(ModelFile, direct_forces_are_read_where_they_are_asked_for) {
+  TinyModelOptions o;
+  o.direct_forces = true;
+  ModelDocument d = make_tiny_model(o);
+  const Model direct = parse_model(d.bytes(), "tiny.equi", {}, ForcesOf::features);
+  const auto at = std::find_if(direct.layers.begin(), direct.layers.end(),
+                               [](const Layer &layer) { return std::holds_alternative<DirectForces>(layer); });
+  ASSERT_NE(at, direct.layers.end());
+  EXPECT_EQ(std::get<DirectForces>(*at).scale, 1.7);
+  EXPECT_EQ(direct.feature_names[std::get<DirectForces>(*at).input], "force");
+  EXPECT_EQ(direct.num_convolutions(), 3);
+  const Model of_energy = d.model();
+  EXPECT_TRUE(of_energy.offers_direct_forces);
+  EXPECT_EQ(of_energy.num_convolutions(), 2);
+  EXPECT_EQ(of_energy.features.size(), direct.features.size());
+  o.direct_forces = false;
+  const std::string without = make_tiny_model(o).bytes();
+  try {
+    parse_model(without, "tiny.equi", {}, ForcesOf::features);
+    ADD_FAILURE() << "a file without direct forces was taken for one with them";
+  } catch (const ModelFileError &e) {
+    EXPECT_NE(std::string(e.what()).find("direct_forces"), std::string::npos) << e.what();
+  }
+}
+
+TEST(ModelFile, refuses_bad_direct_forces) {
+  TinyModelOptions o;
+  o.direct_forces = true;
+  const auto refused = [&](const char *field, const Json &value, const std::vector<std::string> &parts) {
+    expect_refusal(
+        o, [&](ModelDocument &d) { layer(d, find_layer(d, "direct_forces"))[Json::json_pointer(field)] = value; },
+        parts);
+  };
+  refused("/input", "nothing", {"input", "nothing"});
+  refused("/irreps_in", "2x1e", {"irreps_in", "1x1e"});
+  refused("/block", 1, {"block"});
+  refused("/scale", "one", {"scale", "a number"});
+  refused("/charges", 1, {"\"charges\""});
+  // Several vectors, and scalars.
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &direct = layer(d, find_layer(d, "direct_forces"));
+                   direct["input"] = "x3";
+                   direct["irreps_in"] = "3x0e+2x1e";
+                   direct["block"] = 1;
+                 },
+                 {"block", "one vector", "2x1e"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &direct = layer(d, find_layer(d, "direct_forces"));
+                   direct["input"] = "x3";
+                   direct["irreps_in"] = "3x0e+2x1e";
+                 },
+                 {"block", "one vector", "3x0e"});
+  expect_refusal(o,
+                 [](ModelDocument &d) {
+                   Json &layers = d.document["layers"];
+                   layers.insert(layers.end() - 1, layers[find_layer(d, "direct_forces")]);
+                 },
+                 {"one layer of type direct_forces"});
+  o.repulsion_inside = true;
+  expect_refusal(make_tiny_model(o).bytes(), {"pair_repulsion", "direct_forces"});
+}

@@ -3,6 +3,7 @@
 // evaluator_laws.cpp, and against HostEvaluation and the framework.
 #include "kokkos/evaluation/device_evaluation.h"
 #include "src/evaluation/native_evaluators.h"
+#include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/framework_answers.h"
 #include "unittest/support/linear_chain.h"
@@ -280,6 +281,18 @@ TEST(DeviceModelRun, slices_do_not_show) {
     EXPECT_GT(dynamic_cast<InDouble &>(*ranks[0]).num_slices(), 1) << name;
   }
 }
+
+class DeviceDirectForces : public ::testing::TestWithParam<TinyCase> {};
+
+TEST_P(DeviceDirectForces, are_those_of_plain_loops) {
+  const auto make = [](Precision precision, bool exact) {
+    return [=](const Model &m) { return make_device_evaluator(m, options_of(precision, exact)); };
+  };
+  expect_direct_forces(make(Precision::double_, true), GetParam(), ROUNDING);
+  expect_direct_forces(make(Precision::mixed, false), GetParam(), FLOAT32);
+}
+
+INSTANTIATE_TEST_SUITE_P(, DeviceDirectForces, ::testing::ValuesIn(direct_force_cases()), name_of_case);
 
 TEST(DeviceModelReference, mixed_by_tables_is_near_the_framework) {
   expect_all_answers([](const Model &m) { return make_device_evaluator(m, options_of(Precision::mixed)); },

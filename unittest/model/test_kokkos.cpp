@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 // HostEvaluation: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
+#include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
 #include "unittest/support/make_kokkos.h"
 #include "unittest/support/model_cases.h"
@@ -53,6 +54,28 @@ TEST_P(HostEvaluationTest, deterministic_agrees_with_the_default) {
 
 INSTANTIATE_TEST_SUITE_P(Tiny, HostEvaluationTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
+
+class DirectForcesTest : public ::testing::TestWithParam<TinyCase> {};
+
+TEST_P(DirectForcesTest, are_those_of_plain_loops) {
+  for (const bool deterministic : {false, true}) {
+    const auto make = [&](Precision precision, bool exact) {
+      return [=](const Model &m) { return make_kokkos(m, {precision, exact, deterministic}); };
+    };
+    expect_direct_forces(make(Precision::double_, true), GetParam(), ROUNDING);
+    expect_direct_forces(make(Precision::double_, false), GetParam(), TABLE);
+    expect_direct_forces(make(Precision::mixed, false), GetParam(), FLOAT32);
+  }
+}
+
+TEST_P(DirectForcesTest, have_no_derivatives) {
+  const Model model = with_direct_forces(GetParam());
+  KokkosOptions options;
+  options.directional = true;
+  EXPECT_THROW(make_kokkos(model, options), std::invalid_argument);
+}
+
+INSTANTIATE_TEST_SUITE_P(, DirectForcesTest, ::testing::ValuesIn(direct_force_cases()), name_of_case);
 
 // ---- shapes of models that the builder does not make
 TEST(HostEvaluation, a_layer_that_the_energy_does_not_see_changes_nothing) {

@@ -75,6 +75,7 @@ class TinyModelMaker : LayerMaker {
          {"irreps_in", x.to_string()},
          {"block", block},
          {"network", network("readout", widths)}});
+    if (o_.direct_forces) direct_forces(static_cast<int>(o_.hidden.size()), x);
     if (o_.repulsion_inside) repulsion("inside");
     if (o_.coulomb_cutoff > 0.0) coulomb(last, x);
     add({{"type", "scale_shift"},
@@ -85,6 +86,18 @@ class TinyModelMaker : LayerMaker {
   }
 
  private:
+  void direct_forces(int t, const Irreps &x) {
+    const Irreps wide = o_.so2_blocks ? x : Irreps::parse(o_.parity ? "3x0e+2x1o" : "3x0e+2x1e");
+    const Irreps force = Irreps::parse(o_.parity ? "1x1o" : "1x1e");
+    interaction(t, x, wide);
+    add(linear("force", "x" + std::to_string(t + 1), wide, "force", force, false, false));
+    add({{"type", "direct_forces"},
+         {"input", "force"},
+         {"irreps_in", force.to_string()},
+         {"block", 0},
+         {"scale", 1.7}});
+  }
+
   // x_t -> z_t = x_t + SO(2) convolution of its norm -> x_{t+1} = z_t + network of its norm's scalars, as in eSEN.
   void so2_block(int t, const Irreps &x) {
     const std::string n = std::to_string(t), x_name = "x" + n, next_name = "x" + std::to_string(t + 1);

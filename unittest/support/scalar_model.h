@@ -284,8 +284,9 @@ inline std::vector<double> so2_message(const So2Convolution &c, int channels_in,
   return message;
 }
 
-// Energies per receiver. Every row must be owned.
-inline std::vector<double> scalar_energies(const Model &model, const ImageStructure &s) {
+// Energies per receiver. Every row must be owned. direct_forces: of the receivers, where the model has them; or null.
+inline std::vector<double> scalar_energies(const Model &model, const ImageStructure &s,
+                                           std::vector<std::array<double, 3>> *direct_forces = nullptr) {
   const Neighborhood &g = s.neighborhood;
   const int num_atoms = g.num_receivers;
   using Feature = std::vector<std::vector<double>>;    // [atom][component]
@@ -532,6 +533,12 @@ inline std::vector<double> scalar_energies(const Model &model, const ImageStruct
       const int offset = model.features[readout->input].offset(readout->block);
       for (int i = 0; i < num_atoms; ++i)
         energy[i] += readout->network.value_and_gradient(features.at(readout->input)[i].data() + offset, nullptr);
+    } else if (const auto *direct = std::get_if<DirectForces>(&layer)) {
+      const int offset = model.features[direct->input].offset(direct->block);
+      for (int i = 0; direct_forces && i < num_atoms; ++i) {
+        const double *x = features.at(direct->input)[i].data() + offset;
+        direct_forces->push_back({direct->scale * x[0], direct->scale * x[1], direct->scale * x[2]});
+      }
     } else if (const auto *rescale = std::get_if<ScaleShift>(&layer)) {
       for (int i = 0; i < num_atoms; ++i)
         energy[i] = rescale->scale[g.row_species[i]] * energy[i] + rescale->shift[g.row_species[i]];

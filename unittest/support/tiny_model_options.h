@@ -66,6 +66,7 @@ struct TinyModelOptions {
   bool repulsion_outside = false;
   double coulomb_cutoff = 0.0;    // not 0: a Coulomb energy of the scalars that the readout's input has
   double permittivity = 0.0;      // of its reaction field; 0: it is one of all pairs
+  bool direct_forces = false;     // of one interaction more, which the energy does not see
   int connected_channels = 0;     // not 0: all paths but those of block 0 with l2 = 0 are uvw, to blocks of so many
   // Not -1: from interaction so2_begin on the convolutions are SO(2) convolutions up to this l and so2_mmax, between
   // features of so2_in and so2_out channels for each l, with linears of so2_hidden channels between them.

@@ -236,8 +236,8 @@ struct Evaluation {
 };
 
 // What is asked of an evaluator: all that it gives; tangents alone, where nothing has moved
-// (EvaluationRequest::same_positions); or energies and EvaluationRequest::energy_moments.
-enum class Wanted { all, tangents, energy_moments };
+// (EvaluationRequest::same_positions); or energies and EvaluationRequest::energy_moments; or energies and forces.
+enum class Wanted { all, tangents, energy_moments, forces };
 
 // One evaluation of one rank, added into `sum`, whose vectors have the size of the real structure. direction: of the
 // real atoms, for an evaluator that takes one; or null; or several, one after the other, as force_tangents then are.
@@ -255,8 +255,8 @@ inline void add_rank(Evaluator &evaluator, const std::vector<Vector3> &positions
   request.atom_energy = atom_energy.data();
   std::vector<Vector3> moments(wanted == Wanted::energy_moments ? num_atoms : 0, Vector3{});
   if (wanted == Wanted::energy_moments) request.energy_moments = reinterpret_cast<double(*)[3]>(moments.data());
+  if (wanted == Wanted::all || wanted == Wanted::forces) request.forces = reinterpret_cast<double(*)[3]>(forces.data());
   if (wanted == Wanted::all) {
-    request.forces = reinterpret_cast<double(*)[3]>(forces.data());
     request.atom_virial = reinterpret_cast<double(*)[9]>(atom_virial.data());
     request.virial = true;
   }

@@ -24,10 +24,10 @@ def _dense(found, name, out, width, bias=True):
 
 
 def shapes_of_equiformer(o):
-    """Shape by name of all tensors of a model, with the head of its forces in part."""
+    """Shape by name of all tensors of a model, with the head of its forces."""
     C, E, F, Z, (L,), (M,) = (o[key] for key in ("sphere_channels", "edge_channels", "ffn_hidden_channels", "max_num_elements", "lmax_list", "mmax_list"))
     H, heads, K, V = o["attn_hidden_channels"], o["num_heads"], o["attn_alpha_channels"], o["attn_value_channels"]
-    found = {"sphere_embedding.weight": (Z, C), "distance_expansion.offset": (600,), "force_block.alpha_dot": (heads, K)}
+    found = {"sphere_embedding.weight": (Z, C), "distance_expansion.offset": (600,)}
 
     def per_order(name, out, width):
         found.update({f"{name}.weight": (L + 1, out, width), f"{name}.bias": (out,), f"{name}.expand_index": ((L + 1) ** 2,)})
@@ -53,16 +53,19 @@ def shapes_of_equiformer(o):
         for n in (0, 2, 4):
             _dense(found, f"{name}.grid_mlp.{n}", F, F, False)
 
-    radial("edge_degree_embedding", (L + 1) * C)
-    for t in range(o["num_layers"]):
-        ga = f"blocks.{t}.ga"
-        norm(f"blocks.{t}.norm_1"), norm(f"blocks.{t}.norm_2")
+    def attention(ga, out):
         radial(ga, sum(L + 1 - m for m in range(M + 1)) * 2 * C, f"{ga}.so2_conv_1")
         so2(f"{ga}.so2_conv_1", 2 * C, H, heads * K + H)
         so2(f"{ga}.so2_conv_2", H, heads * V, 0)
         found.update({f"{ga}.alpha_dot": (heads, K), f"{ga}.alpha_norm.weight": (K,), f"{ga}.alpha_norm.bias": (K,)})
-        per_order(f"{ga}.proj", C, heads * V)
+        per_order(f"{ga}.proj", out, heads * V)
+
+    radial("edge_degree_embedding", (L + 1) * C)
+    for t in range(o["num_layers"]):
+        norm(f"blocks.{t}.norm_1"), norm(f"blocks.{t}.norm_2")
+        attention(f"blocks.{t}.ga", C)
         network(f"blocks.{t}.ffn", C)
+    attention("force_block", 1)
     norm("norm")
     network("energy_block", 1)
     return found
@@ -73,7 +76,7 @@ def shapes_of_escn(o):
     C, E, H, Z, (L,), (M,) = (o[key] for key in ("sphere_channels", "edge_channels", "hidden_channels", "max_num_elements", "lmax_list", "mmax_list"))
     points, functions = o["num_sphere_samples"], int(o["cutoff"] / o["distance_resolution"])
     found = {"sphere_embedding.weight": (Z, C), "distance_expansion.offset": (functions,), "sphere_points": (points, 3),
-             "sphharm_weights.0": (points, (L + 1) ** 2), "force_block.fc1.weight": (C, C)}  # fmt: skip
+             "sphharm_weights.0": (points, (L + 1) ** 2)}  # fmt: skip
     for t in range(o["num_layers"]):
         layer = f"layer_blocks.{t}"
         message, edge = f"{layer}.message_block", f"{layer}.message_block.edge_block"
@@ -90,14 +93,15 @@ def shapes_of_escn(o):
                     _dense(found, f"{name}.fc1_{part}", H, width, False), _dense(found, f"{name}.fc2_{part}", width, H, False)
         for k, width in ((1, 2 * C), (2, C), (3, C)):
             _dense(found, f"{layer}.fc{k}_sphere", C, width, False)
-    for k, out in ((1, C), (2, C), (3, 1)):
-        _dense(found, f"energy_block.fc{k}", out, C, k < 3)
+    for block in ("energy_block", "force_block"):
+        for k, out in ((1, C), (2, C), (3, 1)):
+            _dense(found, f"{block}.fc{k}", out, C, k < 3)
     return found
 
 
 KINDS = {"equiformer_v2": (EQUIFORMER, shapes_of_equiformer), "escn": (ESCN, shapes_of_escn)}
 # For forces of about 1 eV/Angstrom.
-ENLARGED = {"energy_block.so3_linear_2.weight": 6.0, "energy_block.fc3.weight": 1000.0}
+ENLARGED = {"energy_block.so3_linear_2.weight": 6.0, "energy_block.fc3.weight": 1000.0, "force_block.fc3.weight": 30.0}
 
 
 def checkpoint(kind, seed=1, rmsd=1.423, mean=0.0, **options):

@@ -97,6 +97,7 @@ class EquiEvaluator:
             dtype = {"F32": "<f4", "F64": "<f8"}[t["dtype"]]
             array = np.frombuffer(data[begin:end], dtype).reshape(t["shape"])
             self.tensors[name] = torch.tensor(array.astype(np.float64))
+        self.direct_forces = None  # [N, 3] of the last evaluation, where the file has them
 
     @staticmethod
     def irreps(text):
@@ -518,6 +519,8 @@ class EquiEvaluator:
                 energy = (
                     energy + self.network(layer["network"], features[layer["input"]][layer["block"]][:, :, 0])[:, 0]
                 )
+            elif kind == "direct_forces":
+                self.direct_forces = layer["scale"] * features[layer["input"]][layer["block"]][:, 0].detach().numpy()
             elif kind == "pair_repulsion":
                 energy = energy + self.pair_repulsion(layer, num_atoms, species, i, j, r)
             elif kind == "coulomb":
@@ -574,5 +577,7 @@ class SecondReader(Calculator):
         cell = self.atoms.cell.complete().array if self.atoms.pbc.any() else None
         energy, forces, stress, _ = self.evaluator.evaluate(self.atoms.get_chemical_symbols(), self.atoms.positions, cell, self.atoms.pbc)
         self.results = {"energy": energy, "forces": forces}
+        if self.evaluator.direct_forces is not None:
+            self.results["direct_forces"] = self.evaluator.direct_forces
         if stress is not None:
             self.results["stress"] = stress

@@ -17,7 +17,7 @@ from ase import Atoms
 from ase.neighborlist import primitive_neighbor_list
 from direct_checkpoint import checkpoint
 from equi_evaluator import EquiEvaluator, SecondReader
-from equi_tools import equi_file, frameworks
+from equi_tools import equi_file, frameworks, self_check
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -28,6 +28,8 @@ from equi_tools.frameworks.fairchem1_testing import DIRECTS, make_variant
 SAME = 1e-12
 # Of the largest force: central differences of fourth order.
 DIFFERENCES = 1e-7
+# LAMMPS and a second reader in float64, sums in another order, relative to the largest force where that exceeds 1 eV/Angstrom.
+DIRECT = 1e-9
 ELEMENTS = ["Na", "Cl", "O"]
 CASES = {
     "equiformer": dict(kind="equiformer_v2"),
@@ -102,6 +104,52 @@ def test_ranks_agree(name, folder):
     assert laws.rank_error(converted(name, folder), atoms, 3, radial="exact") < laws.RANKS * 10
 
 
+def _direct_forces(path, atoms, ranks=0, radial="exact"):
+    return laws.native(path, radial=radial, ranks=ranks, keywords=("forces", "direct"))(atoms)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_direct_forces_are_those_of_a_second_reader(name, folder):
+    path, largest = converted(name, folder), 0.0
+    reader, document = SecondReader(path), equi_file.read(path)[0]
+    for label, atoms in self_check.oriented(document, structures(path)):
+        found = _direct_forces(path, atoms)
+        atoms.calc = reader
+        energy, expected = atoms.get_potential_energy(), reader.results["direct_forces"]
+        largest = max(largest, np.abs(expected).max())
+        assert found.stress is None
+        assert abs(found.energy - energy) < DIRECT * max(1, abs(energy)), label
+        assert np.abs(found.forces - expected).max() < DIRECT * max(1, np.abs(expected).max()), label
+    assert largest > 0.1, "the model does not test direct forces"
+
+
+@pytest.mark.parametrize("name", ["equiformer_nearest", "escn_nearest"])
+def test_ranks_agree_about_direct_forces(name, folder):
+    path = converted(name, folder)
+    atoms = dict(structures(path))["rocksalt"] * (2, 1, 1)
+    one, three = (_direct_forces(path, atoms, ranks).forces for ranks in (1, 3))
+    assert np.abs(one - three).max() < DIRECT * max(1, np.abs(one).max())
+
+
+def test_files_without_direct_forces_refuse_the_keyword(folder):
+    made = checkpoint("escn")
+    made["state_dict"] = {name: value for name, value in made["state_dict"].items() if "force_block" not in name}
+    torch.save(made, folder / "energy.pt")
+    convert(folder / "energy.pt", folder / "energy.equi", quiet=True)
+    document = equi_file.read(folder / "energy.equi")[0]
+    assert not any(layer["type"] == "direct_forces" for layer in document["layers"]) and "which are left out" in document["provenance"]["notes"]
+    with pytest.raises(EquiError, match="expected a layer direct_forces"):
+        _direct_forces(folder / "energy.equi", Atoms("NaCl", [[0, 0, 0], [2, 0, 0]]))
+
+
+def test_a_mean_of_direct_forces_is_refused(folder):
+    made = checkpoint("escn")
+    made["normalizers"]["forces"]["mean"] = torch.tensor(0.2)
+    torch.save(made, folder / "mean_force.pt")
+    with pytest.raises(EquiError, match="normalizers: forces: the mean is 0.2"):
+        convert(folder / "mean_force.pt", folder / "mean_force.equi", quiet=True)
+
+
 def test_files_are_recognized_and_read_without_running_them(folder):
     source = str(converted("escn", folder).with_suffix(".pt"))
     assert frameworks.detect(source) is frameworks.FAIRCHEM1
@@ -149,8 +197,10 @@ def test_older_files_and_backbones_with_heads_mean_the_same(folder):
     assert equi_file.read(folder / "old.equi")[0]["data_hash"] == expected
     made["config"] = {"model": {"name": "hydra", "backbone": {**options, "model": "equiformer_v2_backbone"},
                                 "heads": {"e": {"module": "equiformer_v2_energy_head"}, "s": {"module": "rank2_symmetric_head"}}}}  # fmt: skip
+    made["config"]["model"]["heads"]["f"] = {"module": "equiformer_v2_force_head"}
     state = {name.removeprefix("module."): value for name, value in made["state_dict"].items()}
-    made["state_dict"] = {("output_heads.e." if name.startswith("energy_block") else "backbone.") + name: value for name, value in state.items()}
+    prefixes = {"energy_block": "output_heads.e.", "force_block": "output_heads.f."}
+    made["state_dict"] = {prefixes.get(name.split(".")[0], "backbone.") + name: value for name, value in state.items()}
     made["state_dict"]["output_heads.s.weight"] = torch.ones(3)
     torch.save(made, folder / "hydra.pt")
     convert(folder / "hydra.pt", folder / "hydra.equi", quiet=True)
@@ -239,6 +289,8 @@ def test_the_file_says_to_a_second_reader_what_fairchem_finds(name, folder):
         assert abs(energy - energy0) < SAME * max(1, abs(energy0)), label
         assert np.abs(forces - forces0).max() < SAME * max(1, np.abs(forces0).max()), label
         assert np.abs(stress - stress0).max() < SAME * max(1, np.abs(stress0).max()), label
+        direct, direct0 = (source.results["direct_forces"] for source in (reader, calculator))
+        assert np.abs(direct - direct0).max() < SAME * max(1, np.abs(direct0).max()), label
     assert largest > 1e-2, "the model does not test forces"
 
 
@@ -285,6 +337,7 @@ def test_the_command_compares(folder):
     structure = folder / "cluster.xyz"
     dict(structures(model))["cluster"].write(structure)
     assert main(["compare", "-q", str(model), source, str(structure), "--radial", "exact"]) == 0
+    assert main(["compare", "-q", str(model), source, str(structure), "--radial", "exact", "--keywords", "forces direct"]) == 0
     assert fairchem1_checkpoint.load(source).architecture == "equiformer_v2"
 
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 // TorchModel: which evaluators keep the laws of evaluator_laws.cpp, and what is said of it alone.
 #include "src/reference/torch_model.h"
+#include "unittest/support/direct_forces.h"
 #include "unittest/support/evaluator_laws.h"
 
 #include <gtest/gtest.h>
@@ -46,6 +47,14 @@ TEST_P(TorchModelTest, chunks_of_edges_change_only_rounding) {
 
 INSTANTIATE_TEST_SUITE_P(TinyModels, TorchModelTest, ::testing::ValuesIn(all_cases()),
                          [](const auto &info) { return info.param.name; });
+
+class TorchDirectForces : public ::testing::TestWithParam<TinyCase> {};
+
+TEST_P(TorchDirectForces, are_those_of_plain_loops) {
+  expect_direct_forces([](const Model &m) { return make(m); }, GetParam(), ROUNDING);
+}
+
+INSTANTIATE_TEST_SUITE_P(, TorchDirectForces, ::testing::ValuesIn(direct_force_cases()), name_of_case);
 
 TEST(TorchEntry, reports_a_model_that_does_not_fit_together) {
   Model model = tiny_cases().front().model();

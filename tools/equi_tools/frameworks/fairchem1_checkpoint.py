@@ -14,6 +14,7 @@ from .. import torch_archive
 from ..errors import EquiError
 from ..printable import printable
 from . import fairchem1_equiformer_v2, fairchem1_equiformer_v3, fairchem1_escn, fairchem_checkpoint
+from .fairchem1_direct import has_forces
 from .fairchem_checkpoint import NORMS, Head, Task, check_grid, check_numbers, expect_fixed, last_part, only_known, options_with_defaults
 from .fairchem_config import plain
 from .origin import digest
@@ -44,7 +45,7 @@ BASES = ("gaussian", "bessel")
 # Heads with energies of their own or without any, which are no part of a potential; what they would add is left out.
 ENERGY_HEAD = "esen_mlp_efs_head"
 EQUIFORMER = "equiformer_v3"
-# Models with heads of their own for forces, of which the energy is read: by the name of the whole model; backbones add a part to it.
+# Models with heads of their own for forces: by the name of the whole model; backbones add a part to it.
 DIRECT = {"equiformer_v2": fairchem1_equiformer_v2, "escn": fairchem1_escn}
 OF_BACKBONE = "_backbone"
 # Names of the normalizers in older files.
@@ -56,6 +57,7 @@ class Checkpoint(fairchem_checkpoint.Checkpoint):
     head_prefix: str = ""  # of the tensors of the energy head
     architecture: str = "esen"  # or equiformer_v3, or one of DIRECT
     notes: tuple = ()  # what the user should know about the conversion
+    forces_rmsd: float = 1.0  # eV/Angstrom, of the head of forces of one of DIRECT
 
     def head(self, task):
         return Head(self.head_prefix)
@@ -101,14 +103,17 @@ def _architecture(model):
 
 
 def _direct(model, architecture, ignore_keys):
-    """(options, prefix of the tensors of the backbone, prefix of those of the energy head) of one of DIRECT."""
+    """(options, prefixes of the tensors of the backbone, of the energy head and, if there is one, of the head of forces) of one of
+    DIRECT."""
     module = DIRECT[architecture]
     if model.get("name") != "hydra":
-        return module.options_of(model, ignore_keys, False), "", ""
+        return module.options_of(model, ignore_keys, False), ""
     only_known(model, MODEL_KEYS | set(ignore_keys), "config: model")
     if not isinstance(model.get("heads"), dict):
         raise EquiError("config: model: expected a backbone and heads; those of another checkpoint that it began with are not in the file")
-    heads = {str(name): head for name, head in model["heads"].items() if isinstance(head, dict) and last_part(head.get("module")) in module.ENERGY_HEADS}
+    kinds = {str(name): last_part(head.get("module")) if isinstance(head, dict) else None for name, head in model["heads"].items()}
+    heads = {name: model["heads"][name] for name, kind in kinds.items() if kind in module.ENERGY_HEADS}
+    of_forces = [f"output_heads.{name}." for name, kind in kinds.items() if kind in module.FORCE_HEADS]
     if len(heads) != 1:
         raise EquiError(f"heads: expected one of {' or '.join(module.ENERGY_HEADS)}, found {len(heads)} of {len(model['heads'])}")
     ((name, head),) = heads.items()
@@ -117,11 +122,11 @@ def _direct(model, architecture, ignore_keys):
     for key, only in (("reduce", "sum"), ("output_name", "energy")):
         if head.get(key, only) != only:
             raise EquiError(f"{where}: {key} {printable(str(head[key]), 60)} is not supported, only {only}")
-    return module.options_of(model["backbone"], ignore_keys, True), "backbone.", f"output_heads.{name}."
+    return module.options_of(model["backbone"], ignore_keys, True), "backbone.", f"output_heads.{name}.", *(of_forces if len(of_forces) == 1 else ())
 
 
-def _numbers_of_the_energy(state, module, prefixes):
-    """Those of a backbone and of its energy head alone, without the prefixes of both."""
+def _numbers_of_a_direct_model(state, module, prefixes):
+    """Those of a backbone and its heads, without their prefixes."""
     found = {}
     for name, value in state.items():
         for prefix in prefixes:
@@ -176,17 +181,22 @@ def _normalizers(found):
     return normalizers
 
 
-def _direct_task(normalizers, references):
-    """(the energy, notes) of a model whose forces are not taken. What is added once to the energy of a structure is left out."""
-    mean, rmsd = _normalizers(normalizers).get("energy", (0.0, 1.0))
+def _direct_task(normalizers, references, with_forces):
+    """(the energy, size of the forces, notes) of a model with heads of its own for forces. What is added once to the energy of a
+    structure is left out."""
+    normalizers = _normalizers(normalizers)
+    (mean, rmsd), of_forces = normalizers.get("energy", (0.0, 1.0)), normalizers.get("forces", (0.0, 1.0))
+    if with_forces and of_forces[0] != 0.0:
+        raise EquiError(f"normalizers: forces: the mean is {of_forces[0]:g}, which has no direction")
+    others = "those of forces are taken with `forces direct` of pair_style, that of the stress is left out" if with_forces else "which are left out"
     notes = [
-        "forces and stress are derivatives of the energy: they are not those of the heads that fairchem trains for them, which are left out",
+        f"forces and stress are derivatives of the energy: they are not those of the heads that fairchem trains for them; {others}",
         "neither energy nor forces are smooth: an atom sees its nearest neighbors alone, no envelope ends their sum, and activations at "
         "points depend on the frames of edges; energy is not conserved",
     ]
     if mean != 0.0:
         notes.append(f"fairchem adds {mean:g} eV once to the energy of a structure, whatever its size; here this is left out")
-    return Task("energy", rmsd, _references(references)), tuple(notes)
+    return Task("energy", rmsd, _references(references)), of_forces[1], tuple(notes)
 
 
 def _task(normalizers, references):
@@ -235,15 +245,15 @@ def load(source, ignore_keys=()):
     from ase.data import chemical_symbols
 
     try:
-        model, notes, prefix = _model(plain(found["config"])), (), ""
+        model, notes, prefix, forces_rmsd = _model(plain(found["config"])), (), "", 1.0
         architecture = _architecture(model)
         state = fairchem_checkpoint.state_of(found["state_dict"], "state_dict")
         tasks = found["normalizers"], found.get("elementrefs")
         if architecture in DIRECT:
             citation = DIRECT[architecture].CITATION
             options, *prefixes = _direct(model, architecture, ignore_keys)
-            state = _numbers_of_the_energy(state, DIRECT[architecture], prefixes)
-            task, notes = _direct_task(*tasks)
+            state = _numbers_of_a_direct_model(state, DIRECT[architecture], prefixes)
+            task, forces_rmsd, notes = _direct_task(*tasks, has_forces(state))
         elif architecture == EQUIFORMER:
             citation, options = fairchem1_equiformer_v3.CITATION, fairchem1_equiformer_v3.options_of(model, ignore_keys)
             state = {name: value for name, value in state.items() if fairchem1_equiformer_v3.is_kept(name)}
@@ -274,6 +284,7 @@ def load(source, ignore_keys=()):
             head_prefix=prefix,
             architecture=architecture,
             notes=notes,
+            forces_rmsd=forces_rmsd,
         )
     except EquiError as error:
         raise EquiError(f"{source}: {error}") from error

@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What EquiformerV2 and eSCN of fairchem 1 have in common: models with heads of their own for forces, of which the energy alone is
-converted, with the nearest neighbors of an atom, no envelope and activations at points in the frames of edges."""
+"""What EquiformerV2 and eSCN of fairchem 1 have in common: models with heads of their own for forces, with the nearest neighbors of an atom, no envelope and activations at points in the frames of edges."""
 
 import numpy as np
 
@@ -21,8 +20,16 @@ BUFFERS = ("expand_index", "offset", "balance_degree_weight", "to_grid_mat", "fr
            "to_m", "m_size")  # fmt: skip
 
 
+FORCE_BLOCK = "force_block"
+
+
 def is_kept(name):
-    return name.rsplit(".", 1)[-1] not in BUFFERS and name.split(".")[0] != "force_block"
+    return name.rsplit(".", 1)[-1] not in BUFFERS
+
+
+def has_forces(state):
+    """Whether there are numbers of a head of forces."""
+    return any(name.startswith(f"{FORCE_BLOCK}.") for name in state)
 
 
 def read_options(config, defaults, fixed, without_effect, ignore_keys, where):
@@ -85,6 +92,10 @@ class DirectModel:
         ones = np.ones(len(self.elements))
         shift = task.rmsd * extra * ones + (0.0 if task.references is None else task.references[self.numbers])
         self.layers.append({"type": "scale_shift", "scale": self.table.add("scale", task.rmsd * scale * ones), "shift": self.table.add("shift", shift)})
+
+    def direct_forces(self, source):
+        """The vectors of a feature are what fairchem normalizes."""
+        self.layers.append({"type": "direct_forces", "input": source, "irreps_in": "1x1e", "block": 0, "scale": self.checkpoint.forces_rmsd})
 
     def gaussians(self):
         centers = np.linspace(0.0, self.checkpoint.cutoff, self.options["num_distance_basis"])

@@ -97,10 +97,18 @@ class EquiformerConverter(Converter):
 
     def attention(self, t, source, target):
         """target = source + projected messages."""
-        name, lmax, hidden = f"blocks.{t}.ga", self.lmax, self.hidden
+        name, heads, values = f"blocks.{t}.ga", self.options["num_heads"], self.options["attn_value_channels"]
+        self.norm(f"blocks.{t}.norm_1", source, f"y{t}")
+        divided = self.messages(name, t, f"y{t}")
+        self.copy(source, target)
+        self.per_order(f"{name}.proj", self.take64(f"{name}.proj.weight", self.lmax + 1, self.channels, heads * values).swapaxes(1, 2),
+                       self.bias_of(f"{name}.proj", self.channels), f"a{t}", divided, target, self.irreps(self.channels))  # fmt: skip
+
+    def messages(self, name, t, source):
+        """Writes the messages of an attention at `name` before they are projected, the feature a<t>. Returns its irreps."""
+        lmax, hidden = self.lmax, self.hidden
         heads, scores, values = (self.options[key] for key in ("num_heads", "attn_alpha_channels", "attn_value_channels"))
         irreps, both = self.irreps(self.channels), 2 * self.channels
-        self.norm(f"blocks.{t}.norm_1", source, f"y{t}")
         radial, first = self.radial_of_attention(name, both), self.first_linear(name, both)
         attention = {
             "heads": heads, "channels": scores, "weight": self.tensor(f"{name}.alpha_norm.weight", scores),
@@ -114,7 +122,7 @@ class EquiformerConverter(Converter):
         width = heads * (values + 1)
         messages = self.irreps(width)
         linears = [first, {"channels": width, "weights": second, "bias": second_bias}]
-        self.add("so2_convolution", f"y{t}", irreps, f"m{t}", messages, mmax=self.mmax, radial=radial, linears=linears, attention=attention)
+        self.add("so2_convolution", source, irreps, f"m{t}", messages, mmax=self.mmax, radial=radial, linears=linears, attention=attention)
 
         # Each head is divided by the sum of its weights, the last of its channels.
         divided, last = self.irreps(heads * values), lmax + 1
@@ -135,9 +143,7 @@ class EquiformerConverter(Converter):
             for l in range(last)
         ]
         self.add("gate", f"n{t}", wide, f"a{t}", divided, terms=terms)
-        self.copy(source, target)
-        self.per_order(f"{name}.proj", self.take64(f"{name}.proj.weight", last, self.channels, heads * values).swapaxes(1, 2),
-                       self.bias_of(f"{name}.proj", self.channels), f"a{t}", divided, target, irreps)  # fmt: skip
+        return divided
 
     def per_order(self, name, matrices, bias, source, irreps_in, target, irreps_out, accumulate=True):
         """A matrix [in, out] for each l, and a bias of the scalars or None."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""EquiformerV2 of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy
+"""EquiformerV2 of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy and its forces
 (doc/equiformer_v2.rst has its equations).
 
 All numbers are the checkpoint's; products of its matrices that follow one another are made in float64.
@@ -9,14 +9,15 @@ import numpy as np
 
 from ..errors import EquiError
 from ..printable import printable
-from .fairchem1_direct import DirectModel, check_positive, is_kept, read_options
+from .fairchem1_direct import FORCE_BLOCK, DirectModel, check_positive, has_forces, is_kept, read_options
 from .fairchem1_equiformer import STATED, EquiformerConverter
 from .fairchem_checkpoint import NORMS, check_counts, check_numbers, check_resolution
 
-__all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "Converter", "is_kept", "options_of"]
+__all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "FORCE_HEADS", "Converter", "is_kept", "options_of"]
 
 CITATION = "Y.-L. Liao et al., EquiformerV2: Improved Equivariant Transformer for Scaling to Higher-Degree Representations, arXiv:2306.12059"
 ENERGY_HEADS = ("equiformer_v2_energy_head", "equiformerV2_scalar_head")
+FORCE_HEADS = ("equiformer_v2_force_head", "equiformerV2_vector_head", "equiformerV2_rank1_head")
 # What fairchem takes where a checkpoint does not say it.
 DEFAULTS = {
     "use_pbc": True, "max_neighbors": 500, "max_radius": 5.0, "max_num_elements": 90, "num_layers": 12, "sphere_channels": 128,
@@ -130,9 +131,22 @@ class Converter(DirectModel, EquiformerConverter):
             self.add("gate", f"s{t}", scalars, f"o{t}", scalars, terms=[{"out": 0, "in": 0, "offset": 0, "activation": "silu", "scale": 1.0}])
             self.linear(f"o{t}", scalars, target, irreps, {(0, 0): names[0]}, accumulate=True)
 
+    def forces(self, source):
+        """The vectors of an attention with one channel."""
+        if not has_forces(self.state.source):
+            return
+        width = self.options["num_heads"] * self.options["attn_value_channels"]
+        divided = self.messages(FORCE_BLOCK, "f", source)
+        # The other orders are nothing that is asked for.
+        matrix = self.state.take(f"{FORCE_BLOCK}.proj.weight", self.lmax + 1, 1, width)[1].T
+        self.bias_of(f"{FORCE_BLOCK}.proj", 1)
+        self.linear("af", divided, "force", "1x1e", {(1, 0): self.table.add(f"{FORCE_BLOCK}.proj", matrix)})
+        self.direct_forces("force")
+
     def energies(self, source):
         name, hidden, irreps = "energy_block", self.options["ffn_hidden_channels"], self.irreps(self.channels)
         self.norm("norm", source, "last")
+        self.forces("last")
         # Of the second matrices that of the scalars alone.
         last = self.state.take(f"{name}.so3_linear_2.weight", self.lmax + 1, 1, hidden)[0].T
         bias = {"tensor": self.tensor(f"{name}.so3_linear_2.bias", 1), "scale": 1.0}

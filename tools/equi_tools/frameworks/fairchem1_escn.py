@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: MIT
-"""eSCN of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy (doc/equiformer_v2.rst has
-its equations). All numbers are the checkpoint's."""
+"""eSCN of fairchem 1: options of its checkpoints, and the layers of an .equi file that stand for its energy and its forces
+(doc/equiformer_v2.rst has its equations). All numbers are the checkpoint's."""
 
 import numpy as np
 
 from . import fairchem_convert
-from .fairchem1_direct import DirectModel, check_positive, is_kept, read_options
+from .fairchem1_direct import FORCE_BLOCK, DirectModel, check_positive, has_forces, is_kept, read_options
 from .fairchem1_equiformer import STATED
 from .fairchem_checkpoint import check_counts, check_numbers, check_resolution
 
-__all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "Converter", "is_kept", "options_of"]
+__all__ = ["CITATION", "DEFAULTS", "ENERGY_HEADS", "FORCE_HEADS", "Converter", "is_kept", "options_of"]
 
 CITATION = "S. Passaro and C. L. Zitnick, Reducing SO(3) Convolutions to SO(2) for Efficient Equivariant GNNs, arXiv:2302.03655"
 ENERGY_HEADS = ("escn_energy_head",)
+FORCE_HEADS = ("escn_force_head",)
 # What fairchem takes where a checkpoint does not say it.
 DEFAULTS = {
     "use_pbc": True, "max_neighbors": 40, "cutoff": 8.0, "max_num_elements": 90, "num_layers": 8, "lmax_list": [6], "mmax_list": [2],
@@ -117,15 +118,26 @@ class Converter(DirectModel, fairchem_convert.Converter):
 
     def energies(self, source):
         """The mean over points of a network of the values there."""
-        count, channels, name = self.options["num_sphere_samples"], self.channels, "energy_block"
-        to = self.tensor("sphharm_weights.0", count, (self.lmax + 1) ** 2)
+        if has_forces(self.state.source):
+            # Of vectors: of a network times the points.
+            points = self.take64("sphere_points", self.options["num_sphere_samples"], 3)
+            self.mean_over_points(FORCE_BLOCK, source, "force", "1x1e", points)
+            self.direct_forces("force")
+        self.mean_over_points("energy_block", source, "energy", "1x0e", np.ones((self.options["num_sphere_samples"], 1)))
+        self.sum_of_energies("energy", "1x0e", [self.identity(1)], None, ENERGY_SCALE)
+
+    def mean_over_points(self, name, source, target, irreps_out, values):
+        """target = the mean of values [points, components] times a network."""
+        count, channels = self.options["num_sphere_samples"], self.channels
+        to = "sphharm_weights.0"
+        if to not in self.table.tensors:
+            self.tensor(to, count, (self.lmax + 1) ** 2)
         self.state.taken.add("sphere_points")
-        mean = self.table.add("sphere_points.mean", np.full((count, 1), 1.0 / count))
+        mean = self.table.add(f"{name}.mean", values / count)
         widths = (channels, channels, 1)
         matrices = [self.table.add(f"{name}.fc{k}.weight", self.matrix(f"{name}.fc{k}", out, channels)) for k, out in zip((1, 2, 3), widths)]
         biases = [{"tensor": self.tensor(f"{name}.fc{k}.bias", channels), "scale": 1.0} for k in (1, 2)] + [None]
-        self.network_at_points(source, self.irreps(channels), "energy", "1x0e", matrices, to, mean, count, biases)
-        self.sum_of_energies("energy", "1x0e", [self.identity(1)], None, ENERGY_SCALE)
+        self.network_at_points(source, self.irreps(channels), target, irreps_out, matrices, to, mean, count, biases)
 
     def document(self):
         self.species_embedding("sphere_embedding.weight", "embedding", self.rows_of_elements("sphere_embedding.weight", self.channels))

@@ -21,6 +21,7 @@ from ase.stress import full_3x3_to_voigt_6_stress
 from ase.utils import rotate as matrix_of_turns
 
 from . import fairchem1_checkpoint
+from .fairchem1_direct import has_forces
 from .fairchem1_equiformer import STATED
 from .fairchem1_frames import fix_of_equiformer, fix_of_escn, nearest_neighbors
 from .oracle import Oracle, default_dtype, importing, quiet
@@ -123,8 +124,8 @@ def build_esen(options, regress_stress=True):
     return backbone, module.MLP_EFS_Head(backbone)
 
 
-def build_direct(kind, options, with_forces=False):
-    """The model of the options of a checkpoint, with numbers at random and frames of ours; with_forces: and the head that is not read."""
+def build_direct(kind, options, with_forces):
+    """The model of the options of a checkpoint, with numbers at random and frames of ours; with_forces: with a head of its own for them."""
     if kind == "escn":
         module = import_model("core.models.escn.escn")
         model = module.eSCN(**options, regress_forces=with_forces)
@@ -159,7 +160,8 @@ def turn_grid(backbone):
 
 
 class TrainedModel(Oracle):
-    """The model of a checkpoint, with forces and stresses as derivatives of the energy."""
+    """The model of a checkpoint, with forces and stresses as derivatives of the energy. Results have direct_forces, too, where the
+    checkpoint has a head of its own for them."""
 
     implemented_properties = ["energy", "free_energy", "forces", "stress"]
 
@@ -175,7 +177,7 @@ class TrainedModel(Oracle):
             if self.is_direct:
                 module = fairchem1_checkpoint.DIRECT[checkpoint.architecture]
                 options = {key: checkpoint.options[STATED][key] for key in module.DEFAULTS}
-                self.model = build_direct(checkpoint.architecture, options)
+                self.model = build_direct(checkpoint.architecture, options, has_forces(checkpoint.state))
                 parts = [("", self.model)]
             elif checkpoint.architecture == fairchem1_checkpoint.EQUIFORMER:
                 self.model = build_equiformer(checkpoint.options[STATED])
@@ -235,7 +237,10 @@ class TrainedModel(Oracle):
         strain = torch.zeros(3, 3, dtype=self.dtype, requires_grad=True)
         deformation = torch.eye(3, dtype=self.dtype) + (strain + strain.T) / 2
         cell = torch.tensor(atoms.cell.complete().array, dtype=self.dtype) @ deformation
-        energy = self._run(atoms, positions @ deformation, cell[None], i[kept], j[kept], shifts[kept])["energy"].sum()
+        found = self._run(atoms, positions @ deformation, cell[None], i[kept], j[kept], shifts[kept])
+        energy = found["energy"].sum()
+        if "forces" in found:
+            self._direct_forces = self.checkpoint.forces_rmsd * found["forces"].detach().numpy().astype(float)
         gradient, virial = torch.autograd.grad(energy, (positions, strain))
         rmsd, volume = self.task.rmsd, max(abs(np.linalg.det(atoms.cell.array)), 1e-30)
         return rmsd * energy.item(), -rmsd * gradient.numpy().astype(float), rmsd * virial.numpy().astype(float) / volume
@@ -246,16 +251,21 @@ class TrainedModel(Oracle):
         apart = np.abs(atoms.positions).max() + 10 * self.cutoff
         pair = Atoms([atoms.symbols[0]] * 2, [[apart, apart, apart], [apart + 0.5 * self.cutoff, apart, apart]])
         both = Atoms(atoms.numbers, atoms.positions) + pair
-        (energy, forces, stress), (of_pair, _, _) = self._evaluate(both), self._evaluate(pair)
+        (of_pair, _, _), (energy, forces, stress) = self._evaluate(pair), self._evaluate(both)
+        if self._direct_forces is not None:
+            self._direct_forces = self._direct_forces[: len(atoms)]
         return energy - of_pair, forces[: len(atoms)], 0.0 * stress
 
     def calculate(self, atoms=None, properties=("energy",), system_changes=all_changes):
         super().calculate(atoms, properties, system_changes)
+        self._direct_forces = None
         with quiet():
             energy, forces, stress = self._evaluate(self.atoms)
         if self.task.references is not None:
             energy += self.task.references[self.atoms.numbers].sum()
         self.results = {"energy": energy, "free_energy": energy, "forces": forces}
+        if self._direct_forces is not None:
+            self.results["direct_forces"] = self._direct_forces
         if self.atoms.cell.volume > 1e-3:
             self.results["stress"] = full_3x3_to_voigt_6_stress(stress)
 

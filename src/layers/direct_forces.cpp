@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: MIT
+#include "src/layers/direct_forces.h"
+
+#include "src/layers/layer_reader.h"
+
+namespace equi {
+
+DirectForces DirectForces::read(const JsonField &layer, LayerReader &reader) {
+  layer.only_keys({"type", "input", "irreps_in", "block", "scale"});
+  DirectForces d;
+  d.input = reader.input(layer);
+  const Irreps &in = reader.features()[d.input];
+  const JsonField block = layer["block"];
+  d.block = block.integer(0, in.size() - 1);
+  if (in[d.block].irrep.l != 1 || in[d.block].mul != 1)
+    block.fail("a block of one vector, 1x1o or 1x1e", Irreps({in[d.block]}).to_string());
+  d.scale = layer["scale"].number();
+  return d;
+}
+
+}    // namespace equi

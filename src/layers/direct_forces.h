@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT
+// Forces that a model makes of features, instead of differentiating its energy.
+#ifndef EQUI_DIRECT_FORCES_H
+#define EQUI_DIRECT_FORCES_H
+
+#include "src/layers/layer.h"
+
+namespace equi {
+
+// The force on atom i is scale x_i, x the one vector of a block, in eV/Angstrom. Energy is not conserved, and there is
+// no virial.
+struct DirectForces {
+  int input, block;
+  double scale;
+
+  static DirectForces read(const JsonField &layer, LayerReader &reader);
+  Ports ports() const { return {input, -1}; }
+  void restrict_to(const KeptSpecies &) {}
+};
+
+}    // namespace equi
+
+#endif
