@@ -70,7 +70,7 @@ KernelLibraryFound found_for(const std::string &target, const std::string &key, 
     return {nullptr, opened.fault.empty() ? "" : file + " is not used: " + opened.fault};
   }
   if (!model_file.empty())
-    for (const Layer &layer : read_model(model_file).layers)
+    for (const Layer &layer : read_all_layers(model_file).layers)
       if (const auto product = polynomials(layer)) {
         const ContractionSchedule schedule = make_contraction_schedule(*product);
         if (schedule.key() == key) return find_kernel_library(set, schedule);
@@ -110,13 +110,13 @@ void run(const std::vector<std::string> &words) {
   const std::string verb = words.empty() ? "" : words[0];
   const auto word = [&](size_t k) { return k < words.size() ? words[k] : ""; };
   if (verb == "missing" && words.size() == 2) {
-    for (const std::string &key : missing_kernels(read_model(words[1]))) std::printf("%s\n", key.c_str());
+    for (const std::string &key : missing_kernels(read_all_layers(words[1]))) std::printf("%s\n", key.c_str());
   } else if (verb == "schedule" && words.size() == 3) {
-    print_schedule(read_model(words[2]), kernel_target(words[1]));
+    print_schedule(read_all_layers(words[2]), kernel_target(words[1]));
   } else if (verb == "library" && words.size() == 5) {
     set_of(words[1]);    // refuses a GPU's
     std::ofstream stream(words[4]);
-    stream << kernel_library_of(words[2], read_model(words[3]), kernel_target(words[1]));
+    stream << kernel_library_of(words[2], read_all_layers(words[3]), kernel_target(words[1]));
     stream.close();
     if (!stream) throw std::runtime_error("cannot write " + words[4]);
   } else if (verb == "flags" && words.size() == 2) {
@@ -138,7 +138,7 @@ void run(const std::vector<std::string> &words) {
   } else if (verb == "selfcheck" && words.size() == 2) {
     print_model_check(read_model(words[1]));
   } else if (verb == "operations" && words.size() == 2) {
-    print_operations(read_model(words[1]));
+    print_operations(read_all_layers(words[1]));
   } else if (verb == "store" && (words.size() == 4 || words.size() == 5)) {
     store_kernel_library(words[3], place_of(words[1], words[2]));
     const std::string fault = found_for(words[1], words[2], word(4)).fault;

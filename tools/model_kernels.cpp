@@ -174,12 +174,16 @@ void print_schedule(const Model &model, const KernelTarget &target) {
   });
 }
 
-void print_operations(const Model &model) {
+void print_operations(const Model &whole) {
+  const Model model = whole.without_direct_forces();
   const auto count = [](const Model &m) { return count_operations(m, make_evaluation_plan(m, false), AVX512_TARGET); };
   const auto line = [](const LayerOperations &n) {
     std::printf("%.0f %.0f %.0f %.0f\n", n.per_atom.forward, n.per_atom.both(), n.per_edge.forward, n.per_edge.both());
   };
-  for (const LayerOperations &layer : count(model).layers) line(layer);
+  const OperationCount counted = count(model);
+  size_t next = 0;
+  for (const bool is_evaluated : whole.layers_of_energy())
+    line(is_evaluated ? counted.layers[next++] : LayerOperations());
   line(count(fold_linears(model)).total());
 }
 

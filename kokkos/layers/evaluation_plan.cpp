@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
+#include <utility>
 
 namespace equi {
 
@@ -204,6 +205,223 @@ void divide_receiver_memory(const Model &model, EvaluationPlan &plan, const std:
   }
 }
 
+// Makes a plan, step by step in the order of its functions.
+class PlanMaker {
+ public:
+  PlanMaker(const Model &model, bool gather_senders, EvaluationPlan plan)
+      : model_(model),
+        gather_senders_(gather_senders),
+        plan_(std::move(plan)),
+        num_features_(static_cast<int>(model.features.size())),
+        memory_(num_features_),
+        first_stage_(num_features_, -1),
+        last_stage_(num_features_, -1),
+        readers_(num_features_, 0),
+        fixed_(num_features_, true),
+        kept_output_(num_features_, false),
+        needed_input_(num_features_, false),
+        kept_value_(num_features_, false),
+        kept_adjoint_(num_features_, false),
+        has_shares_(num_features_, false) {
+    std::iota(memory_.begin(), memory_.end(), 0);
+    for (const Layer &layer : model.layers)
+      if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory_[b->output] = memory_[b->input];
+  }
+
+  EvaluationPlan make() {
+    plan_.features.resize(num_features_);
+    for (int f = 0; f < num_features_; f++) plan_.features[f].layout = FeatureLayout(model_.features[f], plan_.planes);
+    find_fixed_features();
+    divide_into_stages();
+    const std::vector<bool> again = find_features_made_again(model_, plan_, fixed_, needed_input_);
+    for (Stage &stage : plan_.stages)
+      for (Step &step : stage.steps) {
+        const int output = ports(model_.layers[step.layer]).output;
+        step.is_made_again = output >= 0 && again[output];
+      }
+    for (int f = 0; f < num_features_; f++) {
+      plan_.features[f].memory = memory_[f];
+      if (memory_[f] == f) place_feature(f, again[f]);
+    }
+    divide_receiver_memory(model_, plan_, memory_, kept_output_);
+    share_exchanged_adjoints(plan_, first_stage_, last_stage_);
+    for (int f = 0; f < num_features_; f++) plan_.features[f] = plan_.features[memory_[f]];
+    order_adjoints();
+    return std::move(plan_);
+  }
+
+ private:
+  // By the features that have the memory.
+  Ports memory_ports(const Layer &layer) const {
+    Ports p = ports(layer);
+    for (int *f : {&p.input, &p.output, &p.second_input})
+      if (*f >= 0) *f = memory_[*f];
+    return p;
+  }
+
+  // Every layer that writes them reads fixed features only and is not a convolution. Deciding this needs all writers of
+  // a feature, so start from "all fixed" and strike out until nothing changes.
+  void find_fixed_features() {
+    for (bool changed = true; changed;) {
+      changed = false;
+      for (const Layer &layer : model_.layers) {
+        const Ports p = memory_ports(layer);
+        if (p.output < 0 || !fixed_[p.output]) continue;
+        bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer) && !is<ChannelBalance>(layer);
+        p.for_inputs([&](int f) { is_fixed = is_fixed && fixed_[f]; });
+        if (is_fixed) continue;
+        fixed_[p.output] = false;
+        changed = true;
+      }
+    }
+  }
+
+  void divide_into_stages() {
+    plan_.stages.emplace_back();
+    int num_repulsions = 0;
+    for (size_t k = 0; k < model_.layers.size(); k++) {
+      const Layer &layer = model_.layers[k];
+      const Ports p = memory_ports(layer);
+      const int number = static_cast<int>(k);
+      if (is<ScaleShift>(layer)) continue;
+      if (is<PairRepulsion>(layer)) {    // no features: before the others
+        plan_.stages.front().steps.insert(plan_.stages.front().steps.begin() + num_repulsions++, {number});
+      } else if (p.output >= 0 && fixed_[p.output]) {
+        if (is<SymmetricContraction>(layer) || is<NodeProduct>(layer)) refuse(p.input, "is contracted");
+        plan_.fixed_layers.push_back(number);
+      } else if (const auto *balance = std::get_if<ChannelBalance>(&layer)) {
+        has_shares_[p.output] = has_shares_[p.output] || balance->has_shares();
+        const Stage &last = plan_.stages.back();
+        if (!last.steps.empty() || last.exchanged_input >= 0) plan_.stages.emplace_back();
+        plan_.stages.back().balances.push_back({number});
+        last_stage_[p.output] = static_cast<int>(plan_.stages.size()) - 1;
+      } else {
+        add_step(layer, p, number, stage_of(layer, p));
+      }
+    }
+  }
+
+  // That of the first convolution of a feature takes the others too.
+  int stage_of(const Layer &layer, const Ports &p) {
+    const int present = static_cast<int>(plan_.stages.size()) - 1;
+    if (!(reads_senders(layer) || is<Coulomb>(layer)) || fixed_[p.input]) return present;
+    FeaturePlan &input = plan_.features[p.input];
+    if (input.consumer < 0) {
+      input.consumer = present + 1;
+      plan_.stages.emplace_back();
+      plan_.stages.back().exchanged_input = p.input;
+      plan_.max_exchanged_row_size = std::max(plan_.max_exchanged_row_size, input.layout.row_size());
+    }
+    if (!is<Coulomb>(layer)) {
+      kept_output_[p.output] = gather_senders_;
+      plan_.stages[input.consumer].returns_adjoints = true;
+    }
+    return input.consumer;
+  }
+
+  void add_step(const Layer &layer, const Ports &p, int number, int stage) {
+    p.for_inputs([&](int f) {
+      readers_[f]++;
+      if (p.keeps_input) needed_input_[f] = true;
+    });
+    if (plan_.keeps_values && is<Readout>(layer)) kept_value_[p.input] = true;
+    if (plan_.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint_[p.output] = true;
+    Step step;
+    step.layer = number;
+    step.second_input = ports(layer).second_input;
+    p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed_[f]; });
+    if (step.fixed_input && is<Coulomb>(layer)) refuse(p.input, "has a Coulomb energy");
+    if (step.fixed_input && (is<Readout>(layer) || is<DirectForces>(layer))) refuse(p.input, "is read out");
+    if (step.fixed_input && p.keeps_input)
+      throw std::invalid_argument("feature " + model_.feature_names[p.output] +
+                                  " mixes a gate, a normalization or a contraction of a fixed feature with others");
+    plan_.stages[stage].steps.push_back(step);
+    for (int f : {p.input, p.second_input, p.output}) {
+      if (f < 0) continue;
+      if (first_stage_[f] < 0) first_stage_[f] = stage;
+      last_stage_[f] = stage;
+    }
+  }
+
+  [[noreturn]] void refuse(int feature, const char *what) const {
+    throw std::invalid_argument("feature " + model_.feature_names[feature] + " depends on the species alone and " +
+                                what);
+  }
+
+  // Where a feature and its adjoint lie.
+  void place_feature(int f, bool is_again) {
+    FeaturePlan &feature = plan_.features[f];
+    const bool is_one_stage = first_stage_[f] == last_stage_[f];
+    feature.is_made_again = is_again && !is_one_stage;
+    feature.has_own_adjoint = !fixed_[f] && first_stage_[f] >= 0 &&
+                              (plan_.keeps_values || has_shares_[f] || (needed_input_[f] && readers_[f] > 1));
+    if (fixed_[f])
+      feature.storage = Storage::fixed;
+    else if (feature.consumer >= 0)
+      feature.storage = Storage::rows;
+    else if ((needed_input_[f] && !is_again) || kept_value_[f] || !is_one_stage)
+      feature.storage = Storage::owned;
+    else if (first_stage_[f] >= 0) {
+      Stage &stage = plan_.stages[first_stage_[f]];
+      const bool is_of_stage = kept_output_[f] && !feature.has_own_adjoint;    // the adjoint outlives the batch
+      feature.storage = is_of_stage ? Storage::stage : Storage::batch;
+      feature.offset = take(is_of_stage ? stage.stage_row_size : stage.batch_row_size, feature);
+    }
+    if (feature.is_made_again) {
+      feature.again_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+      feature.has_own_adjoint = true;
+    }
+    if (!feature.has_own_adjoint) return;
+    if (feature.storage == Storage::rows)
+      feature.adjoint_storage = Storage::rows;
+    else if (kept_adjoint_[f] || kept_output_[f] || !is_one_stage)
+      feature.adjoint_storage = Storage::owned;
+    else if (feature.storage == Storage::batch && !is_again)
+      feature.adjoint_offset = feature.offset;
+    else
+      feature.adjoint_offset = take(plan_.stages[first_stage_[f]].batch_row_size, feature);
+  }
+  // The offset of numbers for a row of the feature behind those that are used.
+  static int64_t take(int64_t &used, const FeaturePlan &feature) {
+    const int64_t offset = used;
+    used += feature.layout.row_size();
+    return offset;
+  }
+
+  // The first layer that writes the adjoint of receivers' rows in the backward order overwrites it; what comes to
+  // senders is added later. A layer whose output has no adjoint takes no part.
+  void order_adjoints() {
+    std::vector<bool> has_adjoint(num_features_, false), written(num_features_, false);
+    for (auto stage = plan_.stages.rbegin(); stage != plan_.stages.rend(); ++stage) {
+      stage->input_adjoint_is_begun = stage->exchanged_input >= 0 && written[stage->exchanged_input];
+      for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
+        const Layer &layer = model_.layers[step->layer];
+        const Ports p = memory_ports(layer);
+        if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
+        if (step->fixed_input && !reads_senders(layer)) continue;
+        p.for_inputs([&](int f) {
+          (f == p.second_input ? step->second_adjoint : step->adjoint) =
+              written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
+          if (step->fixed_input) return;
+          has_adjoint[f] = true;
+          if (!reads_senders(layer) || reads_receivers(layer)) written[f] = true;
+        });
+      }
+      stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
+      for (BalanceStep &balance : stage->balances)
+        balance.has_adjoint = has_adjoint[memory_ports(model_.layers[balance.layer]).output];
+    }
+  }
+
+  const Model &model_;
+  bool gather_senders_;
+  EvaluationPlan plan_;
+  int num_features_;
+  // By feature: the one that has its memory, stages, numbers of readers.
+  std::vector<int> memory_, first_stage_, last_stage_, readers_;
+  std::vector<bool> fixed_, kept_output_, needed_input_, kept_value_, kept_adjoint_, has_shares_;
+};
+
 }    // namespace
 
 EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, bool duals, int kept_directions,
@@ -211,182 +429,7 @@ EvaluationPlan make_evaluation_plan(const Model &model, bool gather_senders, boo
   EvaluationPlan plan;
   plan.keeps_values = kept_directions > 0 && can_keep_values(model);
   plan.planes = plan.keeps_values ? 1 + kept_directions : duals ? 1 + directions : 1;
-  const int num_features = static_cast<int>(model.features.size());
-  plan.features.resize(num_features);
-  for (int f = 0; f < num_features; f++) plan.features[f].layout = FeatureLayout(model.features[f], plan.planes);
-  std::vector<int> memory(num_features);
-  std::iota(memory.begin(), memory.end(), 0);
-  for (const Layer &layer : model.layers)
-    if (const auto *b = std::get_if<ChannelBalance>(&layer)) memory[b->output] = memory[b->input];
-  const auto memory_ports = [&](const Layer &layer) {
-    Ports p = ports(layer);
-    for (int *f : {&p.input, &p.output, &p.second_input})
-      if (*f >= 0) *f = memory[*f];
-    return p;
-  };
-
-  // Fixed features: every layer that writes them reads fixed features only and is not a convolution. Deciding this
-  // needs all writers of a feature, so start from "all fixed" and strike out until nothing changes.
-  std::vector<bool> fixed(num_features, true);
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (const Layer &layer : model.layers) {
-      const Ports p = memory_ports(layer);
-      if (p.output < 0 || !fixed[p.output]) continue;
-      bool is_fixed = !reads_senders(layer) && !is<DensityNormalization>(layer) && !is<ChannelBalance>(layer);
-      p.for_inputs([&](int f) { is_fixed = is_fixed && fixed[f]; });
-      if (!is_fixed) {
-        fixed[p.output] = false;
-        changed = true;
-      }
-    }
-  }
-
-  std::vector<int> first_stage(num_features, -1), last_stage(num_features, -1), readers(num_features, 0);
-  std::vector<bool> kept_output(num_features, false), needed_input(num_features, false),
-      kept_value(num_features, false), kept_adjoint(num_features, false), has_shares(num_features, false);
-  plan.stages.emplace_back();
-  int num_repulsions = 0;
-  for (size_t k = 0; k < model.layers.size(); k++) {
-    const Layer &layer = model.layers[k];
-    const Ports p = memory_ports(layer);
-    if (is<ScaleShift>(layer)) continue;
-    if (is<PairRepulsion>(layer)) {    // no features: before the others
-      plan.stages.front().steps.insert(plan.stages.front().steps.begin() + num_repulsions++, {static_cast<int>(k)});
-      continue;
-    }
-    if (p.output >= 0 && fixed[p.output]) {
-      if (is<SymmetricContraction>(layer) || is<NodeProduct>(layer))
-        throw std::invalid_argument("feature " + model.feature_names[p.input] +
-                                    " depends on the species alone and is contracted");
-      plan.fixed_layers.push_back(static_cast<int>(k));
-      continue;
-    }
-    if (const auto *balance = std::get_if<ChannelBalance>(&layer)) {
-      has_shares[p.output] = has_shares[p.output] || balance->has_shares();
-      const Stage &last = plan.stages.back();
-      if (!last.steps.empty() || last.exchanged_input >= 0) plan.stages.emplace_back();
-      plan.stages.back().balances.push_back({static_cast<int>(k)});
-      last_stage[p.output] = static_cast<int>(plan.stages.size()) - 1;
-      continue;
-    }
-    int stage = static_cast<int>(plan.stages.size()) - 1;
-    if ((reads_senders(layer) || is<Coulomb>(layer)) && !fixed[p.input]) {
-      FeaturePlan &input = plan.features[p.input];
-      if (input.consumer < 0) {
-        input.consumer = static_cast<int>(plan.stages.size());
-        plan.stages.emplace_back();
-        plan.stages.back().exchanged_input = p.input;
-        plan.max_exchanged_row_size = std::max(plan.max_exchanged_row_size, input.layout.row_size());
-      }
-      stage = input.consumer;    // that of the first convolution of this feature takes the others too
-      if (!is<Coulomb>(layer)) {
-        kept_output[p.output] = gather_senders;
-        plan.stages[stage].returns_adjoints = true;
-      }
-    }
-    p.for_inputs([&](int f) {
-      readers[f]++;
-      if (p.keeps_input) needed_input[f] = true;
-    });
-    if (plan.keeps_values && is<Readout>(layer)) kept_value[p.input] = true;
-    if (plan.keeps_values && p.output >= 0 && !is<Linear>(layer)) kept_adjoint[p.output] = true;
-    Step step;
-    step.layer = static_cast<int>(k);
-    step.second_input = ports(layer).second_input;
-    p.for_inputs([&](int f) { step.fixed_input = step.fixed_input || fixed[f]; });
-    if (step.fixed_input && is<Coulomb>(layer))
-      throw std::invalid_argument("feature " + model.feature_names[p.input] +
-                                  " depends on the species alone and has a Coulomb energy");
-    if (step.fixed_input && (is<Readout>(layer) || is<DirectForces>(layer)))
-      throw std::invalid_argument("feature " + model.feature_names[p.input] +
-                                  " depends on the species alone and is read out");
-    if (step.fixed_input && p.keeps_input)
-      throw std::invalid_argument("feature " + model.feature_names[p.output] +
-                                  " mixes a gate, a normalization or a contraction of a fixed feature with others");
-    plan.stages[stage].steps.push_back(step);
-    for (int f : {p.input, p.second_input, p.output}) {
-      if (f < 0) continue;
-      if (first_stage[f] < 0) first_stage[f] = stage;
-      last_stage[f] = stage;
-    }
-  }
-
-  const std::vector<bool> again = find_features_made_again(model, plan, fixed, needed_input);
-  for (Stage &stage : plan.stages)
-    for (Step &step : stage.steps) {
-      const int output = ports(model.layers[step.layer]).output;
-      step.is_made_again = output >= 0 && again[output];
-    }
-
-  for (int f = 0; f < num_features; f++) {
-    FeaturePlan &feature = plan.features[f];
-    feature.memory = memory[f];
-    if (feature.memory != f) continue;
-    const bool is_one_stage = first_stage[f] == last_stage[f];
-    feature.is_made_again = again[f] && !is_one_stage;
-    feature.has_own_adjoint =
-        !fixed[f] && first_stage[f] >= 0 && (plan.keeps_values || has_shares[f] || (needed_input[f] && readers[f] > 1));
-    if (fixed[f])
-      feature.storage = Storage::fixed;
-    else if (feature.consumer >= 0)
-      feature.storage = Storage::rows;
-    else if ((needed_input[f] && !again[f]) || kept_value[f] || !is_one_stage)
-      feature.storage = Storage::owned;
-    else if (first_stage[f] >= 0) {
-      Stage &stage = plan.stages[first_stage[f]];
-      const bool is_of_stage = kept_output[f] && !feature.has_own_adjoint;    // the adjoint outlives the batch
-      feature.storage = is_of_stage ? Storage::stage : Storage::batch;
-      int64_t &used = is_of_stage ? stage.stage_row_size : stage.batch_row_size;
-      feature.offset = used;
-      used += feature.layout.row_size();
-    }
-    if (feature.is_made_again) {
-      Stage &stage = plan.stages[first_stage[f]];
-      feature.again_offset = stage.batch_row_size;
-      stage.batch_row_size += feature.layout.row_size();
-      feature.has_own_adjoint = true;
-    }
-    if (!feature.has_own_adjoint) continue;
-    if (feature.storage == Storage::rows)
-      feature.adjoint_storage = Storage::rows;
-    else if (kept_adjoint[f] || kept_output[f] || !is_one_stage)
-      feature.adjoint_storage = Storage::owned;
-    else if (feature.storage == Storage::batch && !again[f])
-      feature.adjoint_offset = feature.offset;
-    else {
-      feature.adjoint_offset = plan.stages[first_stage[f]].batch_row_size;
-      plan.stages[first_stage[f]].batch_row_size += feature.layout.row_size();
-    }
-  }
-
-  divide_receiver_memory(model, plan, memory, kept_output);
-  share_exchanged_adjoints(plan, first_stage, last_stage);
-  for (int f = 0; f < num_features; f++) plan.features[f] = plan.features[memory[f]];
-
-  // The first layer that writes the adjoint of receivers' rows in the backward order overwrites it; what comes to
-  // senders is added later. A layer whose output has no adjoint takes no part.
-  std::vector<bool> has_adjoint(num_features, false), written(num_features, false);
-  for (auto stage = plan.stages.rbegin(); stage != plan.stages.rend(); ++stage) {
-    stage->input_adjoint_is_begun = stage->exchanged_input >= 0 && written[stage->exchanged_input];
-    for (auto step = stage->steps.rbegin(); step != stage->steps.rend(); ++step) {
-      const Layer &layer = model.layers[step->layer];
-      const Ports p = memory_ports(layer);
-      if (p.input < 0 || (p.output >= 0 && !has_adjoint[p.output])) continue;
-      if (step->fixed_input && !reads_senders(layer)) continue;
-      p.for_inputs([&](int f) {
-        (f == p.second_input ? step->second_adjoint : step->adjoint) =
-            written[f] ? Step::Adjoint::add : Step::Adjoint::overwrite;
-        if (step->fixed_input) return;
-        has_adjoint[f] = true;
-        if (!reads_senders(layer) || reads_receivers(layer)) written[f] = true;
-      });
-    }
-    stage->input_adjoint_is_written = stage->exchanged_input >= 0 && written[stage->exchanged_input];
-    for (BalanceStep &balance : stage->balances)
-      balance.has_adjoint = has_adjoint[memory_ports(model.layers[balance.layer]).output];
-  }
-  return plan;
+  return PlanMaker(model, gather_senders, std::move(plan)).make();
 }
 
 }    // namespace equi

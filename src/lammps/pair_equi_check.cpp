@@ -20,8 +20,6 @@
 #include "compute.h"
 #include "error.h"
 #include "modify.h"
-#include "output.h"
-#include "thermo.h"
 #include "update.h"
 #include "utils.h"
 
@@ -32,6 +30,12 @@
 #include <stdexcept>
 
 using namespace LAMMPS_NS;
+
+// Of LAMMPS's C library (library.h), which an lmp that is linked statically may lack: the headers of LAMMPS's packages
+// do not have the class of thermo output.
+extern "C" {
+__attribute__((weak)) void *lammps_last_thermo(void *lmp, const char *what, int index);
+}
 
 /* ----------------------------------------------------------------------
    check yes: the structures of the file and the kernels of the model, then laws that hold for the system at hand, and
@@ -142,11 +146,13 @@ void PairEqui::check_pressure() const {
   for (const Compute *compute : modify->get_compute_list())
     if (std::strcmp(compute->id, "thermo_press") != 0 && (compute->pressflag || compute->pressatomflag))
       error->all(FLERR, REASON, fmt::format("compute {} {}", compute->id, compute->style));
-  for (const std::string &column : output->thermo->get_keywords())
-    if (utils::strmatch(column, "^(Press|P[xyz][xyz]|Enthalpy)$"))
+  if (!lammps_last_thermo) return;
+  for (int k = 0; const auto *column = static_cast<const char *>(lammps_last_thermo(lmp, "keyword", k)); k++)
+    if (utils::strmatch(column, "^Press$") || utils::strmatch(column, "^P[xyz][xyz]$") ||
+        utils::strmatch(column, "^Enthalpy$"))
       error->all(FLERR,
                  std::string(REASON) + ": leave it out, for example by thermo_style custom step temp pe ke etotal",
-                 "the column " + column + " of thermo output");
+                 fmt::format("the column {} of thermo output", column));
 }
 
 double PairEqui::energy_of_rank() {

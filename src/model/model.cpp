@@ -44,25 +44,31 @@ Model Model::restricted_to(const std::vector<std::string> &symbols) const {
   return m;
 }
 
+std::vector<bool> Model::layers_of_energy() const {
+  std::vector<bool> kept(layers.size());
+  std::transform(layers.begin(), layers.end(), kept.begin(),
+                 [](const Layer &layer) { return !std::holds_alternative<DirectForces>(layer); });
+  for (bool changed = true; changed;) {
+    changed = false;
+    std::vector<bool> is_read(features.size(), false);
+    for (size_t k = 0; k < layers.size(); ++k)
+      if (kept[k]) ports(layers[k]).for_inputs([&](int f) { is_read[f] = true; });
+    for (size_t k = 0; k < layers.size(); ++k) {
+      const int output = ports(layers[k]).output;
+      if (!kept[k] || output < 0 || is_read[output]) continue;
+      kept[k] = false;
+      changed = true;
+    }
+  }
+  return kept;
+}
+
 Model Model::without_direct_forces() const {
   Model m = *this;
-  const auto drop = [&](const auto &is_dropped) {
-    const auto end = std::remove_if(m.layers.begin(), m.layers.end(), is_dropped);
-    const bool any = end != m.layers.end();
-    m.layers.erase(end, m.layers.end());
-    return any;
-  };
-  drop([](const Layer &layer) { return std::holds_alternative<DirectForces>(layer); });
-  std::vector<bool> is_read;
-  const auto find_what_is_read = [&] {
-    is_read.assign(features.size(), false);
-    for (const Layer &layer : m.layers) ports(layer).for_inputs([&](int f) { is_read[f] = true; });
-  };
-  do find_what_is_read();
-  while (drop([&](const Layer &layer) {
-    const int output = ports(layer).output;
-    return output >= 0 && !is_read[output];
-  }));
+  const std::vector<bool> kept = layers_of_energy();
+  m.layers.clear();
+  for (size_t k = 0; k < layers.size(); ++k)
+    if (kept[k]) m.layers.push_back(layers[k]);
   return m;
 }
 

@@ -139,6 +139,8 @@ struct Model {
   // The same model with the derivatives of the energy as forces: without direct forces and the layers that lead to them
   // alone. Features keep their numbers.
   Model without_direct_forces() const;
+  // By layer, whether that model has it.
+  std::vector<bool> layers_of_energy() const;
 };
 
 }    // namespace equi

@@ -351,4 +351,9 @@ Model parse_model(const std::string &bytes, const std::string &path, const Atomi
   }
 }
 
+Model read_all_layers(const std::string &path) {
+  const Model model = read_model(path);
+  return model.offers_direct_forces ? read_model(path, {}, ForcesOf::features) : model;
+}
+
 }    // namespace equi

@@ -27,6 +27,8 @@ Model parse_model(const std::string &bytes, const std::string &path, const Atomi
 inline Model read_model(const std::string &path, const AtomicSystem &system = {}, ForcesOf forces = ForcesOf::energy) {
   return parse_model(read_file_bytes(path), path, system, forces);
 }
+// The same with all layers of the file, those that lead to direct forces among them.
+Model read_all_layers(const std::string &path);
 
 }    // namespace equi
 

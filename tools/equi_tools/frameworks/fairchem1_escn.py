@@ -120,7 +120,7 @@ class Converter(DirectModel, fairchem_convert.Converter):
         """The mean over points of a network of the values there."""
         if has_forces(self.state.source):
             # Of vectors: of a network times the points.
-            points = self.take64("sphere_points", self.options["num_sphere_samples"], 3)
+            points = self.state.take("sphere_points", self.options["num_sphere_samples"], 3).astype(np.float64)
             self.mean_over_points(FORCE_BLOCK, source, "force", "1x1e", points)
             self.direct_forces("force")
         self.mean_over_points("energy_block", source, "energy", "1x0e", np.ones((self.options["num_sphere_samples"], 1)))

@@ -95,8 +95,8 @@ DIRECT = {
 
 def make_direct(path, kind, seed=1, wrappers=1, rmsd=1.423, mean=0.0, references=True, old=False, hydra=False, enlarged=3.5,
                 **options):  # fmt: skip
-    """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, and with those of heads that are not read. Returns its path as a
-    string."""
+    """Writes a checkpoint of EquiformerV2 or eSCN with random numbers, those of heads of its own for forces among them. Returns its path
+    as a string."""
     import torch
 
     options = {**DIRECT[kind], **options}
@@ -162,11 +162,11 @@ def _save(path, parts, config, seed, wrappers, rmsd, mean, references, old, num_
     import torch
 
     state = {prefix + name: value for prefix, module in parts.items() for name, value in module.state_dict().items()}
-    scales = {"mean": torch.tensor(mean), "std" if old else "rmsd": torch.tensor(rmsd)}
+    scales = {"mean": torch.tensor(0.0), "std" if old else "rmsd": torch.tensor(rmsd)}
     names = ("target", "grad_target") if old else ("energy", "forces", "stress")
     checkpoint = {
         "state_dict": {"module." * wrappers + name: value for name, value in state.items()},
-        "normalizers": {name: dict(scales) for name in names},
+        "normalizers": {name: scales | ({"mean": torch.tensor(mean)} if name == names[0] else {}) for name in names},
         "elementrefs": {},
         "config": {
             "task": {}, "trainer": "mlip_trainer", **config,
