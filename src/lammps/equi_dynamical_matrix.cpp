@@ -99,6 +99,37 @@ Options parse(int narg, char **arg, LAMMPS *lmp) {
   return o;
 }
 
+// Known to all ranks, by ID: which atoms the rows and columns of the matrix are of, and of all atoms the roots of their
+// masses, their kinds (of type and mass) and fractional coordinates.
+struct MatrixAtoms {
+  std::vector<bigint> rows, columns;
+  std::vector<double> root_mass;
+  std::vector<int> kind;
+  std::vector<std::array<double, 3>> place;
+};
+
+MatrixAtoms find_atoms(const equi::LammpsHessian &hessian, int igroup, bool fold, const Atom &atom, Domain &domain) {
+  std::vector<double> local;
+  for (int i = 0; i < atom.nlocal; i++) {
+    double lamda[3];
+    domain.x2lamda(atom.x[i], lamda);
+    local.insert(local.end(), {hessian.in_group(igroup, i) ? 1.0 : 0.0, hessian.mass(i),
+                               static_cast<double>(atom.type[i]), lamda[0], lamda[1], lamda[2]});
+  }
+  const std::vector<double> all = hessian.gather(6, local);
+  MatrixAtoms atoms;
+  std::map<std::pair<double, double>, int> kind_of;    // by type and mass
+  for (bigint i = 0; i < atom.natoms; i++) {
+    const double *a = &all[6 * i];
+    if (a[0] > 0.0) atoms.rows.push_back(i);
+    if (a[0] > 0.0 || fold) atoms.columns.push_back(i);
+    atoms.root_mass.push_back(std::sqrt(a[1]));
+    atoms.kind.push_back(kind_of.try_emplace({a[2], a[1]}, static_cast<int>(kind_of.size())).first->second);
+    atoms.place.push_back({a[3], a[4], a[5]});
+  }
+  return atoms;
+}
+
 }    // namespace
 
 /* ----------------------------------------------------------------------
@@ -123,29 +154,8 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
   const int igroup = hessian.find_group(arg[0]), me = comm->me;
   const double unit = style == "eskm" ? hessian.energy_per_area_and_mass() : 1.0;
 
-  // Known to all ranks, by ID: whether an atom is in the group, its mass, type and place.
   const bigint num_atoms = atom->natoms;
-  std::vector<double> local, fractional_cell;
-  for (int i = 0; i < atom->nlocal; i++) {
-    double lamda[3];
-    domain->x2lamda(atom->x[i], lamda);
-    local.insert(local.end(), {hessian.in_group(igroup, i) ? 1.0 : 0.0, hessian.mass(i),
-                               static_cast<double>(atom->type[i]), lamda[0], lamda[1], lamda[2]});
-  }
-  const std::vector<double> all = hessian.gather(6, local);
-  std::vector<bigint> rows, columns;    // of the matrix, as atoms
-  std::vector<std::array<double, 3>> places(num_atoms);
-  std::vector<int> kinds(num_atoms);
-  std::map<std::pair<double, double>, int> kind_of;    // by type and mass
-  std::vector<double> root_mass(num_atoms);
-  for (bigint i = 0; i < num_atoms; i++) {
-    const double *a = &all[6 * i];
-    if (a[0] > 0.0) rows.push_back(i);
-    if (a[0] > 0.0 || options.fold) columns.push_back(i);
-    root_mass[i] = std::sqrt(a[1]);
-    kinds[i] = kind_of.try_emplace({a[2], a[1]}, static_cast<int>(kind_of.size())).first->second;
-    for (int k = 0; k < 3; k++) places[i][k] = a[3 + k];
-  }
+  const auto [rows, columns, root_mass, kinds, places] = find_atoms(hessian, igroup, options.fold, *atom, *domain);
 
   // Atoms that a translation of the lattice maps onto each other have the same rows.
   equi::Translations translations(static_cast<int>(num_atoms));
@@ -189,7 +199,7 @@ void EquiDynamicalMatrix::calculate(int narg, char **arg) {
       }
       hessian.multiply(3, v, hv);
       for (int alpha = 0; alpha < 3; alpha++) {
-        local.clear();
+        std::vector<double> local;
         for (const auto &h : hv[alpha]) local.insert(local.end(), h.begin(), h.end());
         orbit.rows[alpha] = hessian.gather(3, local);
         if (me != 0) orbit.rows[alpha].clear();

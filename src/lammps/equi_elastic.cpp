@@ -26,8 +26,7 @@
 #include <array>
 #include <cmath>
 #include <cstdio>
-#include <memory>
-#include <stdexcept>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -52,6 +51,70 @@ std::string table(const char *name, const Constants &c) {
   return text;
 }
 
+struct Options {
+  std::string file = "elastic.dat";
+  double tolerance = 1e-5;
+  int max_products = 1000;
+};
+
+Options parse(int narg, char **arg, LAMMPS *lmp) {
+  Error *error = lmp->error;
+  Options o;
+  for (int k = 0; k < narg; k += 2) {
+    const std::string keyword = arg[k];
+    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
+    if (keyword == "file")
+      o.file = arg[k + 1];
+    else if (keyword == "tolerance")
+      o.tolerance = utils::numeric(FLERR, arg[k + 1], false, lmp);
+    else if (keyword == "products")
+      o.max_products = utils::inumeric(FLERR, arg[k + 1], false, lmp);
+    else
+      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products", NAME, keyword);
+  }
+  if (!(o.tolerance > 0.0) || o.max_products < 0)
+    error->all(FLERR, "{}: the tolerance must be positive, and the number of products not negative", NAME);
+  return o;
+}
+
+// What strains of clamped atoms give.
+struct Strained {
+  Constants clamped{};
+  double pressure[STRAINS] = {};
+  std::vector<std::vector<double>> force_tangents;    // [strains][3 nlocal]
+};
+
+// Pressures are virials over the volume, P = W / V, so that the derivative of the stress -P by a strain e is
+// -(dW/de) / V + W tr(e) / V. gpa: of an energy.
+Strained strain_atoms(equi::LammpsHessian &hessian, int nlocal, double gpa) {
+  Strained s;
+  for (int j = 0; j < STRAINS; j++) {
+    double strain[3][3] = {};
+    strain[FIRST[j]][SECOND[j]] += 0.5;
+    strain[SECOND[j]][FIRST[j]] += 0.5;
+    equi::LammpsHessian::Vectors forces;
+    const auto derivatives = hessian.strain(strain, forces);
+    for (int i = 0; i < STRAINS; i++) {
+      const double virial = derivatives.virial[OF_VIRIAL[i]];
+      s.pressure[i] = gpa * virial;
+      s.clamped[i][j] = gpa * ((j < 3 ? virial : 0.0) - derivatives.virial_tangent[OF_VIRIAL[i]]);
+    }
+    s.force_tangents.emplace_back();
+    for (int a = 0; a < nlocal; a++)
+      for (int k = 0; k < 3; k++) s.force_tangents.back().push_back(forces[a][k]);
+  }
+  return s;
+}
+
+// Sums over all atoms of products of two vectors of this rank's, for each of the second ones.
+std::vector<double> products(const equi::LammpsHessian &hessian, const std::vector<double> &a,
+                             const std::vector<std::vector<double>> &of) {
+  std::vector<double> sums;
+  for (const auto &b : of) sums.push_back(std::inner_product(a.begin(), a.end(), b.begin(), 0.0));
+  hessian.sum_over_ranks(sums);
+  return sums;
+}
+
 }    // namespace
 
 /* ----------------------------------------------------------------------
@@ -63,59 +126,19 @@ void EquiElastic::command(int narg, char **arg) {
 }
 
 void EquiElastic::calculate(int narg, char **arg) {
-  std::string file = "elastic.dat";
-  double tolerance = 1e-5;
-  int max_products = 1000;
-  for (int k = 0; k < narg; k += 2) {
-    const std::string keyword = arg[k];
-    if (k + 1 == narg) error->all(FLERR, "{}: keyword {} needs a value", NAME, keyword);
-    if (keyword == "file")
-      file = arg[k + 1];
-    else if (keyword == "tolerance")
-      tolerance = utils::numeric(FLERR, arg[k + 1], false, lmp);
-    else if (keyword == "products")
-      max_products = utils::inumeric(FLERR, arg[k + 1], false, lmp);
-    else
-      error->all(FLERR, "{}: unknown keyword {}; known are file, tolerance, products", NAME, keyword);
-  }
-  if (!(tolerance > 0.0) || max_products < 0)
-    error->all(FLERR, "{}: the tolerance must be positive, and the number of products not negative", NAME);
+  const Options options = parse(narg, arg, lmp);
   if (domain->box_exist && !(domain->xperiodic && domain->yperiodic && domain->zperiodic))
     error->all(FLERR, "{} needs a box that is periodic in all directions", NAME);
-
   const double start_time = platform::walltime();
   equi::LammpsHessian hessian(lmp, NAME);
   const int nlocal = atom->nlocal;
-  std::unique_ptr<FILE, int (*)(FILE *)> opened(nullptr, std::fclose);
-  equi::all_ranks_or_none(error, world, NAME, [&] {
-    if (comm->me != 0) return;
-    opened.reset(std::fopen(file.c_str(), "w"));
-    if (!opened) throw std::runtime_error("cannot open file " + file + ": " + utils::getsyserror());
-  });
+  equi::ResultFile file(lmp, NAME, options.file);
 
-  // Pressures are virials over the volume, P = W / V, so that the derivative of the stress -P by a strain e is
-  // -(dW/de) / V + W tr(e) / V.
   const bool is_metal = std::string(update->unit_style) == "metal";
   const double volume = domain->xprd * domain->yprd * domain->zprd;
   const double gpa = force->nktv2p * (is_metal ? 1e-4 : 1.01325e-4) / volume;    // of an energy; bars or atmospheres
-  Constants clamped{}, relaxed{};
-  std::vector<std::vector<double>> force_tangents;
-  double pressure[STRAINS] = {};
-  for (int j = 0; j < STRAINS; j++) {
-    double strain[3][3] = {};
-    strain[FIRST[j]][SECOND[j]] += 0.5;
-    strain[SECOND[j]][FIRST[j]] += 0.5;
-    equi::LammpsHessian::Vectors forces;
-    const auto derivatives = hessian.strain(strain, forces);
-    for (int i = 0; i < STRAINS; i++) {
-      const double virial = derivatives.virial[OF_VIRIAL[i]];
-      pressure[i] = gpa * virial;
-      clamped[i][j] = gpa * ((j < 3 ? virial : 0.0) - derivatives.virial_tangent[OF_VIRIAL[i]]);
-    }
-    force_tangents.emplace_back();
-    for (int a = 0; a < nlocal; a++)
-      for (int k = 0; k < 3; k++) force_tangents.back().push_back(forces[a][k]);
-  }
+  const Strained strained = strain_atoms(hessian, nlocal, gpa);
+  const auto &force_tangents = strained.force_tangents;
 
   // Atoms follow a strain by u, H u = the derivative of the forces L: the energy falls by L u / 2.
   equi::SymmetricOperator matrix;
@@ -126,52 +149,38 @@ void EquiElastic::calculate(int narg, char **arg) {
     hessian.multiply(1, &v, &hv);
     for (int a = 0; a < nlocal; a++) std::copy_n(hv[a].data(), 3, &y[3 * a]);
   };
-  matrix.sum_over_ranks = [&](std::vector<double> &numbers) {
-    MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, world);
-  };
-  std::vector<double> squares;
-  for (const auto &tangents : force_tangents) {
-    squares.push_back(0.0);
-    for (double t : tangents) squares.back() += t * t;
-  }
-  matrix.sum_over_ranks(squares);
+  matrix.sum_over_ranks = [&](std::vector<double> &numbers) { hessian.sum_over_ranks(numbers); };
+  double largest_square = 0.0;
+  for (const auto &tangents : force_tangents)
+    largest_square = std::max(largest_square, products(hessian, tangents, {tangents})[0]);
   // Below the second number, in eV/Angstrom, derivatives of forces are rounding, and change no constant.
   constexpr double NEGLIGIBLE = 1e-6;
   const double ev = is_metal ? 1.0 : utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL);
-  const double allowed =
-      std::max(tolerance * std::sqrt(*std::max_element(squares.begin(), squares.end())), NEGLIGIBLE * ev);
+  const double allowed = std::max(options.tolerance * std::sqrt(largest_square), NEGLIGIBLE * ev);
   const equi::LinearSolutions follow =
-      equi::solve_by_conjugate_directions(matrix, force_tangents, allowed, max_products);
+      equi::solve_by_conjugate_directions(matrix, force_tangents, allowed, options.max_products);
+  Constants relaxed = strained.clamped;
   for (int i = 0; i < STRAINS; i++) {
-    std::vector<double> gains;
-    for (int j = 0; j < STRAINS; j++) {
-      gains.push_back(0.0);
-      for (size_t k = 0; k < force_tangents[i].size(); k++) gains.back() += force_tangents[i][k] * follow.x[j][k];
-    }
-    matrix.sum_over_ranks(gains);
-    for (int j = 0; j < STRAINS; j++) relaxed[i][j] = clamped[i][j] - gpa * gains[j];
+    const std::vector<double> gains = products(hessian, force_tangents[i], follow.x);
+    for (int j = 0; j < STRAINS; j++) relaxed[i][j] -= gpa * gains[j];
   }
 
-  if (comm->me == 0) {
-    utils::logmesg(lmp, "{}: 6 strains and {} Hessian-vector products in {:.3f} seconds, residual {:.1e}\n{}{}", NAME,
-                   follow.products, platform::walltime() - start_time, follow.residual,
-                   table("elastic constants of clamped atoms", clamped), table("elastic constants", relaxed));
-    utils::logmesg(lmp, "  pressure (GPa):");
-    for (double p : pressure) utils::logmesg(lmp, " {:.6f}", p);
-    utils::logmesg(lmp, "\n");
-    if (!follow.positive)
-      error->warning(FLERR,
-                     "{}: the energy is not at a minimum of the positions, and the elastic constants have no meaning",
-                     NAME);
-    else if (!follow.converged)
-      error->warning(FLERR, "{}: the motion of atoms under strain has not reached the tolerance", NAME);
-    FILE *fp = opened.get();
-    for (const Constants &c : {relaxed, clamped})
-      for (const auto &row : c) {
-        for (double number : row) utils::print(fp, " {:.12g}", number);
-        utils::print(fp, "\n");
-      }
-    if (std::fflush(fp) != 0 || std::ferror(fp))
-      throw std::runtime_error("cannot write file " + file + ": " + utils::getsyserror());
-  }
+  if (comm->me != 0) return;
+  utils::logmesg(lmp, "{}: 6 strains and {} Hessian-vector products in {:.3f} seconds, residual {:.1e}\n{}{}", NAME,
+                 follow.products, platform::walltime() - start_time, follow.residual,
+                 table("elastic constants of clamped atoms", strained.clamped), table("elastic constants", relaxed));
+  utils::logmesg(lmp, "  pressure (GPa):");
+  for (double p : strained.pressure) utils::logmesg(lmp, " {:.6f}", p);
+  utils::logmesg(lmp, "\n");
+  if (!follow.positive)
+    error->warning(
+        FLERR, "{}: the energy is not at a minimum of the positions, and the elastic constants have no meaning", NAME);
+  else if (!follow.converged)
+    error->warning(FLERR, "{}: the motion of atoms under strain has not reached the tolerance", NAME);
+  for (const Constants &c : {relaxed, strained.clamped})
+    for (const auto &row : c) {
+      for (double number : row) utils::print(file.stream(), " {:.12g}", number);
+      utils::print(file.stream(), "\n");
+    }
+  file.check();
 }

@@ -9,6 +9,8 @@
 
 #include "src/lammps/lammps_hessian.h"
 
+#include "src/lammps/lammps_faults.h"
+
 #include "atom.h"
 #include "comm.h"
 #include "domain.h"
@@ -19,6 +21,9 @@
 #include "modify.h"
 #include "neighbor.h"
 #include "update.h"
+#include "utils.h"
+
+#include <stdexcept>
 
 using namespace LAMMPS_NS;
 
@@ -88,18 +93,36 @@ double LammpsHessian::mass(int i) const {
   return atom->rmass ? atom->rmass[i] : atom->mass[atom->type[i]];
 }
 
+void LammpsHessian::sum_over_ranks(std::vector<double> &numbers) const {
+  MPI_Allreduce(MPI_IN_PLACE, numbers.data(), static_cast<int>(numbers.size()), MPI_DOUBLE, MPI_SUM, world);
+}
+
 std::vector<double> LammpsHessian::gather(int width, const std::vector<double> &of_local_atoms) const {
-  std::vector<double> mine(static_cast<size_t>(atom->natoms) * width, 0.0), all(mine.size());
+  std::vector<double> all(static_cast<size_t>(atom->natoms) * width, 0.0);
   for (int i = 0; i < atom->nlocal; i++)
     for (int k = 0; k < width; k++)
-      mine[static_cast<size_t>(atom->tag[i] - 1) * width + k] = of_local_atoms[static_cast<size_t>(i) * width + k];
-  MPI_Allreduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_DOUBLE, MPI_SUM, world);
+      all[static_cast<size_t>(atom->tag[i] - 1) * width + k] = of_local_atoms[static_cast<size_t>(i) * width + k];
+  sum_over_ranks(all);
   return all;
 }
 
 double LammpsHessian::energy_per_area_and_mass() const {
   // The constants of LAMMPS's dynamical_matrix, so that files of both may be mixed.
   return std::string(update->unit_style) == "real" ? 418.4 : 9648.5;
+}
+
+ResultFile::ResultFile(LAMMPS *lmp, const std::string &command, const std::string &name)
+    : name_(name), file_(nullptr, std::fclose) {
+  all_ranks_or_none(lmp->error, lmp->world, command.c_str(), [&] {
+    if (lmp->comm->me != 0) return;
+    file_.reset(std::fopen(name.c_str(), "w"));
+    if (!file_) throw std::runtime_error("cannot open file " + name + ": " + utils::getsyserror());
+  });
+}
+
+void ResultFile::check() const {
+  if (file_ && (std::fflush(file_.get()) != 0 || std::ferror(file_.get())))
+    throw std::runtime_error("cannot write file " + name_ + ": " + utils::getsyserror());
 }
 
 }    // namespace equi

@@ -18,6 +18,8 @@
 #include "pointers.h"
 
 #include <array>
+#include <cstdio>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -42,6 +44,8 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
   bool in_group(int igroup, int atom_index) const;
   // Of this rank's atoms.
   double mass(int atom_index) const;
+  // Numbers of all ranks, in place of this one's.
+  void sum_over_ranks(std::vector<double> &numbers) const;
   // [natoms] by ID, on all ranks; IDs must be 1 .. natoms.
   std::vector<double> gather(int width, const std::vector<double> &of_local_atoms) const;
   // From energy/length^2/mass in LAMMPS's units to 10 J/mol/Angstrom^2/(g/mol), the unit of frequencies in 1/ps
@@ -52,6 +56,19 @@ class LammpsHessian : protected LAMMPS_NS::Pointers {
   std::string command_;
   LAMMPS_NS::PairEqui *pair_;
   bool is_first_ = true;    // no product has been taken
+};
+
+// A file of results, which rank 0 writes. All ranks stop if it cannot be opened, which is collective.
+class ResultFile {
+ public:
+  ResultFile(LAMMPS_NS::LAMMPS *lmp, const std::string &command, const std::string &name);
+  FILE *stream() const { return file_.get(); }    // null on other ranks
+  // Throws if what was written until now has not arrived.
+  void check() const;
+
+ private:
+  std::string name_;
+  std::unique_ptr<FILE, int (*)(FILE *)> file_;
 };
 
 }    // namespace equi
