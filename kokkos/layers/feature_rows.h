@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <type_traits>
 
 namespace equi {
 
@@ -16,7 +17,11 @@ struct FeatureRows {
   T *data;
   int64_t rows, first;
   T *group(const FeatureGroup &g) const { return data + rows * g.offset + first * g.width(); }
-  operator FeatureRows<const T>() const { return {data, rows, first}; }
+  // To rows that are only read.
+  template <class C, std::enable_if_t<std::is_same_v<C, const T> && !std::is_const_v<T>, int> = 0>
+  operator FeatureRows<C>() const {
+    return {data, rows, first};
+  }
 };
 
 // f(numbers of a, numbers of b, how many) for each group of `count` rows.

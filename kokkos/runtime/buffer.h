@@ -59,10 +59,10 @@ class Buffer {
 
  private:
   // Some to spare, so that fluctuating counts do not reallocate at every maximum: an eighth, but of what is large,
-  // where fluctuations are smaller, a thirty-second.
+  // where fluctuations are smaller, a sixty-fourth.
   static std::size_t room(std::size_t n) {
     constexpr std::size_t LARGE = std::size_t(1) << 20;
-    return n + (n < LARGE ? n / 8 : LARGE / 8 + (n - LARGE) / 32) + 16;
+    return n + (n < LARGE ? n / 8 : LARGE / 8 + (n - LARGE) / 64) + 16;
   }
   struct Delete {
     void operator()(T *p) const { ::operator delete(p, std::align_val_t(ALIGNMENT)); }
