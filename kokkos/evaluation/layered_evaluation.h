@@ -51,10 +51,11 @@ class LayeredEvaluation : public Interface {
   // The planes that a step computes. only_tangents: nothing has moved, and nothing else is wanted.
   Planes planes_of_step(bool only_tangents, int num_directions) const {
     const bool tangents_alone = values_are_kept_ && only_tangents;
-    if (num_directions > (tangents_alone ? max_directions() : 1))
-      throw std::logic_error("more directions than an evaluation takes at a time");
+    const int most = tangents_alone ? max_directions() : 1;
+    if (num_directions > most) throw std::logic_error("more directions than an evaluation takes at a time");
     if (tangents_alone) return {1, 1 + num_directions};
-    return {0, options_.energy_moments ? plan_.planes : IS_DUAL<typename Batch::Number> ? 2 : 1};
+    if (options_.energy_moments) return {0, plan_.planes};
+    return {0, PLANES<typename Batch::Number>};
   }
 
   const FeatureLayout &layout(int feature) const { return plan_.features[feature].layout; }
