@@ -30,11 +30,16 @@ BINS, RANGE = 150, 6.0  # of the radial distribution functions; Angstrom
 SETTLE = 3.0  # ps, before averages are taken
 BLOCKS = 5  # of a run, for the error of its mean
 BOND = 1.3  # Angstrom; the peaks of bonds to hydrogen are higher than the picture
-DEUTERIUM = 2.014  # in place of hydrogen: a longer step, the same averages
+DEUTERIUM = 2.014  # in place of hydrogen: a longer step, the same averages of positions and volumes
 
 
 def masses(elements):
     return [DEUTERIUM if e == "H" else atomic_masses[atomic_numbers[e]] for e in elements]
+
+
+def natural_share(atoms):
+    """What these atoms weigh over what they weigh in the runs."""
+    return atoms.get_masses().sum() / sum(masses(atoms.get_chemical_symbols()))
 
 
 def run(words, model, state, name, lines):
@@ -62,8 +67,8 @@ def columns(log):
     return np.array([line.split() for line in block if line and line.split()[0].isdigit()], float).T
 
 
-def npt(words, model, state, name, temperature, ps):
-    """Density, its error and radial distribution functions over so many ps."""
+def npt(words, model, state, name, temperature, ps, share):
+    """Density with hydrogen's own mass, its error and radial distribution functions over so many ps."""
     steps = lambda time: round(time / words.timestep)
     pairs = list(itertools.combinations_with_replacement(range(1, len(words.elements) + 1), 2))
     log = run(words, model, state, name, [
@@ -73,7 +78,7 @@ def npt(words, model, state, name, temperature, ps):
         f"fix 2 all ave/time 20 {steps(ps) // 20} {steps(ps) // 20 * 20} c_rdf[*] mode vector file rdf.{name}",
         f"run {steps(ps) // 20 * 20}", f"write_data data.{name} nocoeff",
     ])  # fmt: skip
-    density = columns(log)[5]
+    density = share * columns(log)[5]
     halves = [half.mean() for half in np.array_split(density, 2)]
     table = np.loadtxt(words.folder / f"rdf.{name}", skiprows=4)
     names = ["-".join(words.elements[k - 1] for k in pair) for pair in pairs]
@@ -149,9 +154,10 @@ def main():
         kind, temperature, file = text.split(",")
         name, temperature = f"{kind}_{temperature}", float(temperature)
         atoms = read(file)
+        share = natural_share(atoms)
         write(words.folder / f"data.{name}", atoms, format="lammps-data", specorder=words.elements, atom_style="atomic")
-        teacher = npt(words, words.teacher, f"data.{name}", f"teacher_{name}", temperature, words.teacher_time)
-        own = npt(words, words.potential, f"data.{name}", f"npt_{name}", temperature, words.time)
+        teacher = npt(words, words.teacher, f"data.{name}", f"teacher_{name}", temperature, words.teacher_time, share)
+        own = npt(words, words.potential, f"data.{name}", f"npt_{name}", temperature, words.time, share)
         energy = nve(words, f"data.npt_{name}", f"nve_{name}", temperature, len(atoms))
         found[f"{kind}, {temperature:g} K"] = {"potential": own, "teacher": teacher, "nve": energy}
         densities = " | ".join(f"{of['density']:.3f} ± {of['error']:.3f}" for of in (own, teacher))

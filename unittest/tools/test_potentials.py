@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from ase import Atoms
 from ase.build import bulk
 from ase.io import read, write
 from equi_tools import equi_file
@@ -147,6 +148,15 @@ def test_a_potential_says_where_it_is_from(file):
     assert "SevenNet-0" in document["provenance"]["citation"]
     assert file.stat().st_size < LARGEST
     assert f"`{file.name}`" in (FOLDER / "README.md").read_text()
+
+
+def test_densities_of_the_data_sheet_are_those_of_natural_hydrogen(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import datasheet
+
+    assert datasheet.masses(["O", "H"]) == pytest.approx([15.999, 2.014])
+    assert datasheet.natural_share(Atoms("OHHOHH")) == pytest.approx(18.015 / 20.027, rel=1e-4)
+    assert datasheet.natural_share(Atoms("NaCl")) == pytest.approx(1.0, rel=1e-12)
 
 
 def test_the_data_sheet_compares_dynamics(tmp_path, start):
