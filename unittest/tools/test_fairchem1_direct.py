@@ -14,10 +14,12 @@ import pytest
 import tensornet_laws as laws
 import torch
 from ase import Atoms
+from ase.calculators.calculator import InputError, PropertyNotImplementedError
 from ase.neighborlist import primitive_neighbor_list
 from direct_checkpoint import checkpoint
 from equi_evaluator import EquiEvaluator, SecondReader
 from equi_tools import equi_file, frameworks, self_check
+from equi_tools.ase import EquiCalculator
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -129,6 +131,23 @@ def test_ranks_agree_about_direct_forces(name, folder):
     atoms = dict(structures(path))["rocksalt"] * (2, 1, 1)
     one, three = (_direct_forces(path, atoms, ranks).forces for ranks in (1, 3))
     assert np.abs(one - three).max() < DIRECT * max(1, np.abs(one).max())
+
+
+def test_the_calculator_gives_direct_forces_and_no_stress(folder):
+    path = converted("escn", folder)
+    (_, atoms), *_ = self_check.oriented(equi_file.read(path)[0], structures(path))
+    expected = _direct_forces(path, atoms, radial=None)
+    atoms.calc = EquiCalculator(path, forces="direct")
+    for _ in range(2):  # the second time in the same LAMMPS
+        assert np.abs(atoms.get_forces() - expected.forces).max() < DIRECT
+        with pytest.raises(PropertyNotImplementedError):
+            atoms.get_stress()
+        atoms.positions += 1e-16
+    atoms.calc.set(forces="energy")
+    assert np.abs(atoms.get_forces() - expected.forces).max() > 1e-2 and np.isfinite(atoms.get_stress()).all()
+    atoms.calc.close()
+    with pytest.raises(InputError, match="forces must be one of energy, direct, not head"):
+        EquiCalculator(path, forces="head")
 
 
 def test_files_without_direct_forces_refuse_the_keyword(folder):
