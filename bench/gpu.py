@@ -14,13 +14,14 @@ Each part ends within some minutes and writes its tables and all that its progra
     steps      evaluations from 64 atoms to as many as fit, by size of the batches, with recorded steps and without
     tests      the tests of the device evaluation
     sanitizer  a small evaluation under compute-sanitizer, if the machine has it and allows it
-    lammps     of the second archive: equi/kk against plain equi on the host, and steps of molecular dynamics
+    lammps     of the second archive: equi/kk against plain equi on the host, with second derivatives, and molecular dynamics
 
 An archive of a build without CUDA (--build-dir build) runs in the same way, on the CPU: a rehearsal. There plain equi with
 `kernels device`, or plain equi itself if the plugin has none, takes the place of equi/kk, unless LAMMPS has its package KOKKOS.
 """
 
 import argparse
+import array
 import csv
 import functools
 import os
@@ -339,25 +340,37 @@ def forces_of(path):
     return [[float(word) for word in line.split()] for line in lines[begin:]]
 
 
+def matrix_of(path):
+    """The numbers of a dynamical matrix in LAMMPS's binary format."""
+    numbers = array.array("d")
+    numbers.frombytes(path.read_bytes())
+    return numbers
+
+
 def compare_lammps(machine):
     rows, good = [], True
     for precision, bars in LAMMPS_BARS.items():
-        energy, forces = {}, {}
+        energy, forces, matrix = {}, {}, {}
         for side in ("host", "device"):
-            dump = machine.folder / f"forces.{side}"
-            dumping = [f"dump 1 all custom 1 {dump} fx fy fz", "dump_modify 1 sort id format float %.17g"]
-            seconds, text = run_lammps(machine, side, precision, 3, [*dumping, "run 0", 'print "ENERGY $(pe:%.17g)"'])
+            dump, rows_of_atoms = machine.folder / f"forces.{side}", machine.folder / f"matrix.{side}"
+            lines = [f"dump 1 all custom 1 {dump} fx fy fz", "dump_modify 1 sort id format float %.17g", "run 0"]
+            lines += ['print "ENERGY $(pe:%.17g)"', "undump 1", "group some id 1 5 9"]
+            lines += [f"equi_dynamical_matrix some regular 1e-3 binary yes file {rows_of_atoms}"]
+            seconds, text = run_lammps(machine, side, precision, 3, lines)
             if seconds is None:
                 return rows, False
             energy[side] = float(re.search(r"^ENERGY (\S+)", text, re.M)[1])
             forces[side] = forces_of(dump)
+            matrix[side] = matrix_of(rows_of_atoms)
         by_energy = abs(energy["device"] - energy["host"]) / len(forces["host"])
         pairs = zip(forces["device"], forces["host"])
         by_force = max(abs(x - y) for a, b in pairs for x, y in zip(a, b))
-        agrees = by_energy <= bars[0] and by_force <= bars[1]
-        rows.append(
-            {"precision": precision, "energy": f"{by_energy:.2e}", "force": f"{by_force:.2e}", "agrees": "yes" if agrees else "NO"}
-        )
+        largest = max(map(abs, matrix["host"]))
+        by_second = max(abs(x - y) for x, y in zip(matrix["device"], matrix["host"])) / largest
+        agrees = by_energy <= bars[0] and by_force <= bars[1] and by_second <= DIRECTIONS_BARS[precision]
+        agrees = agrees and len(matrix["device"]) == len(matrix["host"])
+        row = {"precision": precision, "energy": f"{by_energy:.2e}", "force": f"{by_force:.2e}", "second": f"{by_second:.2e}"}
+        rows.append({**row, "agrees": "yes" if agrees else "NO"})
         print(rows[-1], flush=True)
         good = good and agrees
     return rows, good
