@@ -4,6 +4,7 @@
 // (bench/gpu.py writes them to files). BATCH: receivers of a launch, 0 for the default.
 //
 //   bench_device FILE.equi ELEMENT ELEMENT check  PRECISION [CELLS per side]
+//   bench_device FILE.equi ELEMENT ELEMENT directions PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT layers PRECISION [CELLS per side]
 //   bench_device FILE.equi ELEMENT ELEMENT steps  PRECISION [SECONDS in all [BATCH]]
 //   bench_device FILE.equi ELEMENT ELEMENT memory PRECISION [CELLS per side]
@@ -17,6 +18,7 @@
 #include "src/model/model_file.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cmath>
 #include <cstdio>
@@ -77,6 +79,60 @@ void check(const Model &model, const EvaluatorOptions &options, const char *prec
   std::printf("precision,atoms,energy,force,virial,repeats\n%s,%d,%.3e,%.3e,%.3e,%s\n", precision, num_atoms,
               std::fabs(found.sums.energy - expected.sums.energy) / num_atoms, force, virial / num_atoms,
               repeats ? "yes" : "no");
+}
+
+// The derivatives of the forces along several directions, as many at a time as the evaluation takes after values were
+// kept: the largest difference from the host's in float64, one after the other, relative to the largest component.
+void directions(const Model &model, EvaluatorOptions options, const char *precision, int cells) {
+  constexpr int NUM = 4;
+  const ImageStructure s = jittered_rock_salt(cells, model.reach());
+  const size_t num_atoms = s.positions.size();
+  EvaluatorOptions in_double;
+  in_double.precision = Precision::double_;
+  in_double.directional = options.directional = true;
+  options.kept_directions = NUM;
+  const auto host = make_kokkos_evaluator(model, in_double), device = make_device_evaluator(model, options);
+  host->set_neighborhood(s.neighborhood);
+  device->set_neighborhood(s.neighborhood);
+  using Vectors = std::vector<std::array<double, 3>>;
+  Vectors direction(NUM * num_atoms);
+  std::mt19937 random(1);
+  std::uniform_real_distribution<double> component(-1.0, 1.0);
+  for (int d = 0; d < NUM; ++d)
+    for (size_t a = 0; a < num_atoms; ++a) {    // images come after their atoms
+      auto &v = direction[d * num_atoms + a];
+      if (a < static_cast<size_t>(s.neighborhood.num_receivers))
+        for (double &k : v) k = component(random);
+      else
+        v = direction[d * num_atoms + s.owner[a]];
+    }
+  // Of so many at a time; those after the first ones at positions that are known.
+  const auto tangents_of = [&](Evaluator &evaluator, int together) {
+    Vectors tangents(NUM * num_atoms);
+    NoExchange none;
+    EvaluationRequest request;
+    request.positions = reinterpret_cast<const double(*)[3]>(s.positions.data());
+    request.direction_distance = static_cast<int64_t>(num_atoms);
+    for (int d = 0; d < NUM; d += request.num_directions) {
+      request.direction = reinterpret_cast<const double(*)[3]>(direction.data() + d * num_atoms);
+      request.force_tangents = reinterpret_cast<double(*)[3]>(tangents.data() + d * num_atoms);
+      request.same_positions = d > 0;
+      request.num_directions = d > 0 ? std::min(together, NUM - d) : 1;
+      evaluator.evaluate(request, none);
+    }
+    return tangents;
+  };
+  const int together = device->max_directions();
+  const Vectors expected = tangents_of(*host, 1), found = tangents_of(*device, together),
+                again = tangents_of(*device, together);
+  double difference = 0.0, largest = 0.0;
+  for (size_t a = 0; a < found.size(); ++a)
+    for (int k = 0; k < 3; ++k) {
+      difference = std::max(difference, std::fabs(found[a][k] - expected[a][k]));
+      largest = std::max(largest, std::fabs(expected[a][k]));
+    }
+  std::printf("precision,atoms,together,tangent,repeats\n%s,%d,%d,%.3e,%s\n", precision, s.neighborhood.num_receivers,
+              together, difference / largest, found == again ? "yes" : "no");
 }
 
 // The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders.
@@ -222,10 +278,11 @@ int main(int argc, char **argv) {
   const std::vector<std::string> precisions = {"single", "mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 5 ? argv[5] : "");
   const std::string task = argc > 4 ? argv[4] : "";
-  if (precision == precisions.end() || (task != "check" && task != "layers" && task != "steps" && task != "memory")) {
+  const std::vector<std::string> tasks = {"check", "directions", "layers", "steps", "memory"};
+  if (precision == precisions.end() || std::find(tasks.begin(), tasks.end(), task) == tasks.end()) {
     std::fprintf(stderr,
-                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|layers|steps|memory single|mixed|double [NUMBER "
-                 "[BATCH]]\n");
+                 "usage: bench_device FILE.equi ELEMENT ELEMENT check|directions|layers|steps|memory "
+                 "single|mixed|double [NUMBER [BATCH]]\n");
     return 1;
   }
   try {
@@ -235,9 +292,11 @@ int main(int argc, char **argv) {
     options.precision = static_cast<Precision>(precision - precisions.begin());
     const double number = argc > 6 ? std::atof(argv[6]) : 0.0;
     options.batch = argc > 7 ? std::atoi(argv[7]) : 0;
-    const int cells = number > 0.0 ? static_cast<int>(number) : task == "check" ? 3 : 8;
+    const int cells = number > 0.0 ? static_cast<int>(number) : task == "check" ? 3 : task == "directions" ? 2 : 8;
     if (task == "check")
       check(model, options, argv[5], cells);
+    else if (task == "directions")
+      directions(model, options, argv[5], cells);
     else if (task == "memory")
       memory(model, options, argv[5], number > 0.0 ? cells : 20);
     else if (task == "steps")

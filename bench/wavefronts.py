@@ -3,6 +3,7 @@
 """L1 wavefronts per edge of the convolution kernels for NVIDIA GPUs, counted in their machine code.
 
     wavefronts.py FILE... [--layer KEY:CHANNELS,...] [--rows-per-bin 6] [--precision float]
+    wavefronts.py FILE... --check
 
 FILE: cubins, or objects and libraries with the generated kernels (build-cuda-sm90/lib/static/libequi_device.a). The layer
 is SevenNet-0's main one unless named. Needs nvdisasm, and cuobjdump for files that are no cubins; they come with the CUDA
@@ -12,6 +13,8 @@ The first-level cache serves 128 bytes to one load or store of a warp in a wavef
 one, the coefficients of 32 channels as many as they have lines, a shuffle and a store one each. Of an edge each channel
 block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an edge. So are
 its instructions, of which a multiprocessor issues four in a cycle.
+
+With --check the status is 1 if a pass over SevenNet-0's main layer, in float by quintic tables, takes more wavefronts than it may.
 """
 
 import argparse
@@ -27,6 +30,7 @@ from pathlib import Path
 from registers import KERNEL, PASSES
 
 SEVENNET_0 = "0_00_11_22:128,1_01_10_11_12_21_22:64,2_02_11_12_20_21_22:32"
+MOST_WAVEFRONTS = {"forward": 240, "backward": 450, "gather": 330, "fused": 600}    # of it, for --check
 LANES = 32
 LINE = 128
 LOAD_BYTES = 16    # of a lane, at most
@@ -164,7 +168,10 @@ def main():
     parser.add_argument("--layer", default=SEVENNET_0, metavar="KEY:CHANNELS,...")
     parser.add_argument("--rows-per-bin", default="6", choices=["2", "4", "6"])
     parser.add_argument("--precision", default="float", choices=NUMBER_BYTES)
+    parser.add_argument("--check", action="store_true", help="status 1 if the main layer takes more wavefronts than it may")
     args = parser.parse_args()
+    if args.check and (args.layer, args.rows_per_bin, args.precision) != (SEVENNET_0, "6", "float"):
+        parser.error("--check is for SevenNet-0's main layer in float with 6 rows per bin")
     for program in ("nvdisasm", "cuobjdump"):
         if not shutil.which(program) and (program == "nvdisasm" or any(f.suffix != ".cubin" for f in args.files)):
             print(f"{program} is not in PATH", file=sys.stderr)
@@ -198,7 +205,10 @@ def main():
         return 2
     for kernel in PASSES:
         print(f"{kernel:8}  {totals[kernel]} wavefronts per edge, {instructions_of[kernel]} instructions")
-    return 0
+    over = [kernel for kernel in PASSES if args.check and totals[kernel] > MOST_WAVEFRONTS[kernel]]
+    for kernel in over:
+        print(f"{kernel}: more than {MOST_WAVEFRONTS[kernel]} wavefronts per edge")
+    return 1 if over else 0
 
 
 if __name__ == "__main__":

@@ -99,10 +99,13 @@ TEST_P(DeviceDirectional, ranks_agree_with_one_rank) {
   }
 }
 
-std::unique_ptr<Evaluator> make_keeping(const Model &model, int kept_directions, bool radial_exact = false) {
-  EvaluatorOptions options = directional(Precision::double_, radial_exact);
+EvaluatorOptions keeping(int kept_directions, Precision precision = Precision::double_, bool radial_exact = false) {
+  EvaluatorOptions options = directional(precision, radial_exact);
   options.kept_directions = kept_directions;
-  return make_device_evaluator(model, options);
+  return options;
+}
+std::unique_ptr<Evaluator> make_keeping(const Model &model, int kept_directions, bool radial_exact = false) {
+  return make_device_evaluator(model, keeping(kept_directions, Precision::double_, radial_exact));
 }
 
 TEST_P(DeviceDirectional, further_directions_at_the_same_positions_get_the_same) {
@@ -151,6 +154,76 @@ TEST(DeviceDirectionalRun, batches_and_slices_do_not_show) {
 TEST(DeviceDirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluation) {
   expect_kept_values_of_the_last_evaluation([](const Model &m, int kept) { return make_keeping(m, kept); },
                                             KEPT_ROUNDING);
+}
+
+// Directions of one atom, of none, and of all, at positions that an evaluator knows.
+struct TogetherCase {
+  explicit TogetherCase(const Model &model, int side = 2)
+      : structure(random_structure(model.num_species(), 7, side)), images(structure.images(model.reach())) {
+    for (int d = 0; d < KEPT_DIRECTIONS; ++d) directions.push_back(random_direction(structure.size(), 11 + d));
+    directions[1].assign(structure.size(), Vector3{});
+    directions[2].assign(structure.size(), Vector3{});
+    directions[2][5] = directions[0][5];
+  }
+  // The tangents along all of them at once, after an evaluation that has kept its values.
+  std::vector<Vector3> together(Evaluator &evaluator) const {
+    EXPECT_EQ(evaluator.max_directions(), KEPT_DIRECTIONS);
+    evaluate_whole(evaluator, images, &directions[3]);
+    const std::vector<Vector3> all = joined(directions);
+    return evaluate_whole(evaluator, images, &all, Wanted::tangents).force_tangents;
+  }
+  // The same by an evaluator that keeps nothing, one after the other.
+  std::vector<Vector3> one_by_one(Evaluator &evaluator) const {
+    std::vector<std::vector<Vector3>> tangents;
+    for (const auto &v : directions) tangents.push_back(evaluate_whole(evaluator, images, &v).force_tangents);
+    return joined(tangents);
+  }
+
+  const Structure structure;
+  const ImageStructure images;
+  std::vector<std::vector<Vector3>> directions;
+};
+
+TEST(DeviceDirectionalRun, kept_values_in_mixed_precision_are_near_double) {
+  for (const char *name : {"parity_three_layers", "contraction_agnesi_density", "layer_norm"}) {
+    const Model model = case_named(name).model();
+    const TogetherCase c(model);
+    const std::vector<Vector3> expected = c.one_by_one(*make_device_evaluator(model, directional(Precision::double_)));
+    for (const Precision precision : {Precision::mixed, Precision::single}) {
+      const auto kept = make_device_evaluator(model, keeping(KEPT_DIRECTIONS, precision));
+      EXPECT_LT(largest_difference(c.together(*kept), expected),
+                FLOAT32_NETWORK * std::max(1.0, largest_force(expected)))
+          << name;
+    }
+  }
+}
+
+// A limit makes batches smaller, while the values of all atoms are kept.
+TEST(DeviceDirectionalRun, kept_directions_keep_to_a_limit_of_memory) {
+  for (const char *name : {"parity_three_layers", "contraction_agnesi_density"}) {
+    const Model model = case_named(name).model();
+    const TogetherCase c(model, 5);
+    EvaluatorOptions options = keeping(KEPT_DIRECTIONS);
+    const auto free = make_device_evaluator(model, options);
+    const std::vector<Vector3> expected = c.one_by_one(*make_kokkos_evaluator(model, directional(Precision::double_)));
+    const double allowed = TANGENT_ORDER * largest_force(expected);
+    EXPECT_LT(largest_difference(c.together(*free), expected), allowed) << name;
+    options.memory_limit = 1.0;
+    double least = 0.0;
+    try {
+      c.together(*make_device_evaluator(model, options));
+    } catch (const MemoryLimitError &e) {
+      least = e.bytes;
+    }
+    ASSERT_GT(least, 0.0) << name;
+    options.memory_limit = 1.011 * least;    // a little more
+    const auto limited = make_device_evaluator(model, options);
+    EXPECT_LT(largest_difference(c.together(*limited), expected), allowed) << name;
+    EXPECT_LT(limited->memory_bytes(), free->memory_bytes()) << name;
+    EXPECT_LE(static_cast<double>(limited->memory_bytes()), options.memory_limit) << name;
+    options.memory_limit = 0.9 * least;
+    EXPECT_THROW(c.together(*make_device_evaluator(model, options)), MemoryLimitError) << name;
+  }
 }
 
 TEST(DeviceDirectionalRun, without_neighbors_or_a_direction_nothing_changes) {
