@@ -153,6 +153,10 @@ TEST(DeviceDirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_ev
                                             KEPT_ROUNDING);
 }
 
+TEST(DeviceDirectionalRun, ranks_add_to_kept_adjoints_once) {
+  expect_kept_adjoints_of_gates([](const Model &m, int kept) { return make_keeping(m, kept); }, KEPT_ROUNDING);
+}
+
 TEST(DeviceDirectionalRun, without_neighbors_or_a_direction_nothing_changes) {
   const Model model = evaluator_law_cases()[0].model(), networks = case_named("weights_of_features").model();
   for (const Model *m : {&model, &networks})
