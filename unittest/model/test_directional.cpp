@@ -115,13 +115,18 @@ TEST_P(Directional, further_directions_at_the_same_positions_get_the_same) {
       make, model, !options.deterministic && can_keep(std::get<2>(GetParam()), model), SUM_ROUNDING);
 }
 
+std::unique_ptr<Evaluator> make_keeping(const Model &model, int kept_directions) {
+  KokkosOptions options = with_direction({Precision::double_, false, false});
+  options.kept_directions = kept_directions;
+  return make_kokkos(model, options);
+}
+
 TEST(DirectionalRun, kept_values_are_those_of_the_last_neighborhood_and_evaluation) {
-  const auto make = [](const Model &m, int kept_directions) {
-    KokkosOptions options = with_direction({Precision::double_, false, false});
-    options.kept_directions = kept_directions;
-    return make_kokkos(m, options);
-  };
-  expect_kept_values_of_the_last_evaluation(make, SUM_ROUNDING);
+  expect_kept_values_of_the_last_evaluation(make_keeping, SUM_ROUNDING);
+}
+
+TEST(DirectionalRun, ranks_add_to_kept_adjoints_once) {
+  expect_kept_adjoints_of_gates(make_keeping, SUM_ROUNDING);
 }
 
 TEST_P(Directional, mixed_precision_is_near_double) {

@@ -108,6 +108,23 @@ inline void expect_further_directions_get_the_same(const MakeKeeping &make, cons
                   "4 ranks, together");
 }
 
+// A convolution that reads what a gate makes, without a linear layer in between: ranks add to the adjoint that the gate
+// keeps the value of.
+inline void expect_kept_adjoints_of_gates(const MakeKeeping &make, double sums) {
+  Model model = case_named("parity_three_layers").model();
+  int num_taken = 0;
+  for (size_t k = 2; k < model.layers.size(); ++k)
+    if (auto *convolution = std::get_if<Convolution>(&model.layers[k])) {
+      ASSERT_TRUE(std::holds_alternative<Linear>(model.layers[k - 1]));
+      ASSERT_EQ(ports(model.layers[k - 1]).output, convolution->input);
+      if (num_taken++ == 0) continue;    // reads what depends on the species alone
+      convolution->input = ports(model.layers[k - 1]).input;
+      model.layers.erase(model.layers.begin() + static_cast<std::ptrdiff_t>(k) - 1);
+    }
+  ASSERT_EQ(num_taken, 3);
+  expect_further_directions_get_the_same(make, model, true, sums);
+}
+
 // Whatever the caller says of the positions, what was kept belongs to the last evaluation that came to its end, and to
 // its neighborhood.
 inline void expect_kept_values_of_the_last_evaluation(const MakeKeeping &make, double sums) {
