@@ -311,6 +311,21 @@ def test_a_conversion_looks_at_its_output_first(tmp_path, monkeypatch):
         convert("7net-0", tmp_path, quiet=True)
 
 
+def test_a_conversion_leaves_its_source_alone(tmp_path):
+    """Weights that took days to train are not replaced by what is made of them, by whatever name the file goes."""
+    source, folder = tmp_path / "old.pth", tmp_path / "matgl"
+    source.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
+    (tmp_path / "link.equi").symlink_to(source)
+    os.link(source, tmp_path / "second.equi")
+    folder.mkdir()
+    (folder / "state.pt").write_bytes(b"numbers")
+    before = files(tmp_path), files(folder)
+    for place, output in ((source, source), (source, "link.equi"), (source, "second.equi"), ("link.equi", source), (folder, "matgl/state.pt")):
+        with pytest.raises(EquiError, match="it is what is read from .* and would be lost"):
+            convert(tmp_path / place, tmp_path / output, quiet=True)
+    assert (files(tmp_path), files(folder)) == before
+
+
 def test_a_full_disk_leaves_the_old_file(tmp_path):
     target = tmp_path / "model.equi"
     target.write_bytes(b"the old file")
