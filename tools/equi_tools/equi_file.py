@@ -154,6 +154,8 @@ def find(name):
 def is_equi_file(path):
     """Whether a file begins like one of ours, or of another writer of the same container."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False  # a pipe would be waited for
         with open(path, "rb") as f:
             start = f.read(9)
     except (OSError, ValueError):
