@@ -83,6 +83,15 @@ void PairEqui::allocate() {
 
 /* ---------------------------------------------------------------------- */
 
+// Whether a periodic box has images of itself so near.
+static bool has_image_within(const Domain &box, double cutoff) {
+  const double lengths[3] = {box.xprd, std::hypot(box.xy, box.yprd), std::hypot(box.xz, box.yz, box.zprd)};
+  const int periodic[3] = {box.xperiodic, box.yperiodic, box.zperiodic};
+  for (int k = 0; k < 3; ++k)
+    if (periodic[k] && lengths[k] < cutoff) return true;
+  return false;
+}
+
 void PairEqui::init_style() {
   run_without_escape([&] { prepare(); });
 }
@@ -106,6 +115,12 @@ void PairEqui::prepare() {
   check_pressure();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
+  // Before LAMMPS makes lists of all images, of which a small cell has too many to hold.
+  all_ranks_or_none([&] {
+    for (const equi::Model &model : impl->models)
+      if (const equi::Coulomb *coulomb = equi::find_coulomb(model.layers); coulomb && coulomb->is_over_all_pairs)
+        equi::check_all_pairs(!has_image_within(*domain, coulomb->cutoff), coulomb->cutoff);
+  });
   if (!impl->evaluator) make_evaluator();
   if (impl->wants_hessian) make_directional();
   if (impl->wants_moments) make_moments();

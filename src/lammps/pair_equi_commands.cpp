@@ -109,7 +109,9 @@ void PairEqui::read_settings(int narg, char **arg) {
     } else if (keyword == "radial") {
       // `table` is also a pair style, so that a hybrid style cuts its list of words there: the tolerance alone will do
       // as well.
-      const std::string choices = "table TOLERANCE, TOLERANCE or exact", v = value(keyword, choices);
+      const std::string choices = "table TOLERANCE, TOLERANCE or exact";
+      const std::string v = value(
+          keyword, choices + "; under a hybrid style, which takes the word table for a pair style, TOLERANCE alone");
       if (v == "exact") {
         fresh.options.radial_exact = true;
       } else if (v == "table" || utils::is_double(v)) {
@@ -282,7 +284,8 @@ void PairEqui::check_symbols() {
     const std::string &symbol = impl->type_symbol[t];
     const double expected = symbol.empty() ? 0.0 : equi::standard_atomic_mass(symbol);
     if (expected == 0.0) continue;
-    const double mass = atom->mass ? atom->mass[t] : expected;
+    // Where atoms have masses of their own, those of types mean nothing.
+    const double mass = atom->mass && !atom->rmass_flag ? atom->mass[t] : expected;
     const bool label_fits = label[t].empty() || label[t] == symbol, mass_fits = is_mass_of(mass, symbol);
     if (label_fits && mass_fits) continue;
     std::string text = fmt::format("Atom type {} is mapped to {} but has ", t, symbol), likely;

@@ -2,6 +2,7 @@
 """The command `equi`."""
 
 import argparse
+import math
 import os
 import sys
 import warnings
@@ -19,6 +20,39 @@ USAGE_ERROR = 2
 
 def _word_list(text):
     return [word for word in text.replace(",", " ").split() if word]
+
+
+def _whole_number(least):
+    """What reads a whole number that is not smaller."""
+
+    def parse(text):
+        try:
+            number = int(text)
+        except ValueError:
+            number = least - 1
+        if number < least:
+            raise argparse.ArgumentTypeError(f"expected a whole number from {least} on, found '{text}'")
+        return number
+
+    return parse
+
+
+def _number(text):
+    """A number that is finite."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f"expected a number, found '{text}'")
+    return number
+
+
+def _positive_number(text):
+    number = _number(text)
+    if number <= 0:
+        raise argparse.ArgumentTypeError(f"expected a positive number, found '{text}'")
+    return number
 
 
 def _types(text):
@@ -70,7 +104,7 @@ def _add_native_options(parser, precision):
         "--keywords", metavar="WORDS", default="", help="further keywords of pair_style equi, in quotes"
     )
     parser.add_argument(
-        "--ranks", type=int, default=0, metavar="N", help="run mpirun -np N lmp instead of LAMMPS's Python module"
+        "--ranks", type=_whole_number(0), default=0, metavar="N", help="run mpirun -np N lmp instead of LAMMPS's Python module"
     )
     _add_build_dir(parser)
 
@@ -119,15 +153,15 @@ def parser():
     )
     sub.add_argument("--unit", metavar="UNIT", help="unit of the energies of a torchmd-net model: eV, Hartree, kcal/mol, kJ/mol, meV")
     sub.add_argument(
-        "--charge", type=float, metavar="Q",
+        "--charge", type=_number, metavar="Q",
         help="total charge, in e, of the systems that a torchmd-net or fairchem model is converted for (default: 0)",
     )  # fmt: skip
     sub.add_argument(
-        "--spin", type=float, metavar="S",
+        "--spin", type=_number, metavar="S",
         help="spin multiplicity of the systems that a fairchem model is converted for (default: 1 for the task omol, else 0, not known)",
     )  # fmt: skip
     sub.add_argument(
-        "--coulomb-cutoff", type=float, metavar="R",
+        "--coulomb-cutoff", type=_positive_number, metavar="R",
         help="cutoff in Angstrom of a TensorNet2 model's Coulomb energy, beyond which is a reaction field (default: the checkpoint's, "
         "or all pairs of atoms)",
     )  # fmt: skip
@@ -158,11 +192,11 @@ def parser():
     )
     sub.add_argument("--model", metavar="FILE.equi", help="the model of the pair_coeff line; its elements are compared")
     sub.add_argument("--task", metavar="NAME", help="data set whose energy is meant, of a model for all systems: omat, omol, oc20, ...")
-    sub.add_argument("--charge", type=float, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)")
-    sub.add_argument("--spin", type=float, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)")
+    sub.add_argument("--charge", type=_number, metavar="Q", help="charge of the whole structure, of a model for all systems (default: 0)")
+    sub.add_argument("--spin", type=_number, metavar="S", help="its spin multiplicity, of a model for all systems (default: that of the task)")
     sub.add_argument("--run", choices=["relax", "nvt", "npt"], help="also write an input script, in.RUN beside the data file")
-    sub.add_argument("--temperature", type=float, default=300.0, metavar="K", help="default: %(default)s")
-    sub.add_argument("--pressure", type=float, default=0.0, metavar="BAR", help="default: %(default)s")
+    sub.add_argument("--temperature", type=_positive_number, default=300.0, metavar="K", help="default: %(default)s")
+    sub.add_argument("--pressure", type=_number, default=0.0, metavar="BAR", help="default: %(default)s")
     _add_json(sub)
 
     sub = command("info", commands.run_info, "Print what is inside an .equi file.")
@@ -201,9 +235,9 @@ def parser():
     sub.add_argument("--task", metavar="NAME", help="default: the one stored in the file")
     sub.add_argument("--types", type=_types, metavar="a=Na,b=Cl", help="default: those stored in the file")
     sub.add_argument("--unit", metavar="UNIT", help="default: the one stored in the file")
-    sub.add_argument("--coulomb-cutoff", type=float, metavar="R", help="default: the one stored in the file")
-    sub.add_argument("--charge", type=float, metavar="Q", help="default: the one stored in the file")
-    sub.add_argument("--spin", type=float, metavar="S", help="default: the one stored in the file")
+    sub.add_argument("--coulomb-cutoff", type=_positive_number, metavar="R", help="default: the one stored in the file")
+    sub.add_argument("--charge", type=_number, metavar="Q", help="default: the one stored in the file")
+    sub.add_argument("--spin", type=_number, metavar="S", help="default: the one stored in the file")
     sub.add_argument("--composition", metavar="FORMULA", help="default: the one stored in the file")
     sub.add_argument("--ignore-key", action="append", default=[], metavar="KEY", help="as it was given to convert")
     sub.add_argument(
@@ -261,8 +295,8 @@ def parser():
     sub = command("bench", commands.run_bench, "Measure a step of molecular dynamics here, with ranks against threads.")
     _add_file(sub)
     sub.add_argument("--structure", metavar="FILE", help="a structure that ASE reads (default: a crystal that the model knows)")
-    sub.add_argument("--atoms", type=int, default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
-    sub.add_argument("--steps", type=int, default=20, help="default: %(default)s")
+    sub.add_argument("--atoms", type=_whole_number(1), default=500, metavar="N", help="repeat it to at least N atoms (default: %(default)s)")
+    sub.add_argument("--steps", type=_whole_number(1), default=20, help="default: %(default)s")
     sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
     _add_build_dir(sub)
     _add_json(sub)
@@ -270,8 +304,8 @@ def parser():
     sub = command("demo", commands.run_demo, "Check the model, then run rock salt at 1000 K with LAMMPS and print a short table.")
     _add_build_dir(sub)
     sub.add_argument("--model", metavar="FILE.equi", help="default: sevennet-0.equi in the build folder")
-    sub.add_argument("--steps", type=int, default=300, help="default: %(default)s")
-    sub.add_argument("--ranks", type=int, default=1, metavar="N", help="MPI ranks (default: %(default)s)")
+    sub.add_argument("--steps", type=_whole_number(1), default=300, help="default: %(default)s")
+    sub.add_argument("--ranks", type=_whole_number(1), default=1, metavar="N", help="MPI ranks (default: %(default)s)")
     sub.add_argument("--precision", choices=["double", "mixed", "single"], default="mixed", help="default: %(default)s")
     _add_json(sub)
     return top

@@ -83,8 +83,10 @@ def convert(
         "types": types, "unit": unit, "charge": charge, "spin": spin, "composition": composition, "coulomb_cutoff": coulomb_cutoff,
     }  # fmt: skip
     choices = {"modality": modality, "head": head, "task": task}
-    equi_file.check_output(output)
-    if equi_file.is_equi_file(source):
+    is_equi_file = equi_file.is_equi_file(source)
+    # An .equi file of an older version may be renewed in its place: nothing is lost.
+    equi_file.check_output(output, () if is_equi_file else (source,))
+    if is_equi_file:
         options = {**choices, **settings, "elements": elements, "ignore-key": ignore_keys,
                    "license": license, "citation": citation}  # fmt: skip
         return renew(source, output, [name for name, value in options.items() if value])

@@ -194,7 +194,7 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
          charge=None, spin=None):  # fmt: skip
     """Writes the data file, and the script in.RUN beside it if `run` names one of SCRIPTS; returns a Job. task, charge, spin: of a model
     that is one for all systems."""
-    equi_file.check_output(output)
+    target = equi_file.check_output(output, [source, *([] if model is None else [equi_file.find(model)])])
     if run is not None and model is None:
         raise EquiError(f"--run {run}: name the model of the script with --model FILE.equi")
     if min(supercell) < 1:
@@ -219,14 +219,13 @@ def make(source, output, supercell=(1, 1, 1), order=None, model=None, run=None, 
     text = None if run is None else _script(run, job, chosen, system, triclinic, temperature, pressure)
     if text is not None:
         script = equi_file.check_output(job.script)
+        if script == target:
+            raise EquiError(f"cannot write {output}: the script has this name; choose another one")
         if script.exists() and script.read_text(errors="replace") != text:
             raise EquiError(f"{job.script} is there already and differs: move it away first")
-    try:
-        lammps_runner.write_data(output, atoms, symbols, box, labels=True, triclinic=triclinic)
-        if text is not None:
-            script.write_text(text)
-    except OSError as error:
-        raise EquiError(f"cannot write {output}: {equi_file.reason(error)}") from error
+    equi_file.replace(output, [lammps_runner.data_file(atoms, symbols, box, labels=True, triclinic=triclinic).encode()])
+    if text is not None:
+        equi_file.replace(job.script, [text.encode()])
     return job
 
 

@@ -75,8 +75,17 @@ def write(path, document, tensors):
     replace(path, packed(document, tensors))
 
 
-def check_output(path):
-    """The regular file that `path` names or would name, links followed; EquiError where none can be written."""
+def _is_or_holds(source, target):
+    """Whether a file or folder is `target`, by any name, or has it in it; what is no file at all is neither."""
+    try:
+        return target.is_file() and (target.samefile(source) or (Path(source).is_dir() and target.parent.samefile(source)))
+    except (OSError, ValueError):
+        return False
+
+
+def check_output(path, inputs=()):
+    """The regular file that `path` names or would name, links followed; EquiError where none can be written, and where it is one of
+    the files that are read or lies in a folder that is."""
     try:
         target = Path(os.path.realpath(path))
         if target.is_dir():
@@ -86,6 +95,9 @@ def check_output(path):
         # Devices and pipes cannot hold a model, and must not be replaced by one.
         if target.exists() and not target.is_file():
             raise EquiError(f"cannot write {path}: it is not a regular file")
+        for source in inputs:
+            if _is_or_holds(source, target):
+                raise EquiError(f"cannot write {path}: it is what is read from {source} and would be lost; choose another name")
         if not target.parent.is_dir():
             raise EquiError(f"cannot write {path}: no such folder")
         if not os.access(target.parent, os.W_OK | os.X_OK):
@@ -142,6 +154,8 @@ def find(name):
 def is_equi_file(path):
     """Whether a file begins like one of ours, or of another writer of the same container."""
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False  # a pipe would be waited for
         with open(path, "rb") as f:
             start = f.read(9)
     except (OSError, ValueError):

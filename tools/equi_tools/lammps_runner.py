@@ -113,8 +113,8 @@ def turned_as_in_lammps(atoms):
     return turned
 
 
-def write_data(path, atoms, symbols, box, labels=False, triclinic=True):
-    """LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`, and have them as their labels too if
+def data_file(atoms, symbols, box, labels=False, triclinic=True):
+    """Text of a LAMMPS data file, atom_style atomic, with 17 digits; types follow `symbols`, and have them as their labels too if
     `labels`. Without triclinic the box must be orthogonal."""
     lx, ly, lz = np.diag(box.cell)
     lines = [
@@ -136,7 +136,12 @@ def write_data(path, atoms, symbols, box, labels=False, triclinic=True):
     lines += ["", "Atoms  # atomic", ""]
     for n, (symbol, r) in enumerate(zip(atoms.get_chemical_symbols(), box.positions), 1):
         lines.append(f"{n} {symbols.index(symbol) + 1} {r[0]:.17g} {r[1]:.17g} {r[2]:.17g}")
-    Path(path).write_text("\n".join(lines) + "\n")
+    return "\n".join(lines) + "\n"
+
+
+def write_data(path, atoms, symbols, box):
+    """Writes the data file of a structure."""
+    Path(path).write_text(data_file(atoms, symbols, box))
 
 
 def equi_commands(model_file, symbols, precision=None, radial=None, extra_keywords=()):

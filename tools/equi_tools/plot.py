@@ -4,6 +4,7 @@
 Figures are made without a display. Matplotlib is loaded only here.
 """
 
+import io
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,7 +47,9 @@ def check_output(path):
 
 
 def save(figure, path):
-    figure.savefig(path, dpi=150)
+    picture = io.BytesIO()
+    figure.savefig(picture, dpi=150, format=Path(path).suffix.lower().removeprefix("."))
+    equi_file.replace(path, [picture.getvalue()])
 
 
 def _colors(count):

@@ -438,6 +438,16 @@ def _item_bytes(dtype):
     return 2 if dtype == BFLOAT16 else np.dtype(dtype).itemsize
 
 
+def entry(archive, name, most=None):
+    """The bytes of an entry of a zip file as torch writes it, at most so many; refuses what is more than the file has."""
+    info = archive.getinfo(name)
+    if info.compress_type != zipfile.ZIP_STORED:
+        _refuse(f"{printable(name, 60)} is compressed, which torch does not do")
+    if most is not None and info.file_size > most:
+        _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
+    return archive.read(name)
+
+
 class _Zip:
     """The form of today: a zip with data.pkl, and a file for each storage."""
 
@@ -455,12 +465,7 @@ class _Zip:
         self.storages = {}
 
     def read(self, name, most=None):
-        info = self.archive.getinfo(name)
-        if info.compress_type != zipfile.ZIP_STORED:
-            _refuse(f"{printable(name, 60)} is compressed, which torch does not do")
-        if most is not None and info.file_size > most:
-            _refuse(f"{printable(name, 60)} has {info.file_size} bytes, at most {most} are read")
-        return self.archive.read(name)
+        return entry(self.archive, name, most)
 
     def storage_name(self, key, place):
         return f"{self.folder}/{place}/{key}"
@@ -493,11 +498,22 @@ class _Package(_Zip):
         return f"{self.folder}/.data/{key}.storage"
 
 
+class _Bounded:
+    """A file of which no more is asked for than it has: the lengths in a damaged pickle may be any."""
+
+    def __init__(self, file, size):
+        self.file, self.size = file, size
+        self.readline, self.tell, self.seek = file.readline, file.tell, file.seek
+
+    def read(self, count):
+        return self.file.read(min(count, self.size))
+
+
 class _Legacy:
     """The form before torch 1.6: pickles one after another, then the storages in the order of their last pickle."""
 
     def __init__(self, file, size):
-        self.file, self.size = file, size
+        self.file, self.size = _Bounded(file, size), size
         self.storages = {}
 
     def storage(self, persistent):

@@ -242,7 +242,7 @@ def test_no_pair_coeff(script, ranks):
         ("precision half", ["precision must be single, mixed or double, not half"]),
         ("precision", ["keyword precision needs a value", "single, mixed or double"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
-        ("radial", ["keyword radial needs a value"]),
+        ("radial", ["keyword radial needs a value: table TOLERANCE, TOLERANCE or exact; under a hybrid style.* TOLERANCE alone"]),
         ("radial table", ["needs a value", "tolerance"]),
         ("radial table 0", ["tolerance of radial tables must lie between .*, not 0"]),
         ("radial table -1e-6", ["tolerance of radial tables must lie between .*, not -1e-6"]),
@@ -393,6 +393,15 @@ def test_wrong_mass_warns(script, ranks):
     found = warnings_of(script, ranks)
     assert len(found) == 2
     assert "Atom type 1 is mapped to Na but has mass 35.45 instead of 22.98" in found[0]
+
+
+def test_masses_of_types_mean_nothing_where_atoms_have_their_own(lammps):
+    """atom_style hybrid with sphere keeps masses of types, at 0, beside those of the atoms."""
+    atoms = rock_salt()
+    places = [f"create_atoms {1 + (s == 'Na')} single {x} {y} {z}" for s, (x, y, z) in zip(atoms.get_chemical_symbols(), atoms.positions % 5.64)]
+    box = ["region box block 0 5.64 0 5.64 0 5.64", "create_box 2 box", *places]
+    found = lammps.run(["units metal", "atom_style hybrid charge sphere", *box, *lammps.pair("plain", ["Cl", "Na"]), "run 0"])
+    assert not any("is mapped to" in line for line in found.warnings)
 
 
 # ---- bonds ----

@@ -34,6 +34,23 @@ def test_a_wrong_command_line_is_one_line_and_status_2(words, capsys):
     assert told.err.startswith("equi: error: ") and told.err.count("\n") == 1 and "--help" in told.err and not told.out
 
 
+@pytest.mark.parametrize("words, expected", [
+    ("check x.equi --ranks -1", "argument --ranks: expected a whole number from 0 on, found '-1'"),
+    ("demo --ranks 0", "argument --ranks: expected a whole number from 1 on, found '0'"),
+    ("bench x.equi --atoms -1", "argument --atoms: expected a whole number from 1 on, found '-1'"),
+    ("bench x.equi --steps 1e3", "argument --steps: expected a whole number from 1 on, found '1e3'"),
+    ("data x -o y --temperature 0", "argument --temperature: expected a positive number, found '0'"),
+    ("data x -o y --pressure inf", "argument --pressure: expected a number, found 'inf'"),
+    ("convert x -o y --charge nan", "argument --charge: expected a number, found 'nan'"),
+    ("convert x -o y --coulomb-cutoff -2", "argument --coulomb-cutoff: expected a positive number, found '-2'"),
+])  # fmt: skip
+def test_a_number_that_makes_no_sense_is_named(words, expected, capsys):
+    with pytest.raises(SystemExit) as end:
+        main(words.split())
+    told = capsys.readouterr().err
+    assert end.value.code == cli.USAGE_ERROR and told.startswith(f"equi: error: {expected}") and told.count("\n") == 1
+
+
 @pytest.mark.parametrize("words", [["-q", "info", "x"], ["info", "-q", "x"], ["--quiet", "info", "x"], ["-q", "info", "x", "-q"]])
 def test_quiet_may_stand_before_and_after_the_command(words):
     assert cli.parser().parse_args(words).quiet is True

@@ -15,6 +15,8 @@ import struct
 import subprocess
 import sys
 import time
+import tracemalloc
+import zipfile
 from functools import lru_cache
 from pathlib import Path
 
@@ -25,7 +27,7 @@ import numpy as np
 import pytest
 import source_mutants
 import torch
-from equi_tools import compare, equi_file, info, testing
+from equi_tools import compare, equi_file, frameworks, info, testing
 from equi_tools.cli import main
 from equi_tools.convert import convert
 from equi_tools.errors import EquiError
@@ -266,6 +268,29 @@ def test_lammps_takes_files_of_any_name(tmp_path):
         assert done.returncode == 0, done.stderr + done.stdout
 
 
+def test_a_source_that_is_no_file_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for place in ("pipe", "/dev/zero"):
+        assert "not a regular file" in one_line(run("convert", place, "-o", "x.equi", cwd=tmp_path, timeout=60))
+    assert os.listdir(tmp_path) == ["pipe"]
+
+
+def test_looking_at_a_source_takes_no_more_memory_than_it_has(tmp_path):
+    """Before its framework is known: an archive that unpacks to a thousand times its size, and a large file of nothing."""
+    with zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("model/data.pkl", bytes(1 << 26))
+    with open(tmp_path / "large.pt", "wb") as file:
+        file.truncate(1 << 28)
+    tracemalloc.start()
+    try:
+        with pytest.raises(EquiError, match="bomb.pt: .*compressed"):
+            frameworks.detect(tmp_path / "bomb.pt")
+        assert frameworks.detect(tmp_path / "large.pt") is frameworks.SEVENN
+        assert tracemalloc.get_traced_memory()[1] < 1 << 24
+    finally:
+        tracemalloc.stop()
+
+
 # Writing
 
 DOCUMENT, TENSORS = equi_file.read(MODELS[1])
@@ -309,6 +334,21 @@ def test_a_conversion_looks_at_its_output_first(tmp_path, monkeypatch):
     monkeypatch.setattr("equi_tools.frameworks.require", lambda source: pytest.fail("the source was looked at"))
     with pytest.raises(EquiError, match="it is a folder"):
         convert("7net-0", tmp_path, quiet=True)
+
+
+def test_a_conversion_leaves_its_source_alone(tmp_path):
+    """Weights that took days to train are not replaced by what is made of them, by whatever name the file goes."""
+    source, folder = tmp_path / "old.pth", tmp_path / "matgl"
+    source.write_bytes(lzma.decompress((ROOT / "unittest" / "golden" / "nequip-0.6.2.pth.xz").read_bytes()))
+    (tmp_path / "link.equi").symlink_to(source)
+    os.link(source, tmp_path / "second.equi")
+    folder.mkdir()
+    (folder / "state.pt").write_bytes(b"numbers")
+    before = files(tmp_path), files(folder)
+    for place, output in ((source, source), (source, "link.equi"), (source, "second.equi"), ("link.equi", source), (folder, "matgl/state.pt")):
+        with pytest.raises(EquiError, match="it is what is read from .* and would be lost"):
+            convert(tmp_path / place, tmp_path / output, quiet=True)
+    assert (files(tmp_path), files(folder)) == before
 
 
 def test_a_full_disk_leaves_the_old_file(tmp_path):

@@ -4,6 +4,7 @@ written is refused in one line."""
 
 import json
 import re
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -179,6 +180,36 @@ def test_what_cannot_be_written_is_one_line(words, expected, tmp_path, capsys, m
     message = capsys.readouterr().err
     assert message.startswith("equi: error: ") and message.count("\n") == 1 and expected in message
     assert not (tmp_path / "data.x").exists()
+
+
+@pytest.mark.parametrize("output, options, expected", [
+    ("POSCAR", {}, "it is what is read from"),
+    ("link", {}, "it is what is read from"),
+    ("model.equi", {"model": "model.equi"}, "it is what is read from"),
+    ("in.nvt", {"model": "model.equi", "run": "nvt"}, "the script has this name"),
+])  # fmt: skip
+def test_nothing_that_is_read_or_written_is_overwritten(output, options, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write("POSCAR", PEROVSKITE, format="vasp")
+    Path("link").symlink_to("POSCAR")
+    Path("model.equi").write_bytes(built("sevennet-0.equi").read_bytes())
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    with pytest.raises(EquiError, match=f"cannot write {output}: {expected}"):
+        data.make("POSCAR", output, **options)
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+def test_a_full_disk_leaves_the_old_file(tmp_path):
+    write(tmp_path / "POSCAR", PEROVSKITE, format="vasp")
+    (tmp_path / "data.x").write_text("the old file")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (64, before[1]))
+    try:
+        with pytest.raises(EquiError, match="cannot write .*data.x: File too large"):
+            data.make(tmp_path / "POSCAR", tmp_path / "data.x")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert (tmp_path / "data.x").read_text() == "the old file" and len(list(tmp_path.iterdir())) == 2
 
 
 def test_models_are_found_where_lammps_finds_them(tmp_path, monkeypatch):

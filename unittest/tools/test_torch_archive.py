@@ -305,6 +305,9 @@ def test_a_small_file_cannot_ask_for_much_memory(tmp_path):
         file.writestr("archive/data.pkl", tensor_pickle((4,), (1,)))
     with pytest.raises(EquiError, match="compressed"):
         torch_archive.read(tmp_path / "bomb.pt")
+    (tmp_path / "text.pt").write_bytes(b"\x80\x04\x8d" + (2**62).to_bytes(8, "little") + b".")
+    with pytest.raises(EquiError, match="text.pt: .*but only 1 remain"):
+        torch_archive.read(tmp_path / "text.pt")
 
 
 def test_other_and_truncated_files_are_refused_in_one_line(tmp_path):

@@ -13,6 +13,7 @@ import pytest
 import tensornet_laws as laws
 import torch
 from ase import Atoms, units
+from ase.build import bulk
 from ase.calculators.calculator import CalculationFailed
 from built_models import built, built_copy
 from equi_tools import equi_file, frameworks
@@ -260,9 +261,11 @@ def test_a_coulomb_cutoff_may_be_chosen(tmp_path):
 
 
 def test_a_coulomb_energy_of_all_pairs_refuses_periodic_images():
-    """An atom with images at 25 Angstrom, and one that is farther than 30 Angstrom from others."""
+    """An atom with images at 25 Angstrom, a crystal with more images than a list holds, and an atom that is farther than 30 Angstrom
+    from others."""
     alone = Atoms("Na", cell=[25.0, 40.0, 40.0], pbc=[True, False, False])
-    for atoms in (alone, dict(laws.structures(ELEMENTS, 4.2))["one_of_three_lonely"]):
+    crystal = bulk("NaCl", "rocksalt", 5.64)
+    for atoms in (alone, crystal, dict(laws.structures(ELEMENTS, 4.2))["one_of_three_lonely"]):
         with pytest.raises(EquiError, match="nearer than 30 Angstrom to each other.*--coulomb-cutoff"):
             laws.native(converted("charges_of_clusters"))(atoms)
     atoms = Atoms("NaCl", positions=[[0, 0, 0], [2.1, 0.3, 0]], cell=[40.0, 40.0, 40.0], pbc=True)

@@ -5,6 +5,7 @@ A source is recognized by what is inside the file, and read, without running it;
 """
 
 import importlib.util
+import mmap
 import os
 import pickletools
 import zipfile
@@ -409,6 +410,7 @@ def _names_in_pickle(data):
 
 def _in_archive(archive):
     """The framework that a zip file of torch or mlip speaks of, or None."""
+    from .. import torch_archive
     from . import mlip_checkpoint
 
     names = archive.namelist()
@@ -425,7 +427,7 @@ def _in_archive(archive):
     for name in names:
         if not name.endswith((".pkl", "/data.pkl")):
             continue
-        modules, strings = _names_in_pickle(archive.read(name))
+        modules, strings = _names_in_pickle(torch_archive.entry(archive, name, torch_archive.MAX_PICKLE_BYTES))
         if OF_FAIRCHEM1 <= set(strings):
             return FAIRCHEM1
         for module in modules:
@@ -449,6 +451,8 @@ def detect(source):
     if matgl_checkpoint.is_folder_of_matgl(path):
         return MATGL
     if not path.is_file():
+        if path.exists() and not path.is_dir():
+            raise EquiError(f"cannot read {source}: not a regular file")
         if path.suffix:
             raise EquiError(f"cannot read {source}: no such file")
         return SEVENN
@@ -461,10 +465,12 @@ def detect(source):
         except Exception as error:  # zipfile, zlib and others each have their own
             raise EquiError(f"{source}: damaged archive: {error}") from error
     # A pickle of old times, or a truncated archive: the framework's reader says what is wrong with it.
-    data = path.read_bytes()
-    for framework in (MACE, NEQUIP):
-        if b"c" + framework.package.encode() + b"." in data:
-            return framework
+    if path.stat().st_size == 0:
+        return SEVENN
+    with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+        for framework in (MACE, NEQUIP):
+            if data.find(b"c" + framework.package.encode() + b".") >= 0:
+                return framework
     return SEVENN
 
 

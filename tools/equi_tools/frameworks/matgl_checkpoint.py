@@ -21,7 +21,7 @@ MAX_JSON_BYTES = 1 << 24
 MODEL_VERSION = 2  # of TensorNet
 POTENTIAL_VERSION = 3
 OTHER_MODELS = {
-    "QET": "its charges are equilibrated over the whole structure, and LAMMPS's pair style has no such sum",
+    "QET": "its equilibration of charges over the whole structure is not built",
     "M3GNet": "it has three-body terms of its own",
     "CHGNet": "it has three-body terms of its own",
     "MEGNet": "it predicts properties, not energies of atoms",
@@ -190,8 +190,9 @@ def _check(options, potential):
         if potential.get(key):
             raise EquiError(f"{key}: charges and magnetic moments are not part of the .equi format")
     for key in ("units", "nblocks", "num_rbf", "max_n", "max_l"):
-        if type(options[key]) is not int or not (0 if key == "nblocks" else 1) <= options[key] <= 65536:
-            raise EquiError(f"{key}: expected a whole number, found {printable(str(options[key]), 60)}")
+        least = 0 if key == "nblocks" else 1
+        if type(options[key]) is not int or not least <= options[key] <= 65536:
+            raise EquiError(f"{key}: expected a whole number from {least} on, found {printable(str(options[key]), 60)}")
     for key in ("cutoff", "width"):
         if type(options[key]) not in (int, float) or not 0 < options[key] < 1e6:
             raise EquiError(f"{key}: expected a positive number, found {printable(str(options[key]), 60)}")

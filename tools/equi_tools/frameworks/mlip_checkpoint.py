@@ -18,7 +18,7 @@ from .origin import Origin, digest
 
 HYPERPARAMETERS, PARAMETERS = "hyperparams.json", "params.npz"
 MAX_JSON_BYTES = 1 << 24
-MAX_NUMBERS = 1 << 30  # bytes of one array
+MAX_NUMBERS = 1 << 30  # bytes of all arrays
 PREFIX = "params#mlip_network#"
 # Options of a MaceConfig. Those with a value are refused if they have another one, and why.
 REFUSED = {
@@ -155,11 +155,13 @@ def _object(archive, name):
 def _state(archive):
     """The arrays of params.npz, an archive of .npy files, in which numpy would execute no code either."""
     state, empty = {}, {}
+    if archive.getinfo(PARAMETERS).file_size > MAX_NUMBERS:
+        raise EquiError(f"{PARAMETERS}: more than {MAX_NUMBERS} bytes")
     with zipfile.ZipFile(io.BytesIO(archive.read(PARAMETERS))) as arrays:
+        if sum(info.file_size for info in arrays.infolist()) > MAX_NUMBERS:
+            raise EquiError(f"{PARAMETERS}: arrays of more than {MAX_NUMBERS} bytes")
         for info in arrays.infolist():
             name = info.filename.removesuffix(".npy")
-            if info.file_size > MAX_NUMBERS:
-                raise EquiError(f"tensor {printable(name, 80)}: more than {MAX_NUMBERS} bytes")
             try:
                 array = np.lib.format.read_array(io.BytesIO(arrays.read(info)), allow_pickle=False)
             except ValueError as error:

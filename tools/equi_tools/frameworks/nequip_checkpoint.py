@@ -25,6 +25,7 @@ from .nequip_model import MLP_ACTIVATIONS
 from .origin import Origin, digest
 
 ACTIVATIONS = ("silu", "tanh", "abs", "ssp")
+MAX_TEXT_BYTES = 1 << 24
 
 # Modules of the energy model by name; layers are layer0_convnet, layer1_convnet, ...
 STAGES = {
@@ -80,12 +81,12 @@ def detect(path):
         if "model/package_metadata.txt" in names and ".data/extern_modules" in names:
             return "package"
         if any("aotinductor" in name for name in names):
-            texts = (archive.read(n) for n in archive.namelist() if n.endswith("metadata.json"))
+            texts = (torch_archive.entry(archive, n, MAX_TEXT_BYTES) for n in archive.namelist() if n.endswith("metadata.json"))
             return "aotinductor" if any(b"r_max" in t and b"type_names" in t for t in texts) else None
         if {"extra/r_max", "extra/type_names"} <= set(names):
             return "torchscript"
         if len(top) == 1 and "data.pkl" in names and "constants.pkl" not in names:
-            words = _pickle_strings(archive.read(f"{next(iter(top))}/data.pkl"))
+            words = _pickle_strings(torch_archive.entry(archive, f"{next(iter(top))}/data.pkl", torch_archive.MAX_PICKLE_BYTES))
             if {"pytorch-lightning_version", "hyper_parameters", "info_dict"} <= words:
                 if any(word.startswith(("nequip.", "allegro.")) for word in words):
                     return "checkpoint"
@@ -396,7 +397,7 @@ def _load_package(path):
     """(options, tensors, version) of a package."""
     with zipfile.ZipFile(path) as archive:
         (name,) = [name for name in archive.namelist() if name.endswith("/model/package_metadata.txt")]
-        version = re.search(r"^ +nequip: *['\"]?([^'\"\s]+)", archive.read(name).decode(), re.M)
+        version = re.search(r"^ +nequip: *['\"]?([^'\"\s]+)", torch_archive.entry(archive, name, MAX_TEXT_BYTES).decode(), re.M)
     models = torch_modules.read_package(path, "model", "eager_model")
     model = _sole(dict(models.named_children()))
     return _Audit(model).options(), _tensors_of(model), version.group(1) if version else "unknown"
@@ -412,7 +413,7 @@ def extra_file(path, name):
     """The text that was stored beside TorchScript under a name, or nothing."""
     with zipfile.ZipFile(path) as archive:
         names = [found for found in archive.namelist() if found.count("/") == 2 and found.endswith(f"/extra/{name}")]
-        return archive.read(names[0]).decode() if names else ""
+        return torch_archive.entry(archive, names[0], MAX_TEXT_BYTES).decode() if names else ""
 
 
 BUILDERS = ("NequIPGNNModel", "PresetNequIPGNNModel", "FullNequIPGNNModel")

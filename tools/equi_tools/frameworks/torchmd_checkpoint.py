@@ -163,7 +163,7 @@ def _audit(options, ignore_keys):
         raise EquiError(f"cutoff_lower {options['cutoff_lower']}: only 0 is supported")
     for key, least in (("embedding_dimension", 2), ("num_layers", 0), ("num_rbf", 1), ("max_z", 2)):
         if type(options[key]) is not int or not least <= options[key] <= 65536:
-            raise EquiError(f"{key}: expected a whole number, found {printable(str(options[key]), 60)}")
+            raise EquiError(f"{key}: expected a whole number from {least} on, found {printable(str(options[key]), 60)}")
     cutoff = options["cutoff_upper"]
     if type(cutoff) not in (int, float) or not 0 < cutoff < 1e6:
         raise EquiError(f"cutoff_upper: expected a positive number, found {printable(str(cutoff), 60)}")
