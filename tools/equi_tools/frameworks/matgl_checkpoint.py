@@ -21,7 +21,7 @@ MAX_JSON_BYTES = 1 << 24
 MODEL_VERSION = 2  # of TensorNet
 POTENTIAL_VERSION = 3
 OTHER_MODELS = {
-    "QET": "its equilibration of charges over the whole structure is not built",
+    "QET": "its charges are equilibrated over the whole structure, which is not built for it",
     "M3GNet": "it has three-body terms of its own",
     "CHGNet": "it has three-body terms of its own",
     "MEGNet": "it predicts properties, not energies of atoms",
