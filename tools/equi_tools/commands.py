@@ -88,6 +88,8 @@ def run_check(args):
     from . import compare, equi_file, kernels, reference_values
 
     native = _native(args)
+    if native.has_direct_forces:
+        raise EquiError("stored forces are derivatives of the energy: leave out the keyword forces")
     if args.stored:
         show = compare.print_json if args.json else compare.print_table
         return 1 if compare.check(native, args.quiet, show=show) else 0
@@ -154,7 +156,7 @@ def run_compare(args):
         calculator = framework.float64_calculator(source, choice)
         bars = compare.bars_for(args.precision, args.radial)
     show = compare.print_json if args.json else compare.print_table
-    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot)
+    failed = compare.compare(native, calculator, chosen, bars, args.quiet, show=show, plot=args.plot, with_direct_forces=native.has_direct_forces)
     if args.store and not failed:
         entries = self_check.entries(document, calculator)
         reference_values.store(args.file, framework.installed_version(), entries)

@@ -140,8 +140,6 @@ def check(native, quiet=False, write=print, show=print_table):
     stored = document.get("self_check", [])
     if not stored:
         raise EquiError(f"{native.model_file}: {reference_values.missing(document)}")
-    if native.has_direct_forces:
-        raise EquiError("the stored forces are derivatives of the energy: leave out the keyword forces")
     bars = bars_for(native.precision, native.radial)
     differences = []
     for entry in track(stored, "checking", quiet):
@@ -150,7 +148,8 @@ def check(native, quiet=False, write=print, show=print_table):
     return show(differences, bars, write)
 
 
-def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None):
+def compare(native, calculator, named_structures, bars, quiet=False, write=print, show=print_table, plot=None,
+            with_direct_forces=False):  # fmt: skip
     """Native evaluation against an ASE calculator; returns the number of failures. Direct forces are compared with those that the
     calculator has among its results. show: as above. plot: None, or the file of a picture."""
     differences, points = [], []
@@ -161,9 +160,9 @@ def compare(native, calculator, named_structures, bars, quiet=False, write=print
         except EquiError as error:
             raise EquiError(f"{name}: {error}") from error
         atoms.calc = calculator
-        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 and not native.has_direct_forces else None
+        stress = atoms.get_stress() if atoms.cell.volume > 1e-3 and not with_direct_forces else None
         energy, forces = atoms.get_potential_energy(), atoms.get_forces()
-        if native.has_direct_forces:
+        if with_direct_forces:
             if "direct_forces" not in calculator.results:
                 raise EquiError("the framework's model has no head of its own for forces to compare with")
             forces = calculator.results["direct_forces"]
