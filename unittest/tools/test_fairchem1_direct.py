@@ -161,6 +161,12 @@ def test_files_without_direct_forces_refuse_the_keyword(folder):
         _direct_forces(folder / "energy.equi", Atoms("NaCl", [[0, 0, 0], [2, 0, 0]]))
 
 
+@pytest.mark.parametrize("words", [["check"], ["check", "--stored"]])
+def test_direct_forces_are_not_those_that_are_stored(words, folder, capsys):
+    assert main([*words, str(converted("escn", folder)), "--keywords", "forces direct"]) == 1
+    assert "stored forces are derivatives of the energy: leave out the keyword forces" in capsys.readouterr().err
+
+
 def test_a_mean_of_direct_forces_is_refused(folder):
     made = checkpoint("escn")
     made["normalizers"]["forces"]["mean"] = torch.tensor(0.2)
