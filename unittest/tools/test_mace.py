@@ -280,7 +280,7 @@ def test_numbers_keep_the_dtype_of_the_file(model):
 class Evaluated:
     """Stands where compare.Native stands and answers by the Python evaluator."""
 
-    precision, radial = "double", "exact"
+    precision, radial, has_direct_forces = "double", "exact", False
 
     def __init__(self, model_file):
         self.evaluator = EquiEvaluator(model_file)
