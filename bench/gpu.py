@@ -42,7 +42,7 @@ PROGRAMS = ("bench_device", "unittest/test_device")
 ELSEWHERE = ("libc.", "libm.", "libmvec.", "libdl.", "librt.", "libpthread.", "ld-linux", "linux-vdso")
 ELSEWHERE += ("libcu", "libnv", "libstdc++", "libgcc_s")
 # Largest differences from the host's float64: eV/atom, eV/Angstrom, eV/atom.
-BARS = {"mixed": (1e-6, 1e-5, 1e-5), "double": (1e-9, 1e-9, 1e-9)}
+BARS = {"mixed": dict(energy=1e-6, force=1e-5, virial=1e-5), "double": dict(energy=1e-9, force=1e-9, virial=1e-9)}
 # With the two elements of the crystal.
 MODELS = {
     "sevennet-0": ("Na", "Cl"),
@@ -220,34 +220,30 @@ def gpu_name():
         return "none"
 
 
-def check(machine, out):
-    """Whether everything agrees. The other parts: whether their programs ended well."""
+def all_agree(machine, out, mode, bars_of):
+    """Whether each number of each model keeps its bar and repeats; bars_of: of each precision, by column."""
     good, rows = True, []
     for model in machine.models():
-        for precision, bars in BARS.items():
-            found, ended = machine.table(model, "check", precision)
+        for precision, bars in bars_of.items():
+            found, ended = machine.table(model, mode, precision)
             for row in found:
-                reached = all(float(row[key]) <= bar for key, bar in zip(("energy", "force", "virial"), bars))
+                reached = all(float(row[key]) <= bar for key, bar in bars.items())
                 row["agrees"] = "yes" if reached and row["repeats"] == "yes" else "NO"
             good = good and ended and bool(found) and all(row["agrees"] == "yes" for row in found)
             rows += found
-    write(out, "gpu_check.csv", rows)
+    write(out, f"gpu_{mode}.csv", rows)
     print("all agrees" if good else "NOT all agrees")
     return good
+
+
+def check(machine, out):
+    """Whether everything agrees. The other parts: whether their programs ended well."""
+    return all_agree(machine, out, "check", BARS)
 
 
 def directions(machine, out):
-    good, rows = True, []
-    for model in machine.models():
-        for precision, bar in DIRECTIONS_BARS.items():
-            found, ended = machine.table(model, "directions", precision)
-            for row in found:
-                row["agrees"] = "yes" if float(row["tangent"]) <= bar and row["repeats"] == "yes" else "NO"
-            good = good and ended and bool(found) and all(row["agrees"] == "yes" for row in found)
-            rows += found
-    write(out, "gpu_directions.csv", rows)
-    print("all agrees" if good else "NOT all agrees")
-    return good
+    bars = {precision: {"tangent": bar} for precision, bar in DIRECTIONS_BARS.items()}
+    return all_agree(machine, out, "directions", bars)
 
 
 def tests(machine, out):

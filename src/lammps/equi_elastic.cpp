@@ -150,9 +150,10 @@ void EquiElastic::calculate(int narg, char **arg) {
     for (int a = 0; a < nlocal; a++) std::copy_n(hv[a].data(), 3, &y[3 * a]);
   };
   matrix.sum_over_ranks = [&](std::vector<double> &numbers) { hessian.sum_over_ranks(numbers); };
-  double largest_square = 0.0;
-  for (const auto &tangents : force_tangents)
-    largest_square = std::max(largest_square, products(hessian, tangents, {tangents})[0]);
+  std::vector<double> squares;
+  for (const auto &t : force_tangents) squares.push_back(std::inner_product(t.begin(), t.end(), t.begin(), 0.0));
+  hessian.sum_over_ranks(squares);
+  const double largest_square = *std::max_element(squares.begin(), squares.end());
   // Below the second number, in eV/Angstrom, derivatives of forces are rounding, and change no constant.
   constexpr double NEGLIGIBLE = 1e-6;
   const double ev = is_metal ? 1.0 : utils::get_conversion_factor(utils::ENERGY, utils::METAL2REAL);

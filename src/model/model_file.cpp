@@ -173,9 +173,9 @@ std::vector<Layer> read_layers(const JsonField &fields, LayerReader &reader) {
     has_scale_shift = has_scale_shift || std::holds_alternative<ScaleShift>(layers.back());
   }
   if (!has_readout) fields.fail("a readout layer", "none");
+  if (!has_direct_forces(layers)) return layers;
   for (const Layer &layer : layers)
-    if (has_direct_forces(layers) &&
-        (std::holds_alternative<PairRepulsion>(layer) || std::holds_alternative<Coulomb>(layer)))
+    if (std::holds_alternative<PairRepulsion>(layer) || std::holds_alternative<Coulomb>(layer))
       fields.fail("no pair_repulsion or coulomb beside direct_forces, which would lack their part", "both");
   return layers;
 }
@@ -352,8 +352,9 @@ Model parse_model(const std::string &bytes, const std::string &path, const Atomi
 }
 
 Model read_all_layers(const std::string &path) {
-  const Model model = read_model(path);
-  return model.offers_direct_forces ? read_model(path, {}, ForcesOf::features) : model;
+  const std::string bytes = read_file_bytes(path);
+  const Model model = parse_model(bytes, path);
+  return model.offers_direct_forces ? parse_model(bytes, path, {}, ForcesOf::features) : model;
 }
 
 }    // namespace equi

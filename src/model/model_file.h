@@ -15,12 +15,14 @@ constexpr int MODEL_FORMAT_VERSION = 3;
 // Files before this one have no hash of their data.
 constexpr int FIRST_VERSION_WITH_HASH = 3;
 
+// Which forces of those that a file offers: derivatives of the energy, or features of atoms (layer direct_forces).
+enum class ForcesOf { energy, features };
+
 // Reads and validates a file, or its bytes (rank 0 reads, the others receive the bytes). Refuses truncated files, other
 // formats, newer versions, unknown or repeated keys, missing or superfluous tensors, wrong shapes, numbers that are not
 // finite, data that do not have their hash, and sizes beyond model_limits.h. Throws nothing but ModelFileError.
-// system: what the model is made for, if the file is for all systems; others take none. forces: which of those that the
-// file offers; direct ones are refused where it has none.
-enum class ForcesOf { energy, features };
+// system: what the model is made for, if the file is for all systems; others take none. Those of features are
+// refused where the file has none.
 std::string read_file_bytes(const std::string &path);
 Model parse_model(const std::string &bytes, const std::string &path, const AtomicSystem &system = {},
                   ForcesOf forces = ForcesOf::energy);

@@ -119,7 +119,7 @@ class Native:
 
     @property
     def has_direct_forces(self):
-        return "forces direct" in " ".join(map(str, self.keywords))
+        return lammps_runner.asks_for_direct_forces(self.keywords)
 
     def __call__(self, atoms):
         options = dict(precision=self.precision, radial=self.radial, extra_keywords=self.keywords)

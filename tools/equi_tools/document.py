@@ -313,11 +313,6 @@ def is_of_clusters(document):
     return any(layer["type"] == "coulomb" and "permittivity" not in layer for layer in document["layers"])
 
 
-def has_direct_forces(document):
-    """Whether a file offers forces that are no derivatives of its energy."""
-    return any(layer["type"] == "direct_forces" for layer in document["layers"])
-
-
 def is_invariant(document):
     """Whether the energy of a model does not depend on how a structure is turned."""
     at_points = (layer["type"] == "grid_network" or any("at_points" in linear for linear in layer.get("linears", [])) for layer in document["layers"])

@@ -166,13 +166,15 @@ def _plain_path(model_file, folder):
     return link
 
 
-def _has_virial(pair_commands):
-    """Direct forces have none."""
-    return not any("forces direct" in " ".join(line.split()) for line in pair_commands)
+def asks_for_direct_forces(commands):
+    """Whether keywords, or lines with them, have `forces direct`; such forces have no virial."""
+    words = " ".join(map(str, commands)).split()
+    return ("forces", "direct") in zip(words, words[1:])
 
 
 def _commands(data_file, box, pair_commands, setup_commands, after_data):
     boundary = " ".join("p" if p else "f" for p in box.periodic)
+    has_virial = not asks_for_direct_forces(pair_commands)
     return [
         "units metal",
         "atom_style atomic",
@@ -184,11 +186,11 @@ def _commands(data_file, box, pair_commands, setup_commands, after_data):
         *after_data,
         *pair_commands,
         "neighbor 1.0 bin",
-        *(["compute equi_virial all pressure NULL virial"] if _has_virial(pair_commands) else []),
+        *(["compute equi_virial all pressure NULL virial"] if has_virial else []),
         "compute equi_energy all pe/atom",
         # Per-atom energies are tallied only in steps whose output asks for them.
         "compute equi_sum all reduce sum c_equi_energy",
-        f"thermo_style custom step pe {'c_equi_virial[*] ' if _has_virial(pair_commands) else ''}c_equi_sum",
+        f"thermo_style custom step pe {'c_equi_virial[*] ' if has_virial else ''}c_equi_sum",
         "thermo_modify norm no format float %.17g",
     ]
 
@@ -278,7 +280,7 @@ class LammpsSession:
         write_data(folder / "data.structure", atoms, symbols, box)
         for line in ["clear", *_commands(folder / "data.structure", box, pair_commands, setup_commands, ())]:
             self.command(line)
-        self._cell, self._has_virial = box.cell, _has_virial(pair_commands)
+        self._cell, self._has_virial = box.cell, not asks_for_direct_forces(pair_commands)
 
     def move(self, box):
         """Other positions and another cell of the atoms that were set up, with the same periodic directions."""
@@ -358,7 +360,7 @@ def evaluate_with_ranks(
         )
         write_data(folder / "data.structure", atoms, symbols, box)
         lines = _commands("data.structure", box, pair, setup_commands, after_data)
-        virial = [f"$(c_equi_virial[{k}]:%.17g)" for k in range(1, 7)] if _has_virial(pair) else []
+        virial = [] if asks_for_direct_forces(pair) else [f"$(c_equi_virial[{k}]:%.17g)" for k in range(1, 7)]
         lines += [
             "dump equi_dump all custom 1 dump.result id fx fy fz c_equi_energy",
             "dump_modify equi_dump sort id format float %.17g",

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What EquiformerV2 and eSCN of fairchem 1 have in common: models with heads of their own for forces, with the nearest neighbors of an atom, no envelope and activations at points in the frames of edges."""
+"""What EquiformerV2 and eSCN of fairchem 1 have in common: models with heads of their own for forces, with the nearest neighbors of an
+atom, no envelope and activations at points in the frames of edges."""
 
 import numpy as np
 
@@ -18,8 +19,6 @@ FIXED = {
 WITHOUT_EFFECT = {"name", "model", "use_pbc_single", "regress_forces", "otf_graph", "activation_checkpoint"}
 BUFFERS = ("expand_index", "offset", "balance_degree_weight", "to_grid_mat", "from_grid_mat", "l_harmonic", "m_harmonic", "m_complex", "res_size",
            "to_m", "m_size")  # fmt: skip
-
-
 FORCE_BLOCK = "force_block"
 
 
