@@ -9,6 +9,8 @@
 
 #include "kokkos/lammps/lammps_device_evaluation.h"
 
+#include "src/lammps/lammps_neighborhood.h"
+
 #include "atom_kokkos.h"
 #include "atom_masks.h"
 #include "neigh_list_kokkos.h"
@@ -25,13 +27,18 @@ using LAMMPS_NS::NeighList;
 using LAMMPS_NS::NeighListKokkos;
 using LAMMPS_NS::tagint;
 
-template <class Tags, class Types, class Positions, class Atoms, class Counts, class Neighbors>
-void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms,
-                                   const Counts &num_neighbors, const Neighbors &neighbors, int num_listed,
-                                   int num_local, int num_all, const int *type_species) {
+template <class Tags, class Types, class Masks, class Positions, class Atoms, class Counts, class Neighbors>
+void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Masks &mask, const Positions &x,
+                                   const Atoms &atoms, const Counts &num_neighbors, const Neighbors &neighbors,
+                                   int num_listed, int num_local, int num_all) {
   const DeviceExec exec;
   DeviceNeighborhood &n = neighborhood_;
   constexpr int MASK = NEIGHMASK;
+  const int *type_species = scratch_.type_species.data();
+  int *species = scratch_.species.reserve(num_all);    // as species_of_atom()
+  Kokkos::parallel_for(
+      "equi:species", DeviceRange(exec, 0, num_all),
+      KOKKOS_LAMBDA(int64_t a) { species[a] = mask(a) & GROUP_ALL ? type_species[type(a)] : -1; });
 
   // first_copy: the first atom of the same ID, owned atoms come before ghosts; -1 for ghosts without species.
   int *first_copy = scratch_.first_copy.reserve(num_all);
@@ -43,7 +50,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
     device_fill(exec, atom_of_id, ids.capacity(), INT_MAX);
     Kokkos::parallel_for(
         "equi:first_atoms", DeviceRange(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
-          if (a >= num_local && type_species[type(a)] < 0) return;
+          if (a >= num_local && species[a] < 0) return;
           const auto position = ids.insert(tag(a));
           if (!position.failed()) Kokkos::atomic_min(atom_of_id + position.index(), static_cast<int>(a));
         });
@@ -51,7 +58,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
     if (!ids.failed_insert()) {
       Kokkos::parallel_for(
           "equi:first_copies", DeviceRange(exec, 0, num_all), KOKKOS_LAMBDA(int64_t a) {
-            const bool is_known = a < num_local || type_species[type(a)] >= 0;
+            const bool is_known = a < num_local || species[a] >= 0;
             first_copy[a] = is_known ? atom_of_id[ids.find(tag(a))] : -1;
           });
       break;
@@ -66,7 +73,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
   Kokkos::parallel_for(
       "equi:receivers", DeviceRange(exec, 0, num_listed), KOKKOS_LAMBDA(int64_t k) {
         const int i = atoms(k);
-        const bool is_receiver = type_species[type(i)] >= 0;
+        const bool is_receiver = species[i] >= 0;
         bool is_interior = is_receiver;
         for (int m = 0; is_interior && m < num_neighbors(i); m++)
           is_interior = first_copy[neighbors(i, m) & MASK] < num_local;
@@ -99,13 +106,13 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
         const int i = atoms(k), row = interior[k] ? interior_position[k] : num_interior + border_position[k];
         row_of_atom[i] = row;
         receiver[row] = i;
-        row_species[row] = type_species[type(i)];
+        row_species[row] = species[i];
       });
   Kokkos::parallel_for(
       "equi:number_remote", DeviceRange(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
         if (first_copy[a] != a) return;
         row_of_atom[a] = num_receivers + remote_position[a];
-        row_species[row_of_atom[a]] = type_species[type(a)];
+        row_species[row_of_atom[a]] = species[a];
       });
   Kokkos::parallel_for(
       "equi:number_copies", DeviceRange(exec, num_local, num_all), KOKKOS_LAMBDA(int64_t a) {
@@ -118,7 +125,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
       "equi:count_senders", DeviceRange(exec, 0, num_receivers), KOKKOS_LAMBDA(int64_t row) {
         const int i = receiver[row];
         int sum = 0;
-        for (int m = 0; m < num_neighbors(i); m++) sum += type_species[type(neighbors(i, m) & MASK)] >= 0;
+        for (int m = 0; m < num_neighbors(i); m++) sum += species[neighbors(i, m) & MASK] >= 0;
         count[row] = sum;
       });
   int64_t *first = n.first.reserve(num_receivers + 1);
@@ -132,7 +139,7 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
         int64_t c = first[row];
         for (int m = 0; m < num_neighbors(i); m++) {
           const int j = neighbors(i, m) & MASK;
-          if (type_species[type(j)] < 0) continue;
+          if (species[j] < 0) continue;
           unsorted[c] = j;
           segment[c++] = static_cast<int>(row);
         }
@@ -169,12 +176,12 @@ void LammpsDeviceEvaluation::build(const Tags &tag, const Types &type, const Pos
 
 void LammpsDeviceEvaluation::read_neighbor_list(AtomKokkos &atom, NeighList *list,
                                                 const std::vector<int> &type_species) {
-  atom.sync(LAMMPS_NS::Device, X_MASK | TAG_MASK | TYPE_MASK);
+  atom.sync(LAMMPS_NS::Device, X_MASK | TAG_MASK | TYPE_MASK | MASK_MASK);
   auto &of_device = *static_cast<NeighListKokkos<LammpsDeviceType> *>(list);
-  assign(DeviceExec(), scratch_.species, type_species);
+  assign(DeviceExec(), scratch_.type_species, type_species);
   build(atom.k_tag.template view<LammpsDeviceType>(), atom.k_type.template view<LammpsDeviceType>(),
-        atom.k_x.template view<LammpsDeviceType>(), of_device.d_ilist, of_device.d_numneigh, of_device.d_neighbors,
-        list->inum, atom.nlocal, atom.nlocal + atom.nghost, scratch_.species.data());
+        atom.k_mask.template view<LammpsDeviceType>(), atom.k_x.template view<LammpsDeviceType>(), of_device.d_ilist,
+        of_device.d_numneigh, of_device.d_neighbors, list->inum, atom.nlocal, atom.nlocal + atom.nghost);
 }
 
 std::vector<int> LammpsDeviceEvaluation::receivers() const {

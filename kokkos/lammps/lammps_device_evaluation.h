@@ -64,9 +64,9 @@ class LammpsDeviceEvaluation {
   void copy_forces(std::vector<std::array<double, 3>> &to) const;
 
   // Lambdas of nvcc want public functions.
-  template <class Tags, class Types, class Positions, class Atoms, class Counts, class Neighbors>
-  void build(const Tags &tag, const Types &type, const Positions &x, const Atoms &atoms, const Counts &num_neighbors,
-             const Neighbors &neighbors, int num_listed, int num_local, int num_all, const int *type_species);
+  template <class Tags, class Types, class Masks, class Positions, class Atoms, class Counts, class Neighbors>
+  void build(const Tags &tag, const Types &type, const Masks &mask, const Positions &x, const Atoms &atoms,
+             const Counts &num_neighbors, const Neighbors &neighbors, int num_listed, int num_local, int num_all);
   const double *positions(LAMMPS_NS::AtomKokkos &atom);    // [all][3] device memory
   template <class Positions>
   const double *copy_positions(const Positions &x, int num_all);
@@ -82,8 +82,8 @@ class LammpsDeviceEvaluation {
   // Of read_neighbor_list().
   struct Scratch {
     Kokkos::UnorderedMap<LAMMPS_NS::tagint, void, Kokkos::Device<DeviceExec, DeviceExec::memory_space>> ids;
-    DeviceBuffer<int> species, atom_of_id, first_copy, interior, border, interior_position, border_position,
-        remote_position, count, unsorted, segment;
+    DeviceBuffer<int> type_species, species, atom_of_id, first_copy, interior, border, interior_position,
+        border_position, remote_position, count, unsorted, segment;
   } scratch_;
 };
 

@@ -120,7 +120,7 @@ void PairEquiKokkos<DeviceType>::read_neighbor_list() {
     impl->neighborhood.num_rows = n.num_rows;
     return;
   }
-  atomKK->sync(Host, X_MASK | TAG_MASK | TYPE_MASK);
+  atomKK->sync(Host, X_MASK | TAG_MASK | TYPE_MASK | MASK_MASK);
   const auto *of_device = static_cast<NeighListKokkos<DeviceType> *>(list);
   const auto atoms = on_host(of_device->d_ilist);
   const auto num_neighbors = on_host(of_device->d_numneigh);
@@ -227,7 +227,7 @@ template <class DeviceType>
 void PairEquiKokkos<DeviceType>::compute(int eflag_in, int vflag_in) {
   ev_init(eflag_in, vflag_in, 0);
   atomKK->sync(execution_space, datamask_read);
-  atomKK->sync(Host, TAG_MASK | TYPE_MASK | (atom->molecular == Atom::ATOMIC ? 0 : SPECIAL_MASK));
+  atomKK->sync(Host, TAG_MASK | TYPE_MASK | MASK_MASK | (atom->molecular == Atom::ATOMIC ? 0 : SPECIAL_MASK));
   evaluate();
 
   // Forces and virials of rows or of all atoms, energies of receivers or of owned atoms.

@@ -22,6 +22,10 @@ namespace equi {
 using LAMMPS_NS::Atom;
 using LAMMPS_NS::tagint;
 
+int species_of_atom(const Atom &atom, const std::vector<int> &type_species, int i) {
+  return atom.mask[i] & GROUP_ALL ? type_species[atom.type[i]] : -1;
+}
+
 void build_neighborhood(const Atom &atom, const FullList &list, const std::vector<int> &type_species, Neighborhood &n,
                         std::vector<int> &atom_row) {
   const int nlocal = atom.nlocal, nall = atom.nlocal + atom.nghost;
@@ -31,23 +35,25 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
   n.sender_atom.clear();
   n.sender_row.clear();
   atom_row.assign(nall, -1);
+  std::vector<int> species(nall);
+  for (int i = 0; i < nall; i++) species[i] = species_of_atom(atom, type_species, i);
 
   // Owned atoms that are not in the list have no row, nor have their images.
   std::unordered_map<tagint, int> row_of_tag;
   row_of_tag.reserve(2 * static_cast<size_t>(nlocal));
   for (int i = 0; i < nlocal; i++) row_of_tag[atom.tag[i]] = -1;
   std::vector<char> is_remote(nall, false);
-  for (int g = nlocal; g < nall; g++) is_remote[g] = type_species[atom.type[g]] >= 0 && !row_of_tag.count(atom.tag[g]);
+  for (int g = nlocal; g < nall; g++) is_remote[g] = species[g] >= 0 && !row_of_tag.count(atom.tag[g]);
 
   std::vector<int> border;
   auto add_receiver = [&](int i) {
     row_of_tag[atom.tag[i]] = atom_row[i] = static_cast<int>(n.receiver.size());
     n.receiver.push_back(i);
-    n.row_species.push_back(type_species[atom.type[i]]);
+    n.row_species.push_back(species[i]);
   };
   for (int ii = 0; ii < list.num_atoms; ii++) {
     const int i = list.atoms[ii];
-    if (type_species[atom.type[i]] < 0) continue;
+    if (species[i] < 0) continue;
     bool is_interior = true;
     for (int k = 0; is_interior && k < list.num_neighbors[i]; k++)
       is_interior = !is_remote[list.firstneigh[i][k * list.stride] & NEIGHMASK];
@@ -60,10 +66,9 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
   for (int i : border) add_receiver(i);
   n.num_receivers = static_cast<int>(n.receiver.size());
   for (int g = nlocal; g < nall; g++) {
-    const int species = type_species[atom.type[g]];
-    if (species < 0) continue;
+    if (species[g] < 0) continue;
     const auto [entry, is_new] = row_of_tag.try_emplace(atom.tag[g], static_cast<int>(n.row_species.size()));
-    if (is_new) n.row_species.push_back(species);
+    if (is_new) n.row_species.push_back(species[g]);
     atom_row[g] = entry->second;
   }
   n.num_rows = static_cast<int>(n.row_species.size());
@@ -75,7 +80,7 @@ void build_neighborhood(const Atom &atom, const FullList &list, const std::vecto
     senders.clear();
     for (int k = 0; k < list.num_neighbors[i]; k++) {
       const int j = neighbors[k * list.stride] & NEIGHMASK;
-      if (type_species[atom.type[j]] < 0) continue;
+      if (species[j] < 0) continue;
       if (atom_row[j] < 0)
         throw std::runtime_error("atom " + std::to_string(atom.tag[j]) +
                                  " is a neighbor but not in the neighbor list of pair style equi");

@@ -35,12 +35,18 @@ struct FullList {
   int64_t stride = 1;
 };
 
-// Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list whose type has a species,
-// those with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognized by
-// its ID) share one. type_species [ntypes+1]: species of a type, -1 for none. atom_row: set for all atoms, ghosts
-// included. Candidates of a receiver are in the order of their IDs, images of one atom in that of their positions, so
-// that sums do not depend on how LAMMPS built its list or ordered its ghosts. Throws std::runtime_error if an owned
-// neighbor has a species but is missing from the list.
+// The bit of LAMMPS's group all in the masks of atoms. An atom without it is none for the model: Monte Carlo fixes that
+// try what the energy is without an atom take it out of all groups and leave it in its place (fix gcmc full_energy). It
+// has no neighbors then, but a model gives an atom without neighbors an energy, too.
+constexpr int GROUP_ALL = 1;
+// The species of atom i, a ghost or not; -1 for none. type_species [ntypes+1]: that of a type, -1 for none.
+int species_of_atom(const LAMMPS_NS::Atom &atom, const std::vector<int> &type_species, int i);
+
+// Rows as lammps_exchange.h and neighbor_graph.h say: receivers are the atoms of the list that have a species, those
+// with owned senders alone first; images of receivers share their rows, copies of one remote atom (recognized by its
+// ID) share one. atom_row: set for all atoms, ghosts included. Candidates of a receiver are in the order of their IDs,
+// images of one atom in that of their positions, so that sums do not depend on how LAMMPS built its list or ordered its
+// ghosts. Throws std::runtime_error if an owned neighbor has a species but is missing from the list.
 void build_neighborhood(const LAMMPS_NS::Atom &atom, const FullList &list, const std::vector<int> &type_species,
                         Neighborhood &neighborhood, std::vector<int> &atom_row);
 

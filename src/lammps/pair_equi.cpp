@@ -112,6 +112,7 @@ void PairEqui::prepare() {
   if (!impl->symbols_are_checked && comm->me == 0) check_symbols();
   impl->symbols_are_checked = true;
   check_timestep();
+  check_exclusions();
   check_pressure();
   neighbor->add_request(this, NeighConst::REQ_FULL);
   make_models_for_system();
@@ -304,7 +305,7 @@ void PairEqui::check_special_neighbors() {
   // During a step a hybrid style puts the weights of pair_modify in place of those of special_bonds.
   const double *weight = force->special_lj;
   if (atom->molecular == Atom::ATOMIC || std::all_of(weight + 1, weight + 4, [](double w) { return w == 1.0; })) return;
-  const std::vector<int> &species = impl->type_species;
+  const auto has_species = [&](int i) { return equi::species_of_atom(*atom, impl->type_species, i) >= 0; };
   const auto refuse = [&](const std::string &pair, const std::string &given) {
     throw std::runtime_error(
         pair + ", and the model needs all pairs of its atoms with the weight 1, not " + given +
@@ -313,7 +314,7 @@ void PairEqui::check_special_neighbors() {
   };
   const std::string all = fmt::format("{:.6g} {:.6g} {:.6g}", weight[1], weight[2], weight[3]);
   for (int i = 0; i < atom->nlocal; i++) {
-    if (species[atom->type[i]] < 0) continue;
+    if (!has_species(i)) continue;
     if (atom->molecular == Atom::TEMPLATE) {    // whose bonds are not listed by atom
       if (atom->nbonds > 0 && atom->molindex[i] >= 0 && atom->molatom[i] >= 0)
         refuse(fmt::format("atom ID {} belongs to a molecule with bonds", atom->tag[i]), all);
@@ -323,7 +324,7 @@ void PairEqui::check_special_neighbors() {
     for (int k = 0, s = 0; k < 3; k++)
       for (; s < atom->nspecial[i][k]; s++) {
         const int j = atom->map(atom->special[i][s]);    // -1: beyond all ghosts
-        if (weight[k + 1] != 1.0 && j >= 0 && species[atom->type[j]] >= 0)
+        if (weight[k + 1] != 1.0 && j >= 0 && has_species(j))
           refuse(fmt::format("atoms with IDs {} and {} are 1-{} neighbors through bonds", atom->tag[i],
                              atom->special[i][s], k + 2),
                  all);
@@ -347,6 +348,7 @@ const double *PairEqui::positions() {
 
 void PairEqui::evaluate() {
   run_without_escape([&] { update_neighborhood(); });
+  check_hidden_atoms();
   if (impl->is_direct() && (vflag_atom || cvflag_atom))
     error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
   impl->exchange->restart_counting();

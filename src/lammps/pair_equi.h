@@ -138,6 +138,8 @@ class PairEqui : public Pair {
   void evaluate_moments(const double (*v)[3], double *energies, double (*moments)[3]);
   void check_symbols();
   void check_timestep();
+  void check_exclusions();
+  void check_hidden_atoms();
   void update_neighborhood();
   void check_special_neighbors();
   std::map<std::string, int64_t> count_elements();

@@ -14,6 +14,7 @@
 #include "src/evaluation/native_evaluators.h"
 #include "src/evaluation/self_check.h"
 #include "src/lammps/lammps_faults.h"
+#include "src/lammps/lammps_neighborhood.h"
 
 #include "atom.h"
 #include "comm.h"
@@ -169,6 +170,23 @@ double PairEqui::total_energy() {
 }
 
 /* ----------------------------------------------------------------------
+   Monte Carlo fixes hide atoms from the model while they ask for the energy of a trial, for which they want nothing
+but the energy. If LAMMPS steps with a hidden atom, the fix has lost it: fix gcmc on several ranks puts an atom back by
+its number on a rank, which another trial move may have changed.
+------------------------------------------------------------------------- */
+
+void PairEqui::check_hidden_atoms() {
+  const bool is_trial = eflag_global && !eflag_atom && !vflag_either;
+  if (is_trial) return;
+  for (int i = 0; i < atom->nlocal; i++)
+    if (!(atom->mask[i] & equi::GROUP_ALL) && impl->type_species[atom->type[i]] >= 0)
+      error->one(FLERR,
+                 "Pair style equi: atom ID {} has been left outside the group all, without neighbors. Fix gcmc loses "
+                 "atoms in this way if it deletes and moves them on several ranks: use one rank, or no moves",
+                 atom->tag[i]);
+}
+
+/* ----------------------------------------------------------------------
    The matrices of a mixture of experts hold for the fractions of the elements that they were mixed for. Files for all
 systems are mixed when a run starts. Fixes that insert, delete or swap atoms change the fractions between two neighbor
 lists, of which only one rank knows.
@@ -178,7 +196,7 @@ lists, of which only one rank knows.
 std::map<std::string, int64_t> PairEqui::count_elements() {
   std::vector<int64_t> mine(impl->symbols.size(), 0), all(impl->symbols.size());
   for (int i = 0; i < atom->nlocal; i++)
-    if (const int s = impl->type_species[atom->type[i]]; s >= 0) mine[s]++;
+    if (const int s = equi::species_of_atom(*atom, impl->type_species, i); s >= 0) mine[s]++;
   MPI_Allreduce(mine.data(), all.data(), static_cast<int>(mine.size()), MPI_INT64_T, MPI_SUM, world);
   std::map<std::string, int64_t> counts;
   for (size_t s = 0; s < all.size(); s++)

@@ -18,6 +18,8 @@
 #include "atom.h"
 #include "comm.h"
 #include "error.h"
+#include "group.h"
+#include "neighbor.h"
 #include "platform.h"
 #include "update.h"
 #include "utils.h"
@@ -314,4 +316,35 @@ void PairEqui::check_timestep() {
                    "The timestep of {:.6g} ps ({:.6g} fs) is too long for the motion of atoms: with units metal it is "
                    "in ps, and 0.001 is usual",
                    dt, 1e3 * dt);
+}
+
+// A pair that is left out of the neighbor list changes what the model sees of both surroundings, and so the forces of
+// third atoms. Exclusions of groups without atoms, as Monte Carlo fixes make them, hide nothing.
+void PairEqui::check_exclusions() {
+  if (impl->has_told_exclusions) return;
+  const auto has_species = [&](int type) { return impl->type_species[type] >= 0; };
+  // Whether any rank has an atom of the model in the group of this number, or outside.
+  const auto any_atom = [&](int number, bool inside) {
+    int mine = 0, any = 0;
+    for (int i = 0; i < atom->nlocal && !mine; i++)
+      mine = ((atom->mask[i] & group->bitmask[number]) != 0) == inside && has_species(atom->type[i]);
+    MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
+    return any != 0;
+  };
+  std::string command;
+  for (int m = 0; m < neighbor->nex_type; m++)
+    if (has_species(neighbor->ex1_type[m]) && has_species(neighbor->ex2_type[m])) command = "neigh_modify exclude";
+  for (int m = 0; m < neighbor->nex_group; m++)
+    if (any_atom(neighbor->ex1_group[m], true) && any_atom(neighbor->ex2_group[m], true))
+      command = "neigh_modify exclude";
+  for (int m = 0; m < neighbor->nex_mol; m++)
+    if (any_atom(neighbor->ex_mol_group[m], true)) command = "neigh_modify exclude";
+  if (neighbor->includegroup && any_atom(neighbor->includegroup, false)) command = "neigh_modify include";
+  if (command.empty()) return;
+  impl->has_told_exclusions = true;
+  if (comm->me == 0)
+    error->warning(FLERR,
+                   "Pair style equi: {} hides atoms from one another, so that the model sees other surroundings: the "
+                   "energies and forces of all atoms near them change",
+                   command);
 }

@@ -106,6 +106,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   bigint evaluation_step = -1;                                   // the step of the last evaluation of forces
   double virial_trace = 0.0;                                     // of this rank's edges in the last evaluation, eV
   double timestep_with_warning = 0.0;                            // that a warning was given for, ps
+  bool has_told_exclusions = false;
 };
 
 }    // namespace LAMMPS_NS

@@ -395,6 +395,23 @@ def test_wrong_mass_warns(script, ranks):
     assert "Atom type 1 is mapped to Na but has mass 35.45 instead of 22.98" in found[0]
 
 
+# Atoms with IDs up to 4 are Na, the others are Cl.
+@RANKS
+@pytest.mark.parametrize("settings, command", [
+    (["neigh_modify exclude type 1 2"], "neigh_modify exclude"),
+    (["group some id 1 5", "neigh_modify exclude group some all"], "neigh_modify exclude"),
+    (["group nobody empty", "neigh_modify exclude group nobody all"], None),
+    (["group some id 1 5", "neigh_modify include some"], "neigh_modify include"),
+])  # fmt: skip
+def test_hidden_neighbors_are_told(script, ranks, settings, command):
+    if command == "neigh_modify include":
+        script.before = ["atom_modify first some"]
+    script.after = settings
+    found = [line for line in warnings_of(script, ranks) if "hides atoms" in line]
+    assert len(found) == (command is not None)
+    assert command is None or command in found[0]
+
+
 def test_masses_of_types_mean_nothing_where_atoms_have_their_own(lammps):
     """atom_style hybrid with sphere keeps masses of types, at 0, beside those of the atoms."""
     atoms = rock_salt()

@@ -68,16 +68,39 @@ MOVE = ["velocity all create 900 5 loop geom", "fix move all nve", "neigh_modify
 # ---- the number of atoms ----
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
-def test_grand_canonical_monte_carlo(lammps, ranks):
-    """Insertions, deletions and translations by the energy of the whole system."""
+@pytest.mark.parametrize("ranks, moves", [(1, 20), (3, 0)])
+def test_grand_canonical_monte_carlo(lammps, ranks, moves):
+    """Insertions, deletions and translations by the energy of the whole system. On several ranks LAMMPS cannot have
+    both of the last two: it deletes atoms by their number on a rank, which a translation may change."""
     lines = [*start(lammps, rock_salt((1, 1, 2))), *MOVE, "group chlorine type 1"]
-    lines += ["fix swap chlorine gcmc 2 40 20 1 4711 60000 -70.0 0.3 full_energy overlap_cutoff 0.7", "run 10"]
+    lines += [f"fix swap chlorine gcmc 2 40 {moves} 1 4711 60000 -70.0 0.3 full_energy overlap_cutoff 0.7", "run 10"]
     lines += ['print "MOVES $(f_swap[2]) $(f_swap[4]) $(f_swap[6])"', *WRITE]
     run = lammps.run(lines, ranks=ranks)
     translations, insertions, deletions = run.values("MOVES")[0]
-    assert translations > 0 and insertions > 0 and deletions > 0
+    assert (translations > 0) == (moves > 0) and insertions > 0 and deletions > 0
     assert_is_fresh(lammps, run)
+
+
+@pytest.mark.parametrize("ranks", [1, 3])
+def test_a_trial_deletion_is_the_energy_without_the_atom(lammps, ranks):
+    """Below some chemical potential, about E(N) - E(N-1), deletions are accepted, and above it they are not. The model's
+    energy of the atom alone, which stays in its place while LAMMPS decides, has no part in it."""
+    atoms = rock_salt((1, 1, 2))
+    chlorine = atoms.get_chemical_symbols().index("Cl")
+    without, alone = atoms.copy(), atoms[[chlorine]]
+    del without[chlorine]
+    energies = [state(lammps.run([*start(lammps, part), "run 0", *SHOW]))[0] for part in (atoms, without, alone)]
+    potential, step = energies[0] - energies[1], 0.25 * abs(energies[2])
+    assert step > 0.1
+    lines = [*start(lammps, atoms), *MOVE[2:], "group chlorine type 1"]
+    for shift in (-step, step):
+        gcmc = f"fix swap chlorine gcmc 1 20 0 1 4711 300 {potential + shift:.17g} 0.3 full_energy overlap_cutoff 2.5"
+        run = lammps.run([*lines, gcmc, "run 1", 'print "MOVES $(f_swap[4]) $(f_swap[5]) $(f_swap[6])"', *WRITE], ranks=ranks)
+        insertions, attempts, deletions = run.values("MOVES")[0]
+        assert insertions == 0 and attempts > 0
+        assert (deletions > 0) == (shift < 0)
+        assert state(run)[2] == len(atoms) - deletions
+        assert_is_fresh(lammps, run)
 
 
 @pytest.mark.parametrize("ranks", [1, 3])

@@ -3,6 +3,7 @@
 equi computes nothing until it is set up again, and then what it computes in a fresh LAMMPS."""
 
 import re
+import textwrap
 
 import pytest
 from equi_tools import equi_file
@@ -238,3 +239,16 @@ found["same_again"] = product() == before
         assert use is not None and "the last pair_coeff command was refused" in use, found
     assert found["new"] is not None and found["other"] is not None and found["again"] is not None, found
     assert found["same"] and found["same_again"]
+
+
+def test_a_step_with_an_atom_outside_the_group_all_ends(session):
+    """Where a Monte Carlo fix has lost an atom."""
+    script = """
+    commands(structure + ["pair_style equi precision double", f"pair_coeff * * {model} Cl Na"])
+    energy()
+    mask = lmp.extract_atom("mask")
+    found["id"], mask[2] = lmp.extract_atom("id")[2], 2
+    found["error"] = error_of("run 0")
+    """
+    found = session.run(textwrap.dedent(script), model=session.model)
+    assert f"atom ID {found['id']} has been left outside the group all" in found["error"]
