@@ -101,7 +101,7 @@ def step_row(args, atoms, cores, threads, turn, side, microseconds, **more):
 def start(args, cells, more=""):
     """(atoms, cores, threads of a rank) of a driver, after the line that says what it measures; more: its end."""
     cores = getattr(args, "cores", None) or usable_cores()
-    threads = max(1, cores // args.ranks)
+    threads = getattr(args, "threads", None) or max(1, cores // args.ranks)
     atoms = make_system(args.system, cells)
     print(f"{cpu_name()}, {cores} cores; {args.system}, {len(atoms)} atoms; ", end="")
     print(f"{args.ranks} x {threads} (ranks x threads), {args.precision}{more}", flush=True)
@@ -181,20 +181,29 @@ def make_system(name, cells):
     return atoms
 
 
-def input_lines(folder, atoms, system, args):
-    """Writes the data file to `folder`; the lines of an input script up to the first run."""
+def input_lines(folder, atoms, system, args, before=(), potential=None):
+    """Writes the data file to `folder`; the lines of an input script up to the first run.
+
+    before: lines that come before the atoms are read; potential: those after them, by default pair_style equi as args say.
+    """
     from equi_tools import lammps_runner
 
     symbols = sorted(set(atoms.get_chemical_symbols()))
-    lammps_runner.write_data(folder / "data.system", atoms, symbols, lammps_runner.lammps_box(atoms))
+    data = Path(folder) / "data.system"
+    lammps_runner.write_data(data, atoms, symbols, lammps_runner.lammps_box(atoms))
     temperature, timestep = DYNAMICS[system]
     temperature = getattr(args, "temperature", None) or temperature
+    if potential is None:
+        potential = [
+            f"pair_style equi precision {args.precision} {args.keywords}",
+            f'pair_coeff * * "{model_file(args)}" {" ".join(symbols)}',
+        ]
     return [
         "units metal",
         "atom_style atomic",
-        "read_data data.system",
-        f"pair_style equi precision {args.precision} {args.keywords}",
-        f'pair_coeff * * "{model_file(args)}" {" ".join(symbols)}',
+        *before,
+        f'read_data "{data}"',
+        *potential,
         f"velocity all create {temperature} 4928459 mom yes rot no dist gaussian",
         "fix 1 all nve",
         f"timestep {timestep}",
@@ -203,16 +212,51 @@ def input_lines(folder, atoms, system, args):
 
 
 def run_lammps(folder, lines, build_dir, ranks, threads, arguments=()):
-    """The output of LAMMPS, started with these arguments, for these lines."""
-    (folder / "in.bench").write_text("\n".join(lines) + "\n")
+    """The output of the build folder's LAMMPS, started with these arguments, for these lines."""
     programs = Path(build_dir).resolve() / "bin"
-    command = [str(programs / "mpirun"), "-np", str(ranks)] if ranks > 1 else []
-    command += [str(programs / "lmp"), "-in", "in.bench", "-log", "none", "-nocite", *arguments]
-    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"LAMMPS ended with status {done.returncode}:\n{(done.stdout + done.stderr)[-3000:]}")
-    return done.stdout
+    return run_program(folder, lines, programs / "lmp", programs / "mpirun", ranks, threads, arguments)
+
+
+def run_program(folder, lines, lmp, mpirun, ranks, threads, arguments=(), environment=(), working_folder=None, started=None):
+    """The output of the LAMMPS `lmp` for these lines, which are written to `folder`.
+
+    environment: further variables; working_folder: where it runs, by default in `folder`; started: called with the number
+    of the process.
+    """
+    script = Path(folder) / "in.bench"
+    script.write_text("\n".join(lines) + "\n")
+    command = [str(mpirun), "-np", str(ranks)] if ranks > 1 else []
+    command += [str(lmp), "-in", str(script), "-log", str(script.with_name("log.bench")), "-nocite", *arguments]
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads)) | dict(environment)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=working_folder or folder, env=environment, **pipes) as process:
+        if started:
+            started(process.pid)
+        output, messages = process.communicate()
+    if process.returncode != 0:
+        sys.exit(f"LAMMPS ended with status {process.returncode}:\n{(output + messages)[-3000:]}")
+    return output
+
+
+def run_lines(args):
+    """The runs of a turn; the steps before the timed ones warm up."""
+    return [f"run {args.warm_up} post no", f"run {args.steps}"]
+
+
+def seconds_per_step(output, steps):
+    """LAMMPS's loop time of the last run, by its steps."""
+    loops = re.findall(r"Loop time of ([\d.eE+-]+) on \d+ procs for (\d+) steps", output)
+    if not loops or int(loops[-1][1]) != steps:
+        sys.exit(f"LAMMPS printed no loop time:\n{output[-3000:]}")
+    return float(loops[-1][0]) / steps
+
+
+def user_seconds_per_step(output, steps, ranks):
+    """User time of all cores in the last run, by its steps, from the share of the elapsed time that LAMMPS states for a rank."""
+    shares = re.findall(r"^([\d.]+)% CPU use with", output, re.M)
+    if not shares:
+        sys.exit(f"LAMMPS printed no use of the processor:\n{output[-3000:]}")
+    return seconds_per_step(output, steps) * float(shares[-1]) / 100 * ranks
 
 
 def usable_cores():

@@ -1,15 +1,28 @@
 # SPDX-License-Identifier: MIT
-"""The process of bench/step.py and bench/sweep.py that runs the own calculator of a model's framework.
+"""The process of bench/step.py, bench/sweep.py and bench/peers.py that runs the own calculator of a model's framework.
 
 For each line on standard input, a number of evaluations and perhaps of threads, it answers with one line of as many
 times in seconds. Between two evaluations all atoms move a little, so that nothing can be reused. An evaluation is
-energy, forces and stress.
+energy, forces and stress. For a line `forces FILE` it writes the forces to FILE, as numpy does, and answers with the
+precision of the model's parameters.
 """
 
 import contextlib
 import os
 import sys
 import time
+
+
+def precision_of(calculator):
+    """The type of the first parameter of the calculator's first model, as torch calls it."""
+    import torch
+
+    for value in vars(calculator).values():
+        for module in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(module, torch.nn.Module):
+                for parameter in module.parameters():
+                    return str(parameter.dtype).removeprefix("torch.")
+    return "unknown"
 
 
 def main():
@@ -32,6 +45,11 @@ def main():
     rng = np.random.default_rng(2)
     answers.write(f"{len(atoms)}\n")
     for line in sys.stdin:
+        if line.startswith("forces "):
+            with open(line.split(maxsplit=1)[1].rstrip("\n"), "wb") as stream:
+                np.save(stream, atoms.get_forces())
+            answers.write(precision_of(atoms.calc) + "\n")
+            continue
         times = []
         count, *wanted = map(int, line.split())
         if wanted:

@@ -111,6 +111,8 @@ LARGE = {
     "medium_89": dict(elements=MANY, hidden="128x0e+128x1o", max_ell=3, correlation=3, r_max=6.0, num_bessel=10,
                       radial_MLP=[64, 64, 64], mlp=16, dtype="float32"),
 }  # fmt: skip
+# With the first interaction block that Symmetrix reads, for bench/peers.py.
+LARGE |= {f"{name}_first_plain": LARGE[name] | dict(first=PLAIN) for name in ("small", "medium")}
 
 
 def _randomize(model, rng, elements, heads):
