@@ -103,6 +103,24 @@ def test_a_trial_deletion_is_the_energy_without_the_atom(lammps, ranks):
         assert_is_fresh(lammps, run)
 
 
+def test_a_trial_deletion_of_a_molecule_is_the_energy_without_it(lammps):
+    """Two molecules that are far apart: with the energy of one as intra_energy, deletions are accepted below a chemical
+    potential of zero alone, and insertions above it."""
+    (lammps.folder / "pair.mol").write_text("# NaCl\n\n2 atoms\n\nCoords\n\n1 0 0 0\n2 2.4 0 0\n\nTypes\n\n1 1\n2 2\n")
+    box = ["units metal", "atom_style molecular", "atom_modify map yes", "region box block 0 16 0 16 0 16", "create_box 2 box"]
+    box += ["mass 1 35.45", "mass 2 22.98977", "molecule pair pair.mol"]
+    one = [*box, "create_atoms 0 single 4 4 4 mol pair 1 rotate 0 0 0 1 units box"]
+    two = [*one, "create_atoms 0 single 4 12 12 mol pair 2 rotate 0 0 0 1 units box"]
+    potential = [*lammps.pair("plain", SYMBOLS, "precision double"), *THERMO]
+    energy = state(lammps.run([*one, *potential, "run 0", *SHOW]))[0]
+    assert energy < -4.0
+    for mu in (-1.5, 1.5):
+        gcmc = f"fix swap gas gcmc 1 20 0 0 4711 300 {mu} 0.3 mol pair full_energy intra_energy {energy:.17g} overlap_cutoff 1.0 group gas"
+        lines = [*two, *potential, "group gas molecule 1 2", gcmc, "run 1", 'print "MOVES $(f_swap[4]) $(f_swap[5]) $(f_swap[6])"']
+        insertions, attempts, deletions = lammps.run(lines).values("MOVES")[0]
+        assert attempts > 0 and (deletions > 0) == (mu < 0) and (insertions > 0) == (mu > 0)
+
+
 @pytest.mark.parametrize("ranks", [1, 3])
 def test_insertions_by_widom_leave_the_system_alone(lammps, ranks):
     lines = [*start(lammps, rock_salt((1, 1, 2))), "fix insert all widom 1 10 1 4711 60000 full_energy"]
