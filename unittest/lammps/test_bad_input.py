@@ -413,6 +413,7 @@ def test_hidden_neighbors_are_told(script, ranks, settings, command):
     assert command is None or command in found[0]
 
 
+@pytest.mark.plain
 def test_masses_of_types_mean_nothing_where_atoms_have_their_own(lammps):
     """atom_style hybrid with sphere keeps masses of types, at 0, beside those of the atoms."""
     atoms = rock_salt()
