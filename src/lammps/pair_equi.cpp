@@ -270,6 +270,7 @@ void PairEqui::update_neighborhood() {
   impl->neighborhood_is_set = false;
   const auto read = [&] {
     impl->atom_type.assign(atom->type, atom->type + nall);
+    impl->hidden_atom = find_hidden_atom();
     check_special_neighbors();
     read_neighbor_list();
   };
@@ -348,7 +349,7 @@ const double *PairEqui::positions() {
 
 void PairEqui::evaluate() {
   run_without_escape([&] { update_neighborhood(); });
-  check_hidden_atoms();
+  check_hidden_atom();
   if (impl->is_direct() && (vflag_atom || cvflag_atom))
     error->all(FLERR, "Pair style equi: with direct forces there is no virial of atoms");
   impl->exchange->restart_counting();

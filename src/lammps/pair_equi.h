@@ -139,7 +139,8 @@ class PairEqui : public Pair {
   void check_symbols();
   void check_timestep();
   void check_exclusions();
-  void check_hidden_atoms();
+  tagint find_hidden_atom() const;
+  void check_hidden_atom();
   void update_neighborhood();
   void check_special_neighbors();
   std::map<std::string, int64_t> count_elements();

@@ -175,15 +175,19 @@ but the energy. If LAMMPS steps with a hidden atom, the fix has lost it: fix gcm
 its number on a rank, which another trial move may have changed.
 ------------------------------------------------------------------------- */
 
-void PairEqui::check_hidden_atoms() {
-  const bool is_trial = eflag_global && !eflag_atom && !vflag_either;
-  if (is_trial) return;
+tagint PairEqui::find_hidden_atom() const {
   for (int i = 0; i < atom->nlocal; i++)
-    if (!(atom->mask[i] & equi::GROUP_ALL) && impl->type_species[atom->type[i]] >= 0)
-      error->one(FLERR,
-                 "Pair style equi: atom ID {} has been left outside the group all, without neighbors. Fix gcmc loses "
-                 "atoms in this way if it deletes and moves them on several ranks: use one rank, or no moves",
-                 atom->tag[i]);
+    if (!(atom->mask[i] & equi::GROUP_ALL) && impl->type_species[atom->type[i]] >= 0) return atom->tag[i];
+  return 0;
+}
+
+void PairEqui::check_hidden_atom() {
+  const bool is_trial = eflag_global && !eflag_atom && !vflag_either;
+  if (impl->hidden_atom == 0 || is_trial) return;
+  error->one(FLERR,
+             "Pair style equi: atom ID {} has been left outside the group all, without neighbors. Fix gcmc loses "
+             "atoms in this way if it deletes and moves them on several ranks: use one rank, or no moves",
+             impl->hidden_atom);
 }
 
 /* ----------------------------------------------------------------------

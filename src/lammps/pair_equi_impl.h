@@ -90,6 +90,7 @@ struct PairEqui::Impl : EquiSettings, EquiCoefficients {
   std::vector<int> atom_row;
   bool neighborhood_is_set = false, directional_is_set = false, moments_is_set = false;
   bigint neighbor_builds = -1;
+  tagint hidden_atom = 0;    // of this rank, since the last list: the ID of one outside the group all, or 0
   std::vector<std::array<double, 3>> forces;                             // [atoms], eV/Angstrom
   std::vector<std::array<double, 9>> virials;                            // [atoms], eV
   std::vector<double> energies;                                          // [atoms], eV
