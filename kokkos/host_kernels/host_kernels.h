@@ -108,12 +108,15 @@ struct ConvEdges {
   // what `fraction` then is, and where derivatives by the weights go.
   Pointer<const T> weights = {};
   Pointer<T> weights_adj = {};
-  // Of duals: if not 0, no edge moves, and forward and backward write only the tangents of this number of directions.
-  // All path groups must have kernels for it (PathGroupKernel::rigid_forward). If 0, tangents are those of one
-  // direction, in plane 1 + direction of the features.
-  int rigid_directions = 0;
+  // Of duals, tangents are those of one direction, in plane 1 + direction of the features, unless there are several
+  // directions at a time, for which all path groups must have kernels (PathGroupKernel::moving_forward):
+  // moving_directions if not 0, for forward alone, which also writes values; or rigid_directions if no edge moves, and
+  // forward and backward write tangents alone.
   int direction = 0;
-  int64_t y_adj_distance = 0;           // of rigid edges: numbers between the y_adj of two directions
+  int moving_directions = 0, rigid_directions = 0;
+  int64_t y_distance = 0, fraction_distance = 0;    // of moving edges: numbers between those of two directions
+  const Real<T> *sender_factor = nullptr;           // of moving edges: see PathGroupCall
+  int64_t y_adj_distance = 0;                       // of rigid edges: as y_distance
   const int64_t *edge_end = nullptr;    // [num_atoms] or null: atom a has the edges edge_begin[a]..edge_end[a] alone
   int64_t end(int a) const { return edge_end ? edge_end[a] : edge_begin[a + 1]; }
 };

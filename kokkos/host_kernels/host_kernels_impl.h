@@ -20,15 +20,15 @@ constexpr std::size_t align_up(std::size_t n) {
   return (n + 63) / 64 * 64;
 }
 
-// The generated kernel of a path group if there is one for this kind of table, else the generic one. rigid: null, or
-// the generated kernel of edges that do not move.
+// The generated kernel of a path group if there is one for this kind of table, else the generic one. of_directions:
+// null, or the generated kernel for several directions.
 template <class T, class Generated, class Generic>
-static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*rigid)(const PathGroupCall<T> &),
+static void call_path_group(Generated generated, void (*PathGroupKernel<T>::*of_directions)(const PathGroupCall<T> &),
                             Generic generic, const GenericPathGroup<T> &walker, const PathGroupCall<T> &u) {
   const PathGroupKernel<T> *kernel = walker.path_group.kernel;
   const int place = kernel_place<T>(walker.rows);
   auto function = kernel && place >= 0 ? (kernel->*generated)[place] : nullptr;
-  if (rigid) function = kernel->*rigid;
+  if (of_directions) function = kernel->*of_directions;
   if (function)
     function(u);
   else
@@ -88,8 +88,9 @@ static std::size_t scratch_layout(const ConvolutionView<T> &tables, const ConvEd
   };
   Scratch<T> unused;
   Scratch<T> &to = s ? *s : unused;
-  take_planes(to.y, blocks * tables.num_y * EDGE_BLOCK);
-  take_planes(to.coupled, edge_blocks(longest) * tables.max_coupled * EDGE_BLOCK);
+  const int planes = edges.moving_directions > 0 ? 1 + edges.moving_directions : PLANES<T>;
+  take_planes(to.y, blocks * tables.num_y * EDGE_BLOCK, planes);
+  take_planes(to.coupled, edge_blocks(longest) * tables.max_coupled * EDGE_BLOCK, planes);
   take_planes(to.d, tables.max_d, edges.rigid_directions > 0 ? 1 + edges.rigid_directions : PLANES<T>);
   take(to.edge_weights, edges.rigid_directions > 0 ? 2 * tables.max_weights : 0);
   take(to.out, tables.max_paths);
@@ -107,9 +108,20 @@ static std::size_t scratch_bytes(const ConvolutionView<T> &tables, const ConvEdg
   return scratch_layout<T>(tables, edges, nullptr, nullptr);
 }
 
-// Harmonics of all edges in blocks of 16, component by component; missing edges are 0.
+// The same numbers with the tangents of direction k of several, whose planes are equally far from each other.
 template <class T>
-static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, Pointer<T> to) {
+static T *along(T *p, int) {
+  return p;
+}
+template <class T>
+static DualPointer<T> along(DualPointer<T> p, int k) {
+  return {p.value, (1 + k) * p.distance};
+}
+
+// Harmonics of all edges along one direction in blocks of 16, component by component; missing edges are 0.
+template <class T>
+static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const T *y,
+                                Pointer<T> to) {
   const int num_y = tables.num_y;
   for (int a = 0; a < edges.num_atoms; a++)
     for (int64_t e0 = edges.edge_begin[a]; e0 < edges.end(a); e0 += EDGE_BLOCK) {
@@ -118,9 +130,15 @@ static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdge
       if (n < EDGE_BLOCK)
         for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
       for (int e = 0; e < n; e++)
-        for (int k = 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, edges.y[(e0 + e) * num_y + k]);
+        for (int k = 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, y[(e0 + e) * num_y + k]);
       to += num_y * EDGE_BLOCK;
     }
+}
+template <class T>
+static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, Pointer<T> to) {
+  transpose_harmonics(tables, edges, edges.y, to);
+  for (int k = 1; k < edges.moving_directions; k++)
+    transpose_harmonics(tables, edges, edges.y + k * edges.y_distance, along(to, k));
 }
 
 // A call for the path group with all that is the same for every atom.
@@ -149,7 +167,9 @@ static PathGroupCall<T> path_group_call(const ConvolutionView<T> &tables, const 
   u.num_y = tables.num_y;
   u.coupled = s.coupled;
   u.d = s.d;
-  u.directions = edges.rigid_directions;
+  u.directions = edges.moving_directions + edges.rigid_directions;    // one of them is 0
+  u.fraction_distance = edges.fraction_distance;
+  u.sender_factor = edges.sender_factor;
   u.y_adj_distance = edges.y_adj_distance;
   u.edge_weights = s.edge_weights;
   return u;
@@ -184,6 +204,7 @@ static void set_atom(const ConvolutionView<T> &tables, const ConvEdges<T> &edges
   u.count = static_cast<int>(edges.end(a) - begin);
   u.table_row = edges.table_row + local;
   u.fraction = edges.fraction + local;
+  if (edges.sender_factor) u.sender_factor = edges.sender_factor + local;
   u.x_row = edges.other_row + begin;
   u.y = edges.y + begin * tables.num_y;
 }
@@ -196,7 +217,8 @@ static void set_outputs(const ConvolutionView<T> &tables, const ConvPathGroup<T>
     s.out[q] = output_row(tables.paths[path_group.first_path + q], edges, out, rows, row);
 }
 
-// Coupled harmonics of the edges of one atom; returns where the next atom's harmonics begin.
+// Coupled harmonics of the edges of one atom, of duals along one direction; returns where the next atom's harmonics
+// begin.
 template <class T>
 static Pointer<const T> couple_harmonics(const ConvolutionView<T> &tables, const ConvPathGroup<T> &path_group,
                                          Pointer<const T> y, int count, Pointer<T> coupled) {
@@ -263,6 +285,9 @@ static void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges,
   Scratch<T> s;
   scratch_layout<T>(tables, edges, static_cast<char *>(scratch), &s);
   transpose_harmonics(tables, edges, s.y);
+  const auto kernel_of_directions = edges.moving_directions > 0  ? &PathGroupKernel<T>::moving_forward
+                                    : edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_forward
+                                                                 : nullptr;
   // Path group by path group, so that the channel blocks of one path group stay in the cache.
   for (int k = 0; k < tables.num_path_groups; k++) {
     const ConvPathGroup<T> &path_group = tables.path_groups[k];
@@ -280,10 +305,10 @@ static void forward(const ConvolutionView<T> &tables, const ConvEdges<T> &edges,
     for (int a = 0; a < edges.num_atoms; a++) {
       set_atom(tables, edges, a, u);
       set_outputs(tables, path_group, edges, out, out_rows, out_begin + a, s);
+      for (int d = 1; d < edges.moving_directions; d++)
+        couple_harmonics(tables, path_group, along(y, d), u.count, along(s.coupled, d));
       y = couple_harmonics(tables, path_group, y, u.count, s.coupled);
-      call_path_group<T>(&PathGroupKernel<T>::forward,
-                         edges.rigid_directions > 0 ? &PathGroupKernel<T>::rigid_forward : nullptr,
-                         &GenericPathGroup<T>::forward, generic, u);
+      call_path_group<T>(&PathGroupKernel<T>::forward, kernel_of_directions, &GenericPathGroup<T>::forward, generic, u);
     }
   }
 }

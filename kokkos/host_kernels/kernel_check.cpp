@@ -113,6 +113,41 @@ class PathGroupCase {
     return a;
   }
 
+  // What forward gives in all directions: by the kernel's function for moving edges at once, or by the generic one,
+  // direction by direction, with a row for what each edge sees of its sender.
+  Answers<R> moving_answers(const PathGroupKernel<T> *kernel) const {
+    ConvPathGroup<T> path_group = tables_.path_groups()[0];
+    path_group.kernel = kernel;
+    ConvolutionView<T> tables = tables_.view();
+    tables.path_groups = &path_group;
+    // The tangents of each direction are other multiples of the same numbers.
+    AlignedVector<T> y, fraction;
+    for (int d = 0; d < DIRECTIONS; ++d) {
+      for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(1 + d) * tangent_of(v)));
+      for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(1 + d) * tangent_of(v)));
+    }
+    // An edge that sees its sender's tangents as they are, and others that add those in direction 0.
+    Numbers<R> factor(DIRECTIONS * NUM_EDGES, R(0));
+    for (int e = 0; e < NUM_EDGES; ++e) factor[(DIRECTIONS - 1) * NUM_EDGES + e] = R(0.1) * R(e - 5);
+    ConvEdges<T> e = edges(FINE_ROWS<T>);
+    e.y = y.data();
+    e.fraction = fraction.data();
+    Answers<R> a = empty();
+    if (kernel) {
+      e.moving_directions = DIRECTIONS;
+      e.y_distance = y_.size();
+      e.fraction_distance = fraction_.size();
+      e.sender_factor = factor.data();
+      forward(tables, e, a);
+    } else {
+      e.other_row = number_.data();
+      const Numbers<R> x = seen_rows(factor);
+      for (; e.direction < DIRECTIONS; ++e.direction, e.y += y_.size(), e.fraction += fraction_.size())
+        kernels_.forward(tables, e, x.data(), NUM_EDGES, a.out.data(), NUM_ATOMS, 0, scratch(tables, e).data());
+    }
+    return a;
+  }
+
   // The tangents of edges that do not move, of all directions: by the kernel's rigid functions at once, or by the
   // generic one, direction by direction.
   Answers<R> rigid_answers(const PathGroupKernel<T> *kernel) const {
@@ -174,6 +209,22 @@ class PathGroupCase {
     // Of senders that are as many as the receivers.
     a.gathered.assign(static_cast<size_t>(NUM_ATOMS) * in_.row_size(), R(0));
     return a;
+  }
+
+  // For each edge the sender's row with tangents as PathGroupCall::sender_factor says.
+  Numbers<R> seen_rows(const Numbers<R> &factor) const {
+    const FeatureGroup &group = in_.group(0);
+    Numbers<R> rows;
+    for (int e = 0; e < NUM_EDGES; ++e) {
+      const auto row = x_.begin() + static_cast<int64_t>(sender_[e]) * group.width();
+      rows.insert(rows.end(), row, row + group.width());
+      R *to = rows.data() + static_cast<int64_t>(e) * group.width();
+      for (int m = 0; m < group.irrep.dim(); ++m, to += group.stride())
+        for (int d = 0; d < DIRECTIONS; ++d)
+          for (int c = 0; c < group.channels; ++c)
+            to[group.tangents(d) + c] += factor[d * NUM_EDGES + e] * to[group.tangents(0) + c];
+    }
+    return rows;
   }
 
   ConvEdges<T> edges(int rows_per_bin) const {
@@ -266,9 +317,9 @@ std::string fault_of_path_group(const KernelList<PathGroupKernel<T>> &list, cons
   const PathGroupKernel<T> &kernel = *list.kernels[0];
   const bool has_cubic = kernel.forward[1] && kernel.backward[1] && kernel.gather[1];
   constexpr bool NEEDS_CUBIC = std::is_same_v<T, float>;
-  const bool has_rigid = kernel.rigid_forward && kernel.rigid_backward;
+  const bool takes_directions = kernel.moving_forward && kernel.rigid_forward && kernel.rigid_backward;
   if (!kernel.couple_harmonics || !kernel.forward[0] || !kernel.backward[0] || !kernel.forward[2] ||
-      !kernel.backward[2] || !kernel.gather[2] || (IS_DUAL<T> && !has_rigid) || (NEEDS_CUBIC && !has_cubic))
+      !kernel.backward[2] || !kernel.gather[2] || (IS_DUAL<T> && !takes_directions) || (NEEDS_CUBIC && !has_cubic))
     return name_of<T>("kernel") + " lacks a function";
   const PathGroupCase<T> path_group(shape, set);
   using Place = const PathGroupKernel<T> *;
@@ -280,10 +331,12 @@ std::string fault_of_path_group(const KernelList<PathGroupKernel<T>> &list, cons
     fault = fault_of_answers<T>(answers(&kernel, rows), answers(nullptr, rows), "");
     if (!fault.empty()) return fault;
   }
-  if constexpr (IS_DUAL<T>)
-    return fault_of_answers<T>(path_group.rigid_answers(&kernel), path_group.rigid_answers(nullptr), "rigid ");
-  else
-    return "";
+  if constexpr (IS_DUAL<T>) {
+    fault = fault_of_answers<T>(path_group.moving_answers(&kernel), path_group.moving_answers(nullptr), "moving ");
+    if (fault.empty())
+      fault = fault_of_answers<T>(path_group.rigid_answers(&kernel), path_group.rigid_answers(nullptr), "rigid ");
+  }
+  return fault;
 }
 
 template <class T>

@@ -17,7 +17,7 @@
 
 namespace equi {
 
-constexpr int PATH_GROUP_KERNEL_ABI = 9;
+constexpr int PATH_GROUP_KERNEL_ABI = 10;
 
 // A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
 // The first row of edge e for channel block k of a path q (its number in the path group) is at
@@ -66,9 +66,14 @@ struct PathGroupCall {
   Pointer<T> x_adj;        // null, or added to: component m at x_adj + x_adj_row[e] * x_width + m * x_stride
   const int *x_adj_row;    // [count]; a gather adds to one atom's x_adj instead
 
-  // Rigid kernels of duals take several directions at a time. The planes of their tangents follow those of the values
-  // at equal distances: direction k of p is at p.value + (1 + k) * p.distance. The values in y_adj are not read.
+  // The moving and rigid kernels of duals take several directions at a time. The planes of their tangents follow those
+  // of the values at equal distances: direction k of p is at p.value + (1 + k) * p.distance. The values in y_adj are
+  // not read.
   int directions;
+  int64_t fraction_distance;    // between the fractions of two directions (moving_forward)
+  // Null, or [directions] numbers of an edge, as far apart as fractions: what edge e sees as the tangents of its sender
+  // in direction k is those of the row plus sender_factor[k * fraction_distance + e] times those in direction 0.
+  const Real<T> *sender_factor;
   int64_t y_adj_distance;    // between the y_adj of two directions
   Real<T> *edge_weights;     // scratch [2 * paths * channels], backward
 };
@@ -93,8 +98,10 @@ struct PathGroupKernel {
   void (*forward[3])(const PathGroupCall<T> &);
   void (*backward[3])(const PathGroupCall<T> &);
   void (*gather[3])(const PathGroupCall<T> &);
-  // Null for plain numbers. Of duals with tables, for edges that do not move, whose fractions and harmonics
-  // have no tangents: the tangents of what forward and backward write, and nothing else, in all directions.
+  // Null for plain numbers. Of duals with tables: what forward writes, with the tangents in all directions.
+  void (*moving_forward)(const PathGroupCall<T> &);
+  // Likewise, for edges that do not move, whose fractions and harmonics have no tangents: the tangents of what forward
+  // and backward write, and nothing else, in all directions.
   void (*rigid_forward)(const PathGroupCall<T> &);
   void (*rigid_backward)(const PathGroupCall<T> &);
 };

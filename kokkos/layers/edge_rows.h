@@ -18,6 +18,13 @@
 
 namespace equi {
 
+// What t_j is multiplied by in the bracket, for the tangents by direction: 0 for t itself, (r_i - r_j)_c for m_c. The
+// vector of the edge points from i to j.
+template <class R, class G>
+R sender_factor(const G &distance, const G *unit, int direction) {
+  return direction > 0 ? static_cast<R>(-value_of(distance) * value_of(unit[direction - 1])) : R(0);
+}
+
 // Copies row `row` of x to row `to_row` of `to`. The planes of x are values, t and the three m. Without an edge
 // (distance null) they are copied as they are, else m gets r_i - r_j, the negative vector of the edge, times t.
 template <class R, class G>
@@ -32,7 +39,7 @@ void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t 
       continue;
     }
     R back[3];
-    for (int c = 0; c < 3; c++) back[c] = static_cast<R>(-value_of(*distance) * value_of(unit[c]));
+    for (int c = 0; c < 3; c++) back[c] = sender_factor<R>(*distance, unit, 1 + c);
     for (int m = 0; m < group.irrep.dim(); m++, from += group.stride(), at += group.stride()) {
       std::copy_n(from, 2 * channels, at);
       const R *t = from + channels;
@@ -51,8 +58,7 @@ void copy_edge_row(const FeatureLayout &layout, FeatureRows<const R> x, int64_t 
     const int channels = group.channels;
     const R *from = x.data + x.rows * group.offset + row * group.width();
     R *at = to.data + to.rows * to_group.offset + to_row * to_group.width();
-    const R back =
-        distance && direction > 0 ? static_cast<R>(-value_of(*distance) * value_of(unit[direction - 1])) : R(0);
+    const R back = distance ? sender_factor<R>(*distance, unit, direction) : R(0);
     for (int m = 0; m < group.irrep.dim(); m++, from += group.stride(), at += to_group.stride()) {
       std::copy_n(from, channels, at);
       const R *t = from + channels, *tangent = from + (1 + direction) * channels;

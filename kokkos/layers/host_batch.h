@@ -27,7 +27,7 @@ struct HostContext : LayerContext {
 template <class T, class G>
 struct HostScratch {
   using R = Real<T>;
-  Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row, so2, edge_rows;
+  Buffer<R> features, in_place, radial, weights, linear, bins_per_length, row, so2, edge_rows, sender_factor;
   Buffer<char> kernel;
   Buffer<int> table_row, order, receiver_row, function, moving_table_row;
   Buffer<int64_t> gather_begin;
@@ -37,10 +37,10 @@ struct HostScratch {
 
   std::size_t bytes() const {
     return features.bytes() + in_place.bytes() + radial.bytes() + weights.bytes() + linear.bytes() +
-           bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + kernel.bytes() +
-           table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() + moving_table_row.bytes() +
-           gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() + gather_y.bytes() + fraction.bytes() +
-           moving_fraction.bytes() + pair_factor.bytes();
+           bins_per_length.bytes() + row.bytes() + so2.bytes() + edge_rows.bytes() + sender_factor.bytes() +
+           kernel.bytes() + table_row.bytes() + order.bytes() + receiver_row.bytes() + function.bytes() +
+           moving_table_row.bytes() + gather_begin.bytes() + gather_distance.bytes() + y_adj.bytes() +
+           gather_y.bytes() + fraction.bytes() + moving_fraction.bytes() + pair_factor.bytes();
   }
 };
 

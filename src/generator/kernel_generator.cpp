@@ -58,7 +58,7 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
     generate_uvw_functions(text, u);
   } else {
     generate_path_group_functions(text, u);
-    if (!dual) generate_rigid_functions(text, u);
+    if (!dual) generate_functions_of_directions(text, u);
   }
   text.line("}    // namespace");
   for (const NumberName &number : numbers) {
@@ -82,12 +82,12 @@ void generate_path_group_kernels(Text &text, const PathGroupSchedule &u, const N
       text.line("  %s{%s}", separator, list.c_str());
       separator = ", ";
     }
-    if (dual)    // their numbers are plain: with the runs of these
-      text.line("  , path_group_%s::%s, path_group_%s::%s", key.c_str(),
-                instance("rigid_forward", number.part, number.fine_rows).c_str(), key.c_str(),
-                instance("rigid_backward", number.part, number.fine_rows).c_str());
-    else if (!is_uvw)
-      text.line("  , nullptr, nullptr");
+    for (const std::string function : {"moving_forward", "rigid_forward", "rigid_backward"}) {
+      if (dual)    // their numbers are plain: with the runs of these
+        text.line("  , path_group_%s::%s", key.c_str(), instance(function, number.part, number.fine_rows).c_str());
+      else if (!is_uvw)
+        text.line("  , nullptr");
+    }
     text.line("};");
   }
 }

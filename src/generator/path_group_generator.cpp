@@ -100,7 +100,48 @@ void generate_forward(Text &text, const PathGroupSchedule &u) {
   text.close(0);
 }
 
-// What is the same for all directions, the weights, is computed once for a block.
+// What is the same for all planes of a block, the radial weights of a run's paths, edge by edge; with their derivatives
+// by the fraction two numbers for each path.
+void generate_block_weights(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run,
+                            bool has_derivatives) {
+  const int num_paths = run.last - run.first, per_edge = (has_derivatives ? 2 : 1) * num_paths;
+  text.line("      V weights[EDGE_BLOCK * %d];", per_edge);
+  text.line("      for (int e = begin; e < end; e++) {");
+  generate_radial_row(text, "u.fraction[e].value");
+  text.line("        V *of_edge = weights + (e - begin) * %d;", per_edge);
+  for (int q = run.first; q < run.last; ++q) {
+    const int n = q - run.first;
+    if (has_derivatives)
+      text.line("        radial_weight<ROWS, ROW>(u, t, %d, f, of_edge[%d], of_edge[%d]);", q, 2 * n, 2 * n + 1);
+    else
+      text.line("        of_edge[%d] = %s;", n, weight_of(u.paths[q], q).c_str());
+  }
+  text.line("      }");
+}
+
+// The loop over the edges of a block with the weights above, w alone, for one plane x of the features.
+void begin_plane_sweep(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *x,
+                       bool has_derivatives) {
+  const int num_components_of_run = num_components(u, run);
+  text.line("      const T *m = u.coupled.value + begin * NUM_COUPLED, *x = %s;", x);
+  for (int k = 0; k < num_components_of_run; ++k) text.line("      V a%d = V{};", k);
+  text.line("      for (int e = begin; e < end; e++, ++m) {");
+  text.line("        const T *xe = x + u.x_row[e] * u.x_width + c;");
+  text.line("        const V *of_edge = weights + (e - begin) * %d;",
+            (has_derivatives ? 2 : 1) * (run.last - run.first));
+}
+
+// One plane of out from the same plane x of the features, as rigid edges have it.
+void generate_plane(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const char *x,
+                    const char *out, bool has_derivatives) {
+  begin_plane_sweep(text, u, run, x, has_derivatives);
+  add_forward_products(text, u, run, [&](const PathSchedule &, int q) {
+    return text_of("of_edge[%d]", (has_derivatives ? 2 : 1) * (q - run.first));
+  });
+  text.line("      }");
+  generate_store_sums(text, u, run, out);
+}
+
 void generate_rigid_forward(Text &text, const PathGroupSchedule &u) {
   text.line("// The tangents of out where no edge moves: out' = sum_e w sum_m1 M[m1,m3] x'[m1]");
   begin_function(text, "rigid_forward", "Dual<T>");
@@ -109,24 +150,88 @@ void generate_rigid_forward(Text &text, const PathGroupSchedule &u) {
   generate_store_zeros(text, u, "tangents(u.out[%d], k)");
   text.line("    }");
   for (const auto &run : u.forward_runs) {
-    const int num_paths = run.last - run.first;
     begin_blocks(text);
-    text.line("      V weights[EDGE_BLOCK * %d];", num_paths);
-    text.line("      for (int e = begin; e < end; e++) {");
-    generate_radial_row(text, "u.fraction[e].value");
-    for (int q = run.first; q < run.last; ++q)
-      text.line("        weights[(e - begin) * %d + %d] = %s;", num_paths, q - run.first,
-                weight_of(u.paths[q], q).c_str());
+    generate_block_weights(text, u, run, false);
+    text.line("      for (int k = 0; k < u.directions; k++) {");
+    generate_plane(text, u, run, "tangents(u.x, k)", "tangents(u.out[%d], k)", false);
+    text.close(6, 2);
+  }
+  text.close(0);
+}
+
+// The tangents of a path of edges that move, primes being tangents: a'[m3] += sum_m1 M s[m1] + M' t[m1] with s = w x' +
+// w' x and t = w x, or, where it takes fewer products, w (sum_m1 M x' + M' x) + w' sum_m1 M x. In the text p is x' and
+// h is M'.
+void generate_moving_products(Text &text, const PathSchedule &p, int d1, int base) {
+  const int d3 = 2 * p.l3 + 1, num_m = static_cast<int>(p.m.size());
+  if (p.is_diagonal()) {
+    for (int k = 0; k < d1; ++k) text.line("        a%d += w * p%d + dw * x%d;", base + k, k, k);
+  } else if (num_m + 2 * d3 < 3 * d1) {
+    for (int k = 0; k < d3; ++k) {
+      Sum s("V", text_of("s%d", k)), z("V", text_of("z%d", k));
+      for (const auto &n : p.m) {
+        if (n.m3 != k) continue;
+        z.add(text, n.sign, text_of("m[%d] * x%d", EDGE_BLOCK * n.coupled, n.m1));
+        s.add(text, n.sign, text_of("m[%d] * p%d", EDGE_BLOCK * n.coupled, n.m1));
+        s.add(text, n.sign, text_of("h[%d] * x%d", EDGE_BLOCK * n.coupled, n.m1));
+      }
+      text.line("        a%d += w * s%d + dw * z%d;", base + k, k, k);
+    }
+  } else {
+    for (int k = 0; k < d1; ++k) {
+      text.line("        const V s%d = w * p%d + dw * x%d, t%d = w * x%d;", k, k, k, k, k);
+      for (const auto &n : p.m) {
+        if (n.m1 != k) continue;
+        text.line("        a%d %s m[%d] * s%d;", base + n.m3, add_with(n.sign), EDGE_BLOCK * n.coupled, k);
+        text.line("        a%d %s h[%d] * t%d;", base + n.m3, add_with(n.sign), EDGE_BLOCK * n.coupled, k);
+      }
+    }
+  }
+}
+
+void generate_moving_forward(Text &text, const PathGroupSchedule &u) {
+  text.line("// out, and its tangents in all directions: out' = sum_e sum_m1 w M x' + w M' x + w' M x");
+  begin_function(text, "moving_forward", "Dual<T>");
+  text.line("  if (u.count == 0) {");
+  generate_store_zeros(text, u, "u.out[%d].value");
+  text.line("    for (int k = 0; k < u.directions; k++) {");
+  generate_store_zeros(text, u, "tangents(u.out[%d], k)");
+  text.close(4, 2);
+  for (const auto &run : u.forward_runs) {
+    begin_blocks(text);
+    generate_block_weights(text, u, run, true);
+    text.line("      {");
+    generate_plane(text, u, run, "u.x.value", "u.out[%d].value", true);
     text.line("      }");
     text.line("      for (int k = 0; k < u.directions; k++) {");
-    text.line("      const T *m = u.coupled.value + begin * NUM_COUPLED, *x = tangents(u.x, k);");
-    const int num_accumulators = num_components(u, run);
-    for (int k = 0; k < num_accumulators; ++k) text.line("      V a%d = V{};", k);
-    text.line("      for (int e = begin; e < end; e++, ++m) {");
-    text.line("        const T *xe = x + u.x_row[e] * u.x_width + c;");
-    text.line("        const V *of_edge = weights + (e - begin) * %d;", num_paths);
-    add_forward_products(text, u, run,
-                         [&](const PathSchedule &, int q) { return text_of("of_edge[%d]", q - run.first); });
+    text.line("      const T *h = tangents(u.coupled, k) + begin * NUM_COUPLED;");
+    text.line("      const Dual<T> *fraction = u.fraction + k * u.fraction_distance;");
+    text.line("      const T *factor = u.sender_factor ? u.sender_factor + k * u.fraction_distance : nullptr;");
+    text.line("      const int64_t tangent = (1 + k) * u.x.distance;");
+    begin_plane_sweep(text, u, run, "u.x.value", true);
+    text.line("        const T *pe = xe + tangent;");
+    text.line("        const T df = fraction[e].tangent, seen = factor ? factor[e] : T(0);");
+    for (int a = 0; a < 2 * u.shape.l1 + 1; ++a) {
+      text.line("        const V x%d = in_register(load(xe + %d * u.x_stride));", a, a);
+      text.line("        V p%d = in_register(load(pe + %d * u.x_stride));", a, a);
+    }
+    text.line("        if (seen != T(0)) {");
+    text.line("          const T *te = xe + u.x.distance;");
+    for (int a = 0; a < 2 * u.shape.l1 + 1; ++a)
+      text.line("          p%d = in_register(p%d + seen * load(te + %d * u.x_stride));", a, a, a);
+    text.line("        }");
+    int base = 0;
+    for (int q = run.first; q < run.last; ++q) {
+      const PathSchedule &p = u.paths[q];
+      text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
+      text.line("        {");
+      text.line("        const V w = of_edge[%d], dw = of_edge[%d] * df;", 2 * (q - run.first),
+                2 * (q - run.first) + 1);
+      generate_moving_products(text, p, 2 * u.shape.l1 + 1, base);
+      text.line("        }");
+      base += 2 * p.l3 + 1;
+    }
+    text.line("        h++;");
     text.line("      }");
     generate_store_sums(text, u, run, "tangents(u.out[%d], k)");
     text.close(6, 2);
@@ -368,7 +473,8 @@ void generate_path_group_functions(GeneratedText &text, const PathGroupSchedule 
   generate_gather(text, u);
 }
 
-void generate_rigid_functions(GeneratedText &text, const PathGroupSchedule &u) {
+void generate_functions_of_directions(GeneratedText &text, const PathGroupSchedule &u) {
+  generate_moving_forward(text, u);
   generate_rigid_forward(text, u);
   generate_rigid_backward(text, u);
 }

@@ -10,8 +10,9 @@ namespace equi {
 
 // The functions forward, backward and gather; NUM_COUPLED, NUM_D and ROW are those of the path group.
 void generate_path_group_functions(GeneratedText &text, const PathGroupSchedule &u);
-// rigid_forward and rigid_backward: the tangents of the first two where no edge moves.
-void generate_rigid_functions(GeneratedText &text, const PathGroupSchedule &u);
+// Those of duals in several directions: moving_forward, and rigid_forward and rigid_backward for the tangents of the
+// first two where no edge moves.
+void generate_functions_of_directions(GeneratedText &text, const PathGroupSchedule &u);
 
 }    // namespace equi
 

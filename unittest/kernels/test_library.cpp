@@ -386,6 +386,8 @@ void expect_found(InstructionSet set, const PathGroupShape &shape, const std::st
     for (const Function f : {nothing, wrong_x_adj, wrong_y_adj, Function()}) change(backward, f, "backward " + number);
     for (const Function f : {nothing, wrong_x_adj, Function()}) change(gather, f, "gather " + number);
   }
+  for (const Function f : {nothing, wrong_out})
+    change([](PathGroupKernel<T> &kernel) -> Function & { return kernel.moving_forward; }, f, "moving forward");
   change([](PathGroupKernel<T> &kernel) -> Function & { return kernel.rigid_forward; }, nothing, "rigid forward");
   change([](PathGroupKernel<T> &kernel) -> Function & { return kernel.rigid_backward; }, nothing, "rigid backward");
 }

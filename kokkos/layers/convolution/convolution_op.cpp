@@ -83,11 +83,11 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
 }
 
 template <class T>
-bool ConvolutionOp<T>::has_rigid_kernels() const {
+bool ConvolutionOp<T>::has_kernels_of_directions() const {
   const auto &path_groups = product_.path_groups();
   return rows_per_bin() == FINE_ROWS<T> &&
          std::all_of(path_groups.begin(), path_groups.end(), [](const ConvPathGroup<T> &path_group) {
-           return path_group.kernel && path_group.kernel->rigid_forward;
+           return path_group.kernel && path_group.kernel->moving_forward;
          });
 }
 

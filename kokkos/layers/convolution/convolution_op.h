@@ -63,8 +63,8 @@ class ConvolutionOp {
   // The number of path groups without a generated kernel for this table.
   int num_generic_path_groups() const;
 
-  // Whether all path groups have kernels that write the tangents of rigid edges alone.
-  bool has_rigid_kernels() const;
+  // Whether all path groups have kernels that take several directions at a time.
+  bool has_kernels_of_directions() const;
 
   // "960 weights, quintic table with 126 knots, error 4.1e-07 (value), 9.3e-07 (derivative), 2.9 MB"
   std::string describe() const;

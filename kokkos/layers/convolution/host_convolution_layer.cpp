@@ -55,12 +55,11 @@ int HostConvolutionLayer<T, G>::gather_size() const {
 template <class T, class G>
 template <class F>
 void HostConvolutionLayer<T, G>::for_runs(const Batch &batch, const F &f) const {
-  const bool sees_rows = batch.step.energy_moments && !batch.layer->fixed_input;
-  if (!op_.network() && !sees_rows) {
+  if (!op_.network() && !sees_rows(batch)) {
     f(Run{batch.first, batch.count});
     return;
   }
-  const int most = sees_rows ? MOMENT_EDGES : NETWORK_EDGES;
+  const int most = sees_rows(batch) ? MOMENT_EDGES : NETWORK_EDGES;
   const int64_t *begin = batch.step.edges.begin();
   const int end = batch.first + batch.count;
   for (int first = batch.first; first < end;) {
@@ -137,6 +136,45 @@ ConvEdges<T> HostConvolutionLayer<T, G>::edges_of(Batch &batch, const Run &run, 
                  edges.harmonics(direction), radial);
   of_run.direction = direction;
   return of_run;
+}
+
+// f(edges) for the edges of a run with all directions of the step: at a time if the kernels take several, else one
+// after the other.
+template <class T, class G>
+template <class F>
+void HostConvolutionLayer<T, G>::for_directions(Batch &batch, const Run &run, const F &f) const {
+  const int num_directions = batch.step.num_directions();
+  if (num_directions == 1 || !op_.has_kernels_of_directions()) {
+    for (int d = 0; d < num_directions; d++) f(edges_of(batch, run, d));
+    return;
+  }
+  ConvEdges<T> edges = edges_of(batch, run);
+  const int64_t begin = edges.edge_begin[0], count = edges.edge_begin[run.count] - begin;
+  T *fraction = batch.scratch.moving_fraction.reserve(num_directions * count);
+  for (int d = 0; d < num_directions; d++) set_fractions(batch, edges, 0, count, d, fraction + d * count);
+  edges.fraction = fraction;
+  edges.fraction_distance = count;
+  edges.moving_directions = num_directions;
+  edges.y_distance = batch.step.edges.harmonics(1) - batch.step.edges.harmonics();
+  if (batch.step.energy_moments && !batch.layer->fixed_input) {
+    R *factor = batch.scratch.sender_factor.reserve(num_directions * count);
+    for (int d = 0; d < num_directions; d++)
+      for (int64_t e = 0; e < count; e++)
+        factor[d * count + e] = sender_factor<R>(batch.step.edges.distance()[begin + e],
+                                                 batch.step.edges.unit_vector() + 3 * (begin + e), d);
+    edges.sender_factor = factor;
+  }
+  f(edges);
+}
+
+// The fractions, with their tangents along a direction, of `count` of these edges from number `first` on.
+template <class T, class G>
+void HostConvolutionLayer<T, G>::set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first,
+                                               int64_t count, int direction, T *fraction) const {
+  const G *distance = batch.step.edges.distance(direction) + edges.edge_begin[0] + first;
+  for (int64_t e = 0; e < count; e++)
+    fraction[e] = make_number<T>(value_of(edges.fraction[first + e]),
+                                 static_cast<R>(tangent_of(distance[e])) * edges.bins_per_length[first + e]);
 }
 
 // Edges whose places in the rows of `radial` are the thread's.
@@ -268,10 +306,7 @@ void HostConvolutionLayer<T, G>::for_moving_edges(Batch &batch, const Run &run, 
     moving.fraction = fraction;
     moving.bins_per_length += before;
     for (int d = 0; d < batch.step.num_directions(); d++) {
-      for (int64_t e = 0; e < count; e++)
-        fraction[e] = make_number<T>(
-            value_of(edges.fraction[before + e]),
-            static_cast<R>(tangent_of(batch.step.edges.distance(d)[bounds[0] + e])) * moving.bins_per_length[e]);
+      set_fractions(batch, edges, before, count, d, fraction);
       moving.y = batch.step.edges.harmonics(d);
       moving.direction = d;
       f(a, moving, before);
@@ -309,15 +344,14 @@ void HostConvolutionLayer<T, G>::forward_tangents(Batch &batch) const {
 
 template <class T, class G>
 void HostConvolutionLayer<T, G>::forward(Batch &batch) {
-  if (batch.step.tangents_alone() && op_.has_rigid_kernels()) return forward_tangents(batch);
-  if (batch.step.energy_moments && !batch.layer->fixed_input) return forward_moments(batch);
+  if (batch.step.tangents_alone() && op_.has_kernels_of_directions()) return forward_tangents(batch);
+  if (sees_rows(batch)) return forward_moments(batch);
   const FeatureRows<R> x = batch.rows(input_), y = batch.rows(output_);
   for_runs(batch, [&](const Run &run) {
-    for (int d = 0; d < batch.step.num_directions(); d++) {
-      const ConvEdges<T> edges = edges_of(batch, run, d);
+    for_directions(batch, run, [&](const ConvEdges<T> &edges) {
       batch.step.kernels.forward(op_.view(), edges, x.data, x.rows, y.data, y.rows, y.first + run.first - batch.first,
                                  kernel_scratch(batch, edges));
-    }
+    });
   });
 }
 
@@ -344,7 +378,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
                             partial.data, partial.rows, step.edge_partial_row, kernel_scratch(batch, part));
     };
     const int64_t out_row = out_adj.first + run.first - batch.first;
-    if (step.tangents_alone() && op_.has_rigid_kernels()) {
+    if (step.tangents_alone() && op_.has_kernels_of_directions()) {
       const ConvEdges<T> edges = edges_of(batch, run);
       ConvEdges<T> rigid = rigid_edges(batch, run, edges);
       rigid.y_adj_distance = size;

@@ -34,7 +34,7 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
     int first, count;
   };
   // What the edges of a run see of the input: the feature's rows, or for energy moments (edge_rows.h) rows of their
-  // own.
+  // own, unless the kernels take several directions at a time.
   struct SeenRows {
     FeatureRows<R> x;
     const int *receiver, *sender;    // [edges of the run] rows of x
@@ -52,6 +52,10 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   template <class F>
   void for_runs(const Batch &batch, const F &f) const;
   ConvEdges<T> edges_of(Batch &batch, const Run &run, int direction = 0, const SeenRows *seen = nullptr) const;
+  template <class F>
+  void for_directions(Batch &batch, const Run &run, const F &f) const;
+  void set_fractions(const Batch &batch, const ConvEdges<T> &edges, int64_t first, int64_t count, int direction,
+                     T *fraction) const;
   ConvEdges<T> make_edges(Batch &batch, int count, const int64_t *begin, const int *other_row, const T *harmonics,
                           const RadialRows<R> &radial) const;
   NetworkEdges<T, G> network_edges(Batch &batch, const Run &run, int direction = 0,
@@ -68,6 +72,9 @@ class HostConvolutionLayer : public HostSenderOp<T, G> {
   GatheredEdges gathered_edges(Batch &senders) const;
   char *kernel_scratch(Batch &batch, const ConvEdges<T> &edges) const {
     return batch.scratch.kernel.reserve(batch.step.kernels.scratch_bytes(op_.view(), edges));
+  }
+  bool sees_rows(const Batch &batch) const {
+    return batch.step.energy_moments && !batch.layer->fixed_input && !op_.has_kernels_of_directions();
   }
   bool writes_receivers(const Batch &batch) const {
     return op_.network() && op_.network()->reads_receiver() && !batch.layer->fixed_input;
