@@ -4,7 +4,10 @@
 // OpenMP. The time is that of the processor, divided by the threads, which other programs on the machine disturb less
 // than the wall time; where one thread waits for another, it is too small.
 //
-//   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB]]
+//   bench_evaluation FILE.equi ELEMENT ELEMENT PRECISION [CELLS per side [LIMIT of the memory in MB, 0: none [BATCH
+//   ...]]]
+//
+// BATCH: numbers of atoms that are evaluated at a time (EvaluatorOptions::batch), each of which is timed, in turn.
 #include "bench/peak.h"
 #include "bench/rock_salt.h"
 #include "bench/whole_evaluation.h"
@@ -20,6 +23,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <ctime>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -29,6 +33,31 @@ using namespace equi;
 using bench::evaluate, bench::Results;
 
 constexpr int EVALUATIONS = 5;
+
+// Seconds of the processor per thread.
+template <class F>
+double seconds(const F &f) {
+  const std::clock_t begin = std::clock();
+  f();
+  return static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / HostExec().concurrency();
+}
+
+void time_batches(const Model &model, EvaluatorOptions options, const ImageStructure &s,
+                  const std::vector<int> &batches) {
+  std::vector<std::unique_ptr<Evaluator>> evaluators;
+  for (const int batch : batches) {
+    options.batch = batch;
+    evaluators.push_back(make_kokkos_evaluator(model, options));
+    evaluators.back()->set_neighborhood(s.neighborhood);
+    evaluate(*evaluators.back(), s);
+  }
+  std::vector<double> best(batches.size(), 1e300);
+  for (int turn = 0; turn < EVALUATIONS; ++turn)
+    for (size_t k = 0; k < batches.size(); ++k)
+      best[k] = std::min(best[k], seconds([&] { evaluate(*evaluators[k], s); }));
+  for (size_t k = 0; k < batches.size(); ++k)
+    std::printf("batches of %d atoms: %.1f us per atom\n", batches[k], 1e6 * best[k] / s.neighborhood.num_receivers);
+}
 
 template <class T>
 double peak() {
@@ -41,7 +70,8 @@ int main(int argc, char **argv) {
   const std::vector<std::string> precisions = {"single", "mixed", "double"};
   const auto precision = std::find(precisions.begin(), precisions.end(), argc > 4 ? argv[4] : "");
   if (precision == precisions.end()) {
-    std::fprintf(stderr, "usage: bench_evaluation FILE.equi ELEMENT ELEMENT single|mixed|double [CELLS [MB]]\n");
+    std::fprintf(stderr,
+                 "usage: bench_evaluation FILE.equi ELEMENT ELEMENT single|mixed|double [CELLS [MB [BATCH ...]]]\n");
     return 1;
   }
   try {
@@ -56,11 +86,7 @@ int main(int argc, char **argv) {
     evaluator->set_neighborhood(s.neighborhood);
     Results results = evaluate(*evaluator, s);
     double best = 1e300;
-    for (int k = 0; k < EVALUATIONS; ++k) {
-      const std::clock_t begin = std::clock();
-      results = evaluate(*evaluator, s);
-      best = std::min(best, static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC / HostExec().concurrency());
-    }
+    for (int k = 0; k < EVALUATIONS; ++k) best = std::min(best, seconds([&] { results = evaluate(*evaluator, s); }));
     double force = 0.0;
     for (const std::array<double, 3> &f : results.forces)
       for (const double component : f) force += component * component;
@@ -77,6 +103,9 @@ int main(int argc, char **argv) {
                 1e6 * best / atoms, 1e6 * best / edges, 1e-6 * constants, 1e-3 * bytes / atoms, 1e-3 * bytes / edges);
     std::printf("%.2f MFLOP per atom forward, %.2f backward; %.1f GFLOP/s of at most %.1f in registers (%.0f %%)\n",
                 1e-6 * operations.forward, 1e-6 * operations.backward, rate, bound, 100.0 * rate / bound);
+    std::vector<int> batches;
+    for (int k = 7; k < argc; ++k) batches.push_back(std::atoi(argv[k]));
+    time_batches(model, options, s, batches);
   } catch (const std::exception &e) {
     std::fprintf(stderr, "bench_evaluation: %s\n", e.what());
     return 1;

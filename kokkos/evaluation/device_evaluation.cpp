@@ -152,6 +152,7 @@ void DeviceEvaluation<T, G>::set_neighborhood(DeviceNeighborhood &n) {
     if (const auto *c = std::get_if<Convolution>(&layer); c && c->radial.reads_features())
       batch_size_ = std::min(batch_size_, NETWORK_BATCH);
   slice_size_ = std::max(1, n.num_receivers);
+  batch_size_ = std::min(batch_size_, slice_size_);
   step_.num_rows = n.num_rows;
   step_.num_receivers = n.num_receivers;
   step_.row_species = n.row_species.data();

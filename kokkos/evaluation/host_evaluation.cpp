@@ -186,10 +186,11 @@ void HostEvaluation<T, G>::divide_tiles() {
   const int num_threads = static_cast<int>(threads_.size());
   int64_t row_size = 1;
   for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.batch_row_size);
-  int tile = static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
-  if (options_.deterministic)
-    tile = DETERMINISTIC_TILE;
-  else {
+  int tile = options_.deterministic
+                 ? DETERMINISTIC_TILE
+                 : static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
+  if (options_.batch > 0) tile = std::min(options_.batch, std::max(1, n.num_receivers));
+  if (!options_.deterministic) {
     const int per_thread = (n.num_receivers + num_threads - 1) / num_threads;
     const int tiles = std::max(1, (per_thread + tile - 1) / tile);
     tile = std::max(1, (per_thread + tiles - 1) / tiles);

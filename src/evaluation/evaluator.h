@@ -32,7 +32,7 @@ struct EvaluatorOptions {
   // With directional: the evaluation gives EvaluationRequest::energy_moments and energies, and nothing that takes a
   // backward pass. On CPUs alone.
   bool energy_moments = false;
-  int batch = 0;          // on a device: receivers of a launch; 0: its own choice
+  int batch = 0;          // receivers of a tile or, on a device, of a launch; 0: its own choice
   bool graphs = true;     // on a device: the launches of small systems are recorded and replayed where possible
   bool overlap = true;    // on a device: exchanges beside the work that does not wait for them; results are the same
   // Whether linear maps that follow one another are multiplied: linear_folds.h says where.

@@ -71,8 +71,8 @@ void PairEqui::read_settings(int narg, char **arg) {
   impl->pair_style = EquiCommand::refused;
   EquiSettings fresh;
   const std::string keywords =
-      "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap, forces, task, "
-      "charge, spin";
+      "precision, radial, reference, check, memory, batch, deterministic, kernels, exchange, graphs, overlap, forces, "
+      "task, charge, spin";
 
   int k = 0;
   auto value = [&](const std::string &keyword, const std::string &choices) -> std::string {
@@ -138,6 +138,14 @@ void PairEqui::read_settings(int narg, char **arg) {
         if (!utils::is_double(v) || !(utils::numeric(FLERR, v, false, lmp) > 0.0))
           error->all(FLERR, "Pair style equi: memory must be {}, not {}", choices, v);
         fresh.memory_limit = 1e9 * utils::numeric(FLERR, v, false, lmp);
+      }
+    } else if (keyword == "batch") {
+      const std::string choices = "a number of atoms or auto", v = value(keyword, choices);
+      fresh.options.batch = 0;
+      if (v != "auto") {
+        if (!utils::is_integer(v) || utils::inumeric(FLERR, v, false, lmp) < 1)
+          error->all(FLERR, "Pair style equi: batch must be {}, not {}", choices, v);
+        fresh.options.batch = utils::inumeric(FLERR, v, false, lmp);
       }
     } else if (keyword == "deterministic") {
       fresh.options.deterministic = yes_no(keyword);

@@ -238,7 +238,7 @@ def test_no_pair_coeff(script, ranks):
 @pytest.mark.parametrize(
     "words,texts",
     [
-        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, deterministic, kernels, exchange, graphs, overlap"]),
+        ("speed fast", ["unknown keyword speed", "precision, radial, reference, check, memory, batch, deterministic, kernels, exchange, graphs, overlap"]),
         ("precision half", ["precision must be single, mixed or double, not half"]),
         ("precision", ["keyword precision needs a value", "single, mixed or double"]),
         ("radial spline", ["radial must be table TOLERANCE.* or exact, not spline"]),
@@ -257,6 +257,11 @@ def test_no_pair_coeff(script, ranks):
         ("memory", ["keyword memory needs a value", "GB per rank, auto or unlimited"]),
         ("memory 0", ["memory must be GB per rank, auto or unlimited, not 0"]),
         ("memory much", ["memory must be GB per rank, auto or unlimited, not much"]),
+        ("batch", ["keyword batch needs a value", "a number of atoms or auto"]),
+        ("batch 0", ["batch must be a number of atoms or auto, not 0"]),
+        ("batch -8", ["batch must be a number of atoms or auto, not -8"]),
+        ("batch 1.5", ["batch must be a number of atoms or auto, not 1.5"]),
+        ("batch 99999999999", ["99999999999"]),
         ("deterministic 2", ["deterministic must be yes or no, not 2"]),
         ("kernels gpu", ["kernels must be auto, device or host, not gpu"]),
         ("kernels", ["keyword kernels needs a value: auto, device or host"]),

@@ -82,6 +82,13 @@ def test_deterministic_does_not_depend_on_threads(lammps, precision):
     assert first == trajectory(lammps, keywords, 2)
 
 
+@pytest.mark.parametrize("keywords", ["", "precision double deterministic yes"])
+def test_batches_of_any_size_give_the_same_bits(lammps, keywords):
+    first = trajectory(lammps, keywords, 1)
+    for batch in ["1", "7", "2000000000", "auto"]:
+        assert first == trajectory(lammps, f"{keywords} batch {batch}", 1)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_repeated_runs_are_bit_identical(lammps, threads):
     assert trajectory(lammps, "", threads) == trajectory(lammps, "", threads)
