@@ -99,8 +99,7 @@ class PathGroupCase {
   Answers<R> answers(Kernel ConvPathGroup<T>::*place, Kernel kernel, int rows_per_bin) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
     path_group.*place = kernel;
-    ConvolutionView<T> tables = tables_.view();
-    tables.path_groups = &path_group;
+    const ConvolutionView<T> tables = tables_with(path_group);
     ConvEdges<T> e = edges(rows_per_bin);
     Answers<R> a = empty();
     if (rows_per_bin == 1) e.weights_adj = make_pointer<T>(a.weights_adj.data(), weights_size());
@@ -118,13 +117,12 @@ class PathGroupCase {
   Answers<R> moving_answers(const PathGroupKernel<T> *kernel) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
     path_group.kernel = kernel;
-    ConvolutionView<T> tables = tables_.view();
-    tables.path_groups = &path_group;
+    const ConvolutionView<T> tables = tables_with(path_group);
     // The tangents of each direction are other multiples of the same numbers.
     AlignedVector<T> y, fraction;
     for (int d = 0; d < DIRECTIONS; ++d) {
-      for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(1 + d) * tangent_of(v)));
-      for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(1 + d) * tangent_of(v)));
+      append_with_tangents(R(1 + d), y_, y);
+      append_with_tangents(R(1 + d), fraction_, fraction);
     }
     // An edge that sees its sender's tangents as they are, and others that add those in direction 0.
     Numbers<R> factor(DIRECTIONS * NUM_EDGES, R(0));
@@ -153,11 +151,10 @@ class PathGroupCase {
   Answers<R> rigid_answers(const PathGroupKernel<T> *kernel) const {
     ConvPathGroup<T> path_group = tables_.path_groups()[0];
     path_group.kernel = kernel;
-    ConvolutionView<T> tables = tables_.view();
-    tables.path_groups = &path_group;
+    const ConvolutionView<T> tables = tables_with(path_group);
     AlignedVector<T> y, fraction;
-    for (const T v : y_) y.push_back(make_number<T>(value_of(v), R(0)));
-    for (const T v : fraction_) fraction.push_back(make_number<T>(value_of(v), R(0)));
+    append_with_tangents(R(0), y_, y);
+    append_with_tangents(R(0), fraction_, fraction);
     ConvEdges<T> e = edges(FINE_ROWS<T>);
     e.y = y.data();
     e.fraction = fraction.data();
@@ -182,6 +179,16 @@ class PathGroupCase {
   }
 
  private:
+  ConvolutionView<T> tables_with(const ConvPathGroup<T> &path_group) const {
+    ConvolutionView<T> tables = tables_.view();
+    tables.path_groups = &path_group;
+    return tables;
+  }
+  // The numbers with multiples of their tangents.
+  static void append_with_tangents(R factor, const AlignedVector<T> &numbers, AlignedVector<T> &to) {
+    for (const T v : numbers) to.push_back(make_number<T>(value_of(v), factor * tangent_of(v)));
+  }
+
   static TensorProduct product_of(const PathGroupShape &shape) {
     TensorProduct product;
     product.irreps_in = Irreps(std::vector<IrrepBlock>{{CHANNELS, {shape.l1, 1}}});
