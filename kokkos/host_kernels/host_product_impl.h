@@ -33,6 +33,12 @@ template <class R>
 EQUI_INLINE typename UnalignedSimdOf<R>::type &unaligned(R *p) {
   return *reinterpret_cast<typename UnalignedSimdOf<R>::type *>(p);
 }
+template <class R>
+EQUI_INLINE Simd<R> load_unaligned(const R *p) {
+  Simd<R> v;
+  __builtin_memcpy(&v, p, sizeof v);
+  return v;
+}
 
 // What a tile asks for while it is computed, some of it with each row of its panel: the next panel. A large matrix has
 // left the second-level cache when its next rows come, and waiting for each panel would take a fifth of the time.
@@ -61,7 +67,7 @@ EQUI_INLINE void tile_product(int in, const R *a, int64_t a_stride, const R *b, 
   }
   if (bias)
     for (int v = 0; v < REGISTERS; v++) {
-      const Simd<R> of_panel = unaligned(bias + v * LANES<R>);
+      const Simd<R> of_panel = load_unaligned(bias + v * LANES<R>);
       EQUI_UNROLL_SIMD
       for (int i = 0; i < ROWS; i++) sum[i][v] += of_panel;
     }
