@@ -281,7 +281,7 @@ class Case {
   // Per edge. Multiply-adds that the best known schedule needs, whatever this kernel does; padding does not
   // count.
   double flops(bool is_backward) const {
-    const int rows = op_.rows_per_bin();
+    const int rows = coefficients_in<T>(op_.rows_per_bin());
     double n = 0.0;
     for_path_groups([&](const PathGroupSchedule &u, int mul, int outputs) {
       const Operations operations = path_group_operations(u, mul, rows, outputs);
@@ -306,7 +306,7 @@ class Case {
     return n;
   }
   std::string table() const {
-    return "degree " + std::to_string(op_.rows_per_bin() - 1) + ", " +
+    return "degree " + std::to_string(coefficients_in<T>(op_.rows_per_bin()) - 1) + ", " +
            std::to_string(op_.radial_set().table(0).num_knots) + " knots";
   }
 

@@ -283,7 +283,7 @@ struct DeviceKernelOf {
     DevicePathGroupKernel<T> k{sizeof...(Bodies), PATH_GROUPS, {}};
     if constexpr (!IS_DUAL<T>) add_launches<2>(k);
     if constexpr (std::is_same_v<T, float>) add_launches<CUBIC_ROWS>(k);
-    add_launches<FINE_ROWS<T>>(k);
+    add_launches<DEVICE_FINE_ROWS<T>>(k);
     return k;
   }
   template <int ROWS>

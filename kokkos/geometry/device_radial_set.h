@@ -44,8 +44,8 @@ class DeviceRadialSet {
   }
 
   struct BinPosition {
-    int bin;    // counted over all tables
-    double fraction, spacing;
+    int bin;                     // counted over all tables
+    double fraction, spacing;    // as RadialTable::BinPosition
   };
   // For kernels: bin_of(r, pair) and function(pair), pair as DeviceEdges has it.
   struct Finder {
@@ -62,7 +62,7 @@ class DeviceRadialSet {
       // Compared before it is converted, as RadialTable::bin_of does.
       const int last = piece[p].num_bins - 1, bin = bins >= last ? last : bins > 0.0 ? static_cast<int>(bins) : 0;
       // Each piece has a knot more than bins.
-      return {table.first_bin + piece[p].first_knot - p + bin, bins - bin, piece[p].spacing};
+      return {table.first_bin + piece[p].first_knot - p + bin, bins - bin - 0.5, piece[p].spacing};
     }
   };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }

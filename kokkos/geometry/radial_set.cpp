@@ -65,7 +65,7 @@ RadialSet::RadialSet(const RadialFunction &function, int num_species, const Eval
     return num_coefficients;
   };
   if (options.precision == Precision::double_) {
-    build(9, tolerance, tables_);
+    build(7, tolerance, tables_);
     return;
   }
   const int64_t quintic = build(5, tolerance, tables_);
@@ -106,7 +106,7 @@ std::string RadialSet::describe() const {
   }
   char text[200];
   const int number = tables_.front().degree;
-  const char *degree = number == 3 ? "cubic" : number == 5 ? "quintic" : "nonic";
+  const char *degree = number == 3 ? "cubic" : number == 5 ? "quintic" : "septic";
   if (tables_.size() == 1)
     std::snprintf(text, sizeof text, "%s table with %d knots, error %.1e (value), %.1e (derivative)", degree, knots,
                   value, derivative);

@@ -39,7 +39,8 @@ class RadialSet {
   // of_pair() as an array [receiver * species + sender], empty if one_for_all().
   const std::vector<int> &pairs() const { return of_pair_; }
 
-  // The polynomials of a table's bins, bin after bin: f(bin, column, powers[num_coefficients()]).
+  // The polynomials of a table's bins, bin after bin, of BinPosition::fraction: f(bin, column,
+  // powers[num_coefficients()]).
   template <class F>
   void for_polynomials(int k, const F &f) const;
   // Forgets the rows of the tables; bin_of() of a table still works.

@@ -20,12 +20,13 @@ namespace equi {
 struct TableLayout {
   int channels;    // of a block
   int piece;
+  bool may_split;    // float64 bins of degree 7 (SPLIT_ROWS)
 };
 // SIMD takes one coefficient of many channels.
-constexpr TableLayout HOST_TABLE{CHANNEL_PAD, 1};
+constexpr TableLayout HOST_TABLE{CHANNEL_PAD, 1, true};
 
 // The position of a weight of the model in a table with R rows per channel block: coefficient n of a bin whose first
-// row is `row` is number R * first + row * stride + coefficient(n).
+// row is `row` is number R * first + row * stride + coefficient(n), unless the bin is split.
 struct WeightColumn {
   int64_t first;
   int stride, lane;
@@ -35,7 +36,28 @@ struct WeightColumn {
     const int before = n / layout.piece * layout.piece, width = std::min(layout.piece, rows - before);
     return static_cast<int64_t>(before) * stride + lane * width + n - before;
   }
+  // Coefficient n >= FLOAT64_COEFFICIENTS of a split bin, as a position among float32.
+  int64_t upper_coefficient(int n) const {
+    const int k = n - FLOAT64_COEFFICIENTS, first = lane / SPLIT_CHANNELS * SPLIT_CHANNELS;
+    const int64_t row = (FLOAT64_COEFFICIENTS + k / 2) * static_cast<int64_t>(stride);
+    return 2 * (row + first) + k % 2 * SPLIT_CHANNELS + lane - first;
+  }
 };
+
+// Coefficient n of the weight at `column`, in a bin of `rows` rows; bin: number R * first + row * stride of the table.
+template <class R>
+double coefficient_of(const R *bin, const WeightColumn &column, int n, int rows, const TableLayout &layout) {
+  if (layout.may_split && sizeof(R) == sizeof(double) && rows == SPLIT_ROWS && n >= FLOAT64_COEFFICIENTS)
+    return reinterpret_cast<const float *>(bin)[column.upper_coefficient(n)];
+  return bin[column.coefficient(n, rows, layout)];
+}
+template <class R>
+void set_coefficient(R *bin, const WeightColumn &column, int n, int rows, const TableLayout &layout, double value) {
+  if (layout.may_split && sizeof(R) == sizeof(double) && rows == SPLIT_ROWS && n >= FLOAT64_COEFFICIENTS)
+    reinterpret_cast<float *>(bin)[column.upper_coefficient(n)] = static_cast<float>(value);
+  else
+    bin[column.coefficient(n, rows, layout)] = static_cast<R>(value);
+}
 // The position of the same weight among weights of edges.
 struct EdgeColumn {
   int column;    // of ConvolutionView::weights_row

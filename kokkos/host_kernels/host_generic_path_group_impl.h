@@ -34,7 +34,7 @@ struct GenericPathGroup {
 
   V weight(const PathGroupCall<T> &u, int e, int c, int q, V &derivative) const {
     const T f = u.fraction[e];
-    if (rows > 1) return polynomial<T>(bin(u, e, c, q), rows, path_group.row, f, derivative);
+    if (rows > 1) return polynomial<T>(bin(u, e, c, q), c, rows, path_group.row, f, derivative);
     const V w = load(u.weights + (u.table_row[e] * u.weights_row + u.column[q] + c));
     derivative = V{};
     if (paths[q].l2 > 0) return w;

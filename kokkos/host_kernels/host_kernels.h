@@ -101,9 +101,9 @@ struct ConvEdges {
   const Real<T> *table;              // radial rows, channel block by channel block (PathGroupCall)
   int64_t table_rows;                // rows of each channel block
   const int *table_row;              // [edge - edge_begin[0]] first row of the edge's bin
-  const T *fraction;                 // [edge - edge_begin[0]] of the bin
+  const T *fraction;                 // [edge - edge_begin[0]] PathGroupCall
   const Real<T> *bins_per_length;    // [edge - edge_begin[0]] derivative of the fraction by the distance
-  int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4, 6, 10 (tables)
+  int rows_per_bin;                  // 1 (weights of edges), 2 or of duals 3 (exact), 4, 6, 8 (tables)
   // Weights of edges instead of a table, for uvu paths: [table_row][ConvolutionView::weights_row]. PathGroupCall says
   // what `fraction` then is, and where derivatives by the weights go.
   Pointer<const T> weights = {};

@@ -23,16 +23,23 @@ EQUI_INLINE T sum_of_lanes(Simd<T> v) {
   }
 }
 
-// The polynomial with `rows` coefficients row[k * stride] at f, and its derivative by f.
-template <class T>
-EQUI_INLINE Simd<T> polynomial(const Real<T> *row, int rows, int stride, T f, Simd<T> &derivative) {
+// The polynomial of a bin at f and its derivative by f, from coefficients `of_bin` (coefficient()).
+template <class T, class Bin>
+EQUI_INLINE Simd<T> polynomial(Bin of_bin, int coefficients, int stride, T f, Simd<T> &derivative) {
   Simd<T> w = Simd<T>{};
   derivative = w;
-  for (int k = rows - 1; k >= 0; k--) {
+  for (int k = coefficients - 1; k >= 0; k--) {
     derivative = derivative * f + w;
-    w = w * f + load(row + k * stride);
+    w = w * f + coefficient(of_bin, stride, k);
   }
   return w;
+}
+// row: what is for channel c of the first of `rows` rows.
+template <class T>
+EQUI_INLINE Simd<T> polynomial(const Real<T> *row, int c, int rows, int stride, T f, Simd<T> &derivative) {
+  if constexpr (IS_SPLIT<T, SPLIT_ROWS>)
+    if (rows == SPLIT_ROWS) return polynomial<T>(bin_at<SPLIT_ROWS>(row, c), SEPTIC_ROWS, stride, f, derivative);
+  return polynomial<T>(row, rows, stride, f, derivative);
 }
 
 template <class T>
@@ -70,7 +77,7 @@ struct GenericUvw {
       for (int a = 0; a < u.num_atoms; a++)
         for (const int64_t end = u.edge_begin[a + 1] - u.edge_begin[0]; e < end; e++) {
           V dw;
-          const V value = polynomial<T>(table + static_cast<int64_t>(u.table_row[e]) * path_group.row, rows,
+          const V value = polynomial<T>(table + static_cast<int64_t>(u.table_row[e]) * path_group.row, c, rows,
                                         path_group.row, u.fraction[e], dw);
           f(w, a, e, value, dw);
         }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/host_kernels/kernel_check.h"
 
-#include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/host_kernels/random_bins.h"
 #include "kokkos/runtime/buffer.h"
 
 #include <algorithm>
@@ -24,7 +24,6 @@ constexpr double ROUNDING = 200.0;    // in units of epsilon
 constexpr int EDGES_OF_ATOM[] = {17, 0, 1};
 constexpr int NUM_ATOMS = 3, NUM_EDGES = 18, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 constexpr int DIRECTIONS = 2;
-constexpr int TABLE_ROWS = NONIC_ROWS + 3;    // room for bins that begin at rows 0 to 3
 
 template <class R>
 using Numbers = AlignedVector<R>;
@@ -38,6 +37,7 @@ class Random {
     for (R &v : all) v = static_cast<R>(uniform(engine_));
     return all;
   }
+  std::mt19937 &engine() { return engine_; }
 
  private:
   std::mt19937 engine_{20};
@@ -76,18 +76,19 @@ class PathGroupCase {
     const size_t num_y = tables_.view().num_y;
     x_ = random.numbers<R>(static_cast<size_t>(NUM_SENDERS) * in_.row_size());
     g_ = random.numbers<R>(static_cast<size_t>(NUM_ATOMS) * out_.row_size());
-    table_ = random.numbers<R>(static_cast<size_t>(TABLE_ROWS) * tables_.columns());
+    table_.resize(static_cast<size_t>(RANDOM_ROWS) * tables_.columns());
+    fill_random_bins(tables_, random.engine(), table_.data());
     weights_ = random.numbers<R>(PLANES<T> * weights_size());
     const Numbers<R> y = random.numbers<R>(2 * NUM_EDGES * num_y), f = random.numbers<R>(2 * NUM_EDGES);
     for (size_t k = 0; k < NUM_EDGES * num_y; ++k) y_.push_back(make_number<T>(y[2 * k], y[2 * k + 1]));
     edge_begin_ = {0};
     for (const int count : EDGES_OF_ATOM) edge_begin_.push_back(edge_begin_.back() + count);
     for (int e = 0; e < NUM_EDGES; ++e) {
-      fraction_.push_back(make_number<T>(std::fabs(f[2 * e]), f[2 * e + 1]));
+      fraction_.push_back(make_number<T>(f[2 * e] / 2, f[2 * e + 1]));
       bins_per_length_.push_back(R(1));
       sender_.push_back(e % NUM_SENDERS);
       receiver_.push_back(e % NUM_ATOMS);
-      bin_.push_back(e % 4);
+      bin_.push_back(e % RANDOM_BINS * ROWS_OF_RANDOM_BIN);
       number_.push_back(e);
     }
   }
@@ -249,7 +250,7 @@ class PathGroupCase {
     } else {
       e.table_row = bin_.data();
       e.table = table_.data();
-      e.table_rows = TABLE_ROWS;
+      e.table_rows = RANDOM_ROWS;
     }
     return e;
   }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT
 // The kernels of a model against tensor products that are evaluated component by component from Clebsch-Gordan
 // coefficients (tensor_product.h), which share neither schedules nor text with any kernel.
-#include "kokkos/host_kernels/convolution_tables.h"
 #include "kokkos/host_kernels/kernel_check.h"
 #include "kokkos/host_kernels/kernel_library.h"
+#include "kokkos/host_kernels/random_bins.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/native_evaluators.h"
 
@@ -21,7 +21,7 @@ namespace {
 
 // Rounding of sums of some thousand terms of either sign, in units of epsilon of the largest sum.
 constexpr double ROUNDING = 200.0;
-constexpr int NUM_EDGES = 17, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD, TABLE_ROWS = NONIC_ROWS + 3;
+constexpr int NUM_EDGES = 17, NUM_SENDERS = 2, CHANNELS = 2 * CHANNEL_PAD;
 
 // The largest difference relative to the largest expected number; not a number if one is not.
 class Largest {
@@ -51,14 +51,15 @@ class GroupReference {
     num_y_ = tables_.view().num_y;
     fill(x_, static_cast<size_t>(NUM_SENDERS) * in_.row_size());
     fill(g_, out_.row_size());
-    fill(table_, static_cast<size_t>(TABLE_ROWS) * tables_.columns());
+    table_.resize(static_cast<size_t>(RANDOM_ROWS) * tables_.columns());
+    fill_random_bins(tables_, engine_, table_.data());
     fill(y_, static_cast<size_t>(NUM_EDGES) * num_y_);
     fill(fraction_, NUM_EDGES);
     for (int e = 0; e < NUM_EDGES; ++e) {
       y_[e * num_y_] = T(1);    // tables leave the harmonic of order 0 out
-      fraction_[e] = std::fabs(fraction_[e]);
+      fraction_[e] *= T(0.5);
       sender_.push_back(e % NUM_SENDERS);
-      bin_.push_back(e % 4);
+      bin_.push_back(e % RANDOM_BINS * ROWS_OF_RANDOM_BIN);
     }
   }
 
@@ -134,11 +135,11 @@ class GroupReference {
     const double f = fraction_[e];
     for (size_t k = 0; k < w.size(); ++k) {
       const WeightColumn &column = tables_.table_columns()[k];
+      const T *bin = table_.data() + RANDOM_ROWS * column.first + static_cast<int64_t>(bin_[e]) * column.stride;
       w[k] = dw[k] = 0.0;
-      for (int n = rows_per_bin - 1; n >= 0; --n) {
+      for (int n = coefficients_in<T>(rows_per_bin) - 1; n >= 0; --n) {
         dw[k] = dw[k] * f + w[k];
-        w[k] = w[k] * f + table_[TABLE_ROWS * column.first + static_cast<int64_t>(bin_[e]) * column.stride +
-                                 column.coefficient(n, rows_per_bin, tables_.layout())];
+        w[k] = w[k] * f + coefficient_of(bin, column, n, rows_per_bin, tables_.layout());
       }
       w[k] /= column.scale;
       dw[k] /= column.scale;
@@ -158,7 +159,7 @@ class GroupReference {
     e.rows_per_bin = rows_per_bin;
     e.table_row = bin_.data();
     e.table = table_.data();
-    e.table_rows = TABLE_ROWS;
+    e.table_rows = RANDOM_ROWS;
     const ConvolutionView<T> &view = tables_.view();
     AlignedVector<char> scratch(kernels_.scratch_bytes(view, e));
     kernels_.forward(view, e, x_.data(), NUM_SENDERS, out.data(), 1, 0, scratch.data());

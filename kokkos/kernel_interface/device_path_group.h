@@ -122,19 +122,24 @@ struct DevicePathGroupRuns {
 // A launch takes so many path groups at most: their calls are its arguments.
 constexpr int MAX_LAUNCH_PATH_GROUPS = 4;
 
+// Rows of a bin in the tables of high degree.
+template <class T>
+constexpr int DEVICE_FINE_ROWS = sizeof(Real<T>) == sizeof(float) ? QUINTIC_ROWS : SEPTIC_ROWS;
+
 // A kernel takes the path groups of a convolution together, in one launch. calls: one for each of its path groups;
 // those of no atoms take no part.
 template <class T>
 struct DevicePathGroupKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
-  // By pass, and table: exact (2 rows), cubic, FINE_ROWS. Null for cubic tables but of float, and for exact ones of
-  // duals.
-  // Fused null for duals and where a path is uvw.
+  // By pass, and table: exact (2 rows), cubic, DEVICE_FINE_ROWS. Null for cubic tables but of float, and for exact ones
+  // of duals. Fused null for duals and where a path is uvw.
   void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = false;
-  static constexpr int place(int rows) { return rows == 2 ? 0 : kernel_place<T>(rows); }
+  static constexpr int place(int rows) {
+    return rows == 2 ? 0 : rows == CUBIC_ROWS ? 1 : rows == DEVICE_FINE_ROWS<T> ? 2 : -1;
+  }
   auto launcher(PathGroupPass pass, int rows) const { return place(rows) < 0 ? nullptr : launch[pass][place(rows)]; }
 };
 

@@ -115,6 +115,73 @@ EQUI_INLINE DualSimd<T> in_register(DualSimd<T> v) {
   return {in_register(v.value), in_register(v.tangent)};
 }
 
+// The coefficients of a split bin (SPLIT_ROWS) for the channels from number `lane` of SPLIT_CHANNELS on: `row` points
+// to the first one there.
+struct SplitRow {
+  const double *row;
+  int lane;
+  EQUI_INLINE friend SplitRow operator+(SplitRow a, int64_t n) { return {a.row + n, a.lane}; }
+};
+// Of a table with ROWS rows per bin: `row` points to what is for channel c, its number in all channel blocks.
+template <int ROWS, class R>
+EQUI_INLINE auto bin_at(const R *row, int c) {
+  if constexpr (IS_SPLIT<R, ROWS>)
+    return SplitRow{row, LANES<R> < SPLIT_CHANNELS ? c % SPLIT_CHANNELS : 0};
+  else
+    return row;
+}
+
+// As many float32 as a register has float64.
+typedef float HalfSimd __attribute__((vector_size(EQUI_SIMD_BYTES / 2)));
+// g++ makes four instructions of a conversion that is one.
+EQUI_INLINE Simd<double> as_float64(HalfSimd v) {
+#if defined(__x86_64__) && !defined(__clang__) && EQUI_SIMD_BYTES == 64
+  constexpr int CURRENT_ROUNDING = 4;
+  return __builtin_ia32_cvtps2pd512_mask(v, Simd<double>{}, -1, CURRENT_ROUNDING);
+#elif defined(__x86_64__) && !defined(__clang__) && EQUI_SIMD_BYTES == 32
+  return __builtin_ia32_cvtps2pd256(v);
+#else
+  return __builtin_convertvector(v, Simd<double>);
+#endif
+}
+// Coefficient FLOAT64_COEFFICIENTS + k of a split bin.
+EQUI_INLINE HalfSimd upper_coefficient(SplitRow t, int stride, int k) {
+  const double *row = t.row + (FLOAT64_COEFFICIENTS + k / 2) * static_cast<int64_t>(stride);
+  // A step of a channel is two float32 in `row`, and one here.
+  return *reinterpret_cast<const HalfSimd *>(reinterpret_cast<const float *>(row) - t.lane + k % 2 * SPLIT_CHANNELS);
+}
+// Coefficient k of a bin. stride: numbers of a row.
+template <class R>
+EQUI_INLINE Simd<R> coefficient(const R *row, int stride, int k) {
+  return load(row + k * static_cast<int64_t>(stride));
+}
+EQUI_INLINE Simd<double> coefficient(SplitRow t, int stride, int k) {
+  if (k < FLOAT64_COEFFICIENTS) return load(t.row + k * static_cast<int64_t>(stride));
+  return as_float64(upper_coefficient(t, stride, k - FLOAT64_COEFFICIENTS));
+}
+
+// The polynomial of a split bin at f and its first ORDER derivatives, each divided by the factorial of its order.
+template <int STRIDE, int ORDER>
+EQUI_INLINE void split_polynomial(SplitRow t, Simd<double> f, Simd<double> (&p)[ORDER + 1]) {
+  const HalfSimd g = __builtin_convertvector(f, HalfSimd);
+  HalfSimd upper[ORDER + 1] = {};
+  upper[0] = upper_coefficient(t, STRIDE, SEPTIC_ROWS - FLOAT64_COEFFICIENTS - 1);
+  EQUI_UNROLL_SIMD
+  for (int k = SEPTIC_ROWS - FLOAT64_COEFFICIENTS - 2; k >= 0; k--) {
+    EQUI_UNROLL_SIMD
+    for (int n = ORDER; n > 0; n--) upper[n] = upper[n] * g + upper[n - 1];
+    upper[0] = upper[0] * g + upper_coefficient(t, STRIDE, k);
+  }
+  EQUI_UNROLL_SIMD
+  for (int n = 0; n <= ORDER; n++) p[n] = as_float64(upper[n]);
+  EQUI_UNROLL_SIMD
+  for (int k = FLOAT64_COEFFICIENTS - 1; k >= 0; k--) {
+    EQUI_UNROLL_SIMD
+    for (int n = ORDER; n > 0; n--) p[n] = p[n] * f + p[n - 1];
+    p[0] = p[0] * f + load(t.row + k * STRIDE);
+  }
+}
+
 // The polynomial with ROWS coefficients row[k * STRIDE] at f.
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE Simd<T> polynomial(const T *row, Simd<T> f) {
@@ -136,6 +203,21 @@ EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
   }
 }
 
+// Of split bins.
+template <int ROWS, int STRIDE>
+EQUI_INLINE Simd<double> polynomial(SplitRow row, Simd<double> f) {
+  Simd<double> p[1];
+  split_polynomial<STRIDE, 0>(row, f, p);
+  return p[0];
+}
+template <int ROWS, int STRIDE>
+EQUI_INLINE void polynomial(SplitRow row, Simd<double> f, Simd<double> &w, Simd<double> &dw) {
+  Simd<double> p[2];
+  split_polynomial<STRIDE, 1>(row, f, p);
+  w = p[0];
+  dw = p[1];
+}
+
 // Of duals: by the chain rule, which needs the next derivative by the value of f alone.
 template <int ROWS, int STRIDE, class T>
 EQUI_INLINE DualSimd<T> polynomial(const T *row, DualSimd<T> f) {
@@ -155,6 +237,19 @@ EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSim
   w = {p0, p1 * f.tangent};
   dw = {p1, T(2) * p2 * f.tangent};
 }
+template <int ROWS, int STRIDE>
+EQUI_INLINE DualSimd<double> polynomial(SplitRow row, DualSimd<double> f) {
+  Simd<double> p[2];
+  split_polynomial<STRIDE, 1>(row, f.value, p);
+  return {p[0], p[1] * f.tangent};
+}
+template <int ROWS, int STRIDE>
+EQUI_INLINE void polynomial(SplitRow row, DualSimd<double> f, DualSimd<double> &w, DualSimd<double> &dw) {
+  Simd<double> p[3];
+  split_polynomial<STRIDE, 2>(row, f.value, p);
+  w = {p[0], p[1] * f.tangent};
+  dw = {p[1], 2.0 * p[2] * f.tangent};
+}
 
 // Where the radial rows of edge e for channel c begin, in a table or among weights of edges.
 template <int ROWS, int ROW, class T>
@@ -162,7 +257,8 @@ EQUI_INLINE auto radial_row(const PathGroupCall<T> &u, int e, int c) {
   if constexpr (ROWS == 1)
     return u.weights + (u.table_row[e] * u.weights_row + c);
   else
-    return u.table + c / CHANNEL_PAD * u.channel_block + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW;
+    return bin_at<ROWS>(
+        u.table + c / CHANNEL_PAD * u.channel_block + c % CHANNEL_PAD + static_cast<int64_t>(u.table_row[e]) * ROW, c);
 }
 
 // The weight of path q from such rows. F: a register of T, or of its values.

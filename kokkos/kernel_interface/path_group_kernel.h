@@ -17,10 +17,11 @@
 
 namespace equi {
 
-constexpr int PATH_GROUP_KERNEL_ABI = 10;
+constexpr int PATH_GROUP_KERNEL_ABI = 11;
 
-// A radial weight is a polynomial in the fraction f of its bin, w = sum_k row_k f^k; dw/df is taken from the same rows.
-// The first row of edge e for channel block k of a path q (its number in the path group) is at
+// A radial weight is a polynomial in the distance f from the middle of its bin, in widths of the bin: w = sum_k row_k
+// f^k; dw/df is taken from the same rows, which may be split (SPLIT_ROWS). The first row of edge e for channel block k
+// of a path q (its number in the path group) is at
 //   table + k * channel_block + table_row[e] * stride + q * CHANNEL_PAD, the next one stride further; stride =
 //   num_paths * CHANNEL_PAD.
 // T: float, double or a Dual of them. Numbers of channels, and of edges that SIMD takes side by side, lie in planes
@@ -79,10 +80,17 @@ struct PathGroupCall {
 };
 
 // Kernels are made for weights of edges, for cubic tables of float, and for the tables of high degree of a number type:
-// quintic of float, of degree 9 of double. Their place in a list of these three; -1: exact tables and tables of another
-// number type, which the generic kernels take.
+// quintic of float, the split ones of degree 7 of double. Their place in a list of these three; -1: exact tables and
+// others, which the generic kernels take.
 template <class T>
-constexpr int FINE_ROWS = sizeof(Real<T>) == sizeof(float) ? QUINTIC_ROWS : NONIC_ROWS;
+constexpr int FINE_ROWS = sizeof(Real<T>) == sizeof(float) ? QUINTIC_ROWS : SPLIT_ROWS;
+// Whether bins of so many rows are split, and how many coefficients there are in them.
+template <class T, int ROWS>
+constexpr bool IS_SPLIT = sizeof(Real<T>) == sizeof(double) && ROWS == SPLIT_ROWS;
+template <class T>
+constexpr int coefficients_in(int rows) {
+  return IS_SPLIT<T, SPLIT_ROWS> && rows == SPLIT_ROWS ? SEPTIC_ROWS : rows;
+}
 template <class T>
 constexpr int kernel_place(int rows) {
   constexpr int FINE = FINE_ROWS<T>;

@@ -90,7 +90,7 @@ struct RadialFunction {
 };
 
 // Piecewise Hermite interpolation of a RadialFunction. Degree 3 stores (f, f' h) per knot, degree 5 (f, f' h, f'' h^2 /
-// 2), degree 9 the same and the values at HERMITE_POINTS behind the knot, as rows of num_columns numbers; the rows of
+// 2), degree 7 the same and the values at HERMITE_POINTS behind the knot, as rows of num_columns numbers; the rows of
 // knot k and k+1 are adjacent, so that a bin reads degree + 1 consecutive rows.
 struct RadialTable {
   // A run of equidistant knots; pieces (few, in ascending order) meet at the kinks and where the spacing changes, and
@@ -112,7 +112,8 @@ struct RadialTable {
   int rows_per_knot() const { return hermite_knot_rows(degree) + hermite_inner_rows(degree); }
   int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
 
-  // The bin of a distance, counted over all pieces, and the distance in it as a fraction of its width `spacing`.
+  // The bin of a distance, counted over all pieces, and the distance from its middle as a fraction of its width
+  // `spacing`, -1/2 to 1/2.
   struct BinPosition {
     int piece, bin;
     double fraction, spacing;

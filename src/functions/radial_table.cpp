@@ -25,23 +25,23 @@ constexpr int NUM_SAMPLES = 3;
 // Measured on SevenNet-0 and l3i5: two to four times fewer knots.
 constexpr double SHORT_DISTANCE = 1.0, MEDIUM_DISTANCE = 2.0;    // Angstrom
 constexpr double SHORTEST_PIECE = 0.4;                           // no such split closer to the next kink
-// A bin of degree 9 has as many numbers as two of the others.
+// Bins of degree 7 are wider at the tolerances that it is used for.
 constexpr double first_spacing(int degree) {
-  return degree == 9 ? 0.16 : 0.08;
+  return degree == 7 ? 0.12 : 0.08;
 }
 constexpr int min_bins(int degree) {
-  return degree == 9 ? 4 : 8;
+  return degree == 7 ? 6 : 8;
 }
 
-// Positions within a bin where the leading terms of the interpolation error of value (the middle) and derivative (the
+// Positions within a bin where the leading terms of the interpolation error of value (the second) and derivative (the
 // two others) are largest: extrema of t^2 (1-t)^2, of t^3 (1-t)^3 and of its product with the distances from
 // HERMITE_POINTS, and of their derivatives.
 constexpr double SAMPLES_CUBIC[NUM_SAMPLES] = {0.21132486540518712, 0.5, 0.7886751345948129};
 constexpr double SAMPLES_QUINTIC[NUM_SAMPLES] = {0.27639320225002103, 0.5, 0.7236067977499790};
-constexpr double SAMPLES_NONIC[NUM_SAMPLES] = {0.2258261000574781, 0.5, 0.7741738999425219};
+constexpr double SAMPLES_SEPTIC[NUM_SAMPLES] = {0.13040924202178733, 0.2449598888357959, 0.3695907579782126};
 
 const double *samples_of(int degree) {
-  return degree == 3 ? SAMPLES_CUBIC : degree == 5 ? SAMPLES_QUINTIC : SAMPLES_NONIC;
+  return degree == 3 ? SAMPLES_CUBIC : degree == 5 ? SAMPLES_QUINTIC : SAMPLES_SEPTIC;
 }
 
 // One piece while the number of its bins is sought.
@@ -174,18 +174,18 @@ RadialTable::BinPosition RadialTable::bin_of(double r) const {
   const double x = (r - piece.r_begin) / piece.spacing;
   // Compared before it is converted: what is not a number has a bin, within which it stays what it is.
   const int last = piece.num_bins - 1, bin = x >= last ? last : x > 0.0 ? static_cast<int>(x) : 0;
-  return {p, piece.first_knot - p + bin, x - bin, piece.spacing};
+  return {p, piece.first_knot - p + bin, x - bin - 0.5, piece.spacing};
 }
 
 void RadialTable::coefficients(double r, int &row, double *value, double *derivative) const {
   const BinPosition found = this->bin_of(r);
   row = (found.bin + found.piece) * rows_per_knot();    // each piece has a knot more than bins
-  hermite(degree, found.fraction, found.spacing, value, derivative);
+  hermite(degree, found.fraction + 0.5, found.spacing, value, derivative);
 }
 
 RadialTable RadialTable::build(const RadialFunction &f, int degree, double tolerance, const Loop &loop) {
-  if (degree != 3 && degree != 5 && degree != 9)
-    throw std::invalid_argument("a radial table of degree " + std::to_string(degree) + "; 3, 5 and 9 are known");
+  if (degree != 3 && degree != 5 && degree != 7)
+    throw std::invalid_argument("a radial table of degree " + std::to_string(degree) + "; 3, 5 and 7 are known");
   if (!(tolerance > 0.0)) throw std::invalid_argument("the tolerance of a radial table must be positive");
 
   std::vector<double> ends = f.basis.kinks();

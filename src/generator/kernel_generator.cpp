@@ -19,9 +19,9 @@ struct NumberName {
   int fine_rows;
 };
 constexpr NumberName PLAIN[] = {{"float", "FLOAT", "float", true, QUINTIC_ROWS},
-                                {"double", "DOUBLE", "double", false, NONIC_ROWS}},
+                                {"double", "DOUBLE", "double", false, SPLIT_ROWS}},
                      DUALS[] = {{"Dual<float>", "DUAL_FLOAT", "float", false, QUINTIC_ROWS},
-                                {"Dual<double>", "DUAL_DOUBLE", "double", false, NONIC_ROWS}};
+                                {"Dual<double>", "DUAL_DOUBLE", "double", false, SPLIT_ROWS}};
 
 void generate_coupled(Text &text, const PathGroupSchedule &u) {
   text.line("// Entries of M over the harmonics, of 16 edges.");

@@ -73,7 +73,7 @@ void begin_outputs(Text &text, int outputs) {
 }
 
 void begin_edge(Text &text) {
-  text.line("        const T *t = table + static_cast<int64_t>(u.table_row[e]) * ROW;");
+  text.line("        const auto t = bin_at<ROWS>(table + static_cast<int64_t>(u.table_row[e]) * ROW, c);");
   text.line("        const V f = V{} + u.fraction[e];");
 }
 
@@ -115,10 +115,12 @@ void add_outputs(Text &text, int d3, int outputs) {
     // The polynomial of the sums over w has a product per row less to pay for its derivative.
     std::string sum;
     for (int k = 0; k < outputs; ++k)
-      sum += (k ? " + " : "") + text_of("g%d * load(t + k * ROW + %d)", k, CHANNEL_PAD * k);
+      sum += (k ? " + " : "") + text_of("g%d * coefficient(t + %d, ROW, k)", k, CHANNEL_PAD * k);
     text.line("        const auto row = [&](int k) { return %s; };", sum.c_str());
-    text.line("        V dw = row(ROWS - 1), w0 = dw * f + row(ROWS - 2);");
-    text.line("        for (int k = ROWS - 3; k >= 0; k--) {");
+    text.line("        constexpr int COEFFICIENTS = coefficients_in<T>(ROWS);");
+    text.line("        V dw = row(COEFFICIENTS - 1), w0 = dw * f + row(COEFFICIENTS - 2);");
+    text.line("        EQUI_UNROLL_SIMD");
+    text.line("        for (int k = COEFFICIENTS - 3; k >= 0; k--) {");
     text.line("          dw = dw * f + w0;");
     text.line("          w0 = w0 * f + row(k);");
     text.line("        }");

@@ -417,7 +417,7 @@ TEST(KernelCheck, wrong_functions_of_uvw_paths_and_contractions_are_found) {
     };
     for (const int rows : {CUBIC_ROWS, QUINTIC_ROWS})
       expect_uvw_found(&LibraryOfBuild::float_uvw, kernel_place<float>(rows));
-    expect_uvw_found(&LibraryOfBuild::double_uvw, kernel_place<double>(NONIC_ROWS));
+    expect_uvw_found(&LibraryOfBuild::double_uvw, kernel_place<double>(SPLIT_ROWS));
     const ContractionSchedule schedule = make_contraction_schedule(contraction_of("2_01_3"));
     for (auto member : {&ContractionKernel<float>::forward, &ContractionKernel<float>::backward}) {
       LibraryOfBuild library;

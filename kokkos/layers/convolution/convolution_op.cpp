@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <stdexcept>
 
 namespace equi {
 
@@ -18,8 +19,15 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
                                                 view().weights_row, set);
     return;
   }
-  set_.emplace(convolution.radial, num_species, options);
+  const double tolerance = radial_tolerance(options);
+  const bool may_split = options.precision == Precision::double_ && tolerance >= SPLIT_TOLERANCE;
+  is_split_ = may_split && layout.may_split && !options.radial_exact;
+  EvaluatorOptions of_tables = options;    // with the same tables for layouts that do not split
+  if (may_split) of_tables.radial_tolerance = (1.0 - SPLIT_SHARE) * tolerance;
+  set_.emplace(convolution.radial, num_species, of_tables);
   if (exact()) return;
+  if (!is_split_ && coefficients_in<T>(rows_per_bin()) != set_->num_coefficients())
+    throw std::logic_error("quintic tables of float64, which kernels would take for split ones");
   for (int k = 0; k < set_->num_functions(); k++)
     first_row_.push_back(first_row_.back() + static_cast<int64_t>(set_->table(k).num_bins()) * rows_per_bin());
   R *rows = rows_.reserve(num_rows() * columns());
@@ -28,8 +36,8 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
     set_->for_polynomials(k, [&](int bin, int c, const double *powers) {
       const WeightColumn &to = product_.table_columns()[c];
       R *first = rows + num_rows() * to.first + (first_row_[k] + bin * rows_per_bin()) * to.stride;
-      for (int n = 0; n < rows_per_bin(); n++)
-        first[to.coefficient(n, rows_per_bin(), layout)] = static_cast<R>(to.scale * powers[n]);
+      for (int n = 0; n < set_->num_coefficients(); n++)
+        set_coefficient(first, to, n, rows_per_bin(), layout, to.scale * powers[n]);
     });
   set_->drop_rows();
 }
@@ -38,7 +46,7 @@ template <class T>
 int ConvolutionOp<T>::num_generic_path_groups() const {
   int n = 0;
   for (const ConvPathGroup<T> &path_group : product_.path_groups())
-    if (exact() || path_group.is_generic()) n++;
+    if (kernel_place<T>(rows_per_bin()) < 0 || path_group.is_generic()) n++;
   return n;
 }
 
@@ -47,7 +55,7 @@ template <class G>
 RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, int64_t n, int64_t first, int64_t total,
                                              R *scratch, int *table_row, T *fraction, R *bins_per_length) const {
   if (exact()) {
-    // A bin of its own, at whose beginning the distance lies: rows are Taylor coefficients.
+    // A bin of its own, in whose middle the distance lies: rows are Taylor coefficients.
     const int num_outputs = set_->num_outputs(), num_rows = rows_per_bin();
     std::vector<double> w(num_rows * num_outputs);
     for (int64_t e = 0; e < n; e++) {
@@ -63,8 +71,8 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
         const WeightColumn &to = product_.table_columns()[c];
         R *f = scratch + num_rows * total * to.first + row * to.stride;
         for (int n = 0; n < num_rows; n++)
-          f[to.coefficient(n, num_rows, product_.layout())] =
-              static_cast<R>((n == 2 ? 0.5 : 1.0) * to.scale * w[n * num_outputs + c]);
+          set_coefficient(f, to, n, num_rows, product_.layout(),
+                          (n == 2 ? 0.5 : 1.0) * to.scale * w[n * num_outputs + c]);
       }
       table_row[e] = static_cast<int>(row);
       fraction[e] = make_number<T>(0, static_cast<R>(tangent_of(r[e])));

@@ -63,7 +63,7 @@ void with_rows(int rows, const F &f) {
   if (rows == 1) return f(std::integral_constant<int, 1>{});
   if constexpr (!OF_EDGES) {
     if (rows == 1 + PLANES<T>) return f(std::integral_constant<int, 1 + PLANES<T>>{});
-    if (rows == FINE_ROWS<T>) return f(std::integral_constant<int, FINE_ROWS<T>>{});
+    if (rows == DEVICE_FINE_ROWS<T>) return f(std::integral_constant<int, DEVICE_FINE_ROWS<T>>{});
     if constexpr (std::is_same_v<T, float>)
       if (rows == CUBIC_ROWS) return f(std::integral_constant<int, CUBIC_ROWS>{});
   }

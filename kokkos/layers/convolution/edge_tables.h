@@ -82,7 +82,7 @@ struct EdgeTableRow {
     else if (coefficients == QUINTIC_ROWS)
       set_of<QUINTIC_ROWS>(n, value, slope);
     else
-      set_of<NONIC_ROWS>(n, value, slope);
+      set_of<SEPTIC_ROWS>(n, value, slope);
   }
   // All of them, in loops that a compiler makes vectors of.
   void set_all(Pointer<T> values, Pointer<T> slopes) const {
@@ -91,7 +91,7 @@ struct EdgeTableRow {
     else if (coefficients == QUINTIC_ROWS)
       set_all_of<QUINTIC_ROWS>(values, slopes);
     else
-      set_all_of<NONIC_ROWS>(values, slopes);
+      set_all_of<SEPTIC_ROWS>(values, slopes);
   }
 
  private:
