@@ -23,23 +23,22 @@ EQUI_INLINE T sum_of_lanes(Simd<T> v) {
   }
 }
 
-// The polynomial of a bin at f and its derivative by f, from coefficients `of_bin` (coefficient()).
-template <class T, class Bin>
-EQUI_INLINE Simd<T> polynomial(Bin of_bin, int coefficients, int stride, T f, Simd<T> &derivative) {
-  Simd<T> w = Simd<T>{};
-  derivative = w;
-  for (int k = coefficients - 1; k >= 0; k--) {
-    derivative = derivative * f + w;
-    w = w * f + coefficient(of_bin, stride, k);
-  }
-  return w;
-}
-// row: what is for channel c of the first of `rows` rows.
+// The polynomial of a bin of `rows` rows at f, and its derivative by f. row: what is for channel c in the first of
+// them.
 template <class T>
 EQUI_INLINE Simd<T> polynomial(const Real<T> *row, int c, int rows, int stride, T f, Simd<T> &derivative) {
+  Simd<T> w = Simd<T>{};
+  derivative = w;
   if constexpr (IS_SPLIT<T, SPLIT_ROWS>)
-    if (rows == SPLIT_ROWS) return polynomial<T>(bin_at<SPLIT_ROWS>(row, c), SEPTIC_ROWS, stride, f, derivative);
-  return polynomial<T>(row, rows, stride, f, derivative);
+    if (rows == SPLIT_ROWS) {
+      split_polynomial(bin_at<SPLIT_ROWS>(row, c), stride, w + f, w, derivative);
+      return w;
+    }
+  for (int k = rows - 1; k >= 0; k--) {
+    derivative = derivative * f + w;
+    w = w * f + load(row + k * stride);
+  }
+  return w;
 }
 
 template <class T>

@@ -161,16 +161,17 @@ EQUI_INLINE Simd<double> coefficient(SplitRow t, int stride, int k) {
 }
 
 // The polynomial of a split bin at f and its first ORDER derivatives, each divided by the factorial of its order.
-template <int STRIDE, int ORDER>
-EQUI_INLINE void split_polynomial(SplitRow t, Simd<double> f, Simd<double> (&p)[ORDER + 1]) {
+// stride: numbers of a row.
+template <int ORDER>
+EQUI_INLINE void split_polynomial(SplitRow t, int stride, Simd<double> f, Simd<double> (&p)[ORDER + 1]) {
   const HalfSimd g = __builtin_convertvector(f, HalfSimd);
   HalfSimd upper[ORDER + 1] = {};
-  upper[0] = upper_coefficient(t, STRIDE, SEPTIC_ROWS - FLOAT64_COEFFICIENTS - 1);
+  upper[0] = upper_coefficient(t, stride, SEPTIC_ROWS - FLOAT64_COEFFICIENTS - 1);
   EQUI_UNROLL_SIMD
   for (int k = SEPTIC_ROWS - FLOAT64_COEFFICIENTS - 2; k >= 0; k--) {
     EQUI_UNROLL_SIMD
     for (int n = ORDER; n > 0; n--) upper[n] = upper[n] * g + upper[n - 1];
-    upper[0] = upper[0] * g + upper_coefficient(t, STRIDE, k);
+    upper[0] = upper[0] * g + upper_coefficient(t, stride, k);
   }
   EQUI_UNROLL_SIMD
   for (int n = 0; n <= ORDER; n++) p[n] = as_float64(upper[n]);
@@ -178,7 +179,7 @@ EQUI_INLINE void split_polynomial(SplitRow t, Simd<double> f, Simd<double> (&p)[
   for (int k = FLOAT64_COEFFICIENTS - 1; k >= 0; k--) {
     EQUI_UNROLL_SIMD
     for (int n = ORDER; n > 0; n--) p[n] = p[n] * f + p[n - 1];
-    p[0] = p[0] * f + load(t.row + k * STRIDE);
+    p[0] = p[0] * f + coefficient(t.row, stride, k);
   }
 }
 
@@ -207,15 +208,18 @@ EQUI_INLINE void polynomial(const T *row, Simd<T> f, Simd<T> &w, Simd<T> &dw) {
 template <int ROWS, int STRIDE>
 EQUI_INLINE Simd<double> polynomial(SplitRow row, Simd<double> f) {
   Simd<double> p[1];
-  split_polynomial<STRIDE, 0>(row, f, p);
+  split_polynomial<0>(row, STRIDE, f, p);
   return p[0];
 }
-template <int ROWS, int STRIDE>
-EQUI_INLINE void polynomial(SplitRow row, Simd<double> f, Simd<double> &w, Simd<double> &dw) {
+EQUI_INLINE void split_polynomial(SplitRow row, int stride, Simd<double> f, Simd<double> &w, Simd<double> &dw) {
   Simd<double> p[2];
-  split_polynomial<STRIDE, 1>(row, f, p);
+  split_polynomial<1>(row, stride, f, p);
   w = p[0];
   dw = p[1];
+}
+template <int ROWS, int STRIDE, class F>
+EQUI_INLINE void polynomial(SplitRow row, F f, F &w, F &dw) {
+  split_polynomial(row, STRIDE, f, w, dw);
 }
 
 // Of duals: by the chain rule, which needs the next derivative by the value of f alone.
@@ -240,13 +244,13 @@ EQUI_INLINE void polynomial(const T *row, DualSimd<T> f, DualSimd<T> &w, DualSim
 template <int ROWS, int STRIDE>
 EQUI_INLINE DualSimd<double> polynomial(SplitRow row, DualSimd<double> f) {
   Simd<double> p[2];
-  split_polynomial<STRIDE, 1>(row, f.value, p);
+  split_polynomial<1>(row, STRIDE, f.value, p);
   return {p[0], p[1] * f.tangent};
 }
-template <int ROWS, int STRIDE>
-EQUI_INLINE void polynomial(SplitRow row, DualSimd<double> f, DualSimd<double> &w, DualSimd<double> &dw) {
+EQUI_INLINE void split_polynomial(SplitRow row, int stride, DualSimd<double> f, DualSimd<double> &w,
+                                  DualSimd<double> &dw) {
   Simd<double> p[3];
-  split_polynomial<STRIDE, 2>(row, f.value, p);
+  split_polynomial<2>(row, stride, f.value, p);
   w = {p[0], p[1] * f.tangent};
   dw = {p[1], 2.0 * p[2] * f.tangent};
 }
