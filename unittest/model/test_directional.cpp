@@ -145,6 +145,11 @@ INSTANTIATE_TEST_SUITE_P(Tiny, Directional,
                                   (std::get<1>(info.param) ? "_deterministic" : "");
                          });
 
+// Instruction sets with and without fused multiply-adds round the float32 sums of split bins in different ways. Each
+// derivative takes a factor of 50 to 100 of what that is for weights, 4e-13 (SPLIT_SHARE); relative to the largest
+// tangent.
+constexpr double UPPER_ROUNDING = 1e-9;
+
 // Kernels of every instruction set: generated ones for AVX2 and AVX-512, the generic one; with kept values those of
 // edges that do not move.
 TEST(DirectionalKernels, instruction_sets_agree) {
@@ -163,7 +168,7 @@ TEST(DirectionalKernels, instruction_sets_agree) {
       if (set == InstructionSet::generic || !instruction_set_available(set)) continue;
       options.set = set;
       const Evaluation e = evaluate_whole(*make_kokkos(model, options), images, &direction);
-      const double allowed = SUM_ROUNDING * largest_force(expected.force_tangents);
+      const double allowed = UPPER_ROUNDING * largest_force(expected.force_tangents);
       EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents), allowed)
           << tiny.name << " " << instruction_set_name(set);
 
