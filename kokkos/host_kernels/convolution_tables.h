@@ -44,16 +44,20 @@ struct WeightColumn {
   }
 };
 
+// Whether coefficient n of a bin of `rows` rows is float32 in a table of R.
+template <class R>
+bool is_rounded(int n, int rows, const TableLayout &layout) {
+  return layout.may_split && coefficients_in<R>(rows) > rows && n >= FLOAT64_COEFFICIENTS;
+}
 // Coefficient n of the weight at `column`, in a bin of `rows` rows; bin: number R * first + row * stride of the table.
 template <class R>
 double coefficient_of(const R *bin, const WeightColumn &column, int n, int rows, const TableLayout &layout) {
-  if (layout.may_split && sizeof(R) == sizeof(double) && rows == SPLIT_ROWS && n >= FLOAT64_COEFFICIENTS)
-    return reinterpret_cast<const float *>(bin)[column.upper_coefficient(n)];
+  if (is_rounded<R>(n, rows, layout)) return reinterpret_cast<const float *>(bin)[column.upper_coefficient(n)];
   return bin[column.coefficient(n, rows, layout)];
 }
 template <class R>
 void set_coefficient(R *bin, const WeightColumn &column, int n, int rows, const TableLayout &layout, double value) {
-  if (layout.may_split && sizeof(R) == sizeof(double) && rows == SPLIT_ROWS && n >= FLOAT64_COEFFICIENTS)
+  if (is_rounded<R>(n, rows, layout))
     reinterpret_cast<float *>(bin)[column.upper_coefficient(n)] = static_cast<float>(value);
   else
     bin[column.coefficient(n, rows, layout)] = static_cast<R>(value);

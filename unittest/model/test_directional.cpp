@@ -12,6 +12,7 @@
 #include <cmath>
 #include <memory>
 #include <numeric>
+#include <optional>
 #include <random>
 #include <tuple>
 
@@ -164,10 +165,16 @@ TEST(DirectionalKernels, instruction_sets_agree) {
     of_one_atom[2] = direction[2];
     const Evaluation expected = evaluate_whole(*make_kokkos(model, options), images, &direction),
                      expected_of_one = evaluate_whole(*make_kokkos(model, options), images, &of_one_atom);
+    std::optional<Evaluation> of_other_fused;
     for (const InstructionSet set : INSTRUCTION_SETS) {
       if (set == InstructionSet::generic || !instruction_set_available(set)) continue;
       options.set = set;
       const Evaluation e = evaluate_whole(*make_kokkos(model, options), images, &direction);
+      if (of_other_fused)
+        EXPECT_LT(largest_difference(e.force_tangents, of_other_fused->force_tangents),
+                  SUM_ROUNDING * largest_force(e.force_tangents))
+            << tiny.name << " " << instruction_set_name(set) << ", both with fused multiply-adds";
+      of_other_fused = e;
       const double allowed = UPPER_ROUNDING * largest_force(expected.force_tangents);
       EXPECT_LT(largest_difference(e.force_tangents, expected.force_tangents), allowed)
           << tiny.name << " " << instruction_set_name(set);
