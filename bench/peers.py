@@ -27,7 +27,8 @@ COMMANDS_OF_THE_DRIVER = {"clear", "create_atoms", "create_box", "minimize", "re
 PRECISIONS = {"single", "mixed", "double", "float32", "float64", "fp32", "fp64"}
 # Variables that decide how threads wait, where memory comes from and which dense products are used.
 VARIABLES = ("OMP_", "GOMP_", "KMP_", "KOKKOS_", "MALLOC_", "MKL_", "OPENBLAS_")
-SECONDS_BETWEEN_LOOKS = 0.05
+# A look finds the largest size until then: a short run would end, far larger, before the next one.
+SECONDS_BETWEEN_LOOKS = 0.002
 
 
 @dataclass
@@ -234,8 +235,10 @@ def print_table(sides):
     for side in sides:
         print(f"{side.name:<{width}} {f'{side.ranks} x {side.threads}':>8} {side.precision:>10}", end="")
         for samples, first in ((side.elapsed, sides[0].elapsed), (side.user, sides[0].user)):
-            least, median = min(samples), statistics.median(samples)
-            print(f" {least:>8.2f} {median:>8.2f} {least / min(first):>6.2f} {median / statistics.median(first):>6.2f}", end="")
+            columns = [(of(samples), of(first)) for of in (min, statistics.median)]
+            # The clock of the processor's use stands still in a very short run.
+            ratios = [value / reference if reference else float("nan") for value, reference in columns]
+            print("".join(f" {value:>8.2f}" for value, _ in columns) + "".join(f" {ratio:>6.2f}" for ratio in ratios), end="")
         print(f" {side.error[0]:>9.1e} {side.error[1]:>9.1e} {side.memory:>7.0f}")
     print("\nset:")
     for side in sides:
