@@ -67,6 +67,7 @@ struct GenericBody {
   KOKKOS_FUNCTION void forward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     sweep<ROWS, false>(u, a, q, sum);
+    if (!add_up(a, sum)) return;
     const auto out = u.output(q, a.atom, a.channel);
     for (int k = 0; k < 2 * paths[q].l3 + 1; k++) put(out, k * u.path[q].stride, sum[k]);
   }
@@ -85,7 +86,7 @@ struct GenericBody {
         const T product = x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
         sum += n.coupled < 0 ? product : n.sign * m[n.coupled] * product;
       }
-      store_weight_adj(u, a, edge, q, true, p.l2 == 0 ? edge.fraction * sum : sum);
+      store_weight_adj(u, a, edge, q, p.l2 == 0 ? edge.fraction * sum : sum);
     }
   }
 
@@ -97,14 +98,14 @@ struct GenericBody {
       if constexpr (ROWS == 1)
         if (u.weights_adj) gather_weights(u, a, q);
     }
+    if (!add_up(a, sum)) return;
     const auto x_adj = u.input_adjoint(a.atom, a.channel);
     for (int k = 0; k < 2 * l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   // As the generated text, with D multiplied out.
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane, bool active,
-                                T *to, bool add) const {
+  KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a, T *to, bool add) const {
     const Path p = paths[q];
     const auto g = u.cotangent(q, a.atom, a.channel);
     const auto first = first_weights<ROWS>(u, a);
@@ -117,14 +118,14 @@ struct GenericBody {
       T w, dw, h[2 * LMAX_ANY + 1] = {};
       weight<ROWS>(u, weights_of<ROWS>(u, first, row, edge), q, p.column, row, f, w, dw);
       if (ROWS == 1 && p.l2 == 0) dw = w;
-      for (int k = p.first_coupling; active && k < p.first_coupling + p.num_couplings; k++) {
+      for (int k = p.first_coupling; a.active && k < p.first_coupling + p.num_couplings; k++) {
         const Coupling n = couplings[k];
         h[n.m2] += n.value * x[n.m1 * u.x_stride] * g[n.m3 * u.path[q].stride];
       }
       T dot = 0;
       for (int k = 0; k < 2 * p.l2 + 1; k++) dot += p.l2 == 0 ? h[0] : y[k] * h[k];
-      if constexpr (ROWS == 1) store_weight_adj(u, a, edge, q, active, p.l2 == 0 ? f * dot : dot);
-      store_sums<LANES>(num, dw * dot, w, h, lane, to + static_cast<int64_t>(e) * num, add);
+      if constexpr (ROWS == 1) store_weight_adj(u, a, edge, q, p.l2 == 0 ? f * dot : dot);
+      store_sums<LANES>(num, dw * dot, w, h, a.lane, to + static_cast<int64_t>(e) * num, add);
     }
   }
 
@@ -179,10 +180,10 @@ struct GenericUvwBody {
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane) const {
+  KOKKOS_FUNCTION void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
     T sum[MAX_COMPONENTS][OUTPUTS] = {};
     const int d3 = 2 * path_group.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
-    for (int c = lane; c < channels; c += LANES)
+    for (int c = a.lane; c < channels; c += LANES)
       for (int e = a.begin; e < a.end; e++) {
         const auto edge = u.edges[e];
         const auto x = u.input(edge.other_row, c);
@@ -194,7 +195,7 @@ struct GenericUvwBody {
         }
       }
     const auto out = u.output(0, a.atom, w);
-    for (int k = 0; k < d3; k++) store_lane_sums<LANES>(sum[k], lane, out + k * u.path[0].stride, u.add);
+    for (int k = 0; k < d3; k++) store_lane_sums<LANES>(sum[k], a.lane, out + k * u.path[0].stride, u.add);
   }
 
   template <int ROWS>
@@ -206,13 +207,13 @@ struct GenericUvwBody {
       add_outputs<ROWS>(u, edge, a.channel, edge.other_row, h, dh);
       for_entries(u, e, [&](int m1, int m3, T m) { sum[m1] += m * h[m3]; });
     }
+    if (!add_up(a, sum)) return;
     const auto x_adj = u.input_adjoint(a.atom, a.channel);
     for (int k = 0; k < 2 * path_group.l1 + 1; k++) put(x_adj, k * u.x_stride, x_adj[k * u.x_stride] + sum[k]);
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a, int lane, bool active, T *to,
-                                bool add) const {
+  KOKKOS_FUNCTION void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a, T *to, bool add) const {
     const auto p = path_group.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
@@ -220,14 +221,14 @@ struct GenericUvwBody {
       const auto x = u.input(edge.other_row, a.channel);
       const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
-      if (active) add_outputs<ROWS>(u, edge, a.channel, a.atom, h, dh);
+      if (a.active) add_outputs<ROWS>(u, edge, a.channel, a.atom, h, dh);
       for (int k = p.first_coupling; k < p.first_coupling + p.num_couplings; k++) {
         const auto n = path_group.couplings[k];
         const T v = n.value * x[n.m1 * u.x_stride];
         by_y[n.m2] += v * h[n.m3];
         r += (p.l2 == 0 ? T(1) : y[n.m2]) * v * dh[n.m3];
       }
-      path_group.template store_sums<LANES>(num, r, T(1), by_y, lane, to + static_cast<int64_t>(e) * num, add);
+      path_group.template store_sums<LANES>(num, r, T(1), by_y, a.lane, to + static_cast<int64_t>(e) * num, add);
     }
   }
 };

@@ -87,10 +87,49 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TableRow<R> &t, int column, in
   polynomial<ROWS>(coefficients, f, w, dw);
 }
 
-// One atom, its edges [begin, end) in the numbers of the call, and one channel.
+using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
+
+// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and one channel, which is not
+// its own where it is not active and only takes part in sums.
 struct DeviceAtom {
-  int atom, begin, end, channel;
+  const TeamMember &team;
+  int atom, begin, end, channel, lane;
+  bool active;
+  // Where a team has the atom to itself, each of its groups of lanes takes some of the edges, and add_up() this memory.
+  bool has_team;
+  void *shared;
 };
+
+// So many sums of a lane at a time.
+constexpr int SHARED_SUMS = 4;
+template <class T>
+constexpr std::size_t SHARED_BYTES = sizeof(T) * SHARED_SUMS *(DeviceTraits<>::GROUPS - 1) * DeviceTraits<>::LANES;
+
+// Adds the sums that the groups of a team have, in the order of the groups; whether the lane is to store them. All
+// lanes of the team call it together.
+template <int N, class T>
+KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom &a, [[maybe_unused]] T (&sum)[N]) {
+  using Traits = DeviceTraits<>;
+  if constexpr (Traits::GROUPS > 1) {
+    if (!a.has_team) return a.active;
+    constexpr int OTHERS = Traits::GROUPS - 1;    // keep sums for the first group
+    const int group = a.team.team_rank() / Traits::LANES;
+    T *shared = static_cast<T *>(a.shared) + a.lane;
+    EQUI_UNROLL for (int first = 0; first < N; first += SHARED_SUMS) {
+      const int num = N - first < SHARED_SUMS ? N - first : SHARED_SUMS;
+      if (group > 0) {
+        EQUI_UNROLL for (int k = 0; k < num; k++) shared[(k * OTHERS + group - 1) * Traits::LANES] = sum[first + k];
+      }
+      a.team.team_barrier();
+      if (group == 0) {
+        EQUI_UNROLL for (int k = 0; k < OTHERS * num; k++) sum[first + k / OTHERS] += shared[k * Traits::LANES];
+      }
+      a.team.team_barrier();
+    }
+    return group == 0 && a.active;
+  }
+  return true;
+}
 
 // A channel's weights: the first row of its table, or those of edge 0. Then those of an edge. W: TableRow, or the
 // pointer to weights of edges.
@@ -133,8 +172,8 @@ KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, in
 // Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom &a,
-                                                  const DeviceEdgeRecord<T> &edge, int q, bool active, T value) {
-  if (!active || !u.weights_adj) return;
+                                                  const DeviceEdgeRecord<T> &edge, int q, T value) {
+  if (!a.active || !u.weights_adj) return;
   const Pointer<T> to =
       u.weights_adj + (static_cast<int64_t>(edge.table_row) * u.weights_row + u.column[q] + a.channel);
   value *= u.scale[q];
@@ -155,60 +194,63 @@ template <class T>
 KOKKOS_FORCEINLINE_FUNCTION int num_channel_blocks(const DevicePathGroupCall<T> &u) {
   return (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
 }
-// Teams per item.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION int num_blocks(const DevicePathGroupCall<T> &u) {
-  using Traits = DeviceTraits<>;
-  return (u.num_atoms + Traits::GROUPS - 1) / Traits::GROUPS;
-}
-
 // Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and channel block.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int first, int num) {
   return u.parts + u.num_edges * (num_channel_blocks(u) * first + a.channel / ITEM_CHANNELS * num);
 }
 
-using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
-
 // What a lane of team `rank` does for its atom and item. A host's only lane takes the channels of an item one by one.
 template <PathGroupPass PASS, class Body, class T, int ROWS>
 struct PathGroupWork : Body {    // which takes no space if it has no data
   DevicePathGroupCall<T> u;
-  PathGroupWork(const Body &body, const DevicePathGroupCall<T> &call) : Body(body), u(call) {}
+  int atoms_per_team;    // GROUPS, or 1
+  PathGroupWork(const Body &body, const DevicePathGroupCall<T> &call, int atoms_per_team)
+      : Body(body), u(call), atoms_per_team(atoms_per_team) {}
   const Body &body() const { return *this; }
+  // Teams per item.
+  KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const { return (u.num_atoms + atoms_per_team - 1) / atoms_per_team; }
+
   KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const {
     using Traits = DeviceTraits<>;
     constexpr int LANES = Traits::LANES;
-    const int blocks = num_blocks(u), item = rank / blocks, lane = team.team_rank() % LANES;
-    DeviceAtom a;
-    a.atom = (rank % blocks) * Traits::GROUPS + team.team_rank() / LANES;
+    const int blocks = num_blocks(), item = rank / blocks, group = team.team_rank() / LANES;
+    const bool has_team = Traits::GROUPS > 1 && atoms_per_team == 1;
+    DeviceAtom a{team};
+    a.lane = team.team_rank() % LANES;
+    a.has_team = has_team;
+    a.atom = (rank % blocks) * atoms_per_team + (has_team ? 0 : group);
     if (a.atom >= u.num_atoms) return;
     a.begin = static_cast<int>(u.begin[a.atom] - u.first);
     a.end = static_cast<int>(u.begin[a.atom + 1] - u.first);
+    if (has_team) {
+      const int first = a.begin, num = a.end - a.begin;
+      a.begin = first + num * group / Traits::GROUPS;
+      a.end = first + num * (group + 1) / Traits::GROUPS;
+      a.shared = team.team_scratch(0).get_shmem(static_cast<std::size_t>(SHARED_BYTES<T>));
+    }
     if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW) {
-      this->template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a, lane);
+      this->template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a);
     } else {
       const int channel_blocks = num_channel_blocks(u), run = item / channel_blocks,
                 channel_block = item % channel_blocks;
       for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-        a.channel = channel_block * ITEM_CHANNELS + k + lane;
-        const bool active = a.channel < u.channels;
-        if constexpr (PASS == PATH_GROUP_BACKWARD || PASS == PATH_GROUP_FUSED) {
-          if (!active) {    // all lanes take part in the sums
-            if (LANES == 1) break;
-            a.channel = channel_block * ITEM_CHANNELS;
-          }
-          if constexpr (PASS == PATH_GROUP_FUSED)
-            this->template fused<ROWS, LANES>(u, a, lane, active, k > 0);
-          else
-            this->template backward<ROWS, LANES>(run, u, a, lane, active,
-                                                 parts_of(u, a, this->first_sum(run), this->num_sums(run)), k > 0);
-        } else if (active) {
-          if constexpr (PASS == PATH_GROUP_FORWARD)
-            this->template forward<ROWS>(run, u, a);
-          else
-            this->template gather<ROWS>(u, a);
+        a.channel = channel_block * ITEM_CHANNELS + k + a.lane;
+        a.active = a.channel < u.channels;
+        if (!a.active) {
+          constexpr bool HAS_LANE_SUMS = PASS == PATH_GROUP_BACKWARD || PASS == PATH_GROUP_FUSED;
+          if (LANES == 1 || !(HAS_LANE_SUMS || has_team)) break;
+          a.channel = channel_block * ITEM_CHANNELS;
         }
+        if constexpr (PASS == PATH_GROUP_FUSED)
+          this->template fused<ROWS, LANES>(u, a, k > 0);
+        else if constexpr (PASS == PATH_GROUP_BACKWARD)
+          this->template backward<ROWS, LANES>(run, u, a, parts_of(u, a, this->first_sum(run), this->num_sums(run)),
+                                               k > 0);
+        else if constexpr (PASS == PATH_GROUP_FORWARD)
+          this->template forward<ROWS>(run, u, a);
+        else
+          this->template gather<ROWS>(u, a);
       }
     }
   }
@@ -230,10 +272,10 @@ struct PathGroupsWork {
   PathGroupWork<PASS, Body, T, ROWS> first;
   int64_t num_teams;    // of the first
   PathGroupsWork<PASS, T, ROWS, Others...> others;
-  PathGroupsWork(const DevicePathGroupCall<T> *calls, const Body &body, const Others &...bodies)
-      : first(body, *calls),
-        num_teams(num_items<PASS>(body, *calls) * num_blocks(*calls)),
-        others(calls + 1, bodies...) {}
+  PathGroupsWork(int atoms_per_team, const DevicePathGroupCall<T> *calls, const Body &body, const Others &...bodies)
+      : first(body, *calls, atoms_per_team),
+        num_teams(static_cast<int64_t>(num_items<PASS>(body, *calls)) * first.num_blocks()),
+        others(atoms_per_team, calls + 1, bodies...) {}
   int64_t all_teams() const { return num_teams + others.all_teams(); }
   KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const {
     const int of_first = static_cast<int>(num_teams);
@@ -247,19 +289,32 @@ struct PathGroupsWork {
 template <PathGroupPass PASS, class T, int ROWS, class Body>
 struct PathGroupsWork<PASS, T, ROWS, Body> {
   PathGroupWork<PASS, Body, T, ROWS> first;
-  PathGroupsWork(const DevicePathGroupCall<T> *calls, const Body &body) : first(body, *calls) {}
-  int64_t all_teams() const { return num_items<PASS>(first.body(), first.u) * num_blocks(first.u); }
+  PathGroupsWork(int atoms_per_team, const DevicePathGroupCall<T> *calls, const Body &body)
+      : first(body, *calls, atoms_per_team) {}
+  int64_t all_teams() const {
+    return static_cast<int64_t>(num_items<PASS>(first.body(), first.u)) * first.num_blocks();
+  }
   KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const { first.run(team, rank); }
   KOKKOS_FUNCTION void operator()(const TeamMember &team) const { run(team, team.league_rank()); }
 };
+
+// Whether a launch of these lanes leaves more than half of a GPU idle. The registers of these kernels
+// (doc/gpu_roofline.rst) let it hold a fifth of the lanes that it has room for.
+inline bool leaves_lanes_idle(const DeviceExec &exec, int64_t num_lanes) {
+  return 10 * num_lanes < exec.concurrency();
+}
 
 template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
 void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *calls, const Bodies &...bodies) {
   static_assert(sizeof...(Bodies) <= MAX_LAUNCH_PATH_GROUPS, "a launch of too many path groups");
   using Traits = DeviceTraits<>;
-  const PathGroupsWork<PASS, T, ROWS, Bodies...> work(calls, bodies...);
-  const int64_t num_teams = work.all_teams();
-  if (num_teams == 0) return;
+  using Work = PathGroupsWork<PASS, T, ROWS, Bodies...>;
+  Work work(Traits::GROUPS, calls, bodies...);
+  if (work.all_teams() == 0) return;
+  // Forward over a uvw path adds up over lanes as it stores.
+  constexpr bool CAN_SHARE = Traits::GROUPS > 1 && !(PASS == PATH_GROUP_FORWARD && (... || Bodies::IS_UVW));
+  const bool has_teams = CAN_SHARE && leaves_lanes_idle(exec, work.all_teams() * Traits::TEAM);
+  if (has_teams) work = Work(1, calls, bodies...);
   // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
   // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
   // is not measured.
@@ -267,7 +322,9 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders",
                                     "equi:conv_fused"};
-  Kokkos::parallel_for(LABELS[PASS], Policy(exec, static_cast<int>(num_teams), Traits::TEAM, 1), work);
+  Policy policy(exec, static_cast<int>(work.all_teams()), Traits::TEAM, 1);
+  if (has_teams) policy.set_scratch_size(0, Kokkos::PerTeam(SHARED_BYTES<T>));
+  Kokkos::parallel_for(LABELS[PASS], policy, work);
 }
 
 // Of generated bodies, which have no data.

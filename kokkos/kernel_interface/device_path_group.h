@@ -5,7 +5,8 @@
 // Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane. Forward
 // over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
 // up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
-// one slice of the radial table, which then stays in the first-level cache: these kernels read the table most.
+// one slice of the radial table, which then stays in the first-level cache: these kernels read the table most. Where
+// there are few atoms, the lanes of a whole team share one: each group of them takes a part of its edges.
 //
 // Generated kernels and the generic one (device_path_group_impl.h) take the same call.
 #ifndef EQUI_DEVICE_PATH_GROUP_H

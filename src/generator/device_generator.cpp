@@ -72,12 +72,13 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
   generate_products(text, {"T", device_coupled, load}, u, run, false);
   text.line("    }");
+  add_up_shares(text, num_components(u, run));
   int base = 0;
   for (int q = run.first; q < run.last; ++q) {
     text.line("    {");
     define_output(text, "output", "a.atom", q);
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
-      text.line("        put(o, %d * u.path[%d].stride, a%d);", c, q, base++);
+      text.line("        put(o, %d * u.path[%d].stride, sum[%d]);", c, q, base++);
     text.line("    }");
   }
   text.line("  }");
@@ -104,6 +105,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
     generate_products(text, {"T", device_coupled, load}, u, run, true);
     text.line("    }");
   }
+  add_up_shares(text, d1);
   store_x_adj(text, d1);
   text.line("  }");
 }
@@ -111,7 +113,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
 // The derivative by the weight is given: stored if it is an edge's, else part of that by the fraction.
 void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
   text.line("        if constexpr (ROWS == 1)");
-  text.line("          store_weight_adj(u, a, edge, %d, active, %s);", q, by_weight);
+  text.line("          store_weight_adj(u, a, edge, %d, %s);", q, by_weight);
   text.line("        else");
   text.line("          r += %s;", by_fraction);
 }
@@ -124,7 +126,7 @@ void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) 
     Sum s("T", "s");
     for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
     text.line("        r += dw * s;");
-    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, edge, %d, active, f * s);", q);
+    text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, edge, %d, f * s);", q);
   } else if (p.is_scalar_product()) {
     Sum s("T", "s");
     text.line("        const T wg = w * d%d;", base);
@@ -159,7 +161,7 @@ void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const Pat
     text.line("    {");
     define_output(text, "cotangent", row, q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c)
-      text.line("        const T g%d = active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
+      text.line("        const T g%d = a.active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
     for (const LinearForm &form : p.d) text.line("        d%d = %s;", base++, text_of_form(form, "g").c_str());
     text.line("    }");
   }
@@ -192,9 +194,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
     text.line(
         "  KOKKOS_FORCEINLINE_FUNCTION static void fused_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
         number);
-    text.line(
-        "                                                   int lane, bool active, T *to, bool add, T (&x_sum)[%d]) {",
-        d1);
+    text.line("                                                   T *to, bool add, T (&x_sum)[%d]) {", d1);
   } else {
     text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
     text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(run).c_str());
@@ -202,7 +202,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
     text.line(
         "  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
         number);
-    text.line("                                                      int lane, bool active, T *to, bool add) {");
+    text.line("                                                      T *to, bool add) {");
   }
   define_weights(text);
   define_coupled_cotangents(text, u, run, is_fused ? "u.first_row + a.atom" : "a.atom");
@@ -241,7 +241,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
     base += static_cast<int>(p.d.size());
   }
   text.line("        T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
-  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+  text.line("        store_lane_sums<LANES>(sums, a.lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
   text.line("    }");
   if (is_fused)
@@ -254,19 +254,17 @@ void generate_fused(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void fused(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int "
-      "lane,");
-  text.line("                                                bool active, bool add) {");
+      "  KOKKOS_FORCEINLINE_FUNCTION static void fused(const DevicePathGroupCall<T> &u, const DeviceAtom &a, bool add) "
+      "{");
   text.line("    T sum[%d] = {};", d1);
   int first = 0;
   for (int g = 0; g < static_cast<int>(u.backward_runs.size()); ++g) {
     const int num = static_cast<int>(1 + u.harmonics(u.backward_runs[g]).size());
-    text.line("    fused_%d<ROWS, LANES>(u, a, lane, active, parts_of(u, a, %d, %d), add, sum);", g, first, num);
+    text.line("    fused_%d<ROWS, LANES>(u, a, parts_of(u, a, %d, %d), add, sum);", g, first, num);
     first += num;
   }
-  text.line("    if (!active) return;");
-  text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
-  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + sum[%d]);", a, a, a);
+  text.line("    if (!add_up(a, sum)) return;");
+  store_x_adj(text, d1);
   text.line("  }");
 }
 
@@ -333,8 +331,7 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
     for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
     dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
     for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, false);
-    dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES",
-             ", int lane, bool active, T *to, bool add", ", lane, active, to, add");
+    dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES", ", T *to, bool add", ", to, add");
     generate_gather(text, u);
     if (has_fused) {
       for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, true);

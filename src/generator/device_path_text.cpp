@@ -26,9 +26,16 @@ void load_sender(GeneratedText &text, int d1, const char *channel) {
   for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
 }
 
+void add_up_shares(GeneratedText &text, int num) {
+  std::vector<int> others;
+  for (int k = 1; k < num; ++k) others.push_back(k);
+  text.line("    T sum[] = {%s};", list_of("a0", ", a%d", others).c_str());
+  text.line("    if (!add_up(a, sum)) return;");
+}
+
 void store_x_adj(GeneratedText &text, int d1) {
   text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
-  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + a%d);", a, a, a);
+  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + sum[%d]);", a, a, a);
 }
 
 // ---- uvw paths ----
@@ -98,11 +105,11 @@ void generate_uvw_forward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a,");
-  text.line("                                                  int lane) {");
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a) "
+      "{");
   for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
   text.line("    const int channels = w < u.outputs ? u.channels : 0;");
-  text.line("    for (int c = lane; c < channels; c += LANES) {");
+  text.line("    for (int c = a.lane; c < channels; c += LANES) {");
   begin_uvw_edges(text, "c", "w");
   define_forms(text, u);
   load_sender(text, d1, "c");
@@ -116,7 +123,7 @@ void generate_uvw_forward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("    }");
   text.line("    const auto o = u.output(0, a.atom, w);");
   for (int c = 0; c < d3; ++c)
-    text.line("    store_lane_sums<LANES>(a%d, lane, o + %d * u.path[0].stride, u.add);", c, c);
+    text.line("    store_lane_sums<LANES>(a%d, a.lane, o + %d * u.path[0].stride, u.add);", c, c);
   text.line("  }");
 }
 
@@ -128,11 +135,11 @@ void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
       "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a,");
-  text.line("                                                   int lane, bool active, T *to, bool add) {");
+  text.line("                                                   T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
   text.line("        const auto x = u.input(edge.other_row, a.channel);");
-  for (int a = 0; a < d1; ++a) text.line("        const T x%d = active ? x[%d * u.x_stride] : T(0);", a, a);
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = a.active ? x[%d * u.x_stride] : T(0);", a, a);
   const std::vector<int> harmonics = u.harmonics(u.whole());
   if (!harmonics.empty()) add_couplings(text, p, "h", "d", "b");
   add_couplings(text, p, "dh", "dd", "s");
@@ -144,7 +151,7 @@ void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u) {
     for (int h : harmonics) r.add(text, 1, text_of("y[%d] * s%d", h, h));
   }
   text.line("        const T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
-  text.line("        store_lane_sums<LANES>(sums, lane, to + static_cast<int64_t>(e) * %d, add);",
+  text.line("        store_lane_sums<LANES>(sums, a.lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
   text.close(4, 2);
 }
@@ -164,6 +171,7 @@ void generate_uvw_gather(GeneratedText &text, const PathGroupSchedule &u) {
   load_coupled(text, p);
   add_coupled(text, {"T", device_coupled, {}}, p, 'a');
   text.line("    }");
+  add_up_shares(text, d1);
   store_x_adj(text, d1);
   text.line("  }");
 }

@@ -14,7 +14,9 @@ void load_coupled(GeneratedText &text, const PathSchedule &p);
 void define_forms(GeneratedText &text, const PathGroupSchedule &u);
 // The components of the sender's channel.
 void load_sender(GeneratedText &text, int d1, const char *channel = "a.channel");
-// Adds the sums a0, a1, ... to the adjoint of the atom's own row.
+// The sums a0, a1, ... as sum[num], with those of the groups of lanes that share the atom; a lane without a store ends.
+void add_up_shares(GeneratedText &text, int num);
+// Adds sum[d1] to the adjoint of the atom's own row.
 void store_x_adj(GeneratedText &text, int d1);
 
 // The functions of a uvw path.

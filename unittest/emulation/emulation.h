@@ -33,6 +33,10 @@ void set_report_handler(ReportHandler handler);
 // What f gives rise to, in the place of failures. For one thread at a time.
 std::vector<std::string> reports_of(const std::function<void()> &f);
 
+// Lanes that the device has room for: the environment's EQUI_EMULATED_LANES, else so few that no launch leaves half of
+// them idle.
+int num_lanes();
+
 // ---- chance
 
 // Of all random orders from here on. The environment's EQUI_EMULATION_SEED changes what a program begins with.

@@ -69,6 +69,11 @@ void set_seed(std::uint64_t seed) {
   num_bits = 0;
 }
 
+int num_lanes() {
+  static const char *text = std::getenv("EQUI_EMULATED_LANES");
+  return text ? std::atoi(text) : 1024;
+}
+
 std::uint64_t environment_seed() {
   static const std::uint64_t seed = first_seed();
   return seed;

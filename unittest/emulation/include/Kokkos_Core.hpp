@@ -116,7 +116,7 @@ class Cuda {
     Impl::tell(Tools::Experimental::callbacks().begin_fence, reason);
     emulation::fence(stream_, reason);
   }
-  int concurrency() const { return 1 << 16; }
+  int concurrency() const { return emulation::num_lanes(); }
   static const char *name() { return "Cuda"; }
 
  private:
