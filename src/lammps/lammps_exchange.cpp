@@ -12,12 +12,20 @@
 #include "comm.h"
 #include "pair.h"
 
+#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
 
 namespace equi {
+
+namespace {
+
+// Rows lie apart from one another in memory: that of the atom after the next one is fetched while one is copied.
+constexpr int AHEAD = 2;
+
+}    // namespace
 
 void LammpsExchange::set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) {
   atom_row_ = atom_row;
@@ -28,6 +36,14 @@ void LammpsExchange::set_communication(LAMMPS_NS::Comm *comm, int num_owned, boo
   comm_ = comm;
   num_owned_ = num_owned;
   active_ = active;
+  to_itself_.clear();
+}
+
+bool LammpsExchange::is_to_itself(const int *list) const {
+  return std::any_of(to_itself_.begin(), to_itself_.end(), [&](const Message &m) { return m.list == list; });
+}
+bool LammpsExchange::is_to_itself(int first) const {
+  return std::any_of(to_itself_.begin(), to_itself_.end(), [&](const Message &m) { return m.first == first; });
 }
 
 void LammpsExchange::communicate(bool forward) {
@@ -68,6 +84,7 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
     throw std::logic_error("exchange of " + std::to_string(size_) + " numbers per atom, but buffers were made for " +
                            std::to_string(forward ? forward_size : reverse_size));
   pair_->comm_forward = pair_->comm_reverse = pair_->comm_reverse_off = size_;
+  packed_buffer_ = nullptr;    // LAMMPS may have other buffers than at the last exchange
   communicate(forward);
   pair_->comm_forward = forward_size;
   pair_->comm_reverse = reverse_size;
@@ -82,8 +99,19 @@ int LammpsExchange::packed(int n) {
   return n * size_;
 }
 
+void LammpsExchange::fetch(int row) const {
+  constexpr int LINE = 64;    // bytes
+  if (row < 0) return;
+  for (const Piece &p : pieces_)
+    for (int k = 0; k < p.bytes; k += LINE) __builtin_prefetch(p.data + static_cast<size_t>(row) * p.bytes + k);
+}
+
 int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
+  packed_buffer_ = buffer;
+  packed_list_ = list;
+  if (is_to_itself(list)) return packed(n);
   for (int k = 0; k < n; k++) {
+    if (k + AHEAD < n) fetch((*atom_row_)[list[k + AHEAD]]);
     char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
     const int row = (*atom_row_)[list[k]];
     for (const Piece &p : pieces_) {
@@ -98,7 +126,12 @@ int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
 }
 
 void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
+  if (buffer == packed_buffer_) {
+    if (n > 0 && !is_to_itself(first)) to_itself_.push_back({packed_list_, first});
+    return;
+  }
   for (int k = 0; k < n; k++) {
+    if (k + AHEAD < n) fetch((*atom_row_)[first + k + AHEAD]);
     const int row = (*atom_row_)[first + k];
     if (row < num_owned_) continue;    // an owned atom's image, or no row at all
     const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);
@@ -110,7 +143,9 @@ void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
 }
 
 int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
+  if (is_to_itself(first)) return packed(n);
   for (int k = 0; k < n; k++) {
+    if (k + AHEAD < n) fetch((*atom_row_)[first + k + AHEAD]);
     char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
     const int row = (*atom_row_)[first + k];
     for (const Piece &p : pieces_) {
@@ -138,7 +173,9 @@ void add(char *to, const char *from, int bytes) {
 }    // namespace
 
 void LammpsExchange::unpack_reverse(int n, const int *list, const double *buffer) {
+  if (is_to_itself(list)) return;
   for (int k = 0; k < n; k++) {
+    if (k + AHEAD < n) fetch((*atom_row_)[list[k + AHEAD]]);
     const int row = (*atom_row_)[list[k]];
     if (row < 0) continue;
     const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);

@@ -19,6 +19,9 @@
 // In reverse, LAMMPS runs the swaps backward. The first copy of a remote row that is sent takes the row's sum with it
 // and leaves zeros, so later copies send zeros. The numbers that arrive for a ghost are added to its row. If the row is
 // owned, they are at their destination; otherwise that ghost belongs to an earlier swap and is sent on after this one.
+//
+// In a direction in which a rank is its own neighbor, a swap passes the rank's messages to itself: between rows that
+// are the same. The first exchange of a neighbor list finds these messages, and later ones leave them empty.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_H
 #define EQUI_LAMMPS_EXCHANGE_H
@@ -67,8 +70,8 @@ class LammpsExchange : public GhostExchange {
     return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
   }
 
-  // What this rank handed to LAMMPS since the last call of restart_counting(). LAMMPS passes a message of a rank to
-  // itself on without MPI; it is counted too.
+  // What this rank handed to LAMMPS since the last call of restart_counting(). Messages of a rank to itself are counted
+  // too.
   struct Traffic {
     double bytes = 0.0, bytes_beside_work = 0.0;
     int messages = 0;
@@ -103,6 +106,19 @@ class LammpsExchange : public GhostExchange {
   LAMMPS_NS::Comm *comm_ = nullptr;
   bool active_ = false;
   Traffic traffic_;
+
+  // The message that was packed last, and those to the rank itself: what LAMMPS hands back in the memory in which it
+  // was packed. `list` has the atoms that are sent, whose ghosts begin at `first`.
+  struct Message {
+    const int *list;
+    int first;
+  };
+  const double *packed_buffer_ = nullptr;
+  const int *packed_list_ = nullptr;
+  std::vector<Message> to_itself_;
+  void fetch(int row) const;    // brings a row near
+  bool is_to_itself(const int *list) const;
+  bool is_to_itself(int first) const;
 };
 
 }    // namespace equi
