@@ -20,13 +20,6 @@
 
 namespace equi {
 
-namespace {
-
-// Rows lie apart from one another in memory: that of the atom after the next one is fetched while one is copied.
-constexpr int AHEAD = 2;
-
-}    // namespace
-
 void LammpsExchange::set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) {
   atom_row_ = atom_row;
   set_communication(comm, num_owned, active);
@@ -99,19 +92,11 @@ int LammpsExchange::packed(int n) {
   return n * size_;
 }
 
-void LammpsExchange::fetch(int row) const {
-  constexpr int LINE = 64;    // bytes
-  if (row < 0) return;
-  for (const Piece &p : pieces_)
-    for (int k = 0; k < p.bytes; k += LINE) __builtin_prefetch(p.data + static_cast<size_t>(row) * p.bytes + k);
-}
-
 int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
   packed_buffer_ = buffer;
   packed_list_ = list;
   if (is_to_itself(list)) return packed(n);
   for (int k = 0; k < n; k++) {
-    if (k + AHEAD < n) fetch((*atom_row_)[list[k + AHEAD]]);
     char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
     const int row = (*atom_row_)[list[k]];
     for (const Piece &p : pieces_) {
@@ -131,7 +116,6 @@ void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
     return;
   }
   for (int k = 0; k < n; k++) {
-    if (k + AHEAD < n) fetch((*atom_row_)[first + k + AHEAD]);
     const int row = (*atom_row_)[first + k];
     if (row < num_owned_) continue;    // an owned atom's image, or no row at all
     const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);
@@ -145,7 +129,6 @@ void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
 int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
   if (is_to_itself(first)) return packed(n);
   for (int k = 0; k < n; k++) {
-    if (k + AHEAD < n) fetch((*atom_row_)[first + k + AHEAD]);
     char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
     const int row = (*atom_row_)[first + k];
     for (const Piece &p : pieces_) {
@@ -175,7 +158,6 @@ void add(char *to, const char *from, int bytes) {
 void LammpsExchange::unpack_reverse(int n, const int *list, const double *buffer) {
   if (is_to_itself(list)) return;
   for (int k = 0; k < n; k++) {
-    if (k + AHEAD < n) fetch((*atom_row_)[list[k + AHEAD]]);
     const int row = (*atom_row_)[list[k]];
     if (row < 0) continue;
     const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);

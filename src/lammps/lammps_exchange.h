@@ -116,7 +116,6 @@ class LammpsExchange : public GhostExchange {
   const double *packed_buffer_ = nullptr;
   const int *packed_list_ = nullptr;
   std::vector<Message> to_itself_;
-  void fetch(int row) const;    // brings a row near
   bool is_to_itself(const int *list) const;
   bool is_to_itself(int first) const;
 };
