@@ -139,7 +139,7 @@ struct DevicePathGroupKernel {
 
   static constexpr bool OF_EDGES = false;
   static constexpr int place(int rows) {
-    return rows == 2 ? 0 : rows == CUBIC_ROWS ? 1 : rows == DEVICE_FINE_ROWS<T> ? 2 : -1;
+    return rows == 2 ? 0 : rows == CUBIC_ROWS ? 1 : (rows == DEVICE_FINE_ROWS<T>) ? 2 : -1;
   }
   auto launcher(PathGroupPass pass, int rows) const { return place(rows) < 0 ? nullptr : launch[pass][place(rows)]; }
 };
