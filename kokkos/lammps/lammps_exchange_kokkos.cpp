@@ -11,30 +11,42 @@
 
 #include "kokkos/lammps/lammps_kokkos_version.h"
 
+#include "atom.h"
 #include "comm_kokkos.h"
 #include "pair.h"
 
 #include <type_traits>
+#include <utility>
 
 namespace equi {
 
 template <class DeviceType>
-void LammpsExchangeKokkos<DeviceType>::set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned,
-                                                bool active) {
+void LammpsExchangeKokkos<DeviceType>::set_rows(const std::vector<int> *atom_row, bool active) {
   assign(Exec(), copied_rows_, *atom_row);
-  set_device_rows(comm, copied_rows_.data(), num_owned, active);
+  set_device_rows(copied_rows_.data(), active);
   atom_row_ = atom_row;
   on_device_ = false;
 }
 
 template <class DeviceType>
-void LammpsExchangeKokkos<DeviceType>::set_device_rows(LAMMPS_NS::Comm *comm, const int *row_of_atom, int num_owned,
-                                                       bool active) {
-  set_communication(comm, num_owned, active);
+void LammpsExchangeKokkos<DeviceType>::set_device_rows(const int *row_of_atom, bool active) {
+  active_ = active;
   on_device_ = true;
   row_of_atom_ = row_of_atom;
-  ghost_groups_.clear();
-  list_groups_.clear();
+}
+
+template <class DeviceType>
+void LammpsExchangeKokkos<DeviceType>::set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) {
+  LammpsExchange::set_ghosts(comm, atom);
+  std::vector<int> all;
+  for (const auto &[list, atoms] : sent_) all.insert(all.end(), atoms.begin(), atoms.end());
+  for (const auto &[first, atoms] : received_) all.insert(all.end(), atoms.begin(), atoms.end());
+  assign(Exec(), message_atoms_, all);
+  const int *begin = message_atoms_.data();
+  device_sent_.clear();
+  device_received_.clear();
+  for (const auto &[list, atoms] : sent_) device_sent_[list] = std::exchange(begin, begin + atoms.size());
+  for (const auto &[first, atoms] : received_) device_received_[first] = std::exchange(begin, begin + atoms.size());
 }
 
 template <class DeviceType>
@@ -50,7 +62,7 @@ void LammpsExchangeKokkos<DeviceType>::communicate(bool forward) {
   using Classic = LAMMPS_NS::EquiKokkos::ClassicPairComm<LAMMPS_NS::CommKokkos>;
   used_device_hooks_ = false;
   auto *device_comm = dynamic_cast<LAMMPS_NS::CommKokkos *>(comm());
-  if (mode_ == ExchangeMode::host) {
+  if (mode_ == ExchangeMode::host || this->ranks_agree()) {
     const auto space = std::exchange(pair()->execution_space, LAMMPS_NS::Host);
     LammpsExchange::communicate(forward);
     pair()->execution_space = space;
@@ -73,7 +85,6 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(Buffer *buffer, const F &f) {
     using T = decltype(number);
     PackedRows<T> rows;
     for (const Piece &p : pieces_) rows.add({reinterpret_cast<T *>(p.data), static_cast<int>(p.bytes / sizeof(T))});
-    rows.num_owned = num_owned_;
     rows.stride = static_cast<int>(size_ * sizeof(double) / sizeof(T));
     rows.row_of_atom = row_of_atom_;
     f(rows, reinterpret_cast<std::conditional_t<std::is_const_v<Buffer>, const T, T> *>(buffer));
@@ -87,80 +98,73 @@ void LammpsExchangeKokkos<DeviceType>::with_rows(Buffer *buffer, const F &f) {
 
 template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_forward_device(int n, const int *list, double *buffer) {
-  with_rows(buffer, [&](const auto &rows, auto *to) { pack_forward_rows(Exec(), n, list, rows, to); });
-  return this->packed(n);
+  if (n == 0) return 0;
+  const int size = static_cast<int>(sent_.at(list).size());
+  const int *atoms = device_sent_.at(list);
+  with_rows(buffer, [&](const auto &rows, auto *numbers) { pack_forward_rows(Exec(), size, atoms, rows, numbers); });
+  return this->packed(size);
 }
 
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_forward_device(int n, int first, const double *buffer) {
-  with_rows(buffer, [&](const auto &rows, const auto *from) { unpack_forward_rows(Exec(), n, first, rows, from); });
+  if (n == 0) return;
+  const int size = static_cast<int>(received_.at(first).size());
+  const int *atoms = device_received_.at(first);
+  with_rows(buffer, [&](const auto &rows, auto *numbers) { unpack_forward_rows(Exec(), size, atoms, rows, numbers); });
 }
 
 template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_reverse_device(int n, int first, double *buffer) {
-  const RowGroups<Exec> &groups =
-      ghost_groups_.try_emplace({first, n}, Exec(), n, nullptr, first, row_of_atom_).first->second;
-  with_rows(buffer, [&](const auto &rows, auto *to) { pack_reverse_rows(Exec(), n, first, groups, rows, to); });
-  return this->packed(n);
-}
-
-template <class DeviceType>
-void LammpsExchangeKokkos<DeviceType>::unpack_reverse_groups(int n, const int *key, const int *list,
-                                                             const double *buffer) {
-  const RowGroups<Exec> &groups = list_groups_.try_emplace({key, n}, Exec(), n, list, 0, row_of_atom_).first->second;
-  with_rows(buffer, [&](const auto &rows, const auto *from) { unpack_reverse_rows(Exec(), list, groups, rows, from); });
+  if (n == 0) return 0;
+  const int size = static_cast<int>(received_.at(first).size());
+  const int *atoms = device_received_.at(first);
+  with_rows(buffer, [&](const auto &rows, auto *numbers) { pack_reverse_rows(Exec(), size, atoms, rows, numbers); });
+  return this->packed(size);
 }
 
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_reverse_device(int n, const int *list, const double *buffer) {
-  unpack_reverse_groups(n, list, list, buffer);
+  if (n == 0) return;
+  const int size = static_cast<int>(sent_.at(list).size());
+  const int *atoms = device_sent_.at(list);
+  with_rows(buffer, [&](const auto &rows, auto *numbers) { unpack_reverse_rows(Exec(), size, atoms, rows, numbers); });
 }
 
-// ---- LAMMPS's classic hooks: lists and buffers in host memory
+// ---- LAMMPS's classic hooks: buffers in host memory
 
 template <class DeviceType>
-const int *LammpsExchangeKokkos<DeviceType>::list_to_device(int n, const int *list) {
-  copy_to_device(Exec(), list_.reserve(n), list, n);
-  return list_.data();
-}
-
-template <class DeviceType>
-const double *LammpsExchangeKokkos<DeviceType>::message_to_device(int n, const double *buffer) {
-  const int64_t size = static_cast<int64_t>(n) * size_;
+const double *LammpsExchangeKokkos<DeviceType>::message_to_device(const std::vector<int> &atoms, const double *buffer) {
+  const int64_t size = static_cast<int64_t>(atoms.size()) * size_;
   copy_to_device(Exec(), message_.reserve(size), buffer, size);
   return message_.data();
 }
 
 template <class DeviceType>
-int LammpsExchangeKokkos<DeviceType>::message_to_host(int n, double *buffer) {
-  copy_to_host(Exec(), buffer, message_.data(), static_cast<int64_t>(n) * size_);
-  return n * size_;
-}
-
-template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_forward(int n, const int *list, double *buffer) {
   if (!on_device_) return LammpsExchange::pack_forward(n, list, buffer);
-  pack_forward_device(n, list_to_device(n, list), message_.reserve(static_cast<int64_t>(n) * size_));
-  return message_to_host(n, buffer);
+  const int size = pack_forward_device(n, list, message_.reserve(static_cast<int64_t>(n) * size_));
+  copy_to_host(Exec(), buffer, message_.data(), size);
+  return size;
 }
 
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_forward(int n, int first, const double *buffer) {
   if (!on_device_) return LammpsExchange::unpack_forward(n, first, buffer);
-  unpack_forward_device(n, first, message_to_device(n, buffer));
+  if (n > 0) unpack_forward_device(n, first, message_to_device(received_.at(first), buffer));
 }
 
 template <class DeviceType>
 int LammpsExchangeKokkos<DeviceType>::pack_reverse(int n, int first, double *buffer) {
-  if (!on_device_) return LammpsExchange::pack_reverse(n, first, buffer);
-  pack_reverse_device(n, first, message_.reserve(static_cast<int64_t>(n) * size_));
-  return message_to_host(n, buffer);
+  if (!on_device_ || this->ranks_agree()) return LammpsExchange::pack_reverse(n, first, buffer);
+  const int size = pack_reverse_device(n, first, message_.reserve(static_cast<int64_t>(n) * size_));
+  copy_to_host(Exec(), buffer, message_.data(), size);
+  return size;
 }
 
 template <class DeviceType>
 void LammpsExchangeKokkos<DeviceType>::unpack_reverse(int n, const int *list, const double *buffer) {
-  if (!on_device_) return LammpsExchange::unpack_reverse(n, list, buffer);
-  unpack_reverse_groups(n, list, list_to_device(n, list), message_to_device(n, buffer));
+  if (!on_device_ || this->ranks_agree()) return LammpsExchange::unpack_reverse(n, list, buffer);
+  if (n > 0) unpack_reverse_device(n, list, message_to_device(sent_.at(list), buffer));
 }
 
 }    // namespace equi

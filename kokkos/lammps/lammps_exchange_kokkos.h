@@ -18,8 +18,7 @@
 #include "kokkos/lammps/row_packing.h"
 #include "src/lammps/lammps_exchange.h"
 
-#include <map>
-#include <utility>
+#include <unordered_map>
 
 namespace equi {
 
@@ -33,13 +32,14 @@ class LammpsExchangeKokkos : public LammpsExchange {
     is_gpu_aware_ = is_gpu_aware;
   }
 
-  void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) override;
+  void set_rows(const std::vector<int> *atom_row, bool active) override;
   // The same for features in the memory of DeviceType; row_of_atom lies there and must stay valid.
-  void set_device_rows(LAMMPS_NS::Comm *comm, const int *row_of_atom, int num_owned, bool active);
+  void set_device_rows(const int *row_of_atom, bool active);
   bool takes_device_rows() const override { return on_device_; }
+  void set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) override;
 
-  // Lists and buffers in the memory of DeviceType. The caller waits for them to end. LAMMPS's hooks of the device say
-  // so before.
+  // Buffers in the memory of DeviceType; lists are those of LAMMPS in host memory. The caller waits for them to end.
+  // LAMMPS's hooks of the device say so before.
   void note_device_hooks() { used_device_hooks_ = true; }
   int pack_forward_device(int n, const int *list, double *buffer);
   void unpack_forward_device(int n, int first, const double *buffer);
@@ -59,19 +59,17 @@ class LammpsExchangeKokkos : public LammpsExchange {
   void communicate(bool forward) override;
   template <class Buffer, class F>
   void with_rows(Buffer *buffer, const F &f);
-  void unpack_reverse_groups(int n, const int *key, const int *list, const double *buffer);
-  const int *list_to_device(int n, const int *list);
-  int message_to_host(int n, double *buffer);
-  const double *message_to_device(int n, const double *buffer);
+  const double *message_to_device(const std::vector<int> &atoms, const double *buffer);
 
   ExchangeMode mode_ = ExchangeMode::automatic;
   bool is_gpu_aware_ = false, on_device_ = false, used_device_hooks_ = false;
   const int *row_of_atom_ = nullptr;
-  DeviceBuffer<int, Exec> copied_rows_, list_;
+  DeviceBuffer<int, Exec> copied_rows_;
   DeviceBuffer<double, Exec> message_;
-  // Messages of ghosts by first atom and number, and of others by LAMMPS's list and number, until rows are new.
-  std::map<std::pair<int, int>, RowGroups<Exec>> ghost_groups_;
-  std::map<std::pair<const int *, int>, RowGroups<Exec>> list_groups_;
+  // sent_ and received_ in the memory of DeviceType, and where each message begins.
+  DeviceBuffer<int, Exec> message_atoms_;
+  std::unordered_map<const int *, const int *> device_sent_;
+  std::unordered_map<int, const int *> device_received_;
 };
 
 }    // namespace equi

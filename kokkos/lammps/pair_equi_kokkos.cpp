@@ -114,6 +114,7 @@ template <class DeviceType>
 void PairEquiKokkos<DeviceType>::read_neighbor_list() {
   if (on_device) {
     on_device->read_neighbor_list(*atomKK, list, impl->type_species);
+    atomKK->sync(Host, TAG_MASK);    // by which ranks agree on their messages
     const auto &n = on_device->neighborhood();
     impl->neighborhood.num_atoms = n.num_atoms;
     impl->neighborhood.num_receivers = n.num_receivers;
@@ -135,7 +136,7 @@ void PairEquiKokkos<DeviceType>::read_neighbor_list() {
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::use_neighborhood(bool is_exchanged) {
   if (!on_device) return PairEqui::use_neighborhood(is_exchanged);
-  exchange->set_device_rows(comm, on_device->row_of_atom(), impl->neighborhood.num_receivers, is_exchanged);
+  exchange->set_device_rows(on_device->row_of_atom(), is_exchanged);
   on_device->use_neighborhood();
 }
 
@@ -335,7 +336,7 @@ int PairEquiKokkos<DeviceType>::pack_forward_comm_kokkos(int n, EquiKokkos::Comm
                                                          EquiKokkos::CommBuffer &buffer, int /*pbc_flag*/,
                                                          int * /*pbc*/) {
   exchange->note_device_hooks();
-  return exchange->pack_forward_device(n, list.template view<DeviceType>().data(),
+  return exchange->pack_forward_device(n, list.template view<LMPHostType>().data(),
                                        buffer.template view<DeviceType>().data());
 }
 
@@ -353,7 +354,7 @@ int PairEquiKokkos<DeviceType>::pack_reverse_comm_kokkos(int n, int first, EquiK
 template <class DeviceType>
 void PairEquiKokkos<DeviceType>::unpack_reverse_comm_kokkos(int n, EquiKokkos::CommList list,
                                                             EquiKokkos::CommBuffer &buffer) {
-  exchange->unpack_reverse_device(n, list.template view<DeviceType>().data(),
+  exchange->unpack_reverse_device(n, list.template view<LMPHostType>().data(),
                                   buffer.template view<DeviceType>().data());
 }
 

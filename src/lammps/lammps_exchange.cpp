@@ -9,34 +9,34 @@
 
 #include "src/lammps/lammps_exchange.h"
 
+#include "atom.h"
 #include "comm.h"
 #include "pair.h"
 
-#include <algorithm>
 #include <cstring>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <unordered_set>
 
 namespace equi {
 
-void LammpsExchange::set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active) {
+void LammpsExchange::set_rows(const std::vector<int> *atom_row, bool active) {
   atom_row_ = atom_row;
-  set_communication(comm, num_owned, active);
-}
-
-void LammpsExchange::set_communication(LAMMPS_NS::Comm *comm, int num_owned, bool active) {
-  comm_ = comm;
-  num_owned_ = num_owned;
   active_ = active;
-  to_itself_.clear();
 }
 
-bool LammpsExchange::is_to_itself(const int *list) const {
-  return std::any_of(to_itself_.begin(), to_itself_.end(), [&](const Message &m) { return m.list == list; });
-}
-bool LammpsExchange::is_to_itself(int first) const {
-  return std::any_of(to_itself_.begin(), to_itself_.end(), [&](const Message &m) { return m.first == first; });
+// Copies are told apart by their IDs, whatever their types: those may change while ghosts stay.
+void LammpsExchange::set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom) {
+  comm_ = comm;
+  sent_.clear();
+  received_.clear();
+  first_ghost_ = atom.nlocal;
+  std::unordered_set<LAMMPS_NS::tagint> known(atom.tag, atom.tag + atom.nlocal);
+  is_first_copy_.assign(atom.nghost + 1, false);
+  for (int g = 0; g < atom.nghost; g++) is_first_copy_[g] = known.insert(atom.tag[first_ghost_ + g]).second;
+  send(1, false);
+  is_first_copy_.clear();
 }
 
 void LammpsExchange::communicate(bool forward) {
@@ -69,36 +69,37 @@ void LammpsExchange::run(const FeaturePieces<T> &rows, bool forward) {
   }
   is_float_ = std::is_same_v<T, float>;
   size_ = buffer_size(bytes);
-  // LAMMPS sized its buffers for comm_forward and comm_reverse at setup; within that the size may vary from call to
-  // call.
+  send(size_, forward);
+}
+
+// LAMMPS sized its buffers for comm_forward and comm_reverse at setup; within that the size may vary from call to call.
+void LammpsExchange::send(int size, bool forward) {
   const int forward_size = pair_->comm_forward, reverse_size = pair_->comm_reverse,
             reverse_off_size = pair_->comm_reverse_off;
-  if (size_ > (forward ? forward_size : reverse_size))
-    throw std::logic_error("exchange of " + std::to_string(size_) + " numbers per atom, but buffers were made for " +
+  if (size > (forward ? forward_size : reverse_size))
+    throw std::logic_error("exchange of " + std::to_string(size) + " numbers per atom, but buffers were made for " +
                            std::to_string(forward ? forward_size : reverse_size));
-  pair_->comm_forward = pair_->comm_reverse = pair_->comm_reverse_off = size_;
-  packed_buffer_ = nullptr;    // LAMMPS may have other buffers than at the last exchange
+  pair_->comm_forward = pair_->comm_reverse = pair_->comm_reverse_off = size;
   communicate(forward);
   pair_->comm_forward = forward_size;
   pair_->comm_reverse = reverse_size;
   pair_->comm_reverse_off = reverse_off_size;
 }
 
-int LammpsExchange::packed(int n) {
+int LammpsExchange::packed(std::size_t n) {
   const double bytes = static_cast<double>(sizeof(double)) * n * size_;
   traffic_.bytes += bytes;
   if (is_beside_work()) traffic_.bytes_beside_work += bytes;
   traffic_.messages += n > 0;
-  return n * size_;
+  return static_cast<int>(n) * size_;
 }
 
 int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
-  packed_buffer_ = buffer;
-  packed_list_ = list;
-  if (is_to_itself(list)) return packed(n);
-  for (int k = 0; k < n; k++) {
-    char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
-    const int row = (*atom_row_)[list[k]];
+  if (n == 0) return 0;
+  const std::vector<int> &atoms = sent_.at(list);
+  for (size_t k = 0; k < atoms.size(); k++) {
+    char *to = reinterpret_cast<char *>(buffer + k * size_);
+    const int row = (*atom_row_)[atoms[k]];
     for (const Piece &p : pieces_) {
       if (row >= 0)
         std::memcpy(to, p.data + static_cast<size_t>(row) * p.bytes, p.bytes);
@@ -107,18 +108,16 @@ int LammpsExchange::pack_forward(int n, const int *list, double *buffer) {
       to += p.bytes;
     }
   }
-  return packed(n);
+  return packed(atoms.size());
 }
 
 void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
-  if (buffer == packed_buffer_) {
-    if (n > 0 && !is_to_itself(first)) to_itself_.push_back({packed_list_, first});
-    return;
-  }
-  for (int k = 0; k < n; k++) {
-    const int row = (*atom_row_)[first + k];
-    if (row < num_owned_) continue;    // an owned atom's image, or no row at all
-    const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);
+  if (n == 0) return;
+  const std::vector<int> &atoms = received_.at(first);
+  for (size_t k = 0; k < atoms.size(); k++) {
+    const int row = (*atom_row_)[atoms[k]];
+    if (row < 0) continue;
+    const char *from = reinterpret_cast<const char *>(buffer + k * size_);
     for (const Piece &p : pieces_) {
       std::memcpy(p.data + static_cast<size_t>(row) * p.bytes, from, p.bytes);
       from += p.bytes;
@@ -127,12 +126,21 @@ void LammpsExchange::unpack_forward(int n, int first, const double *buffer) {
 }
 
 int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
-  if (is_to_itself(first)) return packed(n);
-  for (int k = 0; k < n; k++) {
-    char *to = reinterpret_cast<char *>(buffer + static_cast<size_t>(k) * size_);
-    const int row = (*atom_row_)[first + k];
+  if (n == 0) return 0;
+  if (ranks_agree()) {
+    std::vector<int> &atoms = received_[first];
+    for (int k = 0; k < n; k++) {
+      buffer[k] = is_first_copy_[first - first_ghost_ + k];
+      if (buffer[k]) atoms.push_back(first + k);
+    }
+    return n;
+  }
+  const std::vector<int> &atoms = received_.at(first);
+  for (size_t k = 0; k < atoms.size(); k++) {
+    char *to = reinterpret_cast<char *>(buffer + k * size_);
+    const int row = (*atom_row_)[atoms[k]];
     for (const Piece &p : pieces_) {
-      if (row >= num_owned_) {
+      if (row >= 0) {
         std::memcpy(to, p.data + static_cast<size_t>(row) * p.bytes, p.bytes);
         std::memset(p.data + static_cast<size_t>(row) * p.bytes, 0, p.bytes);
       } else {
@@ -141,7 +149,7 @@ int LammpsExchange::pack_reverse(int n, int first, double *buffer) {
       to += p.bytes;
     }
   }
-  return packed(n);
+  return packed(atoms.size());
 }
 
 namespace {
@@ -156,11 +164,18 @@ void add(char *to, const char *from, int bytes) {
 }    // namespace
 
 void LammpsExchange::unpack_reverse(int n, const int *list, const double *buffer) {
-  if (is_to_itself(list)) return;
-  for (int k = 0; k < n; k++) {
-    const int row = (*atom_row_)[list[k]];
+  if (n == 0) return;
+  if (ranks_agree()) {
+    std::vector<int> &atoms = sent_[list];
+    for (int k = 0; k < n; k++)
+      if (buffer[k]) atoms.push_back(list[k]);
+    return;
+  }
+  const std::vector<int> &atoms = sent_.at(list);
+  for (size_t k = 0; k < atoms.size(); k++) {
+    const int row = (*atom_row_)[atoms[k]];
     if (row < 0) continue;
-    const char *from = reinterpret_cast<const char *>(buffer + static_cast<size_t>(k) * size_);
+    const char *from = reinterpret_cast<const char *>(buffer + k * size_);
     for (const Piece &p : pieces_) {
       char *to = p.data + static_cast<size_t>(row) * p.bytes;
       if (is_float_)

@@ -10,18 +10,17 @@
 // Exchanges remote rows of features through LAMMPS's own communication (comm styles brick and tiled).
 //
 // LAMMPS fills ghosts in several swaps; ghosts of an earlier swap are sent on in a later one. Rows are shared
-// (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. Both
-// directions stay exact.
+// (neighbor_graph.h): copies of one remote atom have one row, and images of an owned atom have the owner's. Of LAMMPS's
+// messages only the numbers for the first copy of each remote atom travel, which ranks agree on when they have new
+// ghosts. Both directions stay exact.
 //
-// Forward, a ghost that is sent on has been received before, so its row is filled by then; receiving a further copy
-// writes the same numbers again. Rows of owned atoms are never written.
+// Forward, a ghost that is sent on has a row that an earlier swap has filled, since the first copy comes before all
+// others. Rows of owned atoms are never written.
 //
-// In reverse, LAMMPS runs the swaps backward. The first copy of a remote row that is sent takes the row's sum with it
-// and leaves zeros, so later copies send zeros. The numbers that arrive for a ghost are added to its row. If the row is
-// owned, they are at their destination; otherwise that ghost belongs to an earlier swap and is sent on after this one.
-//
-// In a direction in which a rank is its own neighbor, a swap passes the rank's messages to itself: between rows that
-// are the same. The first exchange of a neighbor list finds these messages, and later ones leave them empty.
+// In reverse, LAMMPS runs the swaps backward, so that what later swaps return for a row is in its sum before the first
+// copy is sent. It takes the sum with it and leaves zeros. The numbers that arrive for a ghost are added to its row. If
+// the row is owned, they are at their destination; otherwise its first copy is of an earlier swap and is sent on after
+// this one.
 
 #ifndef EQUI_LAMMPS_EXCHANGE_H
 #define EQUI_LAMMPS_EXCHANGE_H
@@ -31,9 +30,11 @@
 #include <mpi.h>
 
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 namespace LAMMPS_NS {
+class Atom;
 class Comm;
 class Pair;
 }    // namespace LAMMPS_NS
@@ -48,10 +49,12 @@ class LammpsExchange : public GhostExchange {
   // world: of all ranks of the simulation.
   LammpsExchange(LAMMPS_NS::Pair *pair, MPI_Comm world) : pair_(pair), world_(world) {}
 
-  // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. num_owned: rows below it are owned.
-  // active: whether any rank has remote rows; the same on all ranks.
-  virtual void set_rows(LAMMPS_NS::Comm *comm, const std::vector<int> *atom_row, int num_owned, bool active);
+  // atom_row: row of every atom, ghosts included, -1 for none; must stay valid. active: whether any rank has remote
+  // rows; the same on all ranks.
+  virtual void set_rows(const std::vector<int> *atom_row, bool active);
   bool active() const override { return active_; }
+  // For new ghosts of an active exchange, before it is used. Collective.
+  virtual void set_ghosts(LAMMPS_NS::Comm *comm, const LAMMPS_NS::Atom &atom);
 
   void forward(const FeaturePieces<float> &rows) override { run(rows, true); }
   void forward(const FeaturePieces<double> &rows) override { run(rows, true); }
@@ -70,8 +73,7 @@ class LammpsExchange : public GhostExchange {
     return static_cast<int>((bytes_per_row + sizeof(double) - 1) / sizeof(double));
   }
 
-  // What this rank handed to LAMMPS since the last call of restart_counting(). Messages of a rank to itself are counted
-  // too.
+  // What this rank handed to LAMMPS since the last call of restart_counting().
   struct Traffic {
     double bytes = 0.0, bytes_beside_work = 0.0;
     int messages = 0;
@@ -86,38 +88,34 @@ class LammpsExchange : public GhostExchange {
     int bytes;    // per row
   };
   const std::vector<int> *atom_row_ = nullptr;
-  int num_owned_ = 0;
   std::vector<Piece> pieces_;    // of the feature on its way
   bool is_float_ = false;
   int size_ = 0;    // doubles per atom
+  bool active_ = false;
 
-  int packed(int n);    // counts a message of n atoms; its number of doubles
-  void set_communication(LAMMPS_NS::Comm *comm, int num_owned, bool active);
+  // The atoms of which numbers travel, of each message that has atoms: by LAMMPS's list of those to send, and by the
+  // first of its ghosts. No two of a message have the same row.
+  std::unordered_map<const int *, std::vector<int>> sent_;
+  std::unordered_map<int, std::vector<int>> received_;
+
+  int packed(std::size_t n);    // counts a message with numbers of n atoms; their number
   virtual void communicate(bool forward);
   LAMMPS_NS::Pair *pair() const { return pair_; }
   LAMMPS_NS::Comm *comm() const { return comm_; }
+  // While ranks agree, a message has one number for each ghost: whether it is the first copy of a remote atom.
+  bool ranks_agree() const { return !is_first_copy_.empty(); }
 
  private:
   template <class T>
   void run(const FeaturePieces<T> &rows, bool forward);
+  void send(int size, bool forward);
 
   LAMMPS_NS::Pair *pair_;
   MPI_Comm world_;
   LAMMPS_NS::Comm *comm_ = nullptr;
-  bool active_ = false;
   Traffic traffic_;
-
-  // The message that was packed last, and those to the rank itself: what LAMMPS hands back in the memory in which it
-  // was packed. `list` has the atoms that are sent, whose ghosts begin at `first`.
-  struct Message {
-    const int *list;
-    int first;
-  };
-  const double *packed_buffer_ = nullptr;
-  const int *packed_list_ = nullptr;
-  std::vector<Message> to_itself_;
-  bool is_to_itself(const int *list) const;
-  bool is_to_itself(int first) const;
+  std::vector<char> is_first_copy_;    // of ghosts, and one that is none; empty unless ranks agree on messages
+  int first_ghost_ = 0;
 };
 
 }    // namespace equi

@@ -291,6 +291,7 @@ void PairEqui::update_neighborhood() {
     const int mine = has_remote_rows();
     MPI_Allreduce(&mine, &any, 1, MPI_INT, MPI_MAX, world);
     equi::all_ranks_or_none(error, world, subject, [&] { use_neighborhood(any != 0); });
+    if (any) run_on_this_rank([&] { impl->exchange->set_ghosts(comm, *atom); });
   }
   impl->neighborhood_is_set = true;
   impl->directional_is_set = impl->moments_is_set = false;
@@ -339,7 +340,7 @@ void PairEqui::read_neighbor_list() {
 }
 
 void PairEqui::use_neighborhood(bool is_exchanged) {
-  impl->exchange->set_rows(comm, &impl->atom_row, impl->neighborhood.num_receivers, is_exchanged);
+  impl->exchange->set_rows(&impl->atom_row, is_exchanged);
   impl->evaluator->set_neighborhood(impl->neighborhood);
 }
 

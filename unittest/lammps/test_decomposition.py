@@ -4,6 +4,7 @@
 Pressures are compared relative to the largest component of the tensor: the others may vanish by cancellation.
 """
 
+import re
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -219,3 +220,19 @@ def test_excluding_pairs_changes_the_energy(build_dir):
     whole = evaluate(build_dir, Case("nequip", CASES["excluded_pairs"].atoms), 1)
     assert abs(whole.energy - one_rank(build_dir, "excluded_pairs").energy) > 1e-4
     assert abs(whole.energy - one_rank(build_dir, "excluded_types").energy) > 1e-4
+
+
+def sent_per_atom(lammps, cells):
+    """MB that a rank sends in a step, by its atoms, where all of them are neighbors of the other rank."""
+    atoms = rock_salt((cells, 2, 2))
+    atoms.positions[:, 0] += 1.41  # no plane of atoms between ranks
+    atoms.wrap()
+    lines = ["units metal", "processors 2 1 1", *lammps.write(atoms, ["Na", "Cl"]), *lammps.pair("sevennet-0", ["Na", "Cl"])]
+    output = lammps.run([*lines, "run 0"], ranks=2).output
+    return float(re.search(r"at most ([0-9.]+) MB/step", output)[1]) / (len(atoms) / 2)
+
+
+def test_each_remote_atom_is_sent_once(lammps):
+    """In a thin box LAMMPS makes many copies of it."""
+    thin, thick = sent_per_atom(lammps, 1), sent_per_atom(lammps, 3)
+    assert thin == pytest.approx(thick, rel=2e-3)

@@ -14,7 +14,8 @@ namespace testing {
 // By name; what a task returns is written to standard output.
 std::map<std::string, std::function<std::string()>> &child_tasks();
 
-// The output of a task in a process with num_threads threads. Throws std::runtime_error if it fails.
+// The output of a task in a process with num_threads threads, of the emulator if programs are for another processor.
+// Throws std::runtime_error if it fails.
 std::string run_child(const std::string &task, int num_threads);
 
 }    // namespace testing

@@ -6,10 +6,10 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 namespace equi {
@@ -21,8 +21,8 @@ std::map<std::string, std::function<std::string()>> &child_tasks() {
 }
 
 std::string run_child(const std::string &task, int num_threads) {
-  const std::string command =
-      "/proc/" + std::to_string(getpid()) + "/exe --child=" + task + " --threads=" + std::to_string(num_threads);
+  const std::string command = EQUI_TEST_EMULATOR " '" + std::filesystem::read_symlink("/proc/self/exe").string() +
+                              "' --child=" + task + " --threads=" + std::to_string(num_threads);
   FILE *pipe = popen(command.c_str(), "r");
   if (!pipe) throw std::runtime_error("cannot start " + command);
   std::string output;
