@@ -93,11 +93,11 @@ using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
 // its own where it is not active and only takes part in sums.
 struct DeviceAtom {
   const TeamMember &team;
-  int atom, begin, end, channel, lane;
-  bool active;
-  // Where a team has the atom to itself, each of its groups of lanes takes some of the edges, and add_up() this memory.
-  bool has_team;
-  void *shared;
+  int lane = 0, atom = 0, begin = 0, end = 0, channel = 0;
+  bool active = false;
+  // Where a team has the atom to itself, each of its groups of lanes takes some of the edges, and add_up() this memory;
+  // else null.
+  void *shared = nullptr;
 };
 
 // So many sums of a lane at a time.
@@ -111,7 +111,7 @@ template <int N, class T>
 KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom &a, [[maybe_unused]] T (&sum)[N]) {
   using Traits = DeviceTraits<>;
   if constexpr (Traits::GROUPS > 1) {
-    if (!a.has_team) return a.active;
+    if (!a.shared) return a.active;
     constexpr int OTHERS = Traits::GROUPS - 1;    // keep sums for the first group
     const int group = a.team.team_rank() / Traits::LANES;
     T *shared = static_cast<T *>(a.shared) + a.lane;
@@ -216,9 +216,7 @@ struct PathGroupWork : Body {    // which takes no space if it has no data
     constexpr int LANES = Traits::LANES;
     const int blocks = num_blocks(), item = rank / blocks, group = team.team_rank() / LANES;
     const bool has_team = Traits::GROUPS > 1 && atoms_per_team == 1;
-    DeviceAtom a{team};
-    a.lane = team.team_rank() % LANES;
-    a.has_team = has_team;
+    DeviceAtom a{team, team.team_rank() % LANES};
     a.atom = (rank % blocks) * atoms_per_team + (has_team ? 0 : group);
     if (a.atom >= u.num_atoms) return;
     a.begin = static_cast<int>(u.begin[a.atom] - u.first);
