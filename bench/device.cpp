@@ -135,7 +135,8 @@ void directions(const Model &model, EvaluatorOptions options, const char *precis
               together, difference / largest, found == again ? "yes" : "no");
 }
 
-// The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders.
+// The convolutions one by one, with their radial functions: outputs, adjoints of edges, adjoints of senders, and the
+// last two in one kernel where there is one, else zero.
 template <class T, class G>
 void layers(const Model &model, const EvaluatorOptions &options, const char *precision, int cells) {
   const ImageStructure s = jittered_rock_salt(cells, model.reach());
@@ -159,7 +160,8 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     for (T &v : values) v = number(random);
     assign(exec, buffer, values);
   };
-  std::printf("precision,layer,atoms,edges,forward_ns_per_edge,backward_ns_per_edge,gather_ns_per_edge\n");
+  std::printf(
+      "precision,layer,atoms,edges,forward_ns_per_edge,backward_ns_per_edge,gather_ns_per_edge,fused_ns_per_edge\n");
   int index = 0;
   for (const Layer &layer : model.layers) {
     const auto *c = std::get_if<Convolution>(&layer);
@@ -194,9 +196,14 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
       prepare(senders, true, true);
       convolution.gather_senders(exec, senders, x_rows, y_adj_rows, {x_adj.data(), num_atoms, 0}, 0, scratch);
     });
+    const double fused = is_fixed || !convolution.can_fuse() ? 0.0 : shortest([&] {
+      prepare(receivers, true, false);
+      convolution.fused(exec, receivers, x_rows, y_adj_rows, num_atoms, edges.harmonics(), edges.adjoint(),
+                        {x_adj.data(), num_atoms, 0}, scratch);
+    });
     const double ns = 1e9 / static_cast<double>(edges.room());
-    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),
-                ns * forward, ns * backward, ns * gather);
+    std::printf("%s,%d,%d,%ld,%.4f,%.4f,%.4f,%.4f\n", precision, index++, num_atoms, static_cast<long>(edges.room()),
+                ns * forward, ns * backward, ns * gather, ns * fused);
     std::fflush(stdout);
   }
 }

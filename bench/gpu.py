@@ -62,10 +62,9 @@ DIRECTIONS_BARS = {"mixed": 3e-4, "double": 1e-9}
 LAMMPS_BARS = {"mixed": (1e-6, 1e-5), "double": (1e-9, 1e-9)}
 LAMMPS_CELLS = (2, 5, 10, 20, 40, 50)  # of 8 atoms, per direction
 LAMMPS_STEPS = 50
-SECONDS_OF_LAMMPS = 240
 # Receivers of a launch; 0: the default.
-BATCHES = {"mixed": (0, 4096, 32768), "double": (0,)}
-SECONDS_OF_STEPS = 60
+BATCHES = {"mixed": (0, 32768), "double": (0,)}
+SECONDS = 60  # of a program of the part steps; four times as long for molecular dynamics
 TIMEOUT = 290  # of a program
 
 
@@ -133,7 +132,8 @@ def pack(args):
 class Machine:
     """The unpacked archive on a machine with a GPU. What the programs of a part print goes to a file in `out`."""
 
-    def __init__(self, archive, folder, out):
+    def __init__(self, archive, folder, out, seconds):
+        self.seconds = seconds
         self.logs = Path(out) / "logs"
         self.logs.mkdir(parents=True, exist_ok=True)
         self.part = ""
@@ -282,7 +282,7 @@ def steps(machine, out):
     rows, good = [], True
     for precision, batches in BATCHES.items():
         for batch in batches:
-            found, ended = machine.table("sevennet-0", "steps", precision, SECONDS_OF_STEPS, batch)
+            found, ended = machine.table("sevennet-0", "steps", precision, machine.seconds, batch)
             rows += found
             good = good and ended
     write(out, "gpu_steps.csv", rows)
@@ -311,7 +311,7 @@ thermo_modify norm no format float %.17g
 
 def run_lammps(machine, side, precision, cells, lines):
     """(time in s or None, output) of LAMMPS; side: "host", or "device" for what is to be measured."""
-    name, words, keywords = machine.device_side() if side == "device" else ("equi", [], "")
+    name, words, keywords = machine.device_side() if side == "device" else ("equi", [], "kernels host")
     script = machine.folder / f"in.{side}"
     script.write_text(
         LAMMPS_INPUT.format(spacing=5.64, cells=cells, precision=precision, keywords=keywords, model=machine.model())
@@ -379,7 +379,7 @@ def lammps(machine, out):
     for cells in LAMMPS_CELLS if good else ():
         atoms = 8 * cells**3
         # A larger system takes longer in proportion; the time of the start is the same.
-        if last and spent + last * atoms / steps[-1]["atoms"] > SECONDS_OF_LAMMPS:
+        if last and spent + last * atoms / steps[-1]["atoms"] > 4 * machine.seconds:
             break
         seconds, text = run_lammps(
             machine, "device", "mixed", cells, ["velocity all create 600.0 1", "fix 1 all nve", "run 10", f"run {LAMMPS_STEPS}"]
@@ -457,6 +457,13 @@ def main():
     running.add_argument("archive", metavar="FILE.tar.xz")
     running.add_argument("parts", nargs="*", metavar="PART", help=f"of {', '.join(PARTS)} (default: all)")
     running.add_argument("--out", default="results", metavar="DIR", help="of the tables and logs (default: %(default)s)")
+    running.add_argument(
+        "--seconds",
+        type=int,
+        default=SECONDS,
+        metavar="S",
+        help="how long sizes grow: a program of the part steps so long, LAMMPS four times as long (default: %(default)s)",
+    )
     args = parser.parse_args()
     if args.command == "pack":
         pack(args)
@@ -466,7 +473,7 @@ def main():
         parser.error(f"no part {', '.join(unknown)}: expected some of {', '.join(PARTS)}")
     failed = []
     with tempfile.TemporaryDirectory(prefix="equi-gpu-") as folder:
-        machine = Machine(args.archive, folder, args.out)
+        machine = Machine(args.archive, folder, args.out, args.seconds)
         print(f"GPU: {gpu_name()}", flush=True)
         for part in args.parts or machine.parts():
             if part not in machine.parts():

@@ -10,9 +10,10 @@ is SevenNet-0's main one unless named. Needs nvdisasm, and cuobjdump for files t
 toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
 
 The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together takes
-one, the coefficients of 32 channels as many as they have lines, a shuffle and a store one each. Of an edge each channel
-block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an edge. So are
-its instructions, of which a multiprocessor issues four in a cycle.
+one, the coefficients of 32 channels as many as they have lines, a shuffle, a store and a spilled register one each. Lines
+that are fetched into the cache ahead of their use are counted by themselves: they serve nothing to a register. Of an edge
+each channel block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an
+edge. So are its instructions, of which a multiprocessor issues four in a cycle.
 
 With --check the status is 1 if a pass over SevenNet-0's main layer, in float by quintic tables, takes more wavefronts than it may.
 """
@@ -73,7 +74,7 @@ def edge_loops(instructions, labels):
         counts = collections.Counter()
         for instruction in instructions[first : last + 1]:
             name, *modifiers = instruction.split()[0].split(".")
-            if name in ("LDG", "STG", "SHFL"):
+            if name in ("LDG", "STG", "SHFL", "LDL", "STL"):
                 width = next((m for m in modifiers if m in ("64", "128")), "32")
                 counts[name, int(width) // 8] += 1
         if counts["LDG", LOAD_BYTES]:    # at least the record of the edge
@@ -105,21 +106,29 @@ def num_harmonics(paths):
     return sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2})
 
 
-def loads_of_numbers(kernel, l1, paths):
-    """Numbers that a loop over edges loads for these paths one by one: the sender's, harmonics, or the receiver's."""
+def components(kernel, l1, paths):
+    """That a loop over edges reads of the atom at the other end: the sender's, or the receiver's cotangents, or both."""
     cotangents = sum(2 * l3 + 1 for _, l3 in paths)
-    if kernel == "gather":
-        return cotangents
-    sender = 2 * l1 + 1
-    if kernel == "forward":
-        return sender
-    return sender + num_harmonics(paths) + (cotangents if kernel == "fused" else 0)
+    return (kernel != "gather") * (2 * l1 + 1) + (kernel in ("gather", "fused")) * cotangents
+
+
+def loads_of_numbers(kernel, l1, paths, number_bytes):
+    """Loads of single numbers in such a loop; of four bytes is also the row of the atom two edges ahead."""
+    harmonics = num_harmonics(paths) if kernel in ("backward", "fused") else 0
+    return components(kernel, l1, paths) + harmonics + (number_bytes == 4)
+
+
+def lines_ahead(kernel, l1, paths, number_bytes):
+    """That the lanes fetch of the next edge (edges_ahead.h), each a wavefront: components, coupled harmonics, harmonics."""
+    arrays = {"forward": 1, "backward": 1, "gather": 1, "fused": 2}[kernel]
+    edges = arrays if num_harmonics(paths) else 0
+    return components(kernel, l1, paths) * LANES * number_bytes // LINE + edges
 
 
 def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
-    """The loops of each path group with the weights that they read: {key: [(instructions, counts, weights)]}. They are told
-    apart by the numbers that they load one by one; of the coupled harmonics' last load some may be left over, as few as
-    possible."""
+    """The loops of each path group with the weights that they read: {key: [(instructions, counts, weights, lines
+    fetched ahead)]}. They are told apart by the numbers that they load one by one; of the coupled harmonics' last load
+    some may be left over, as few as possible."""
     has_runs = kernel in ("backward", "fused")
     most_over = 0 if kernel == "backward" else 4
     best = None
@@ -131,7 +140,7 @@ def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
             while paths and rest:
                 length, counts = rest.pop(0)
                 fits = [
-                    (counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:n]), n)
+                    (counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:n], number_bytes), n)
                     for n in range(1 if has_runs else len(paths), len(paths) + 1)
                     if all(counts["LDG", width] >= n * widths.count(width) for width in set(widths))
                 ]
@@ -144,7 +153,7 @@ def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
                     break
                 over, weights = min(fits, key=lambda fit: (fit[0], -fit[1]))
                 spare += over
-                found[key].append((length, counts, weights))
+                found[key].append((length, counts, weights, lines_ahead(kernel, l1, paths[:weights], number_bytes)))
                 paths = paths[weights:]
             if paths:
                 break
@@ -159,7 +168,7 @@ def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
 def wavefronts(loops, widths):
     """Of a warp at an edge; loops: of a path group, as above."""
     table = sum(w * LANES // LINE for w in widths) - len(widths)
-    return sum(sum(counts.values()) + weights * table for _, counts, weights in loops)
+    return sum(sum(counts.values()) + weights * table for _, counts, weights, _ in loops)
 
 
 def main():
@@ -178,7 +187,7 @@ def main():
             return 2
     channels = {key: int(c) for key, c in (group.split(":") for group in args.layer.split(","))}
     widths = piece_widths(int(args.rows_per_bin), NUMBER_BYTES[args.precision])
-    totals, instructions_of = collections.Counter(), collections.Counter()
+    totals, ahead_of, instructions_of = collections.Counter(), collections.Counter(), collections.Counter()
     found = set()
     for path in args.files:
         with tempfile.TemporaryDirectory() as folder:
@@ -196,15 +205,18 @@ def main():
             number_bytes = NUMBER_BYTES[args.precision]
             for key, of_key in loops_by_path_group(loops, kernel, keys, widths, number_bytes).items():
                 blocks, number = -(-channels[key] // LANES), wavefronts(of_key, widths)
-                length = sum(loop[0] for loop in of_key)
+                length, ahead = sum(loop[0] for loop in of_key), sum(loop[3] for loop in of_key)
                 totals[kernel] += blocks * number
+                ahead_of[kernel] += blocks * ahead
                 instructions_of[kernel] += blocks * length
-                print(f"{kernel:8}  {key:24} {blocks} channel blocks x {number} wavefronts, {length} instructions")
+                each = f"{number} wavefronts, {ahead} lines ahead, {length} instructions"
+                print(f"{kernel:8}  {key:24} {blocks} channel blocks x {each}")
     if found != set(PASSES):
         print(f"no kernel of {', '.join(channels)} in these files", file=sys.stderr)
         return 2
     for kernel in PASSES:
-        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge, {instructions_of[kernel]} instructions")
+        of_edge = f"{ahead_of[kernel]} lines ahead, {instructions_of[kernel]} instructions"
+        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge, {of_edge}")
     over = [kernel for kernel in PASSES if args.check and totals[kernel] > MOST_WAVEFRONTS[kernel]]
     for kernel in over:
         print(f"{kernel}: more than {MOST_WAVEFRONTS[kernel]} wavefronts per edge")

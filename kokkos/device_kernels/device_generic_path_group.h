@@ -14,6 +14,7 @@ constexpr int LMAX_ANY = 12;
 template <class T>
 struct GenericBody {
   static constexpr bool IS_UVW = false;
+  static constexpr int NUMBERS[] = {-1, -1, -1, -1};    // unknown
   struct Path {
     int l2, l3;
     int column;    // the path's first in a table row
@@ -142,6 +143,7 @@ struct GenericBody {
 template <class T>
 struct GenericUvwBody {
   static constexpr bool IS_UVW = true;
+  static constexpr int NUMBERS[] = {-1, -1, -1, -1};
   static constexpr int OUTPUTS = UVW_BLOCK, MAX_COMPONENTS = 2 * LMAX_ANY + 1;
   GenericBody<T> path_group;    // of one path
 

@@ -5,17 +5,13 @@
 #ifndef EQUI_DEVICE_PATH_GROUP_IMPL_H
 #define EQUI_DEVICE_PATH_GROUP_IMPL_H
 
+#include "kokkos/device_kernels/edges_ahead.h"
 #include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/generator/kernel_schedule.h"
 
 namespace equi {
 
-// Four numbers that all lanes read together, in loads of 16 bytes.
-template <class T>
-struct alignas(16) Four {
-  T v[4];
-};
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION Four<T> load_four(const T *p) {
   return *reinterpret_cast<const Four<T> *>(p);
@@ -297,9 +293,26 @@ struct PathGroupsWork<PASS, T, ROWS, Body> {
 };
 
 // Whether a launch of these lanes leaves more than half of a GPU idle. The registers of these kernels
-// (doc/gpu_roofline.rst) let it hold a fifth of the lanes that it has room for.
+// (doc/gpu_roofline.rst) let it hold a third of the lanes that it has room for.
 inline bool leaves_lanes_idle(const DeviceExec &exec, int64_t num_lanes) {
-  return 10 * num_lanes < exec.concurrency();
+  return 6 * num_lanes < exec.concurrency();
+}
+
+// Blocks of four warps that a multiprocessor is to hold, which bounds the registers of a lane. Warps wait for loads
+// most of the time: more of them are faster, even where some numbers spill outside of the loops over edges (measured on
+// an H200, doc/gpu_roofline.rst). Kernels that nobody has measured may take up to 255 registers. NUMBERS of a body:
+// what a lane holds in a pass, or negative.
+template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
+constexpr int warp_blocks() {
+  if (IS_DUAL<T> || ROWS == 1 || (... || Bodies::IS_UVW)) return 2;
+  constexpr int ALL = 512;      // registers, for each lane of a block
+  constexpr int OTHERS = 48;    // addresses and coefficients
+  int numbers = 0;
+  for (const int n : {Bodies::NUMBERS[PASS]...}) {
+    if (n < 0) return 2;
+    numbers = n > numbers ? n : numbers;
+  }
+  return ALL / (OTHERS + numbers * static_cast<int>(sizeof(T) / sizeof(float)));
 }
 
 template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
@@ -313,10 +326,7 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   constexpr bool CAN_SHARE = Traits::GROUPS > 1 && !(PASS == PATH_GROUP_FORWARD && (... || Bodies::IS_UVW));
   const bool has_teams = CAN_SHARE && leaves_lanes_idle(exec, work.all_teams() * Traits::TEAM);
   if (has_teams) work = Work(1, calls, bodies...);
-  // Four warps per block. Two blocks side by side lift nvcc's limit to 255 registers per lane, which it fills with
-  // loads ahead of their use; with a lower limit, or none, it spills a few bytes (CUDA 13.0). Which of them is fastest
-  // is not measured.
-  constexpr int BLOCKS = 2;
+  constexpr int BLOCKS = warp_blocks<PASS, ROWS, T, Bodies...>();
   using Policy = DeviceTeams<Kokkos::LaunchBounds<Traits::TEAM, BLOCKS>>;
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders",
                                     "equi:conv_fused"};

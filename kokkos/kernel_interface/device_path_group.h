@@ -30,6 +30,12 @@ struct DeviceTable {
 // A path group with more paths is called in several parts. The call has to fit into a GPU's memory for constants.
 constexpr int MAX_CALL_PATHS = 16;
 
+// Four numbers in one load or store, of 16 bytes unless T is larger.
+template <class T>
+struct alignas(16) Four {
+  T v[4];
+};
+
 // What every lane reads of an edge, in one load of 16 bytes unless T is larger.
 template <class T>
 struct alignas(16) DeviceEdgeRecord {
@@ -62,6 +68,7 @@ struct DevicePathGroupCall {
   const Real<T> *x;
   Real<T> *x_adj;
   int x_width, x_stride, x_tangents;
+  bool shares_rows;    // whether x has so few rows, those of species, that they stay in the first-level cache
 
   // Component m, channel c of path q's output in row r: out + path[q].begin + r * width + m * stride + c.
   Real<T> *out;

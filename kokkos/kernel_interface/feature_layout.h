@@ -10,6 +10,7 @@
 #define EQUI_FEATURE_LAYOUT_H
 
 #include "kokkos/kernel_interface/path_group_kernel.h"
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "src/algebra/irreps.h"
 #include "src/numbers/host_device.h"
 
@@ -74,8 +75,8 @@ struct NumbersOfPlanes {
         width(group.width()),
         first(planes.begin * group.channels) {}
   EQUI_FUNCTION int64_t operator()(int64_t n) const {
-    const int in_row = static_cast<int>(n % per_row);
-    return n / per_row * width + in_row / per_component * stride + first + in_row % per_component;
+    const PlaceInRows place = place_in_rows(n, per_row);
+    return place.row * width + place.column / per_component * stride + first + place.column % per_component;
   }
 };
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/device_rows.h"
+#include "kokkos/kernel_interface/place_in_rows.h"
 
 namespace equi {
 
@@ -61,7 +62,8 @@ void copy_species_rows(const DeviceExec &exec, int64_t count, const FeatureLayou
     T *to = y.group(group);
     Kokkos::parallel_for(
         "equi:species_rows", DeviceRange(exec, 0, count * width), KOKKOS_LAMBDA(int64_t k) {
-          const T f = from[static_cast<int64_t>(species[k / width]) * width + k % width];
+          const PlaceInRows place = place_in_rows(k, width);
+          const T f = from[static_cast<int64_t>(species[place.row]) * width + place.column];
           to[k] = add ? to[k] + f : f;
         });
   }

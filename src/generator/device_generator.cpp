@@ -29,12 +29,47 @@ void load_path(Text &text, const PathSchedule &p, int q) {
   load_coupled(text, p);
 }
 
+// What the loop over edges of a run reads.
+struct EdgeReads {
+  bool sender, cotangents, forms, harmonics;
+};
+
 // What forward, gather and backward of a channel begin with.
-void begin_edges(Text &text) {
+void begin_edges(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const EdgeReads &reads) {
+  std::vector<std::string> lines;
+  int num_components = 0, num_arrays = 0;
+  const auto number = [&] {    // of lines so far: components come first
+    return std::to_string(num_components) + " * BLOCK_LINES<Real<T>> + " + std::to_string(num_arrays);
+  };
+  const auto components = [&](const char *condition, int num, const std::string &rows) {
+    lines.push_back(std::string("    ") + condition + "ahead.template components<" + number() + ", " +
+                    std::to_string(num) + ">(" + rows + ");");
+    num_components += num;
+  };
+  const auto edges = [&](const std::string &numbers) {
+    lines.push_back("    ahead.template edges<" + number() + ">(" + numbers + ");");
+    num_arrays++;
+  };
+  if (reads.sender) components("if (!u.shares_rows) ", 2 * u.shape.l1 + 1, "u.x, u.x_width, u.x_stride");
+  if (reads.cotangents)
+    for (int q = run.first; q < run.last; ++q) {
+      const std::string path = text_of("u.path[%d]", q);
+      components("", 2 * u.paths[q].l3 + 1, "u.out_adj + " + path + ".begin, " + path + ".width, " + path + ".stride");
+    }
+  if (reads.forms) edges("u.coupled, u.coupled_width");
+  if (reads.harmonics) edges("u.y, u.num_y");
+  text.line("    {");
+  text.line("    EdgesAhead<T, %s> ahead(u, a.begin, a.end, a.lane, a.channel);", number().c_str());
+  for (const std::string &line : lines) text.line("%s", line.c_str());
   text.line("    for (int e = a.begin; e < a.end; e++) {");
-  text.line("        const auto edge = u.edges[e];");
+  text.line("        const auto edge = ahead.take(e%s);", reads.sender && reads.cotangents ? ", u.num_receivers" : "");
   text.line("        const auto t = weights_of<ROWS>(u, first, ROW, edge);");
   text.line("        const T f = edge.fraction;");
+}
+
+void end_edges(Text &text) {
+  text.line("    }");
+  text.line("    }");
 }
 
 void define_weights(Text &text) {
@@ -66,12 +101,12 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
       number);
   define_weights(text);
   for (int k = 0; k < num_components(u, run); ++k) text.line("    T a%d = 0;", k);
-  begin_edges(text);
+  begin_edges(text, u, run, {true, false, has_forms(u, run), false});
   if (has_forms(u, run)) define_forms(text, u);
   load_sender(text, d1);
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
   generate_products(text, {"T", device_coupled, load}, u, run, false);
-  text.line("    }");
+  end_edges(text);
   add_up_shares(text, num_components(u, run));
   int base = 0;
   for (int q = run.first; q < run.last; ++q) {
@@ -94,7 +129,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   // One run as long as forward takes one. Else short ones: the loads of all paths would fill more registers ahead of
   // their use than there are.
   for (const auto &run : u.forward_runs.size() > 1 ? u.backward_runs : u.forward_runs) {
-    begin_edges(text);
+    begin_edges(text, u, run, {false, true, has_forms(u, run), false});
     if (has_forms(u, run)) define_forms(text, u);
     text.line("        const int row = edge.other_row;");
     const auto load = [&](const PathSchedule &p, int q) {
@@ -103,7 +138,7 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
       for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
     };
     generate_products(text, {"T", device_coupled, load}, u, run, true);
-    text.line("    }");
+    end_edges(text);
   }
   add_up_shares(text, d1);
   store_x_adj(text, d1);
@@ -208,7 +243,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
   define_coupled_cotangents(text, u, run, is_fused ? "u.first_row + a.atom" : "a.atom");
   if (is_fused)
     for (int a = 0; a < d1; ++a) text.line("    T a%d = x_sum[%d];", a, a);
-  begin_edges(text);
+  begin_edges(text, u, run, {true, is_fused, is_fused && has_forms(u, run), !harmonics.empty()});
   if (is_fused) {
     if (has_forms(u, run)) define_forms(text, u);
     text.line("        const bool has_reverse = edge.other_row < u.num_receivers;");
@@ -243,7 +278,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
   text.line("        T sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
   text.line("        store_lane_sums<LANES>(sums, a.lane, to + static_cast<int64_t>(e) * %d, add);",
             static_cast<int>(1 + harmonics.size()));
-  text.line("    }");
+  end_edges(text);
   if (is_fused)
     for (int a = 0; a < d1; ++a) text.line("    x_sum[%d] = a%d;", a, a);
   text.line("  }");
@@ -300,7 +335,9 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
             num_backward = static_cast<int>(u.backward_runs.size());
   std::vector<int> num_sums, first_sum;
   std::string sums, counts;
-  int total = 0;
+  int total = 0, forward_numbers = 0, backward_numbers = 0;
+  for (const auto &run : u.forward_runs) forward_numbers = std::max(forward_numbers, u.forward_numbers(run));
+  for (const auto &run : u.backward_runs) backward_numbers = std::max(backward_numbers, u.backward_numbers(run));
   for (const auto &run : u.backward_runs) {
     const std::vector<int> harmonics = u.harmonics(run);
     first_sum.push_back(total);
@@ -316,6 +353,9 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   text.line("  static constexpr int NUM_BACKWARD_RUNS = %d;", num_backward);
   text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
+  text.line("  static constexpr int NUMBERS[] = {%d, %d, %d, %d};    // that a lane holds, by pass", forward_numbers,
+            backward_numbers, num_forward > 1 ? backward_numbers : forward_numbers,
+            backward_numbers + 2 * u.shape.l1 + 1);
   if (is_uvw) text.line("  static constexpr int OUTPUTS = %d;    // that forward takes at once", u.forward_outputs);
   text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
   text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());

@@ -3,6 +3,7 @@
 #ifndef EQUI_DEVICE_CONVOLUTION_IMPL_H
 #define EQUI_DEVICE_CONVOLUTION_IMPL_H
 
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_convolution.h"
 
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
@@ -164,8 +165,8 @@ const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const 
   T *to = scratch.y.reserve(batch.count * num_y);
   Kokkos::parallel_for(
       "equi:harmonics_in_order", DeviceRange(exec, 0, batch.count * num_y), KOKKOS_LAMBDA(int64_t n) {
-        const int64_t position = batch.first + n / num_y;
-        if (batch.contains(position)) to[n] = y[batch.edge_at(position) * num_y + n % num_y];
+        const auto [c, k] = place_in_rows(n, num_y);
+        if (batch.contains(batch.first + c)) to[n] = y[batch.edge_at(batch.first + c) * num_y + k];
       });
   return to;
 }

@@ -3,6 +3,7 @@
 #ifndef EQUI_DEVICE_PATH_GROUPS_IMPL_H
 #define EQUI_DEVICE_PATH_GROUPS_IMPL_H
 
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
 
 #include <algorithm>
@@ -16,6 +17,10 @@ namespace equi {
 
 namespace {
 
+// Of an input: more rows than that are not those of species.
+constexpr int64_t MAX_SHARED_ROWS = 128;
+
+// Four of the `width` numbers of an edge at a time.
 template <class T>
 struct CoupledHarmonicsKernel {
   DeviceBatchEdges batch;
@@ -25,13 +30,16 @@ struct CoupledHarmonicsKernel {
   const T *y;
   T *coupled;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t position = batch.first + n / width;
+    const auto [c, four] = place_in_rows(n, width / 4);
+    const int64_t position = batch.first + c;
     if (!batch.contains(position)) return;
-    const int64_t e = batch.edge_at(position);
-    const int k = static_cast<int>(n % width);
-    T sum = 0;
-    for (int t = begin[k]; t < begin[k + 1]; t++) sum += value[t] * y[e * num_y + y_index[t]];
-    coupled[n] = sum;
+    const T *of_edge = y + batch.edge_at(position) * num_y;
+    Four<T> sums;
+    EQUI_UNROLL for (int k = 0; k < 4; k++) {
+      sums.v[k] = T(0);
+      for (int t = begin[4 * four + k]; t < begin[4 * four + k + 1]; t++) sums.v[k] += value[t] * of_edge[y_index[t]];
+    }
+    reinterpret_cast<Four<T> *>(coupled)[n] = sums;
   }
 };
 
@@ -44,9 +52,8 @@ struct AddPartsKernel {
   const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
   G *y_adj;
   KOKKOS_FUNCTION void operator()(int64_t n) const {
-    const int64_t c = n / num_y;
+    const auto [c, k] = place_in_rows(n, num_y);
     if (!batch.contains(batch.first + c)) return;
-    const int k = static_cast<int>(n % num_y);
     if (k == 0 && !bins_per_length) return;
     const T sum = sums(c, k), total = k == 0 ? sum * bins_per_length[c] : sum;
     G &to = y_adj[batch.edge_at(batch.first + c) * num_y + k];
@@ -257,7 +264,7 @@ template <class T, class Kernel>
 void DevicePathGroups<T, Kernel>::couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                    T *coupled) const {
   if (coupled_width_ == 0) return;
-  Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * coupled_width_),
+  Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * (coupled_width_ / 4)),
                        CoupledHarmonicsKernel<T>{batch, coupled_width_, num_y_, coupled_begin_.data(),
                                                  coupled_y_.data(), coupled_value_.data(), y, coupled});
 }
@@ -277,6 +284,7 @@ DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, co
   u.x_width = path_group.in_width;
   u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
   u.x_tangents = planes.tangents * path_group.in_channels;
+  u.shares_rows = x_rows <= MAX_SHARED_ROWS;
   for (int q = 0; q < part.num_paths; q++) {
     const ConvPath<T> &p = tables.paths[part.first_path + q];
     u.path[q] = {out_rows * p.out_group + out_row * p.out_width + planes.out * p.out_channels + p.out_channel,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/gate/device_gate.h"
 
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/device_rows.h"
 #include "src/functions/activation.h"
 #include "src/numbers/number_types.h"
@@ -65,10 +66,11 @@ struct GateKernel {
   Term term[MAX_TERMS];
   int channels;    // of all terms
   KOKKOS_FUNCTION void operator()(int64_t k) const {
-    int u = static_cast<int>(k % channels);
+    const PlaceInRows place = place_in_rows(k, channels);
+    int u = place.column;
     // Unrolled: a place in `term` that the compiler does not know costs copies of it.
     EQUI_UNROLL for (int n = 0; n < MAX_TERMS; n++) {
-      if (u >= 0 && u < term[n].channels) term[n](k / channels, u);
+      if (u >= 0 && u < term[n].channels) term[n](place.row, u);
       u -= term[n].channels;
     }
   }
@@ -121,8 +123,10 @@ void DeviceGate<T>::backward(const DeviceExec &exec, int64_t count, FeatureRows<
     R *rows = z.group(g) + u.first;
     const int channels = g.channels, width = u.end - u.first;
     Kokkos::parallel_for(
-        "equi:gate_unread", DeviceRange(exec, 0, count * g.irrep.dim() * g.planes * width),
-        KOKKOS_LAMBDA(int64_t k) { rows[k / width * channels + k % width] = R(0); });
+        "equi:gate_unread", DeviceRange(exec, 0, count * g.irrep.dim() * g.planes * width), KOKKOS_LAMBDA(int64_t k) {
+          const PlaceInRows place = place_in_rows(k, width);
+          rows[place.row * channels + place.column] = R(0);
+        });
   }
 }
 

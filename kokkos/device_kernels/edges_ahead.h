@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT
+// What a warp reads of the edges to come while it works on one. It takes its edges one after the other, so without this
+// it would wait at each edge for whatever is not in the first-level cache: rows of the atom at the other end, and what
+// lies edge by edge. So the lanes fetch these lines into the cache one edge ahead, a line per lane, and read two edges
+// ahead which atom is at the other end. What many warps read is better left alone, since a line that is fetched again
+// makes all of them wait: rows of species, and rows of the table, most of which are in the cache. Measured in
+// doc/gpu_roofline.rst.
+#ifndef EQUI_EDGES_AHEAD_H
+#define EQUI_EDGES_AHEAD_H
+
+#include "kokkos/kernel_interface/device_path_group.h"
+
+#include <climits>
+#include <cstdint>
+
+namespace equi {
+
+constexpr int LINE_BYTES = 128;
+// Lines of a channel block of one component.
+template <class R>
+constexpr int BLOCK_LINES = (ITEM_CHANNELS * static_cast<int>(sizeof(R)) + LINE_BYTES - 1) / LINE_BYTES;
+
+// Into the first-level cache; nothing waits for it. An emulated GPU reads there, which shows that the line is in
+// memory.
+KOKKOS_FORCEINLINE_FUNCTION void fetch_line([[maybe_unused]] const void *p) {
+#if defined(__CUDA_ARCH__)
+  asm volatile("prefetch.global.L1 [%0];" ::"l"(p));
+#elif !defined(__CUDACC__) && !defined(__HIPCC__)
+  (void)*static_cast<const volatile char *>(p);
+#endif
+}
+
+// The edges [begin, end) of a call in turn, for a lane and its channel. LINES: of all components() and edges(), which
+// number them from FIRST on.
+template <class T, int LINES>
+class EdgesAhead {
+  static constexpr int LANES = DeviceTraits<>::LANES, SLOTS = (LINES + LANES - 1) / LANES;
+
+ public:
+  KOKKOS_FORCEINLINE_FUNCTION EdgesAhead(const DevicePathGroupCall<T> &u, int begin, int end, int lane, int channel)
+      : records_(u.edges),
+        last_(end - 1),
+        lane_(lane),
+        block_(channel / ITEM_CHANNELS * ITEM_CHANNELS),
+        block_channels_(u.channels - block_) {
+    if (LANES > 1 && begin < end) next_row_ = records_[begin < last_ ? begin + 1 : last_].other_row;
+  }
+
+  // NUM components of the channel block, in the rows of the atoms at the other end.
+  template <int FIRST, int NUM, class R>
+  KOKKOS_FORCEINLINE_FUNCTION void components(const R *rows, int width, int stride) {
+    for_lines<FIRST, NUM * BLOCK_LINES<R>>([&](int slot, int k) {
+      const int channel = k % BLOCK_LINES<R> * (LINE_BYTES / static_cast<int>(sizeof(R)));
+      if (channel >= block_channels_) return;
+      from_[slot] = reinterpret_cast<const char *>(rows + k / BLOCK_LINES<R> * stride + block_ + channel);
+      bytes_[slot] = width * static_cast<int>(sizeof(R));
+      by_edge_[slot] = false;
+    });
+  }
+  // The first line of an edge's `width` numbers; with those of the edges before, all of them.
+  template <int FIRST>
+  KOKKOS_FORCEINLINE_FUNCTION void edges(const T *numbers, int width) {
+    for_lines<FIRST, 1>([&](int slot, int) {
+      from_[slot] = reinterpret_cast<const char *>(numbers);
+      bytes_[slot] = width * static_cast<int>(sizeof(T));
+      by_edge_[slot] = true;
+    });
+  }
+
+  // The record of edge e. Edges are taken in order. num_rows: that all arrays of components have.
+  KOKKOS_FORCEINLINE_FUNCTION DeviceEdgeRecord<T> take(int e, int num_rows = INT_MAX) {
+    if constexpr (LANES > 1) {
+      const int next = e < last_ ? e + 1 : last_, row = next_row_;
+      next_row_ = records_[e + 2 < last_ ? e + 2 : last_].other_row;
+      EQUI_UNROLL for (int s = 0; s < SLOTS; s++) if (from_[s] && (by_edge_[s] || row < num_rows))
+          fetch_line(from_[s] + static_cast<int64_t>(by_edge_[s] ? next : row) * bytes_[s]);
+    }
+    return records_[e];
+  }
+
+ private:
+  // f(slot, line) where the lane takes one of these lines.
+  template <int FIRST, int NUM, class F>
+  KOKKOS_FORCEINLINE_FUNCTION void for_lines(const F &f) const {
+    if constexpr (LANES > 1) EQUI_UNROLL for (int s = 0; s < SLOTS; s++) {
+        const int k = s * LANES + lane_ - FIRST;
+        if (0 <= k && k < NUM) f(s, k);
+      }
+  }
+
+  const DeviceEdgeRecord<T> *records_;
+  int last_, lane_, block_, block_channels_, next_row_ = 0;
+  const char *from_[SLOTS] = {};    // null: the lane has no line
+  int bytes_[SLOTS] = {};           // from one row, or edge, to the next
+  bool by_edge_[SLOTS] = {};
+};
+
+}    // namespace equi
+
+#endif
