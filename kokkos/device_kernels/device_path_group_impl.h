@@ -12,6 +12,7 @@
 
 namespace equi {
 
+// Of what all lanes read together.
 template <class T>
 KOKKOS_FORCEINLINE_FUNCTION Four<T> load_four(const T *p) {
   return *reinterpret_cast<const Four<T> *>(p);
@@ -299,9 +300,9 @@ inline bool leaves_lanes_idle(const DeviceExec &exec, int64_t num_lanes) {
 }
 
 // Blocks of four warps that a multiprocessor is to hold, which bounds the registers of a lane. Warps wait for loads
-// most of the time: more of them are faster, even where some numbers spill outside of the loops over edges (measured on
-// an H200, doc/gpu_roofline.rst). Kernels that nobody has measured may take up to 255 registers. NUMBERS of a body:
-// what a lane holds in a pass, or negative.
+// most of the time: more of them are faster, even where a few numbers spill (measured on an H200,
+// doc/gpu_roofline.rst). Kernels that nobody has measured may take up to 255 registers. NUMBERS of a body: what a lane
+// holds in a pass, or negative.
 template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
 constexpr int warp_blocks() {
   if (IS_DUAL<T> || ROWS == 1 || (... || Bodies::IS_UVW)) return 2;

@@ -71,7 +71,7 @@ void set_seed(std::uint64_t seed) {
 
 int num_lanes() {
   static const char *text = std::getenv("EQUI_EMULATED_LANES");
-  return text ? std::atoi(text) : 1024;
+  return text ? std::atoi(text) : 512;
 }
 
 std::uint64_t environment_seed() {

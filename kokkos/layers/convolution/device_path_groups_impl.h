@@ -17,7 +17,7 @@ namespace equi {
 
 namespace {
 
-// Of an input: more rows than that are not those of species.
+// An input of more rows than that has those of atoms.
 constexpr int64_t MAX_SHARED_ROWS = 128;
 
 // Four of the `width` numbers of an edge at a time.
