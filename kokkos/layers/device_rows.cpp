@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT
 #include "kokkos/layers/device_rows.h"
+
 #include "kokkos/kernel_interface/place_in_rows.h"
 
 namespace equi {

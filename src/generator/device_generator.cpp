@@ -65,6 +65,7 @@ void begin_edges(Text &text, const PathGroupSchedule &u, const PathGroupSchedule
   text.line("        const auto edge = ahead.take(e%s);", reads.sender && reads.cotangents ? ", u.num_receivers" : "");
   text.line("        const auto t = weights_of<ROWS>(u, first, ROW, edge);");
   text.line("        const T f = edge.fraction;");
+  if (reads.forms) define_forms(text, u);
 }
 
 void end_edges(Text &text) {
@@ -102,7 +103,6 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
   define_weights(text);
   for (int k = 0; k < num_components(u, run); ++k) text.line("    T a%d = 0;", k);
   begin_edges(text, u, run, {true, false, has_forms(u, run), false});
-  if (has_forms(u, run)) define_forms(text, u);
   load_sender(text, d1);
   const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
   generate_products(text, {"T", device_coupled, load}, u, run, false);
@@ -130,7 +130,6 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   // their use than there are.
   for (const auto &run : u.forward_runs.size() > 1 ? u.backward_runs : u.forward_runs) {
     begin_edges(text, u, run, {false, true, has_forms(u, run), false});
-    if (has_forms(u, run)) define_forms(text, u);
     text.line("        const int row = edge.other_row;");
     const auto load = [&](const PathSchedule &p, int q) {
       load_path(text, p, q);
@@ -245,7 +244,6 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
     for (int a = 0; a < d1; ++a) text.line("    T a%d = x_sum[%d];", a, a);
   begin_edges(text, u, run, {true, is_fused, is_fused && has_forms(u, run), !harmonics.empty()});
   if (is_fused) {
-    if (has_forms(u, run)) define_forms(text, u);
     text.line("        const bool has_reverse = edge.other_row < u.num_receivers;");
     text.line("        const int row = has_reverse ? edge.other_row : u.first_row + a.atom;");
   }

@@ -3,9 +3,9 @@
 #ifndef EQUI_DEVICE_CONVOLUTION_IMPL_H
 #define EQUI_DEVICE_CONVOLUTION_IMPL_H
 
-#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_convolution.h"
 
+#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_path_groups_impl.h"
 #include "kokkos/layers/convolution/device_rigid_convolution_impl.h"
 #include "kokkos/runtime/host_exec.h"

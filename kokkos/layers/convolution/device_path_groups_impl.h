@@ -3,8 +3,9 @@
 #ifndef EQUI_DEVICE_PATH_GROUPS_IMPL_H
 #define EQUI_DEVICE_PATH_GROUPS_IMPL_H
 
-#include "kokkos/kernel_interface/place_in_rows.h"
 #include "kokkos/layers/convolution/device_path_groups.h"
+
+#include "kokkos/kernel_interface/place_in_rows.h"
 
 #include <algorithm>
 #include <climits>
