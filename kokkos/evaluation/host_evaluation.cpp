@@ -90,7 +90,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
                                 IS_DUAL<T> && !options.deterministic ? options.kept_directions : 0,
                                 options.energy_moments ? EnergyMoments::DIRECTIONS : 1)),
       set_(set),
-      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest),
+      edges_(model.lmax_edge, model.cutoff, model.pair_cutoff, model.nearest, set),
       step_{host_kernels<T>(set), plan_, features_, edges_, model.num_species(), options.deterministic} {
   if (options.energy_moments && has_channel_balance(model.layers))
     throw std::invalid_argument(
@@ -99,7 +99,7 @@ HostEvaluation<T, G>::HostEvaluation(const Model &model, const EvaluatorOptions 
   if (Base::coulomb_) {
     if (options.energy_moments)
       throw std::invalid_argument("there are no energy moments of a model with a Coulomb energy of its own charges");
-    step_.far_edges = &far_edges_.emplace(0, Base::coulomb_->cutoff);
+    step_.far_edges = &far_edges_.emplace(0, Base::coulomb_->cutoff, Matrix(), NearestNeighbors(), set);
   }
   const int concurrency = HostExec().concurrency();
   for (int t = 0; t < concurrency; t++) threads_.push_back(std::make_unique<Thread>());

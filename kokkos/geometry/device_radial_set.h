@@ -43,26 +43,18 @@ class DeviceRadialSet {
     assign(exec, tables_, tables);
   }
 
-  struct BinPosition {
-    int bin;                     // counted over all tables
-    double fraction, spacing;    // as RadialTable::BinPosition
-  };
   // For kernels: bin_of(r, pair) and function(pair), pair as DeviceEdges has it.
   struct Finder {
     const int *pairs;
     const RadialTable::Piece *pieces;
     const Table *tables;
     KOKKOS_FUNCTION int function(int pair) const { return pairs ? pairs[pair] : 0; }
-    KOKKOS_FUNCTION BinPosition bin_of(double r, int pair) const {
+    // The bin is counted over all tables.
+    KOKKOS_FUNCTION RadialTable::BinPosition bin_of(double r, int pair) const {
       const Table &table = tables[function(pair)];
-      const RadialTable::Piece *piece = pieces + table.first_piece;
-      int p = 0;
-      while (p + 1 < table.num_pieces && r >= piece[p].r_end) p++;
-      const double bins = (r - piece[p].r_begin) / piece[p].spacing;
-      // Compared before it is converted, as RadialTable::bin_of does.
-      const int last = piece[p].num_bins - 1, bin = bins >= last ? last : bins > 0.0 ? static_cast<int>(bins) : 0;
-      // Each piece has a knot more than bins.
-      return {table.first_bin + piece[p].first_knot - p + bin, bins - bin - 0.5, piece[p].spacing};
+      RadialTable::BinPosition found = RadialTable::bin_among(pieces + table.first_piece, table.num_pieces, r);
+      found.bin += table.first_bin;
+      return found;
     }
   };
   Finder finder() const { return {pairs_.bytes() > 0 ? pairs_.data() : nullptr, pieces_.data(), tables_.data()}; }

@@ -3,7 +3,7 @@
 #ifndef EQUI_EDGE_FUNCTIONS_H
 #define EQUI_EDGE_FUNCTIONS_H
 
-#include "kokkos/geometry/harmonics.h"
+#include "kokkos/kernel_interface/harmonics.h"
 #include "src/evaluation/evaluator.h"
 #include "src/numbers/dual.h"
 
@@ -73,18 +73,15 @@ struct EdgeArrays {
     distance[e] = static_cast<G>(r);
     G u[3];
     for (int k = 0; k < 3; k++) unit[3 * e + k] = u[k] = static_cast<G>(d[k] * inverse);
-    evaluate_harmonics(norms, lmax, u, y + num_y() * e);
+    evaluate_harmonics<Real<G>>(norms, lmax, u, y + num_y() * e);
     return value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
   }
 
   EQUI_FUNCTION void set_force(const HarmonicsNorms &norms, int64_t e) const {
     const G *u = unit + 3 * e, *of_y = adjoint + num_y() * e;
     G g[3] = {0, 0, 0};
-    harmonics_gradient(norms, lmax, u, of_y, g);
-    // Through the unit vector only the tangential part of the gradient counts; along it the radial derivative.
-    const G along = g[0] * u[0] + g[1] * u[1] + g[2] * u[2];
-    const G inverse = distance[e] > G(0) ? G(1) / distance[e] : G(0);
-    for (int k = 0; k < 3; k++) force[3 * e + k] = (g[k] - along * u[k]) * inverse + of_y[0] * u[k];
+    harmonics_gradient<Real<G>>(norms, lmax, u, of_y, g);
+    gradient_by_vector(u, distance[e] > G(0) ? G(1) / distance[e] : G(0), g, of_y[0], force + 3 * e);
   }
   // f += the force of an edge; v -= its virial, if it is wanted, with its tangent where V is a dual number.
   template <class V>

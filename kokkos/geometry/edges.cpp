@@ -19,6 +19,12 @@ void parallel(const char *label, int64_t n, const F &f) {
   Kokkos::parallel_for(label, Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, n), f);
 }
 
+// Of edges side by side in the kernels (EdgeKernels).
+struct Lanes {
+  alignas(64) double vector[3 * MAX_EDGE_LANES], length[MAX_EDGE_LANES], unit[3 * MAX_EDGE_LANES];
+  alignas(64) double y[MAX_HARMONICS * MAX_EDGE_LANES];
+};
+
 // Whether two atoms move alike in all directions.
 bool move_alike(const EvaluationRequest &request, int i, int j) {
   for (int d = 0; request.direction && d < request.num_directions; d++) {
@@ -131,22 +137,20 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   Kokkos::parallel_reduce(
       "equi:edges", Kokkos::RangePolicy<HostExec, Kokkos::IndexType<int64_t>>(0, N),
       [&](int64_t i, Kokkos::ValLocScalar<double, int64_t> &best) {
-        const double *xi = x[n.receiver[i]];
-        if (!is_finite(xi)) best = {BROKEN_DISTANCE, -1 - i};
+        if (!is_finite(x[n.receiver[i]])) best = {BROKEN_DISTANCE, -1 - i};
         for (int64_t c = n.first[i]; c < n.first[i + 1]; c++) {
           if (candidate_edge[c] < 0) continue;
           const int64_t e = begin[i] + candidate_edge[c];
           candidate_edge[c] = e;
-          const int j = n.sender_atom[c];
           sender_row[e] = n.sender_row[c];
           sender_species[e] = n.row_species[n.sender_row[c]];
-          for (int along = 0; along < num_directions; along++) {
-            const int moment = request.energy_moments ? along - 1 : -1;
-            const double(*v)[3] = request.along(request.energy_moments ? 0 : along).direction;
-            note_closest(best, arrays(along).set(NORMS, e, x[0], v ? v[0] : nullptr, n.receiver[i], j, moment), c);
-            std::fill_n(adjoint(along) + num_y * e, num_y, G(0));
-          }
         }
+        if constexpr (IS_DUAL<G>)
+          set_duals(request, static_cast<int>(i), best);
+        else
+          set_edges(request, static_cast<int>(i), best);
+        for (int d = 0; d < num_directions; d++)
+          std::fill_n(adjoint(d) + num_y * begin[i], num_y * (begin[i + 1] - begin[i]), G(0));
       },
       Kokkos::MinLoc<double, int64_t>(closest));
   data_->collision = {};
@@ -155,6 +159,92 @@ void Edges<T, G>::build(const EvaluationRequest &request) {
   } else if (closest.val < MIN_DISTANCE) {
     const int64_t i = std::upper_bound(n.first.begin(), n.first.end(), closest.loc) - n.first.begin() - 1;
     data_->collision = {n.receiver[i], n.sender_atom[closest.loc], closest.val};
+  }
+}
+
+// The edges of a receiver, several at a time.
+template <class T, class G>
+template <class Closest>
+void Edges<T, G>::set_edges(const EvaluationRequest &request, int receiver, Closest &closest) {
+  const Neighborhood &n = *data_->neighborhood;
+  const double(*x)[3] = request.positions;
+  const double *xi = x[n.receiver[receiver]];
+  const EdgeArrays<T, G> edges = arrays(0);
+  const int lanes = kernels_.lanes;
+  Lanes of;
+  int64_t candidate[MAX_EDGE_LANES];
+  int64_t e = data_->begin.data()[receiver];
+  int filled = 0;
+  const auto write = [&] {
+    kernels_.harmonics(NORMS, lmax_, of.vector, of.length, of.unit, of.y);
+    for (int lane = 0; lane < filled; lane++, e++) {
+      note_closest(closest, of.length[lane] >= 0.0 ? of.length[lane] : BROKEN_DISTANCE, candidate[lane]);
+      edges.distance[e] = static_cast<G>(of.length[lane]);
+      for (int k = 0; k < 3; k++) edges.unit[3 * e + k] = static_cast<G>(of.unit[k * lanes + lane]);
+      for (int k = 0; k < num_y_; k++) edges.y[num_y_ * e + k] = static_cast<T>(of.y[k * lanes + lane]);
+    }
+    filled = 0;
+  };
+  std::fill_n(of.vector, 3 * lanes, 1.0);
+  for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
+    if (data_->candidate_edge.data()[c] < 0) continue;
+    for (int k = 0; k < 3; k++) of.vector[k * lanes + filled] = x[n.sender_atom[c]][k] - xi[k];
+    candidate[filled++] = c;
+    if (filled == lanes) write();
+  }
+  if (filled > 0) write();
+}
+
+// Those of duals, in all directions.
+template <class T, class G>
+template <class Closest>
+void Edges<T, G>::set_duals(const EvaluationRequest &request, int receiver, Closest &closest) {
+  const Neighborhood &n = *data_->neighborhood;
+  for (int64_t c = n.first[receiver]; c < n.first[receiver + 1]; c++) {
+    const int64_t e = data_->candidate_edge.data()[c];
+    if (e < 0) continue;
+    for (int along = 0; along < data_->num_directions; along++) {
+      const int moment = request.energy_moments ? along - 1 : -1;
+      const double(*v)[3] = request.along(request.energy_moments ? 0 : along).direction;
+      note_closest(closest,
+                   arrays(along).set(NORMS, e, request.positions[0], v ? v[0] : nullptr, n.receiver[receiver],
+                                     n.sender_atom[c], moment),
+                   c);
+    }
+  }
+}
+
+template <class T, class G>
+void Edges<T, G>::add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction) {
+  G *to = adjoint(direction) + num_y_ * first;
+  if constexpr (std::is_same_v<T, float> && std::is_same_v<G, double>)
+    kernels_.add_float32(num_y_ * count, of_edges, to);
+  else
+    for (int64_t k = 0; k < num_y_ * count; k++) to[k] += static_cast<G>(of_edges[k]);
+}
+
+// The forces of edges `begin` up to `end`.
+template <class T, class G>
+void Edges<T, G>::set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64_t end) const {
+  if constexpr (IS_DUAL<G>) {
+    for (int64_t e = begin; e < end; e++) edges.set_force(NORMS, e);
+  } else {
+    const int lanes = kernels_.lanes;
+    Lanes of;
+    std::fill_n(of.length, lanes, 1.0);
+    std::fill_n(of.unit, 3 * lanes, 0.0);
+    std::fill_n(of.y, num_y_ * lanes, 0.0);
+    for (int64_t e = begin; e < end; e += lanes) {
+      const int filled = static_cast<int>(std::min<int64_t>(lanes, end - e));
+      for (int lane = 0; lane < filled; lane++) {
+        of.length[lane] = edges.distance[e + lane];
+        for (int k = 0; k < 3; k++) of.unit[k * lanes + lane] = edges.unit[3 * (e + lane) + k];
+        for (int k = 0; k < num_y_; k++) of.y[k * lanes + lane] = edges.adjoint[num_y_ * (e + lane) + k];
+      }
+      kernels_.gradient(NORMS, lmax_, of.length, of.unit, of.y, of.vector);
+      for (int lane = 0; lane < filled; lane++)
+        for (int k = 0; k < 3; k++) edges.force[3 * (e + lane) + k] = static_cast<G>(of.vector[k * lanes + lane]);
+    }
   }
 }
 
@@ -191,10 +281,8 @@ void Edges<T, G>::finish_direction(const EvaluationRequest &request, int d, Eval
   parallel("equi:edge_force", N, [&](int64_t i) {
     D f[3] = {0, 0, 0};
     D v[9] = {0, 0, 0, 0, 0, 0, 0, 0, 0};
-    for (int64_t e = begin[i]; e < begin[i + 1]; e++) {
-      edges.set_force(NORMS, e);
-      edges.add_force(e, f, v, virial);
-    }
+    set_forces(edges, begin[i], begin[i + 1]);
+    for (int64_t e = begin[i]; e < begin[i + 1]; e++) edges.add_force(e, f, v, virial);
     add_force(n.receiver[i], 1.0, f);
     if (virial)
       for (int k = 0; k < 9; k++) receiver_virial[9 * i + k] = v[k];

@@ -5,6 +5,7 @@
 #define EQUI_EDGES_H
 
 #include "kokkos/geometry/edge_functions.h"
+#include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
 #include "src/geometry/nearest_neighbors.h"
@@ -26,8 +27,14 @@ template <class T, class G>
 class Edges {
  public:
   // pair_cutoff: empty, or a cutoff for each [receiver species, sender species].
-  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {}, const NearestNeighbors &nearest = {})
-      : lmax_(lmax), num_y_((lmax + 1) * (lmax + 1)), cutoff_(cutoff), pair_cutoff_(pair_cutoff), nearest_(nearest) {}
+  Edges(int lmax, double cutoff, const Matrix &pair_cutoff = {}, const NearestNeighbors &nearest = {},
+        InstructionSet set = best_instruction_set())
+      : kernels_(edge_kernels(set)),
+        lmax_(lmax),
+        num_y_((lmax + 1) * (lmax + 1)),
+        cutoff_(cutoff),
+        pair_cutoff_(pair_cutoff),
+        nearest_(nearest) {}
 
   // From now on the edges of `other` stand for these, if both have the same cutoffs and harmonics: returns whether.
   // Those of `other` then get each neighborhood and are built before these.
@@ -53,6 +60,8 @@ class Edges {
   const T *harmonics(int direction = 0) const { return data_->harmonics.data() + direction * num_y_ * data_->size; }
   // [E][num_y] dE/dY, slot 0 dE/dr; zero after build(), the caller adds to it before finish().
   G *adjoint(int direction = 0) { return data_->adjoint.data() + direction * num_y_ * data_->size; }
+  // Adds to those of `count` edges from number `first` on.
+  void add_to_adjoint(int64_t first, int64_t count, const T *of_edges, int direction = 0);
 
   // Of duals: edges of receiver i that are rigid, that is, whose ends move alike in all directions. They come before
   // the others.
@@ -88,9 +97,15 @@ class Edges {
     std::vector<int> row_atom;    // [A] an atom that represents the row, -1 if no edge can reach it
   };
 
+  template <class Closest>
+  void set_edges(const EvaluationRequest &request, int receiver, Closest &closest);
+  template <class Closest>
+  void set_duals(const EvaluationRequest &request, int receiver, Closest &closest);
+  void set_forces(const EdgeArrays<T, G> &edges, int64_t begin, int64_t end) const;
   EdgeArrays<T, G> arrays(int direction);
   void finish_direction(const EvaluationRequest &request, int direction, EvaluationResult &result);
 
+  const EdgeKernels &kernels_;
   int lmax_, num_y_;
   double cutoff_;
   Matrix pair_cutoff_;

@@ -84,8 +84,9 @@ InstructionSet best_instruction_set(bool compiled) {
   return best;
 }
 
-template <class T>
-const HostKernels<T> &host_kernels(InstructionSet set) {
+namespace {
+
+const AllHostKernels &all_kernels(InstructionSet set) {
   if (!instruction_set_available(set))
     throw std::invalid_argument("this CPU or this build lacks the requested instruction set");
 #ifdef EQUI_HAS_AVX512
@@ -98,6 +99,16 @@ const HostKernels<T> &host_kernels(InstructionSet set) {
   if (set == InstructionSet::neon) return isa_neon::ALL_KERNELS;
 #endif
   return isa_generic::ALL_KERNELS;
+}
+
+}    // namespace
+
+template <class T>
+const HostKernels<T> &host_kernels(InstructionSet set) {
+  return all_kernels(set);
+}
+const EdgeKernels &edge_kernels(InstructionSet set) {
+  return all_kernels(set);
 }
 
 #define EQUI_INSTANTIATE(T) template const HostKernels<T> &host_kernels<T>(InstructionSet);

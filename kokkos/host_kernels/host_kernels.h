@@ -12,6 +12,7 @@
 #ifndef EQUI_HOST_KERNELS_H
 #define EQUI_HOST_KERNELS_H
 
+#include "kokkos/host_kernels/edge_kernels.h"
 #include "kokkos/host_kernels/product_kernels.h"
 #include "kokkos/host_kernels/so2_kernels.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
@@ -152,6 +153,9 @@ template <class T>
 struct HostKernels {
   const char *name;
 
+  // The bins of a convolution's edges.
+  void (*find_bins)(const BinCall<Real<T>> &call);
+
   // Scratch that a call needs, 64-byte aligned.
   std::size_t (*scratch_bytes)(const ConvolutionView<T> &tables, const ConvEdges<T> &edges);
 
@@ -206,7 +210,11 @@ struct HostKernels {
 };
 
 // Those of all types.
-struct AllHostKernels : HostKernels<float>, HostKernels<double>, HostKernels<Dual<float>>, HostKernels<Dual<double>> {};
+struct AllHostKernels : HostKernels<float>,
+                        HostKernels<double>,
+                        HostKernels<Dual<float>>,
+                        HostKernels<Dual<double>>,
+                        EdgeKernels {};
 
 // What any CPU of the target has; NEON of aarch64; AVX2 and AVX-512 of x86-64.
 enum class InstructionSet { generic, neon, avx2, avx512 };
@@ -222,6 +230,7 @@ const char *instruction_set_name(InstructionSet set);
 InstructionSet instruction_set_of_name(const std::string &name);
 template <class T>
 const HostKernels<T> &host_kernels(InstructionSet set);
+const EdgeKernels &edge_kernels(InstructionSet set);
 
 }    // namespace equi
 

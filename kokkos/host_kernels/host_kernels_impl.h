@@ -5,6 +5,7 @@
 #include "kokkos/kernel_interface/host_simd.h"
 
 #include "kokkos/host_kernels/host_contraction_impl.h"
+#include "kokkos/host_kernels/host_edges_impl.h"
 #include "kokkos/host_kernels/host_gate_impl.h"
 #include "kokkos/host_kernels/host_generic_path_group_impl.h"
 #include "kokkos/host_kernels/host_product_impl.h"
@@ -118,6 +119,24 @@ static DualPointer<T> along(DualPointer<T> p, int k) {
   return {p.value, (1 + k) * p.distance};
 }
 
+// to[EDGE_BLOCK a + b] = from[row b + a] for a, b < 4.
+template <class R>
+EQUI_INLINE void transpose_four(const R *from, int64_t row, R *to) {
+  typename PartOf<R, 4>::type in[4], out[4];
+  EQUI_UNROLL_SIMD
+  for (int e = 0; e < 4; e++) __builtin_memcpy(&in[e], from + e * row, sizeof in[e]);
+  const auto ab = __builtin_shufflevector(in[0], in[1], 0, 4, 1, 5),
+             cd = __builtin_shufflevector(in[2], in[3], 0, 4, 1, 5),
+             more_ab = __builtin_shufflevector(in[0], in[1], 2, 6, 3, 7),
+             more_cd = __builtin_shufflevector(in[2], in[3], 2, 6, 3, 7);
+  out[0] = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
+  out[1] = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
+  out[2] = __builtin_shufflevector(more_ab, more_cd, 0, 1, 4, 5);
+  out[3] = __builtin_shufflevector(more_ab, more_cd, 2, 3, 6, 7);
+  EQUI_UNROLL_SIMD
+  for (int k = 0; k < 4; k++) __builtin_memcpy(to + k * EDGE_BLOCK, &out[k], sizeof out[k]);
+}
+
 // Harmonics of all edges along one direction in blocks of 16, component by component; missing edges are 0.
 template <class T>
 static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdges<T> &edges, const T *y,
@@ -127,10 +146,16 @@ static void transpose_harmonics(const ConvolutionView<T> &tables, const ConvEdge
     for (int64_t e0 = edges.edge_begin[a]; e0 < edges.end(a); e0 += EDGE_BLOCK) {
       const int64_t left = edges.end(a) - e0;
       const int n = static_cast<int>(left < EDGE_BLOCK ? left : EDGE_BLOCK);
+      const T *from = y + e0 * num_y;
       if (n < EDGE_BLOCK)
         for (int k = 0; k < num_y * EDGE_BLOCK; k++) put(to, k, T(0));
+      int fours = 0;    // edges that went by fours
+      if constexpr (!IS_DUAL<T>)
+        for (; fours + 4 <= n; fours += 4)
+          for (int k = 0; k + 4 <= num_y; k += 4)
+            transpose_four(from + fours * num_y + k, num_y, to + (k * EDGE_BLOCK + fours));
       for (int e = 0; e < n; e++)
-        for (int k = 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, y[(e0 + e) * num_y + k]);
+        for (int k = e < fours ? num_y / 4 * 4 : 0; k < num_y; k++) put(to, k * EDGE_BLOCK + e, from[e * num_y + k]);
       to += num_y * EDGE_BLOCK;
     }
 }
@@ -393,6 +418,7 @@ static void backward_gather(const ConvolutionView<T> &tables, const ConvEdges<T>
 
 template <class T>
 constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
+                                    find_bins<Real<T>>,
                                     scratch_bytes<T>,
                                     forward<T>,
                                     backward<T>,
@@ -417,7 +443,11 @@ constexpr HostKernels<T> KERNELS = {EQUI_ISA_NAME,
                                     contraction_backward<T>};
 // Declared in host_kernels.cpp.
 extern const AllHostKernels ALL_KERNELS;
-constexpr AllHostKernels ALL_KERNELS = {KERNELS<float>, KERNELS<double>, KERNELS<Dual<float>>, KERNELS<Dual<double>>};
+constexpr AllHostKernels ALL_KERNELS = {KERNELS<float>,
+                                        KERNELS<double>,
+                                        KERNELS<Dual<float>>,
+                                        KERNELS<Dual<double>>,
+                                        {EDGE_LANES, edge_harmonics, edge_gradient, add_float32}};
 
 }    // namespace EQUI_ISA
 }    // namespace equi

@@ -119,9 +119,8 @@ static void so2_factors_backward(const So2FactorCall<T> &c) {
 
 template <class T>
 static EQUI_INLINE T so2_sum_of_lanes(const Simd<T> &v) {
-  const int here[1] = {0};
   T sum[1] = {T(0)};
-  add_sums_of_lanes<T>({v}, here, sum);
+  add_sums_of_lanes<T, 0>({v}, sum);
   return sum[0];
 }
 

@@ -309,52 +309,87 @@ EQUI_INLINE Simd<T> add_neighbors(Simd<T> a, Simd<T> b) {
   return every_other<T, 0>(a, b, lanes) + every_other<T, 1>(a, b, lanes);
 }
 
-// sum[k]: the sum over the lanes of v[k]. The order of the sums is a fixed tree.
-template <class T, int N>
-EQUI_INLINE void sums_of_lanes(const Simd<T> (&v)[N], T (&sum)[N]) {
+// Lane k: the sum over the lanes of v[FIRST + k], 0 beyond the last. The order of the sums is a fixed tree.
+template <class T, int FIRST, int N>
+EQUI_INLINE Simd<T> sums_of_lanes(const Simd<T> (&v)[N]) {
   constexpr int L = LANES<T>;
+  Simd<T> s[L];
   EQUI_UNROLL_SIMD
-  for (int first = 0; first < N; first += L) {
-    Simd<T> s[L];
-    EQUI_UNROLL_SIMD
-    for (int k = 0; k < L; k++) s[k] = first + k < N ? v[first + k < N ? first + k : 0] : Simd<T>{};
-    EQUI_UNROLL_SIMD
-    for (int n = L / 2; n > 0; n /= 2) EQUI_UNROLL_SIMD
-    for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
-    T of_block[L];
-    __builtin_memcpy(of_block, &s[0], sizeof of_block);
-    EQUI_UNROLL_SIMD
-    for (int k = 0; k < L; k++)
-      if (first + k < N) sum[first + k] = of_block[k];
-  }
+  for (int k = 0; k < L; k++) s[k] = FIRST + k < N ? v[FIRST + k < N ? FIRST + k : 0] : Simd<T>{};
+  EQUI_UNROLL_SIMD
+  for (int n = L / 2; n > 0; n /= 2) EQUI_UNROLL_SIMD
+  for (int k = 0; k < n; k++) s[k] = add_neighbors<T>(s[2 * k], s[2 * k + 1]);
+  return s[0];
 }
 
-// to[index[k]] += the sum over the lanes of v[k].
-template <class T, int N>
-EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[N], const int (&index)[N], T *to) {
+// to[k] += lane FIRST + k of v, for COUNT of them, in as few parts as there are.
+template <class T, int COUNT>
+struct PartOf {
+  typedef T type __attribute__((vector_size(COUNT * sizeof(T)), aligned(sizeof(T)), may_alias));
+};
+template <int FIRST, class V, int... I>
+EQUI_INLINE auto lanes_from(V v, std::integer_sequence<int, I...>) {
+  return __builtin_shufflevector(v, v, (FIRST + I)...);
+}
+template <class T, int FIRST, int COUNT>
+EQUI_INLINE void add_lanes(T *to, Simd<T> v) {
+  constexpr int PART = COUNT >= 16 ? 16 : COUNT >= 8 ? 8 : COUNT >= 4 ? 4 : COUNT >= 2 ? 2 : COUNT;
+  if constexpr (PART > 1)
+    *reinterpret_cast<typename PartOf<T, PART>::type *>(to) +=
+        lanes_from<FIRST>(v, std::make_integer_sequence<int, PART>{});
+  else if constexpr (PART == 1)
+    *to += v[FIRST];
+  if constexpr (PART < COUNT) add_lanes<T, FIRST + PART, COUNT - PART>(to + PART, v);
+}
+
+// Whether the numbers are 0, 1, 2, ...
+template <int... INDEX>
+constexpr bool are_adjacent() {
+  const int index[] = {INDEX...};
+  for (int k = 0; k < static_cast<int>(sizeof...(INDEX)); k++)
+    if (index[k] != k) return false;
+  return true;
+}
+
+// add(k, lane k) for all sums.
+template <class T, int FIRST = 0, int N, class Add>
+EQUI_INLINE void for_sums_of_lanes(const Simd<T> (&v)[N], const Add &add) {
+  const Simd<T> sums = sums_of_lanes<T, FIRST>(v);
+  T of_block[LANES<T>];
+  __builtin_memcpy(of_block, &sums, sizeof of_block);
+  EQUI_UNROLL_SIMD
+  for (int k = 0; k < LANES<T>; k++)
+    if (FIRST + k < N) add(FIRST + k, of_block[k]);
+  if constexpr (FIRST + LANES<T> < N) for_sums_of_lanes<T, FIRST + LANES<T>>(v, add);
+}
+template <class T, int FIRST = 0, int N>
+EQUI_INLINE void add_adjacent_sums(const Simd<T> (&v)[N], T *to) {
+  constexpr int COUNT = N - FIRST < LANES<T> ? N - FIRST : LANES<T>;
+  add_lanes<T, 0, COUNT>(to + FIRST, sums_of_lanes<T, FIRST>(v));
+  if constexpr (FIRST + COUNT < N) add_adjacent_sums<T, FIRST + COUNT>(v, to);
+}
+
+// to[INDEX[k]] += the sum over the lanes of v[k].
+template <class T, int... INDEX>
+EQUI_INLINE void add_sums_of_lanes(const Simd<T> (&v)[sizeof...(INDEX)], T *to) {
+  constexpr int N = sizeof...(INDEX), index[] = {INDEX...};
   if constexpr (IS_DUAL<T>) {
     Simd<Real<T>> value[N], tangent[N];
     EQUI_UNROLL_SIMD
     for (int k = 0; k < N; k++) value[k] = v[k].value, tangent[k] = v[k].tangent;
-    Real<T> value_sum[N], tangent_sum[N];
-    sums_of_lanes<Real<T>>(value, value_sum);
-    sums_of_lanes<Real<T>>(tangent, tangent_sum);
-    EQUI_UNROLL_SIMD
-    for (int k = 0; k < N; k++) to[index[k]] += T(value_sum[k], tangent_sum[k]);
+    for_sums_of_lanes<Real<T>>(value, [&](int k, Real<T> sum) { to[index[k]].value += sum; });
+    for_sums_of_lanes<Real<T>>(tangent, [&](int k, Real<T> sum) { to[index[k]].tangent += sum; });
+  } else if constexpr (are_adjacent<INDEX...>()) {
+    add_adjacent_sums<T>(v, to);
   } else {
-    T sum[N];
-    sums_of_lanes<T>(v, sum);
-    EQUI_UNROLL_SIMD
-    for (int k = 0; k < N; k++) to[index[k]] += sum[k];
+    for_sums_of_lanes<T>(v, [&](int k, T sum) { to[index[k]] += sum; });
   }
 }
 // The same for the tangents of `to`.
-template <class T, int N>
-EQUI_INLINE void add_sums_of_tangents(const Simd<T> (&v)[N], const int (&index)[N], Dual<T> *to) {
-  T sum[N];
-  sums_of_lanes<T>(v, sum);
-  EQUI_UNROLL_SIMD
-  for (int k = 0; k < N; k++) to[index[k]].tangent += sum[k];
+template <class T, int... INDEX>
+EQUI_INLINE void add_sums_of_tangents(const Simd<T> (&v)[sizeof...(INDEX)], Dual<T> *to) {
+  constexpr int index[] = {INDEX...};
+  for_sums_of_lanes<T>(v, [&](int k, T sum) { to[index[k]].tangent += sum; });
 }
 
 }    // namespace EQUI_ISA

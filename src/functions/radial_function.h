@@ -5,6 +5,7 @@
 
 #include "src/functions/network.h"
 #include "src/numbers/hermite.h"
+#include "src/numbers/host_device.h"
 
 #include <cstdint>
 #include <functional>
@@ -96,7 +97,7 @@ struct RadialTable {
   // A run of equidistant knots; pieces (few, in ascending order) meet at the kinks and where the spacing changes, and
   // both pieces own a knot there (one-sided derivatives).
   struct Piece {
-    double r_begin, r_end, spacing;
+    double r_begin, r_end, spacing, bins_per_length;
     int first_knot, num_bins;
   };
   int degree = 3;
@@ -112,13 +113,14 @@ struct RadialTable {
   int rows_per_knot() const { return hermite_knot_rows(degree) + hermite_inner_rows(degree); }
   int num_bins() const { return num_knots - static_cast<int>(pieces.size()); }
 
-  // The bin of a distance, counted over all pieces, and the distance from its middle as a fraction of its width
-  // `spacing`, -1/2 to 1/2.
+  // The bin of a distance, counted over all pieces, the distance from its middle as a fraction of its width, -1/2 to
+  // 1/2, and what the fraction grows by with the distance.
   struct BinPosition {
     int piece, bin;
-    double fraction, spacing;
+    double fraction, bins_per_length;
   };
-  BinPosition bin_of(double r) const;
+  EQUI_FUNCTION static BinPosition bin_among(const Piece *pieces, int num_pieces, double r);
+  BinPosition bin_of(double r) const { return bin_among(pieces.data(), static_cast<int>(pieces.size()), r); }
 
   // Row index (knot * rows_per_knot()) of the bin and the degree+1 coefficients of its rows for value and derivative.
   void coefficients(double r, int &row, double *value, double *derivative) const;
@@ -133,6 +135,18 @@ struct RadialTable {
   // bit of it.
   static RadialTable build(const RadialFunction &f, int degree, double tolerance, const Loop &loop = one_by_one);
 };
+
+// For kernels, too. Without branches up to the piece: the distances of an atom's edges come in no order.
+EQUI_FUNCTION RadialTable::BinPosition RadialTable::bin_among(const Piece *pieces, int num_pieces, double r) {
+  int p = 0;
+  for (int k = 1; k < num_pieces; ++k) p += r >= pieces[k].r_begin ? 1 : 0;
+  const Piece &piece = pieces[p];
+  const double x = (r - piece.r_begin) * piece.bins_per_length;
+  // Compared before it is converted: what is not a number has a bin, within which it stays what it is.
+  const int last = piece.num_bins - 1, bin = x >= last ? last : x > 0.0 ? static_cast<int>(x) : 0;
+  // Each piece has a knot more than bins.
+  return {p, piece.first_knot - p + bin, x - bin - 0.5, piece.bins_per_length};
+}
 
 }    // namespace equi
 

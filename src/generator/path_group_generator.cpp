@@ -276,14 +276,14 @@ void begin_harmonic_sums(Text &text, const std::vector<int> &harmonics) {
   text.line("    V r = V{};");
   for (int h : harmonics) text.line("    V b%d = V{};", h);
 }
-// The ends of the loops over the channels of an edge: p goes to x_adj, the sums to what `add` says.
-void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add) {
+// The ends of the loops over the channels of an edge: p goes to x_adj, the sums to `to` by the function `add`.
+void end_channels(Text &text, const std::vector<int> &harmonics, int d1, const char *add, const char *to) {
   text.line("      if (x_adj) {");
   for (int a = 0; a < d1; ++a) text.line("        add_to(x_adj + %d * u.x_stride + c, p%d);", a, a);
   text.close(6, 4);
   text.line("    const V sums[] = {%s};", list_of("r", ", b%d", harmonics).c_str());
-  text.line("    constexpr int index[] = {%s};", list_of("0", ", %d", harmonics).c_str());
-  text.line("    %s", add);
+  text.line("    %s<T, %s>(sums, %s + static_cast<int64_t>(e) * u.num_y);", add,
+            list_of("0", ", %d", harmonics).c_str(), to);
 }
 
 void generate_backward(Text &text, const PathGroupSchedule &u) {
@@ -364,7 +364,7 @@ void generate_backward(Text &text, const PathGroupSchedule &u) {
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
-  end_channels(text, harmonics, d1, "add_sums_of_lanes<T>(sums, index, u.y_adj + static_cast<int64_t>(e) * u.num_y);");
+  end_channels(text, harmonics, d1, "add_sums_of_lanes", "u.y_adj");
   text.close(2);
 }
 
@@ -459,9 +459,7 @@ void generate_rigid_backward(Text &text, const PathGroupSchedule &u) {
     text.line("        }");
     base += static_cast<int>(p.d.size());
   }
-  end_channels(
-      text, harmonics, d1,
-      "add_sums_of_tangents<T>(sums, index, u.y_adj + k * u.y_adj_distance + static_cast<int64_t>(e) * u.num_y);");
+  end_channels(text, harmonics, d1, "add_sums_of_tangents", "u.y_adj + k * u.y_adj_distance");
   text.close(4);
 }
 

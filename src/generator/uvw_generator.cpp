@@ -99,9 +99,8 @@ void generate_forward(Text &text, const PathGroupSchedule &u) {
   }
   text.line("      }");
   text.line("      const V lanes[] = {%s};", names("a%d", outputs * d3).c_str());
-  text.line("      constexpr int index[] = {%s};", names("%d", outputs * d3).c_str());
   text.line("      T sums[%d] = {};", outputs * d3);
-  text.line("      add_sums_of_lanes<T>(lanes, index, sums);");
+  text.line("      add_sums_of_lanes<T, %s>(lanes, sums);", names("%d", outputs * d3).c_str());
   text.line("      T *o = u.out + a * u.out_width + w;");
   for (int c = 0; c < d3; ++c)
     for (int k = 0; k < outputs; ++k) text.line("      o[%d * u.out_stride + %d] += sums[%d];", c, k, k * d3 + c);
@@ -171,8 +170,7 @@ void apply(Text &text, const PathGroupSchedule &u) {
   for (int a = 0; a < d1; ++a) text.line("          add_to(x_adj + %d * u.x_stride, p%d);", a, a);
   text.line("        }");
   text.line("        const V sums[] = {%s};", list_of("load(r_of + e * LANES<T>)", ", b%d", harmonics).c_str());
-  text.line("        constexpr int index[] = {%s};", list_of("0", ", %d", harmonics).c_str());
-  text.line("        add_sums_of_lanes<T>(sums, index, u.y_adj + e * u.num_y);");
+  text.line("        add_sums_of_lanes<T, %s>(sums, u.y_adj + e * u.num_y);", list_of("0", ", %d", harmonics).c_str());
   text.line("    }");
 }
 

@@ -619,6 +619,7 @@ TEST(RadialTable, needs_the_knot_at_the_kink) {
   piece.r_end = outer.r_end;
   piece.num_bins = static_cast<int>((outer.r_end - inner.r_begin) / std::min(inner.spacing, outer.spacing)) + 7;
   piece.spacing = (piece.r_end - piece.r_begin) / piece.num_bins;
+  piece.bins_per_length = 1.0 / piece.spacing;
   merged.num_knots = piece.first_knot + piece.num_bins + 1;
   merged.rows.resize(static_cast<size_t>(merged.num_knots) * 2 * t.num_columns);
   for (int k = 0; k <= piece.num_bins; ++k) {

@@ -3,11 +3,14 @@
 // edges, as adjoints of each other, and against finite differences.
 #include "src/generator/common_kernels.h"
 #include "unittest/support/dot.h"
+#include "unittest/support/instruction_sets.h"
 #include "unittest/support/kernel_problem.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <random>
 #include <set>
 #include <tuple>
@@ -223,13 +226,6 @@ TEST_P(ConvolutionKernels, repeats_and_tiles_give_the_same_bits) {
   });
 }
 
-std::vector<InstructionSet> available_sets() {
-  std::vector<InstructionSet> sets;
-  for (const InstructionSet set : INSTRUCTION_SETS)
-    if (instruction_set_available(set)) sets.push_back(set);
-  return sets;
-}
-
 // Each set with its generated kernels and without them; the baseline has none.
 std::vector<std::tuple<InstructionSet, bool>> kinds_of_kernels() {
   std::vector<std::tuple<InstructionSet, bool>> kinds;
@@ -326,6 +322,53 @@ TEST(ConvolutionOp, tables_of_float64_hold_their_tolerance) {
     }
     for (int d = 0; d < 2; ++d) EXPECT_LT(error[d], tolerance * most[d]) << "derivative " << d << ", " << tolerance;
   }
+}
+
+template <class T>
+void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
+  constexpr int NUM_SPECIES = 2;
+  Convolution convolution = kernel_problems()[0].convolution;
+  // Tables that have more and fewer pieces.
+  if (of_pairs) convolution.radial.basis.pair_cutoff = Matrix{NUM_SPECIES, NUM_SPECIES, {2.6, 4.0, 3.1, 1.2}};
+  EvaluatorOptions options;
+  options.precision = sizeof(T) == 4 ? Precision::mixed : Precision::double_;
+  const ConvolutionOp<T> op(convolution, FeatureLayout(convolution.product.irreps_in),
+                            FeatureLayout(convolution.product.irreps_out), NUM_SPECIES, options, HOST_TABLE, set);
+  const RadialSet &tables = op.radial_set();
+  ASSERT_EQ(tables.num_functions(), of_pairs ? 4 : 1);
+  // Both sides of where pieces meet, what lies beyond all of them, and what is not a number.
+  std::vector<double> distance = {0.0, 1.0, 2.0, 2.5, 1.0 - 1e-9, 3.0 - 1e-9, 3.0 + 1e-9, 4.0, 4.5, 1e30};
+  for (int k = 0; k < 50; ++k) distance.push_back(0.03 + 0.083 * k);
+  distance.insert(distance.begin() + 3, std::numeric_limits<double>::quiet_NaN());
+  for (int count = static_cast<int>(distance.size()); count > 0; count -= 7) {
+    std::vector<int> function(count), row(count + 1, -1);
+    std::vector<T> fraction(count + 1, T(-7)), bins_per_length(count + 1, T(-7));
+    for (int e = 0; e < count; ++e) function[e] = of_pairs ? (e * e) % 4 : 0;
+    op.radial(distance.data(), of_pairs ? function.data() : nullptr, count, 0, count, nullptr, row.data(),
+              fraction.data(), bins_per_length.data());
+    for (int e = 0; e < count; ++e) {
+      const RadialTable::BinPosition expected = tables.table(function[e]).bin_of(distance[e]);
+      int bin = expected.bin;
+      for (int k = 0; k < function[e]; ++k) bin += tables.table(k).num_bins();
+      EXPECT_EQ(row[e], bin * op.rows_per_bin()) << distance[e];
+      EXPECT_EQ(bins_per_length[e], static_cast<T>(expected.bins_per_length));
+      if (std::isnan(distance[e]))
+        EXPECT_TRUE(std::isnan(fraction[e]));
+      else
+        EXPECT_NEAR(fraction[e], expected.fraction, 1e-7 * std::max(1.0, std::fabs(expected.fraction)));
+    }
+    EXPECT_EQ(row[count], -1);
+    EXPECT_EQ(fraction[count], T(-7));
+    EXPECT_EQ(bins_per_length[count], T(-7));
+  }
+}
+
+TEST(ConvolutionOp, kernels_find_the_bins_of_tables) {
+  for (const InstructionSet set : available_sets())
+    for (const bool of_pairs : {false, true}) {
+      expect_bins_of_tables<float>(set, of_pairs);
+      expect_bins_of_tables<double>(set, of_pairs);
+    }
 }
 
 }    // namespace

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT
 // Harmonics of the kernels against those of src/, and the way of derivatives from edges to forces and virials.
 #include "kokkos/geometry/edges.h"
-#include "kokkos/geometry/harmonics.h"
+#include "kokkos/kernel_interface/harmonics.h"
 #include "src/algebra/spherical_harmonics.h"
+#include "unittest/support/instruction_sets.h"
 
 #include <gtest/gtest.h>
 
@@ -16,6 +17,7 @@
 namespace {
 
 using namespace equi;
+using equi::testing::available_sets;
 
 using Vector3 = std::array<double, 3>;
 
@@ -54,7 +56,7 @@ void expect_reference_harmonics() {
       spherical_harmonics(lmax, v.data(), expected.data(), nullptr);
       std::vector<T> y(num_y + 1, std::numeric_limits<T>::quiet_NaN());
       const G n[3] = {static_cast<G>(v[0]), static_cast<G>(v[1]), static_cast<G>(v[2])};
-      evaluate_harmonics(norms, lmax, n, y.data());
+      evaluate_harmonics<G>(norms, lmax, n, y.data());
       ASSERT_TRUE(std::isnan(y[num_y]));
       for (int l = 0; l <= lmax; ++l)
         for (int k = l * l; k < (l + 1) * (l + 1); ++k)
@@ -85,7 +87,7 @@ void expect_reference_gradient() {
         if (k == 0) y_adj[0] = 5;
         const G n[3] = {static_cast<G>(v[0]), static_cast<G>(v[1]), static_cast<G>(v[2])};
         G g[3] = {0, 0, 0};
-        harmonics_gradient(norms, LMAX, n, y_adj.data(), g);
+        harmonics_gradient<G>(norms, LMAX, n, y_adj.data(), g);
         const G along = g[0] * n[0] + g[1] * n[1] + g[2] * n[2];
         for (int c = 0; c < 3; ++c)
           ASSERT_NEAR(g[c] - along * n[c], gradient[3 * k + c],
@@ -98,6 +100,72 @@ void expect_reference_gradient() {
 TEST(KernelHarmonics, tangential_gradient_is_that_of_the_reference) {
   expect_reference_gradient<double>();
   expect_reference_gradient<float>();
+}
+
+// ---- several edges side by side
+// Of lanes with vectors of all kinds, among them one without a length and one that is not a number.
+TEST(EdgeKernels, each_lane_gets_what_a_single_edge_does) {
+  const HarmonicsNorms norms;
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  std::vector<Vector3> vectors = directions();
+  for (size_t n = 0; n < vectors.size(); ++n)
+    for (double &c : vectors[n]) c *= 0.7 + 0.1 * static_cast<double>(n);
+  vectors[3] = {0.0, 0.0, 0.0};
+  vectors[12] = {1.0, nan, 0.5};
+  std::mt19937 random(5);
+  std::normal_distribution<double> normal;
+  for (const InstructionSet set : available_sets()) {
+    const EdgeKernels &kernels = edge_kernels(set);
+    const int lanes = kernels.lanes;
+    ASSERT_LE(lanes, MAX_EDGE_LANES);
+    for (const int lmax : {0, 1, 2, 3, LMAX, HARMONICS_LMAX}) {
+      const int num_y = (lmax + 1) * (lmax + 1);
+      alignas(64) double vector[3 * MAX_EDGE_LANES], length[MAX_EDGE_LANES], unit[3 * MAX_EDGE_LANES],
+          gradient[3 * MAX_EDGE_LANES];
+      alignas(64) double y[MAX_HARMONICS * MAX_EDGE_LANES], y_adj[MAX_HARMONICS * MAX_EDGE_LANES];
+      for (size_t first = 0; first + lanes <= vectors.size(); first += lanes) {
+        for (int lane = 0; lane < lanes; ++lane)
+          for (int k = 0; k < 3; ++k) vector[k * lanes + lane] = vectors[first + lane][k];
+        for (int k = 0; k < num_y * lanes; ++k) y_adj[k] = normal(random);
+        kernels.harmonics(norms, lmax, vector, length, unit, y);
+        kernels.gradient(norms, lmax, length, unit, y_adj, gradient);
+        for (int lane = 0; lane < lanes; ++lane) {
+          double distance, u[3], expected[MAX_HARMONICS], force[3], of_y[MAX_HARMONICS], x[6] = {};
+          std::copy_n(vectors[first + lane].data(), 3, x + 3);
+          for (int k = 0; k < num_y; ++k) of_y[k] = y_adj[k * lanes + lane];
+          const EdgeArrays<double, double> edge{lmax, &distance, u, force, expected, of_y};
+          edge.set(norms, 0, x, nullptr, 0, 1);
+          edge.set_force(norms, 0);
+          if (std::isnan(distance)) {
+            EXPECT_TRUE(std::isnan(length[lane]));
+            continue;
+          }
+          EXPECT_NEAR(length[lane], distance, 1e-15 * distance);
+          for (int k = 0; k < 3; ++k) EXPECT_NEAR(unit[k * lanes + lane], u[k], 1e-15);
+          for (int k = 0; k < num_y; ++k) ASSERT_NEAR(y[k * lanes + lane], expected[k], 1e-12) << lmax << " " << k;
+          const double largest = std::max({1.0, std::fabs(force[0]), std::fabs(force[1]), std::fabs(force[2])});
+          for (int k = 0; k < 3; ++k)
+            ASSERT_NEAR(gradient[k * lanes + lane], force[k], 1e-12 * largest) << lmax << " " << k;
+        }
+      }
+    }
+  }
+}
+
+TEST(EdgeKernels, sums_of_float32_are_added_in_float64) {
+  for (const InstructionSet set : available_sets()) {
+    std::vector<float> from;
+    std::vector<double> to;
+    for (int k = 0; k < 37; ++k) {
+      from.push_back(0.1f * static_cast<float>(k));
+      to.push_back(1e9 + k);
+    }
+    std::vector<double> sum = to;
+    sum.push_back(5.0);
+    edge_kernels(set).add_float32(37, from.data(), sum.data());
+    for (int k = 0; k < 37; ++k) EXPECT_EQ(sum[k], to[k] + static_cast<double>(from[k]));
+    EXPECT_EQ(sum[37], 5.0);
+  }
 }
 
 // ---- edges: an energy sum over edges of f(r, Y) = sin(r) (1 + sum_k c_k Y_k)
@@ -167,8 +235,8 @@ struct Sums {
 };
 
 template <class T, class G>
-Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial) {
-  Edges<T, G> edges(EDGE_LMAX, CUTOFF);
+Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial, InstructionSet set = best_instruction_set()) {
+  Edges<T, G> edges(EDGE_LMAX, CUTOFF, {}, {}, set);
   edges.set_neighborhood(s.neighborhood);
   edges.build(at(s.positions));
   for (int64_t e = 0; e < edges.size(); ++e) {
@@ -195,9 +263,9 @@ Sums<T, G> add_up(const ImageStructure &s, bool virial, bool atom_virial) {
 }
 
 template <class T, class G>
-void expect_brute_force_sums(double tolerance) {
+void expect_brute_force_sums(double tolerance, InstructionSet set) {
   const Cluster c = make_cluster();
-  const Sums<T, G> sums = add_up<T, G>(c.images, true, true);
+  const Sums<T, G> sums = add_up<T, G>(c.images, true, true, set);
   const double none[3][3] = {};
   const int num_atoms = static_cast<int>(c.positions.size());
 
@@ -247,9 +315,11 @@ void expect_brute_force_sums(double tolerance) {
 }
 
 TEST(Edges, forces_and_virials_are_derivatives_of_a_brute_force_sum) {
-  expect_brute_force_sums<double, double>(FINITE_DIFFERENCE);
-  expect_brute_force_sums<float, double>(HARMONICS_ROUNDING<float>);
-  expect_brute_force_sums<float, float>(SUM_ROUNDING<float>);
+  for (const InstructionSet set : available_sets()) {
+    expect_brute_force_sums<double, double>(FINITE_DIFFERENCE, set);
+    expect_brute_force_sums<float, double>(HARMONICS_ROUNDING<float>, set);
+    expect_brute_force_sums<float, float>(SUM_ROUNDING<float>, set);
+  }
 }
 
 TEST(Edges, outputs_that_are_not_asked_for_do_not_change_the_others) {

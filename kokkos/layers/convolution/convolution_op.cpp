@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 namespace equi {
 
@@ -13,7 +15,7 @@ template <class T>
 ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLayout &in, const FeatureLayout &out,
                                 int num_species, const EvaluatorOptions &options, const TableLayout &layout,
                                 InstructionSet set)
-    : product_(convolution.product, in, out, layout), first_row_{0} {
+    : kernels_(host_kernels<T>(set)), product_(convolution.product, in, out, layout), first_row_{0} {
   if (convolution.radial.reads_features()) {
     network_ = std::make_unique<EdgeNetwork<T>>(convolution.radial, in, num_species, product_.edge_columns(),
                                                 view().weights_row, set);
@@ -40,6 +42,32 @@ ConvolutionOp<T>::ConvolutionOp(const Convolution &convolution, const FeatureLay
         set_coefficient(first, to, n, rows_per_bin(), layout, to.scale * powers[n]);
     });
   set_->drop_rows();
+  set_pieces();
+}
+
+// What the kernels find bins by.
+template <class T>
+void ConvolutionOp<T>::set_pieces() {
+  int num_pieces = 0;
+  for (int k = 0; k < set_->num_functions(); k++)
+    num_pieces = std::max(num_pieces, static_cast<int>(set_->table(k).pieces.size()));
+  const int64_t size = static_cast<int64_t>(set_->num_functions()) * num_pieces;
+  piece_numbers_.assign(4 * size, 0.0);
+  double *begin = piece_numbers_.data(), *bins_per_length = begin + size, *first_row = bins_per_length + size,
+         *last_bin = first_row + size;
+  std::fill_n(begin, size, std::numeric_limits<double>::infinity());
+  for (int k = 0; k < set_->num_functions(); k++) {
+    const std::vector<RadialTable::Piece> &pieces = set_->table(k).pieces;
+    for (int p = 0; p < static_cast<int>(pieces.size()); p++) {
+      const int64_t n = static_cast<int64_t>(k) * num_pieces + p;
+      begin[n] = pieces[p].r_begin;
+      bins_per_length[n] = pieces[p].bins_per_length;
+      // Each piece has a knot more than bins.
+      first_row[n] = static_cast<double>(first_row_[k] + (pieces[p].first_knot - p) * rows_per_bin());
+      last_bin[n] = pieces[p].num_bins - 1;
+    }
+  }
+  pieces_ = {num_pieces, rows_per_bin(), begin, bins_per_length, first_row, last_bin};
 }
 
 template <class T>
@@ -80,11 +108,15 @@ RadialRows<Real<T>> ConvolutionOp<T>::radial(const G *r, const int *function, in
     }
     return {scratch, num_rows * total};
   }
+  if constexpr (std::is_same_v<T, R> && std::is_same_v<G, double>) {
+    kernels_.find_bins({pieces_, n, r, function, table_row, fraction, bins_per_length});
+    return {rows_.data(), num_rows()};
+  }
   for (int64_t e = 0; e < n; e++) {
     const int k = function ? function[e] : 0;
     const RadialTable::BinPosition found = set_->table(k).bin_of(value_of(r[e]));
     table_row[e] = static_cast<int>(first_row_[k]) + found.bin * rows_per_bin();
-    bins_per_length[e] = static_cast<R>(1.0 / found.spacing);
+    bins_per_length[e] = static_cast<R>(found.bins_per_length);
     fraction[e] = make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(r[e])) * bins_per_length[e]);
   }
   return {rows_.data(), num_rows()};

@@ -5,6 +5,7 @@
 
 #include "kokkos/geometry/radial_set.h"
 #include "kokkos/host_kernels/convolution_tables.h"
+#include "kokkos/host_kernels/host_kernels.h"
 #include "kokkos/layers/convolution/edge_network.h"
 #include "kokkos/runtime/buffer.h"
 #include "src/evaluation/evaluator.h"
@@ -77,11 +78,16 @@ class ConvolutionOp {
   std::string describe() const;
 
  private:
+  void set_pieces();
+
+  const HostKernels<T> &kernels_;
   ConvolutionTables<T> product_;
   std::optional<RadialSet> set_;
   std::unique_ptr<EdgeNetwork<T>> network_;
   bool is_split_ = false;
   std::vector<int64_t> first_row_;    // per table, and the number of all
+  std::vector<double> piece_numbers_;
+  TablePieces pieces_ = {};
   Buffer<R> rows_;
 };
 

@@ -53,7 +53,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
           if (!batch.contains(batch.first + c)) return;
           const int64_t e = batch.edge_at(batch.first + c);
           const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
-          const R per_length = static_cast<R>(1.0 / found.spacing);
+          const R per_length = static_cast<R>(found.bins_per_length);
           records[c] = {
               other_row[c], found.bin * rows,
               make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length)};

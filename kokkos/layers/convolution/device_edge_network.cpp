@@ -77,13 +77,12 @@ struct TablesKernel {
     const int64_t c = n / functions, position = edges.batch.first + c;
     if (!edges.batch.contains(position)) return;
     const int64_t e = edges.batch.edge_at(position);
-    const DeviceRadialSet::BinPosition at =
-        find.bin_of(static_cast<double>(value_of(edges.distance[e])), edges.pair[e]);
+    const RadialTable::BinPosition at = find.bin_of(static_cast<double>(value_of(edges.distance[e])), edges.pair[e]);
     const EdgeTableRow<T> row{powers + static_cast<int64_t>(at.bin) * coefficients * functions,
                               coefficients,
                               functions,
                               static_cast<R>(at.fraction),
-                              static_cast<R>(1.0 / at.spacing),
+                              static_cast<R>(at.bins_per_length),
                               static_cast<R>(tangent_of(edges.distance[e]))};
     row.set(n % functions, inputs + c * num_inputs, slopes + c * functions);
   }

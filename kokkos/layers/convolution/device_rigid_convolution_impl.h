@@ -32,7 +32,7 @@ void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatc
         const int64_t e = batch.edge_at(batch.first + c);
         const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
         records[c] = {other_row[c], found.bin * rows_per_bin, static_cast<R>(found.fraction)};
-        bins_per_length[c] = static_cast<R>(1.0 / found.spacing);
+        bins_per_length[c] = static_cast<R>(found.bins_per_length);
         for (int k = 0; k < num_y; k++) values[c * num_y + k] = value_of(y[e * num_y + k]);
       });
   if (!with_coupled) return;

@@ -208,7 +208,7 @@ void EdgeNetwork<T>::add_of_tables(const NetworkEdges<T, G> &edges, Pointer<T> i
                     coefficients,
                     num_basis_,
                     static_cast<R>(at.fraction),
-                    static_cast<R>(1.0 / at.spacing),
+                    static_cast<R>(at.bins_per_length),
                     static_cast<R>(tangent_of(edges.distance[e]))}
         .set_all(inputs, slopes);
   }

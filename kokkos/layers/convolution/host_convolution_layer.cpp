@@ -394,10 +394,7 @@ void HostConvolutionLayer<T, G>::backward(Batch &batch) {
       op_.network()->backward(step.kernels, of, batch.scratch.radial.data(), batch.scratch.weights.data(),
                               {y_adj, num_y, own_adj, partial, of.receiver_row, step.edge_partial_row + begin});
     }
-    for (int d = 0; d < step.num_directions(); d++) {
-      G *adjoint = step.edges.adjoint(d) + begin * num_y;
-      for (int64_t k = 0; k < size; k++) adjoint[k] += static_cast<G>(y_adj[d * size + k]);
-    }
+    for (int d = 0; d < step.num_directions(); d++) step.edges.add_to_adjoint(begin, count, y_adj + d * size, d);
   });
 }
 

@@ -32,8 +32,8 @@ void DensityOp<T>::evaluate(int function, D r, D *value, D *derivative) const {
       d[1] = d[1] * found.fraction + d[0];
       d[0] = d[0] * found.fraction + row[k];
     }
-    d[1] /= found.spacing;
-    d[2] *= 2.0 / (found.spacing * found.spacing);
+    d[1] *= found.bins_per_length;
+    d[2] *= 2.0 * found.bins_per_length * found.bins_per_length;
   }
   *value = make_number<D>(d[0], d[1] * tangent_of(r));
   *derivative = make_number<D>(d[1], d[2] * tangent_of(r));

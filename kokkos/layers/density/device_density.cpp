@@ -82,14 +82,14 @@ void DeviceDensity<T>::evaluate(const DeviceExec &exec, const DeviceBatchEdges &
           const D r = static_cast<D>(distance[first + c]);
           const auto found = find.bin_of(value_of(r), pair[first + c]);
           const double *row = powers + static_cast<int64_t>(found.bin) * num_coefficients;
-          const D fraction = make_number<D>(found.fraction, tangent_of(r) / found.spacing);
+          const D fraction = make_number<D>(found.fraction, tangent_of(r) * found.bins_per_length);
           D v = row[num_coefficients - 1], d = 0;
           for (int k = num_coefficients - 2; k >= 0; k--) {
             d = d * fraction + v;
             v = v * fraction + row[k];
           }
           value[c] = v;
-          derivative[c] = d / found.spacing;
+          derivative[c] = d * found.bins_per_length;
         });
   } else if (n > 0) {
     radial_set_.fetch(exec, batch, distance, pair, edges_);
