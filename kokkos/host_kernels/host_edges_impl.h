@@ -61,7 +61,10 @@ EQUI_INLINE void find_bins_at(const BinCall<R> &p, int64_t e, int filled) {
   typedef float Floats __attribute__((vector_size(EDGE_LANES * sizeof(float))));
   const TablePieces &t = p.pieces;
   V r = {};
-  for (int lane = 0; lane < filled; lane++) r[lane] = p.distance[e + lane];
+  if (filled == EDGE_LANES)
+    __builtin_memcpy(&r, p.distance + e, sizeof r);
+  else
+    for (int lane = 0; lane < filled; lane++) r[lane] = p.distance[e + lane];
   V begin, bins_per_length, first_row, last_bin;
   if (p.table) {
     int64_t index[EDGE_LANES] = {};
