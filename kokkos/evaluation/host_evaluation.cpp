@@ -21,6 +21,7 @@
 #include "kokkos/layers/so2_convolution/host_so2_layer.h"
 #include "kokkos/layers/spherical_norm/spherical_norm_op.h"
 #include "kokkos/runtime/host_exec.h"
+#include "src/base/host_resources.h"
 #include "src/evaluation/native_evaluators.h"
 #include "src/numbers/number_types.h"
 
@@ -36,8 +37,13 @@ namespace equi {
 
 namespace {
 
-// A tile's scratch should stay in a core's second-level cache, but the dense products want a few dozen rows.
-constexpr int64_t TILE_BYTES = 800000;
+// A tile's scratch should stay in a core's second-level cache, but the dense products want a few dozen rows. Of larger
+// caches several cores share, and where none is told most have this one.
+int64_t tile_bytes() {
+  constexpr double SHARE = 0.8, USUAL = 1 << 20, LEAST = 1 << 19, MOST = 1 << 21;
+  static const double cache = second_level_cache();
+  return static_cast<int64_t>(SHARE * std::clamp(cache > 0.0 ? cache : USUAL, LEAST, MOST));
+}
 constexpr int MIN_TILE = 16, MAX_TILE = 64;
 // `deterministic`: tiles must not depend on the number of threads.
 constexpr int DETERMINISTIC_TILE = 32;
@@ -188,7 +194,7 @@ void HostEvaluation<T, G>::divide_tiles() {
   for (const Stage &s : plan_.stages) row_size = std::max(row_size, s.batch_row_size);
   int tile = options_.deterministic
                  ? DETERMINISTIC_TILE
-                 : static_cast<int>(std::clamp<int64_t>(TILE_BYTES / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
+                 : static_cast<int>(std::clamp<int64_t>(tile_bytes() / (row_size * sizeof(R)), MIN_TILE, MAX_TILE));
   if (options_.batch > 0) tile = std::min(options_.batch, std::max(1, n.num_receivers));
   if (!options_.deterministic) {
     const int per_thread = (n.num_receivers + num_threads - 1) / num_threads;

@@ -176,6 +176,20 @@ double own_memory_left(const std::string &root) {
                                 resource_limit(root, "Max data size") - page * data));
 }
 
+double second_level_cache(const std::string &root) {
+  constexpr int MOST_CACHES = 16;
+  for (int k = 0; k < MOST_CACHES; ++k) {
+    const std::string cache = root + "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(k);
+    std::string type, unit;
+    double size = 0.0;
+    std::ifstream(cache + "/type") >> type;
+    if (read_limit(cache + "/level") != 2.0 || type == "Instruction") continue;
+    std::ifstream(cache + "/size") >> size >> unit;
+    return size * (unit == "K" ? 1024.0 : unit == "M" ? 1024.0 * 1024.0 : 1.0);
+  }
+  return 0.0;
+}
+
 int parse_num_threads(const char *text) {
   if (!text) return 0;
   int first = 0;

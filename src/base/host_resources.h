@@ -28,6 +28,10 @@ double shared_memory_limit(const std::string &root = "");
 // without a limit.
 double own_memory_left(const std::string &root = "");
 
+// Bytes of the second-level cache of the first core, shared with others or not; 0 where the operating system does not
+// tell.
+double second_level_cache(const std::string &root = "");
+
 // The number of threads that a value of OMP_NUM_THREADS asks for: its first number, for a list is one per level of
 // nesting. 0 for a null pointer and for a text that is not a list of positive numbers, which OpenMP ignores.
 int parse_num_threads(const char *text);

@@ -58,6 +58,26 @@ TEST_F(Files, without_control_groups_the_machine_is_the_limit) {
   EXPECT_EQ(own_memory_left(root), NONE);
 }
 
+TEST_F(Files, tell_the_size_of_the_second_level_cache) {
+  EXPECT_EQ(second_level_cache(root), 0.0);
+  const auto cache = [&](int k, const char *level, const char *type, const char *size) {
+    const std::string folder = "/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(k);
+    write(folder + "/level", level + std::string("\n"));
+    write(folder + "/type", type + std::string("\n"));
+    write(folder + "/size", size + std::string("\n"));
+  };
+  cache(0, "1", "Data", "48K");
+  cache(1, "2", "Instruction", "64K");
+  cache(3, "3", "Unified", "32M");
+  EXPECT_EQ(second_level_cache(root), 0.0);
+  cache(2, "2", "Unified", "1024K");
+  EXPECT_EQ(second_level_cache(root), 1048576.0);
+  cache(2, "2", "Unified", "2M");
+  EXPECT_EQ(second_level_cache(root), 2097152.0);
+  cache(2, "2", "Unified", "large");
+  EXPECT_EQ(second_level_cache(root), 0.0);
+}
+
 TEST_F(Files, version_2_limits_memory_by_the_group_or_any_parent) {
   version_2("/slurm/job_7/step_0");
   const std::string top = "/sys/fs/cgroup";
