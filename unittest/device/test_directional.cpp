@@ -111,11 +111,17 @@ std::unique_ptr<Evaluator> make_keeping(const Model &model, int kept_directions,
   return make_device_evaluator(model, keeping(kept_directions, Precision::double_, radial_exact));
 }
 
+void expect_further_directions_on_devices_get_the_same(const TinyCase &tiny, const Model &model, bool exact) {
+  const auto make = [&](const Model &m, int kept_directions) { return make_keeping(m, kept_directions, exact); };
+  expect_further_directions_get_the_same(make, model, can_keep(tiny, model), KEPT_ROUNDING);
+}
+
 TEST_P(DeviceDirectional, further_directions_at_the_same_positions_get_the_same) {
-  for (const bool exact : {false, true}) {
-    const auto make = [&](const Model &m, int kept_directions) { return make_keeping(m, kept_directions, exact); };
-    expect_further_directions_get_the_same(make, model, can_keep(GetParam(), model), KEPT_ROUNDING);
-  }
+  expect_further_directions_on_devices_get_the_same(GetParam(), model, false);
+}
+
+TEST_P(DeviceDirectional, further_directions_of_exact_functions_get_the_same) {
+  expect_further_directions_on_devices_get_the_same(GetParam(), model, true);
 }
 
 INSTANTIATE_TEST_SUITE_P(, DeviceDirectional, ::testing::ValuesIn(evaluator_law_cases()),
