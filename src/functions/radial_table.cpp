@@ -20,17 +20,18 @@ constexpr int64_t MAX_NUMBERS = int64_t(1) << 26;    // of a table, which holds 
 constexpr int BATCH = 32;    // points evaluated together: their rows stay in the second-level cache
 constexpr int NUM_SAMPLES = 3;
 
-// Trained functions are steep and large below the distances of real bonds, where no training data lies, and flatter the
-// further the atoms are apart. Pieces of their own keep a steep region from dictating the spacing everywhere, and
-// values below SHORT_DISTANCE from loosening the tolerance elsewhere. Measured on SevenNet-0 and l3i5: the first split
-// makes two to four times fewer knots, those beyond 2 Angstrom a sixth fewer of the rest.
-constexpr double SHORT_DISTANCE = 1.0;    // Angstrom
-constexpr double SPLITS[] = {SHORT_DISTANCE, 1.5, 2.0, 3.0, 4.0, 5.0};
-constexpr double SHORTEST_PIECE = 0.4;    // no such split closer to the next kink
-constexpr int MIN_BINS = 4;
+// Trained functions are steep and large below the distances of real bonds, where no training data lies. Pieces of their
+// own keep that region from dictating the spacing everywhere, and its values from loosening the tolerance elsewhere.
+// Measured on SevenNet-0 and l3i5: two to four times fewer knots. Pieces that meet beyond these would save a sixth of
+// the rest, but let errors of forces grow two to eight times, since most bins are finer than the tolerance asks for.
+constexpr double SHORT_DISTANCE = 1.0, MEDIUM_DISTANCE = 2.0;    // Angstrom
+constexpr double SHORTEST_PIECE = 0.4;                           // no such split closer to the next kink
 // Bins of degree 7 are wider at the tolerances that it is used for.
 constexpr double first_spacing(int degree) {
   return degree == 7 ? 0.12 : 0.08;
+}
+constexpr int min_bins(int degree) {
+  return degree == 7 ? 6 : 8;
 }
 
 // Positions within a bin where the leading terms of the interpolation error of value (the second) and derivative (the
@@ -180,7 +181,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
 
   std::vector<double> ends = f.basis.kinks();
   ends.push_back(f.basis.cutoff);
-  for (double split : SPLITS) {
+  for (double split : {SHORT_DISTANCE, MEDIUM_DISTANCE}) {
     bool is_far = true;
     for (double end : ends) is_far = is_far && (end < split - SHORTEST_PIECE || end > split + SHORTEST_PIECE);
     if (is_far && split < f.basis.cutoff) ends.push_back(split);
@@ -190,7 +191,8 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
   const int64_t knot_numbers =
       static_cast<int64_t>(hermite_knot_rows(degree) + hermite_inner_rows(degree)) * f.num_outputs();
   const int most_knots = static_cast<int>(std::min<int64_t>(MAX_KNOTS, MAX_NUMBERS / knot_numbers));
-  const int most_first_bins = std::max(MIN_BINS, most_knots / (2 * static_cast<int>(ends.size())));
+  const int fewest_bins = min_bins(degree);
+  const int most_first_bins = std::max(fewest_bins, most_knots / (2 * static_cast<int>(ends.size())));
   std::vector<Trial> trials;
   double begin = 0.0;
   for (double end : ends) {
@@ -198,7 +200,7 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
     trial.begin = begin;
     trial.end = end;
     const int first_bins = static_cast<int>(std::ceil((end - begin) / first_spacing(degree)));
-    trial.num_bins = std::clamp(first_bins, MIN_BINS, most_first_bins);
+    trial.num_bins = std::clamp(first_bins, fewest_bins, most_first_bins);
     trials.push_back(trial);
     begin = end;
   }
@@ -228,9 +230,9 @@ RadialTable RadialTable::build(const RadialFunction &f, int degree, double toler
           // The law holds only once bins resolve the function: bounded steps do not overshoot.
           trial.num_bins = static_cast<int>(std::ceil(trial.num_bins * std::min(1.03 * factor, 4.0)));
           is_done = false;
-        } else if (factor < 0.7 && trial.num_bins > MIN_BINS && !trial.has_shrunk) {
+        } else if (factor < 0.7 && trial.num_bins > fewest_bins && !trial.has_shrunk) {
           trial.num_bins =
-              std::max(MIN_BINS, static_cast<int>(std::ceil(trial.num_bins * std::max(1.03 * factor, 0.25))));
+              std::max(fewest_bins, static_cast<int>(std::ceil(trial.num_bins * std::max(1.03 * factor, 0.25))));
           trial.has_shrunk = true;
           is_done = false;
         } else {
