@@ -109,7 +109,8 @@ KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom &a, [[
   using Traits = DeviceTraits<>;
   if constexpr (Traits::GROUPS > 1) {
     if (!a.shared) return a.active;
-    constexpr int OTHERS = Traits::GROUPS > 1 ? Traits::GROUPS - 1 : 1;    // keep sums for the first group
+    // Keep sums for the first group. Compilers look at this where there is one group, too, and warn of a division by 0.
+    constexpr int OTHERS = Traits::GROUPS > 1 ? Traits::GROUPS - 1 : 1;
     const int group = a.team.team_rank() / Traits::LANES;
     T *shared = static_cast<T *>(a.shared) + a.lane;
     EQUI_UNROLL for (int first = 0; first < N; first += SHARED_SUMS) {

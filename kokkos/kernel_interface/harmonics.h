@@ -33,6 +33,14 @@ struct HarmonicsNorms {
 
 // Below, V is a number or several in a register, R what it is made of.
 
+// From C_a and S_a to the next a.
+template <class V>
+EQUI_FUNCTION void next_power(const V n[3], V &c, V &s) {
+  const V c_next = n[2] * c - n[0] * s;
+  s = n[2] * s + n[0] * c;
+  c = c_next;
+}
+
 // y [(lmax+1)^2] of a unit vector.
 template <class R, class V, class T>
 EQUI_FUNCTION void evaluate_harmonics(const HarmonicsNorms &norms, int lmax, const V n[3], T *y) {
@@ -50,9 +58,7 @@ EQUI_FUNCTION void evaluate_harmonics(const HarmonicsNorms &norms, int lmax, con
       before = pi;
       pi = next;
     }
-    const V c_next = n[2] * c - n[0] * s;
-    s = n[2] * s + n[0] * c;
-    c = c_next;
+    next_power(n, c, s);
     first *= R(2 * a + 1);
   }
 }
@@ -86,9 +92,7 @@ EQUI_FUNCTION void harmonics_gradient(const HarmonicsNorms &norms, int lmax, con
     }
     c_before = c;
     s_before = s;
-    const V c_next = n[2] * c - n[0] * s;
-    s = n[2] * s + n[0] * c;
-    c = c_next;
+    next_power(n, c, s);
     first *= R(2 * a + 1);
   }
 }

@@ -337,7 +337,7 @@ void expect_bins_of_tables(InstructionSet set, bool of_pairs) {
   const RadialSet &tables = op.radial_set();
   ASSERT_EQ(tables.num_functions(), of_pairs ? 4 : 1);
   // Both sides of where pieces meet, what lies beyond all of them, and what is not a number.
-  std::vector<double> distance = {0.0, 1.0, 2.0, 2.5, 1.0 - 1e-9, 3.0 - 1e-9, 3.0 + 1e-9, 4.0, 4.5, 1e30};
+  std::vector<double> distance = {0.0, 1.0, 2.0, 2.5, 1.0 - 1e-9, 2.0 - 1e-9, 2.0 + 1e-9, 4.0, 4.5, 1e30};
   for (int k = 0; k < 50; ++k) distance.push_back(0.03 + 0.083 * k);
   distance.insert(distance.begin() + 3, std::numeric_limits<double>::quiet_NaN());
   for (int count = static_cast<int>(distance.size()); count > 0; count -= 7) {
