@@ -15,6 +15,10 @@ set(EQUI_GTEST_FOLDER pygenten-0.1.5/tpls/googletest)
 set(EQUI_XXHASH_SOURCES xxhash 4.1.0 xxhash-4.1.0.tar.gz c9b288e4c1f5dae54417bc8a05e6f6daf505783d916b4783f4dd2f2e7d5db486)
 set(EQUI_XXHASH_FOLDER xxhash-4.1.0/deps/xxhash)
 
+# CUTLASS for EQUI_CUDA: its headers come with its Python package.
+set(EQUI_CUTLASS_VERSION 4.2.0.0)
+set(EQUI_CUTLASS_SHA256 f9599ada45c7bcb6bf53f7d3f0a7d154183e53451c01bfa59eecd37dd4a693f6)
+
 # LAMMPS for EQUI_LAMMPS_KOKKOS: the source archive of a Debian suite, which apt finds on machines of any suite.
 set(EQUI_LAMMPS_VERSION 4Feb2025)
 set(EQUI_LAMMPS_DEBIAN_SUITE trixie)

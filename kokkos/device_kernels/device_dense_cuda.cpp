@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: MIT
-// Dense products on CUDA: cuBLAS on the stream of the kernels.
+// Dense products on CUDA: on tensor cores where float32 fits them, else by cuBLAS; on the stream of the kernels, and on
+// others beside it for branches.
 #include "kokkos/device_kernels/device_dense.h"
+
+#ifdef EQUI_TENSOR_CORES
+#include "kokkos/device_kernels/device_dense_tensor.h"
+#endif
 
 #include <cublas_v2.h>
 
@@ -10,50 +15,138 @@
 #include <mutex>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 
 namespace equi {
 
 namespace {
 
-// What cuBLAS recommends for Hopper. Of its own it would allocate memory within recorded work (device_recorder.h).
-constexpr std::size_t WORKSPACE_BYTES = 32 << 20;
+// Branches that run side by side; more than there are take turns.
+constexpr int NUM_BRANCHES = 4;
+// What cuBLAS recommends for Hopper, and less for the branches beside exec's own, which are for small products. Of its
+// own it would allocate memory within recorded work (device_recorder.h).
+constexpr std::size_t WORKSPACE_BYTES = 32 << 20, BRANCH_WORKSPACE_BYTES = 8 << 20;
 
 void check(cublasStatus_t status, const char *call) {
   if (status != CUBLAS_STATUS_SUCCESS)
     throw std::runtime_error(std::string(call) + " failed: " + cublasGetStatusString(status));
 }
+void check(cudaError_t error, const char *call) {
+  if (error != cudaSuccess) throw std::runtime_error(std::string(call) + " failed: " + cudaGetErrorString(error));
+}
 
-// Products of one stream wait for each other, so that they can have one workspace; those of several run side by side.
+// Owners of CUDA's objects: their ends have no error that matters.
+struct Destroy {
+  void operator()(cublasHandle_t handle) const { cublasDestroy(handle); }
+  void operator()(cudaStream_t stream) const { cudaStreamDestroy(stream); }
+  void operator()(cudaEvent_t event) const { cudaEventDestroy(event); }
+};
+template <class Handle>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy>;
+
+// The products of a stream. Those of a branch wait for each other, so that they can have one workspace; those of
+// several branches, and of several streams, run side by side. All that is made is made here: a capture may begin later.
 class Library {
  public:
   explicit Library(cudaStream_t stream)
-      : workspace_(Kokkos::view_alloc("equi:cublas", Kokkos::WithoutInitializing), WORKSPACE_BYTES) {
-    check(cublasCreate(&handle_), "cublasCreate");
-    try {
-      check(cublasSetStream(handle_, stream), "cublasSetStream");
-      check(cublasSetWorkspace(handle_, workspace_.data(), WORKSPACE_BYTES), "cublasSetWorkspace");
-      // TF32 would cost three of seven digits of the forces.
-      check(cublasSetMathMode(handle_, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
-    } catch (...) {
-      cublasDestroy(handle_);
-      throw;
+      : workspace_(Kokkos::view_alloc("equi:cublas", Kokkos::WithoutInitializing),
+                   WORKSPACE_BYTES + (NUM_BRANCHES - 1) * BRANCH_WORKSPACE_BYTES) {
+    cublasHandle_t handle;
+    check(cublasCreate(&handle), "cublasCreate");
+    handle_.reset(handle);
+    // TF32 alone would cost three of seven digits of the forces.
+    check(cublasSetMathMode(handle, CUBLAS_PEDANTIC_MATH), "cublasSetMathMode");
+    char *workspace = workspace_.data();
+    for (Branch &b : branches_) {
+      const bool is_first = &b == branches_;
+      b.stream = stream;
+      if (!is_first) {
+        check(cudaStreamCreateWithFlags(&b.stream, cudaStreamNonBlocking), "cudaStreamCreateWithFlags");
+        b.owned_stream.reset(b.stream);
+      }
+      cudaEvent_t event;
+      check(cudaEventCreateWithFlags(&event, cudaEventDisableTiming), "cudaEventCreateWithFlags");
+      b.reached.reset(event);
+      b.workspace = workspace;
+      b.workspace_bytes = is_first ? WORKSPACE_BYTES : BRANCH_WORKSPACE_BYTES;
+      workspace += b.workspace_bytes;
     }
+    select(branches_[0]);
   }
-  ~Library() { cublasDestroy(handle_); }
   Library(const Library &) = delete;
   Library &operator=(const Library &) = delete;
 
   // product(handle), by one thread at a time.
   template <class Product>
-  void multiply(const char *name, const Product &product) {
-    const std::lock_guard<std::mutex> lock(mutex_);
-    check(product(handle_), name);
+  void multiply(const char *name, int branch, const Product &product) {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    select(open(branch));
+    check(product(handle_.get()), name);
+  }
+  // launch(stream), likewise.
+  template <class Launch>
+  void launch(int branch, const Launch &launch) {
+    const std::lock_guard<std::recursive_mutex> lock(mutex_);
+    launch(open(branch).stream);
+  }
+
+  // Between the two, products are for this thread alone. A branch begins with its first product: those that have none
+  // cost nothing.
+  void fork() {
+    std::unique_lock<std::recursive_mutex> lock(mutex_);
+    if (is_forked_) throw std::logic_error("branches of dense products within others");
+    check(cudaEventRecord(branches_[0].reached.get(), branches_[0].stream), "cudaEventRecord");
+    is_forked_ = true;
+    lock.release();
+  }
+  // Also after a product that failed: a capture can only end when all branches have come back to its stream. CUDA keeps
+  // an error of these calls for check_launches().
+  void join() noexcept {
+    for (Branch &b : branches_) {
+      if (!b.is_open) continue;
+      if (cudaEventRecord(b.reached.get(), b.stream) == cudaSuccess)
+        cudaStreamWaitEvent(branches_[0].stream, b.reached.get(), 0);
+      b.is_open = false;
+    }
+    is_forked_ = false;
+    mutex_.unlock();
   }
 
  private:
+  struct Branch {
+    cudaStream_t stream = nullptr;
+    Owned<cudaStream_t> owned_stream;    // null of the first, whose stream is the caller's
+    Owned<cudaEvent_t> reached;          // by the first at the fork, by others at the join
+    char *workspace = nullptr;
+    std::size_t workspace_bytes = 0;
+    bool is_open = false;    // of others than the first: whether it has products since the fork
+  };
+
+  // The branch with this number, which begins with its first product.
+  const Branch &open(int branch) {
+    Branch &b = branches_[is_forked_ ? branch % NUM_BRANCHES : 0];
+    if (&b != branches_ && !b.is_open) {
+      check(cudaStreamWaitEvent(b.stream, branches_[0].reached.get(), 0), "cudaStreamWaitEvent");
+      b.is_open = true;
+    }
+    return b;
+  }
+
+  // The next products of cuBLAS are those of a branch.
+  void select(const Branch &b) {
+    if (selected_ == &b) return;
+    selected_ = nullptr;
+    check(cublasSetStream(handle_.get(), b.stream), "cublasSetStream");    // takes the workspace away
+    check(cublasSetWorkspace(handle_.get(), b.workspace, b.workspace_bytes), "cublasSetWorkspace");
+    selected_ = &b;
+  }
+
   Kokkos::View<char *, Kokkos::CudaSpace> workspace_;
-  cublasHandle_t handle_ = nullptr;
-  std::mutex mutex_;
+  Branch branches_[NUM_BRANCHES];
+  Owned<cublasHandle_t> handle_;    // its end comes before that of its streams
+  const Branch *selected_ = nullptr;
+  bool is_forked_ = false;
+  std::recursive_mutex mutex_;
 };
 
 struct Entry {
@@ -79,14 +172,27 @@ int as_int(int64_t m) {
 // cuBLAS is column-major and computes the transpose, C^T = B^T A^T, of the same memory. Planes are a batch of products.
 template <class T, class Gemm, class Batched>
 void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batch, bool transpose_b, int64_t m, int n,
-          int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes) {
+          int k, const T *a, const T *b, bool add, T *c, const DensePlanes *planes, int branch) {
   if (m == 0) return;
   static constexpr const char *SINGLE[] = {"cublasSgemm", "cublasSgemmStridedBatched"},
                               *DOUBLE[] = {"cublasDgemm", "cublasDgemmStridedBatched"};
   const T one = 1, beta = add ? 1 : 0;
+#ifdef EQUI_TENSOR_CORES
+  if constexpr (std::is_same_v<T, float>) {
+    const DensePlanes all = planes ? *planes : DensePlanes{1, k, n};
+    TensorProduct32 p{transpose_b, as_int(m), n, k, a, b, c, as_int(all.a_stride), as_int(all.c_stride), add};
+    if (fits_tensor_cores(p)) {
+      const int num_multiprocessors = exec.cuda_device_prop().multiProcessorCount;
+      return library_of(exec)->launch(branch, [&](cudaStream_t stream) {
+        for (int plane = 0; plane < all.count; plane++, p.a += k, p.c += n)
+          multiply_on_tensor_cores(stream, num_multiprocessors, p);
+      });
+    }
+  }
+#endif
   const cublasOperation_t op_b = transpose_b ? CUBLAS_OP_T : CUBLAS_OP_N;
   const int b_stride = transpose_b ? k : n;
-  library_of(exec)->multiply((sizeof(T) == 4 ? SINGLE : DOUBLE)[planes ? 1 : 0], [&](cublasHandle_t handle) {
+  library_of(exec)->multiply((sizeof(T) == 4 ? SINGLE : DOUBLE)[planes ? 1 : 0], branch, [&](cublasHandle_t handle) {
     if (!planes) return one_product(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, a, k, &beta, c, n);
     return batch(handle, op_b, CUBLAS_OP_N, n, as_int(m), k, &one, b, b_stride, 0, a, as_int(planes->a_stride), k,
                  &beta, c, as_int(planes->c_stride), n, planes->count);
@@ -96,12 +202,12 @@ void gemm(const Kokkos::Cuda &exec, const Gemm &one_product, const Batched &batc
 }    // namespace
 
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const float *a, const float *b,
-                 bool add, float *c, const DensePlanes *planes) {
-  gemm(exec, cublasSgemm, cublasSgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes);
+                 bool add, float *c, const DensePlanes *planes, int branch) {
+  gemm(exec, cublasSgemm, cublasSgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch);
 }
 void device_gemm(const Kokkos::Cuda &exec, bool transpose_b, int64_t m, int n, int k, const double *a, const double *b,
-                 bool add, double *c, const DensePlanes *planes) {
-  gemm(exec, cublasDgemm, cublasDgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes);
+                 bool add, double *c, const DensePlanes *planes, int branch) {
+  gemm(exec, cublasDgemm, cublasDgemmStridedBatched, transpose_b, m, n, k, a, b, add, c, planes, branch);
 }
 
 DeviceDense::DeviceDense(const Kokkos::Cuda &exec) : exec_(exec) {
@@ -115,6 +221,13 @@ DeviceDense::~DeviceDense() {
   const std::lock_guard<std::mutex> lock(MUTEX);
   const auto found = LIBRARIES.find(exec_.cuda_stream());
   if (--found->second.num_users == 0) LIBRARIES.erase(found);
+}
+
+DenseBranches::DenseBranches(const Kokkos::Cuda &exec) : exec_(exec) {
+  library_of(exec)->fork();
+}
+DenseBranches::~DenseBranches() {
+  library_of(exec_)->join();
 }
 
 }    // namespace equi

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <stdexcept>
 #include <string>
@@ -85,18 +86,37 @@ struct Node {
   const std::type_info *type;    // of the functor
   std::function<void()> work;    // runs as one thread, unless it calls run_blocks()
 };
-using Nodes = std::shared_ptr<const std::vector<Node>>;
+// Nodes with the numbers of those that each comes after.
+struct Graph {
+  std::vector<Node> nodes;
+  std::vector<std::vector<std::size_t>> after;
+};
 
+struct Capture;
 // A queue of work. The legacy stream, which CUDA names by a null pointer, waits for all others and they for it.
 struct Stream {
   struct Item {
     std::uint64_t number;                                 // in the order of all streams
     std::shared_ptr<const std::atomic<bool>> is_there;    // of the thread that queued it
-    Nodes nodes;
+    std::shared_ptr<const Graph> graph;                   // null: only waits
+    Stream *awaited = nullptr;                            // whose items up to a number come first
+    std::uint64_t awaited_number = 0;
   };
   bool is_legacy = false;
   std::deque<Item> queue;
-  std::shared_ptr<std::vector<Node>> capture;    // null: none
+  std::shared_ptr<Capture> capture;    // that it is a part of; null: none
+};
+// What streams record in place of doing it: the one whose capture was begun, and those that have waited for its events.
+struct Capture {
+  Graph graph;
+  std::map<Stream *, std::vector<std::size_t>> ends;    // the nodes that the next one of a stream comes after
+};
+// How far a stream had come when it was recorded: to the last item that was queued, or to nodes of a capture.
+struct Event {
+  Stream *stream = nullptr;    // null: it was not recorded
+  std::uint64_t number = 0;
+  std::shared_ptr<const Capture> capture;
+  std::vector<std::size_t> nodes;
 };
 Stream *make_stream();
 Stream *default_stream();    // of Kokkos
@@ -110,8 +130,14 @@ void enqueue_copy(Stream *stream, const std::string &label, void *to, bool to_de
 void fence(Stream *stream, const std::string &reason);
 void fence_all(const std::string &reason);
 bool begin_capture(Stream *stream);
-Nodes end_capture(Stream *stream);    // null: no capture was begun
-void enqueue_graph(Stream *stream, Nodes nodes);
+// Null: none was begun on the stream, or work of another stream does not come before its end, which is a fault.
+std::shared_ptr<const Graph> end_capture(Stream *stream);
+void enqueue_graph(Stream *stream, std::shared_ptr<const Graph> graph);
+void record(Event &event, Stream *stream);
+// What is queued on the stream from here on comes after the event. False: one of the two is captured, not by the same.
+bool wait_for(Stream *stream, const Event &event);
+// When its work is done.
+void end_stream(Stream *stream);
 // Of this thread.
 bool is_capturing();
 // A capture that nobody ended is a fault, and an error of this thread that nobody has read.

@@ -11,7 +11,7 @@ namespace emulation {
 
 namespace {
 
-// The stream that this thread captures.
+// The stream whose capture this thread has begun.
 thread_local Stream *captured = nullptr;
 
 std::vector<Stream *> &streams() {
@@ -55,16 +55,39 @@ const std::shared_ptr<const std::atomic<bool>> &this_thread_is_there() {
   return thread.is_there_to_read;
 }
 
-// Runs the first item of a queue, after what it has to wait for: a legacy stream's is between all that was queued
-// before and all that was queued later.
+// Nodes run in any order in which each comes after those that it waits for.
+void run_graph(const Graph &graph) {
+  const std::size_t num = graph.nodes.size();
+  std::vector<std::vector<std::size_t>> next(num);
+  std::vector<std::size_t> num_awaited(num), ready;
+  for (std::size_t n = 0; n < num; n++) {
+    num_awaited[n] = graph.after[n].size();
+    for (const std::size_t before : graph.after[n]) next[before].push_back(n);
+    if (graph.after[n].empty()) ready.push_back(n);
+  }
+  while (!ready.empty()) {
+    std::swap(ready[random_below(static_cast<std::int64_t>(ready.size()))], ready.back());
+    const std::size_t n = ready.back();
+    ready.pop_back();
+    run_kernel(graph.nodes[n]);
+    for (const std::size_t m : next[n])
+      if (--num_awaited[m] == 0) ready.push_back(m);
+  }
+}
+
+// Runs the first item of a queue, after what it has to wait for: another stream's items, where there was an event; and
+// a legacy stream's is between all that was queued before and all that was queued later.
 void run_first(Stream *stream) {
   const std::uint64_t number = stream->queue.front().number;
   for (Stream *other : std::vector<Stream *>(streams()))
     if (other != stream && (stream->is_legacy || other->is_legacy))
       while (!other->queue.empty() && other->queue.front().number < number) run_first(other);
-  const Nodes nodes = std::move(stream->queue.front().nodes);
+  if (Stream *awaited = stream->queue.front().awaited)
+    while (!awaited->queue.empty() && awaited->queue.front().number <= stream->queue.front().awaited_number)
+      run_first(awaited);
+  const std::shared_ptr<const Graph> graph = std::move(stream->queue.front().graph);
   stream->queue.pop_front();
-  for (const Node &node : *nodes) run_kernel(node);
+  if (graph) run_graph(*graph);
 }
 
 void run_queue(Stream *stream) {
@@ -102,8 +125,18 @@ void refuse_in_kernel(const std::string &what) {
   if (is_in_kernel()) report("a kernel asks for %s", what.c_str());
 }
 
-void append(Stream *stream, Nodes nodes) {
-  stream->queue.push_back({++last_number, this_thread_is_there(), std::move(nodes)});
+void append(Stream *stream, std::shared_ptr<const Graph> graph, Stream *awaited = nullptr, std::uint64_t number = 0) {
+  stream->queue.push_back({++last_number, this_thread_is_there(), std::move(graph), awaited, number});
+}
+
+// Whether all nodes come before the end of a stream of a capture, or are that.
+bool are_before(const std::vector<std::size_t> &nodes, const Capture &capture, const std::vector<std::size_t> &end) {
+  std::vector<bool> is_before(capture.graph.nodes.size());
+  for (const std::size_t n : end) is_before[n] = true;
+  for (std::size_t n = is_before.size(); n-- > 0;)    // nodes come after such of lower numbers
+    if (is_before[n])
+      for (const std::size_t m : capture.graph.after[n]) is_before[m] = true;
+  return std::all_of(nodes.begin(), nodes.end(), [&](std::size_t n) { return is_before[n]; });
 }
 
 }    // namespace
@@ -127,12 +160,14 @@ void enqueue_taken(Stream *stream, Node node) {
   refuse_in_kernel("the launch of " + node.label);
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   counts().launches++;
-  if (stream == captured) {
-    stream->capture->push_back(std::move(node));
+  if (captured && stream->capture == captured->capture) {
+    Graph &graph = stream->capture->graph;
+    graph.nodes.push_back(std::move(node));
+    graph.after.push_back(std::exchange(stream->capture->ends[stream], {graph.nodes.size() - 1}));
     return;
   }
   if (captured) report("%s goes to another stream while one is captured", node.label.c_str());
-  append(stream, std::make_shared<std::vector<Node>>(1, std::move(node)));
+  append(stream, std::make_shared<Graph>(Graph{{std::move(node)}, {{}}}));
 }
 
 }    // namespace
@@ -205,24 +240,66 @@ void run_queues_of_thread() {
 bool begin_capture(Stream *stream) {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   if (stream->capture || captured || stream->is_legacy) return false;
-  stream->capture = std::make_shared<std::vector<Node>>();
+  stream->capture = std::make_shared<Capture>();
+  stream->capture->ends[stream] = {};
   captured = stream;
   counts().captures++;
   return true;
 }
 
-Nodes end_capture(Stream *stream) {
+std::shared_ptr<const Graph> end_capture(Stream *stream) {
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   if (stream != captured || !stream->capture) return nullptr;
   captured = nullptr;
-  return std::exchange(stream->capture, nullptr);
+  const std::shared_ptr<Capture> capture = stream->capture;
+  bool is_joined = true;
+  for (const auto &[other, end] : capture->ends) {
+    other->capture = nullptr;
+    is_joined = is_joined && are_before(end, *capture, capture->ends[stream]);
+  }
+  if (!is_joined) report("a capture ends while another stream has work that the captured one does not wait for");
+  return is_joined ? std::shared_ptr<const Graph>(capture, &capture->graph) : nullptr;
 }
 
-void enqueue_graph(Stream *stream, Nodes nodes) {
+void enqueue_graph(Stream *stream, std::shared_ptr<const Graph> graph) {
   refuse_in_capture("the launch of a graph");
   const std::lock_guard<std::recursive_mutex> lock(device_mutex());
   counts().replays++;
-  append(stream, std::move(nodes));
+  append(stream, std::move(graph));
+}
+
+void record(Event &event, Stream *stream) {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  event = {stream, last_number, stream->capture, {}};
+  if (stream->capture) event.nodes = stream->capture->ends[stream];
+}
+
+bool wait_for(Stream *stream, const Event &event) {
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  if (!event.stream) return true;
+  if (!event.capture) {
+    if (stream->capture) return false;
+    append(stream, nullptr, event.stream, event.number);
+    return true;
+  }
+  if (!captured || event.capture != captured->capture) return false;
+  if (stream->capture && stream->capture != captured->capture) return false;
+  stream->capture = captured->capture;
+  std::vector<std::size_t> &end = stream->capture->ends[stream];
+  for (const std::size_t n : event.nodes)
+    if (std::find(end.begin(), end.end(), n) == end.end()) end.push_back(n);
+  return true;
+}
+
+void end_stream(Stream *stream) {
+  refuse_in_capture("the end of a stream");
+  const std::lock_guard<std::recursive_mutex> lock(device_mutex());
+  run_queue(stream);
+  streams().erase(std::find(streams().begin(), streams().end(), stream));
+  for (Stream *other : streams())
+    for (Stream::Item &item : other->queue)
+      if (item.awaited == stream) item.awaited = nullptr;
+  delete stream;
 }
 
 bool is_capturing() {
@@ -277,8 +354,12 @@ void Call::take_bytes(const std::string &label, const void *functor, const unsig
 
 namespace {
 
-emulation::Nodes &nodes_of(void *graph) {
-  return *static_cast<emulation::Nodes *>(graph);
+using Graph = std::shared_ptr<const emulation::Graph>;
+Graph &graph_of(void *graph) {
+  return *static_cast<Graph *>(graph);
+}
+emulation::Event &event_of(void *event) {
+  return *static_cast<emulation::Event *>(event);
 }
 
 // What a call returns is kept as well.
@@ -289,49 +370,81 @@ cudaError_t answer(cudaError_t error) {
 
 }    // namespace
 
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned) {
+  *stream = reinterpret_cast<cudaStream_t>(emulation::make_stream());
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamDestroy(cudaStream_t stream) {
+  emulation::end_stream(emulation::stream_of(stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned) {
+  *event = reinterpret_cast<cudaEvent_t>(new emulation::Event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event) {
+  delete &event_of(event);
+  return cudaSuccess;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+  emulation::record(event_of(event), emulation::stream_of(stream));
+  return cudaSuccess;
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+  return answer(emulation::wait_for(emulation::stream_of(stream), event_of(event)) ? cudaSuccess
+                                                                                   : cudaErrorStreamCaptureIsolation);
+}
+
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode) {
   return answer(emulation::begin_capture(emulation::stream_of(stream)) ? cudaSuccess : cudaErrorIllegalState);
 }
 
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph) {
-  emulation::Nodes nodes = emulation::end_capture(emulation::stream_of(stream));
+  const bool has_begun = emulation::stream_of(stream)->capture != nullptr;
+  Graph recorded = emulation::end_capture(emulation::stream_of(stream));
   *graph = nullptr;
-  if (!nodes) return answer(cudaErrorIllegalState);
-  *graph = reinterpret_cast<cudaGraph_t>(new emulation::Nodes(std::move(nodes)));
+  if (!recorded) return answer(has_begun ? cudaErrorStreamCaptureUnjoined : cudaErrorIllegalState);
+  *graph = reinterpret_cast<cudaGraph_t>(new Graph(std::move(recorded)));
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  delete &nodes_of(graph);
+  delete &graph_of(graph);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphInstantiate(cudaGraphExec_t *exec, cudaGraph_t graph, unsigned long long) {
-  *exec = reinterpret_cast<cudaGraphExec_t>(new emulation::Nodes(nodes_of(graph)));
+  *exec = reinterpret_cast<cudaGraphExec_t>(new Graph(graph_of(graph)));
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, void *, std::size_t *count) {
-  *count = nodes_of(graph)->size();
+  *count = graph_of(graph)->nodes.size();
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphUpload(cudaGraphExec_t exec, cudaStream_t) {
-  emulation::bytes_of_graphs += nodes_of(exec)->size() * emulation::BYTES_OF_A_NODE;
+  emulation::bytes_of_graphs += graph_of(exec)->nodes.size() * emulation::BYTES_OF_A_NODE;
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t exec) {
-  emulation::bytes_of_graphs -= nodes_of(exec)->size() * emulation::BYTES_OF_A_NODE;
-  delete &nodes_of(exec);
+  emulation::bytes_of_graphs -= graph_of(exec)->nodes.size() * emulation::BYTES_OF_A_NODE;
+  delete &graph_of(exec);
   return cudaSuccess;
 }
 
-// The same kernels in the same order; and the driver may refuse at any time.
+// The same kernels after the same ones; and the driver may refuse at any time.
 cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGraphExecUpdateResultInfo *info) {
-  emulation::Nodes &to = nodes_of(exec), &from = nodes_of(graph);
+  Graph &to = graph_of(exec), &from = graph_of(graph);
   const bool is_same =
-      std::equal(to->begin(), to->end(), from->begin(), from->end(),
+      to->after == from->after &&
+      std::equal(to->nodes.begin(), to->nodes.end(), from->nodes.begin(), from->nodes.end(),
                  [](const emulation::Node &a, const emulation::Node &b) { return *a.type == *b.type; });
   info->result = is_same && emulation::random_below(8) > 0 ? cudaSuccess : cudaErrorGraphExecUpdateFailure;
   if (info->result != cudaSuccess) return answer(info->result);
@@ -341,7 +454,7 @@ cudaError_t cudaGraphExecUpdate(cudaGraphExec_t exec, cudaGraph_t graph, cudaGra
 }
 
 cudaError_t cudaGraphLaunch(cudaGraphExec_t exec, cudaStream_t stream) {
-  emulation::enqueue_graph(emulation::stream_of(stream), nodes_of(exec));
+  emulation::enqueue_graph(emulation::stream_of(stream), graph_of(exec));
   return cudaSuccess;
 }
 
@@ -395,6 +508,10 @@ const char *cudaGetErrorString(cudaError_t error) {
       return "the operation cannot be performed in the present state";
     case cudaErrorStreamCaptureInvalidated:
       return "operation failed due to a previous error during capture";
+    case cudaErrorStreamCaptureUnjoined:
+      return "capturing stream has unjoined work";
+    case cudaErrorStreamCaptureIsolation:
+      return "dependency created on uncaptured work in another stream";
     case cudaErrorGraphExecUpdateFailure:
       return "the graph update was not performed because it included changes which violated constraints";
   }

@@ -328,6 +328,32 @@ TEST(EmulatedStreams, only_fences_order_the_work_of_two) {
   EXPECT_FALSE(is_right(false));
 }
 
+// Of CUDA, as owners in tests need no more.
+struct Event {
+  Event() { cudaEventCreateWithFlags(&event, cudaEventDisableTiming); }
+  ~Event() { cudaEventDestroy(event); }
+  // `later` waits for what `earlier` has to do.
+  void order(const DeviceExec &earlier, const DeviceExec &later) const {
+    EXPECT_EQ(cudaEventRecord(event, earlier.cuda_stream()), cudaSuccess);
+    EXPECT_EQ(cudaStreamWaitEvent(later.cuda_stream(), event, 0), cudaSuccess);
+  }
+  cudaEvent_t event;
+};
+
+TEST(EmulatedStreams, events_order_the_work_of_two) {
+  const DeviceExec a = own_instance(), b = own_instance();
+  const Event event;
+  Buffer x;
+  assign(DeviceExec(), x, numbers(1));
+  launch([p = x.data()](int64_t) { *p += 1.0; }, 1, a);
+  event.order(a, b);
+  launch([p = x.data()](int64_t) { *p *= 10.0; }, 1, b);
+  event.order(b, a);
+  launch([p = x.data()](int64_t) { *p += 3.0; }, 1, a);
+  a.fence();
+  EXPECT_EQ(first_of(x), 23.0);
+}
+
 TEST(EmulatedStreams, others_come_some_way_by_chance) {
   const DeviceExec a = own_instance(), b = own_instance();
   int began = 0;
@@ -457,6 +483,44 @@ TEST_F(EmulatedGraphs, a_capture_that_nobody_ends_is_reported) {
   EXPECT_EQ(cudaGraphDestroy(graph), cudaSuccess);
   EXPECT_EQ(cudaStreamEndCapture(exec.cuda_stream(), &graph), cudaErrorIllegalState);
   EXPECT_EQ(cudaGetLastError(), cudaErrorIllegalState);
+}
+
+TEST_F(EmulatedGraphs, branches_come_in_any_order_that_events_allow) {
+  const DeviceExec side = own_instance();
+  const Event event;
+  int as_written = 0;
+  Buffer z;
+  z.reserve(1);
+  for (int n = 0; n < 40; n++) {
+    step([&] {
+      launch([p = z.data()](int64_t) { *p = 1.0; }, 1, exec);
+      event.order(exec, side);
+      launch([p = z.data()](int64_t) { *p += 1.0; }, 1, side);
+      launch([p = z.data()](int64_t) { *p *= 10.0; }, 1, exec);
+      event.order(side, exec);
+    });
+    as_written += first_of(z) == 20.0;
+  }
+  EXPECT_GT(as_written, 5);
+  EXPECT_LT(as_written, 35);
+}
+
+TEST_F(EmulatedGraphs, a_branch_that_a_capture_does_not_wait_for_is_reported) {
+  const DeviceExec side = own_instance();
+  const Event event;
+  const auto record = [&](bool is_joined) {
+    DeviceGraph<DeviceExec> graph;
+    bool is_first = true;
+    graph.record(exec, [&] {
+      if (!std::exchange(is_first, false)) return;
+      event.order(exec, side);
+      launch(Large<8>{}, 1, side);
+      if (is_joined) event.order(side, exec);
+    });
+  };
+  expect_report("", [&] { record(true); });
+  expect_report("another stream has work that the captured one does not wait for", [&] { record(false); });
+  expect_report("", [&] { record(true); });
 }
 
 // ---- threads of a team

@@ -282,4 +282,79 @@ TEST(EmulatedDense, each_instance_has_a_workspace_of_its_own) {
   EXPECT_THROW(multiply(), std::logic_error);
 }
 
+// More branches than run side by side, each with two products that add up, in a recording and without one.
+TEST(EmulatedDense, branches_come_between_earlier_and_later_work) {
+  constexpr int NUM = 6;
+  const DeviceExec exec = make_own_instance();
+  const DeviceDense dense(exec);
+  DeviceBuffer<double> a, b, c, sum;
+  a.reserve(1);
+  b.reserve(1);
+  c.reserve(NUM);
+  sum.reserve(1);
+  double number = 0.0;
+  const auto work = [&] {
+    device_fill(exec, a.data(), 1, 3.0);
+    device_fill(exec, b.data(), 1, 5.0);
+    {
+      const DenseBranches branches(exec);
+      for (const bool add : {false, true})
+        for (int k = 0; k < NUM; k++)
+          device_gemm(exec, false, 1, 1, 1, a.data(), b.data(), add, c.data() + k, nullptr, k);
+    }
+    Kokkos::parallel_for("test:sum", DeviceRange(exec, 0, 1),
+                         [=, c = c.data(), sum = sum.data(), a = a.data()](int64_t) {
+                           *sum = *a = 0.0;
+                           for (int k = 0; k < NUM; k++) *sum += c[k];
+                         });
+    device_zero(exec, c.data(), NUM);
+  };
+  const auto expect_sum = [&](const std::string &what) {
+    copy_to_host(exec, &number, sum.data(), 1);
+    EXPECT_EQ(number, NUM * 2 * 15.0) << what;
+  };
+  for (int n = 0; n < 5; n++) {
+    work();
+    expect_sum("not recorded");
+  }
+  DeviceGraph<DeviceExec> graph;
+  graph.record(exec, work);
+  expect_sum("recorded");
+  for (int n = 0; n < 5; n++) {
+    graph.replay(exec, [] { ADD_FAILURE() << "was not recorded"; });
+    expect_sum("replayed");
+  }
+}
+
+// A capture goes on where a product was refused, and so do other products.
+TEST(EmulatedDense, branches_end_where_a_product_fails) {
+  const DeviceExec exec = make_own_instance();
+  const DeviceDense dense(exec);
+  DeviceBuffer<double> a, b, c;
+  assign(exec, a, std::vector<double>{3.0});
+  assign(exec, b, std::vector<double>{5.0});
+  c.reserve(3);
+  const auto multiply = [&](int k, int64_t rows = 1) {
+    device_gemm(exec, false, rows, 1, 1, a.data(), b.data(), false, c.data() + k, nullptr, k);
+  };
+  DeviceGraph<DeviceExec> graph;
+  graph.record(exec, [&] {
+    EXPECT_THROW(
+        {
+          const DenseBranches branches(exec);
+          multiply(1);
+          multiply(2, int64_t(1) << 40);
+        },
+        std::length_error);
+    multiply(0);
+    const DenseBranches branches(exec);
+    EXPECT_THROW(DenseBranches within(exec), std::logic_error);
+    multiply(2);
+  });
+  graph.replay(exec, [] { ADD_FAILURE() << "was not recorded"; });
+  std::vector<double> numbers(3);
+  copy_to_host(exec, numbers.data(), c.data(), 3);
+  EXPECT_EQ(numbers, std::vector<double>(3, 15.0));
+}
+
 }    // namespace

@@ -4,6 +4,7 @@
 #include "kokkos/device_kernels/device_dense.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 namespace equi {
@@ -72,6 +73,9 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
                             bool transpose, bool add, const DeviceSpeciesOrder &species, Planes planes) {
   const FeatureLayout &xl = transpose ? out_ : in_, &yl = transpose ? in_ : out_;
   std::vector<bool> written(yl.num_groups(), add);
+  // What goes to different groups does not wait for each other. Species share their scratch and stay in order.
+  std::optional<DenseBranches> branches;
+  if (!per_species_ && products_.size() > 1) branches.emplace(exec);
   for (const Product &p : products_) {
     const int gx = transpose ? p.out : p.in, gy = transpose ? p.in : p.out;
     const FeatureGroup &xg = xl.group(gx), &yg = yl.group(gy);
@@ -81,7 +85,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
       const bool is_all = xg.is_all(planes);
       device_gemm(exec, transpose, is_all ? vectors * xg.planes : vectors, yg.channels, xg.channels,
                   from + planes.begin * xg.channels, weight_.data() + weight, is_added, to + planes.begin * yg.channels,
-                  is_all ? nullptr : &some);
+                  is_all ? nullptr : &some, gy);
     };
     if (!per_species_) {
       multiply(count, x.group(xg), p.weight[0], written[gy], y.group(yg));
@@ -99,6 +103,7 @@ void DeviceLinear<T>::apply(const DeviceExec &exec, int64_t count, FeatureRows<c
     }
     written[gy] = true;
   }
+  branches.reset();
   for (int g = 0; g < yl.num_groups(); g++)
     if (!written[g]) zero_planes(exec, count, yl.group(g), planes, y.group(yl.group(g)));
 }

@@ -6,9 +6,11 @@
 #include "unittest/emulation/emulation.h"
 
 struct CUstream_st;
+struct CUevent_st;
 struct CUgraph_st;
 struct CUgraphExec_st;
 using cudaStream_t = CUstream_st *;
+using cudaEvent_t = CUevent_st *;
 using cudaGraph_t = CUgraph_st *;
 using cudaGraphExec_t = CUgraphExec_st *;
 enum cudaError_t {
@@ -20,6 +22,8 @@ enum cudaError_t {
   cudaErrorIllegalState = 401,
   cudaErrorNotReady = 600,
   cudaErrorStreamCaptureInvalidated = 901,
+  cudaErrorStreamCaptureUnjoined = 904,
+  cudaErrorStreamCaptureIsolation = 905,
   cudaErrorGraphExecUpdateFailure = 910
 };
 enum cudaStreamCaptureMode {
@@ -27,6 +31,7 @@ enum cudaStreamCaptureMode {
   cudaStreamCaptureModeThreadLocal = 1,
   cudaStreamCaptureModeRelaxed = 2
 };
+constexpr unsigned cudaStreamNonBlocking = 1, cudaEventDisableTiming = 2;
 struct cudaGraphExecUpdateResultInfo {
   cudaError_t result;
 };
@@ -44,6 +49,12 @@ cudaError_t cudaGetDeviceCount(int *count);
 cudaError_t cudaGetDeviceProperties(cudaDeviceProp *properties, int device);
 cudaError_t cudaDriverGetVersion(int *version);
 cudaError_t cudaRuntimeGetVersion(int *version);
+cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags);
+cudaError_t cudaStreamDestroy(cudaStream_t stream);
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags);
+cudaError_t cudaEventDestroy(cudaEvent_t event);
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream);
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags);
 cudaError_t cudaStreamBeginCapture(cudaStream_t stream, cudaStreamCaptureMode mode);
 cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t *graph);
 cudaError_t cudaGraphDestroy(cudaGraph_t graph);
