@@ -13,49 +13,83 @@ namespace equi {
 
 namespace {
 
+// Rows of a thread, which takes a channel of them and loads their numbers together: with one on its way at a time it
+// would wait for memory most of the time. More than 16 bytes of them would take too many registers.
+template <class T>
+constexpr int GATE_ROWS = static_cast<int>(16 / sizeof(T));
+
 // One term of a gate: x = c a(z) for scalars, x[m] = z[m] c a(gate) for gated blocks.
 template <class T, class Z, class X>
 struct GateTerm {
+  static constexpr int ROWS = GATE_ROWS<T>;
   Activation activation;
   Real<T> scale;
   bool is_gated;
   int channels;    // that a row has in a launch
   int mul, dim, in_width, in_stride, gate_width, out_width, out_stride;
-  Pointer<Z> z, gate;
+  Pointer<Z> z, gate;    // gate: of scalars z
   Pointer<X> x;
 };
+
+// f(n, row n after the first of a thread); a row after the last is the last one again, with the same numbers.
+template <int ROWS, class F>
+KOKKOS_FORCEINLINE_FUNCTION void for_rows(int rows, const F &f) {
+  EQUI_UNROLL for (int n = 0; n < ROWS; n++) f(n, n < rows ? n : rows - 1);
+}
 
 // Channels of padding are written too: what reads x may multiply them with zero weights, which must not meet NaN.
 template <class T>
 struct GateForward : GateTerm<T, const T, T> {
-  KOKKOS_FUNCTION void operator()(int64_t r, int u) const {
-    const int64_t in = r * this->in_width + u, out = r * this->out_width + u;
-    const bool is_padding = u >= this->mul;
-    if (!this->is_gated)
-      return put(this->x, out, is_padding ? T(0) : this->scale * activate(this->activation, this->z[in]).value);
-    const T g =
-        is_padding ? T(0) : this->scale * activate(this->activation, this->gate[r * this->gate_width + u]).value;
-    for (int m = 0; m < this->dim; m++)
-      put(this->x, out + m * this->out_stride, is_padding ? T(0) : this->z[in + m * this->in_stride] * g);
+  using GateTerm<T, const T, T>::ROWS;
+  KOKKOS_FUNCTION void operator()(int64_t r, int rows, int u) const {
+    auto to = this->x + (r * this->out_width + u);
+    if (u >= this->mul) {
+      for (int m = 0; m < this->dim; m++, to += this->out_stride)
+        for_rows<ROWS>(rows, [&](int, int row) { put(to, row * this->out_width, T(0)); });
+      return;
+    }
+    const auto gates = this->gate + (r * this->gate_width + u);
+    T g[ROWS];
+    for_rows<ROWS>(rows, [&](int n, int row) { g[n] = gates[row * this->gate_width]; });
+    for_rows<ROWS>(rows, [&](int n, int) { g[n] = this->scale * activate(this->activation, g[n]).value; });
+    if (!this->is_gated) return for_rows<ROWS>(rows, [&](int n, int row) { put(to, row * this->out_width, g[n]); });
+    auto from = this->z + (r * this->in_width + u);
+    for (int m = 0; m < this->dim; m++, from += this->in_stride, to += this->out_stride) {
+      T z[ROWS];
+      for_rows<ROWS>(rows, [&](int n, int row) { z[n] = from[row * this->in_width]; });
+      for_rows<ROWS>(rows, [&](int n, int row) { put(to, row * this->out_width, z[n] * g[n]); });
+    }
   }
 };
 
 // z and gate are replaced by their adjoints, x is that of the output.
 template <class T>
 struct GateBackward : GateTerm<T, T, const T> {
-  KOKKOS_FUNCTION void operator()(int64_t r, int u) const {
-    const int64_t in = r * this->in_width + u, out = r * this->out_width + u, g = r * this->gate_width + u;
+  using GateTerm<T, T, const T>::ROWS;
+  KOKKOS_FUNCTION void operator()(int64_t r, int rows, int u) const {
+    const auto gates = this->gate + (r * this->gate_width + u);
+    auto from = this->x + (r * this->out_width + u);
+    T g[ROWS], x[ROWS], sum[ROWS];
+    ValueAndDerivative<T> a[ROWS];
+    for_rows<ROWS>(rows, [&](int n, int row) { g[n] = gates[row * this->gate_width]; });
+    for_rows<ROWS>(rows, [&](int n, int row) { x[n] = from[row * this->out_width]; });
+    for_rows<ROWS>(rows, [&](int n, int) { a[n] = activate(this->activation, g[n]); });
     if (!this->is_gated)
-      return put(this->z, in, this->x[out] * this->scale * activate(this->activation, this->z[in]).derivative);
-    const auto a = activate(this->activation, this->gate[g]);
-    T sum = 0;
-    for (int m = 0; m < this->dim; m++) {
-      const int64_t zm = in + m * this->in_stride;
-      const T xm = this->x[out + m * this->out_stride];
-      sum += this->z[zm] * xm;
-      put(this->z, zm, xm * this->scale * a.value);
+      return for_rows<ROWS>(
+          rows, [&](int n, int row) { put(gates, row * this->gate_width, x[n] * this->scale * a[n].derivative); });
+    for_rows<ROWS>(rows, [&](int n, int) { sum[n] = T(0); });
+    auto to = this->z + (r * this->in_width + u);
+    for (int m = 0; m < this->dim; m++, to += this->in_stride, from += this->out_stride) {
+      T z[ROWS];
+      for_rows<ROWS>(rows, [&](int n, int row) { z[n] = to[row * this->in_width]; });
+      if (m > 0) for_rows<ROWS>(rows, [&](int n, int row) { x[n] = from[row * this->out_width]; });
+      for_rows<ROWS>(rows, [&](int n, int row) {
+        sum[n] += z[n] * x[n];
+        put(to, row * this->in_width, x[n] * this->scale * a[n].value);
+      });
     }
-    put(this->gate, g, this->scale * a.derivative * sum);
+    for_rows<ROWS>(rows,
+                   [&](int n, int row) { put(gates, row * this->gate_width, this->scale * a[n].derivative * sum[n]); });
   }
 };
 
@@ -65,14 +99,16 @@ struct GateKernel {
   static constexpr int MAX_TERMS = 4;
   Term term[MAX_TERMS];
   int channels;    // of all terms
+  int64_t count;
   KOKKOS_FUNCTION void operator()(int64_t k) const {
     const PlaceInRows place = place_in_rows(k, channels);
-    int u = place.column;
-    // Unrolled: a place in `term` that the compiler does not know costs copies of it.
-    EQUI_UNROLL for (int n = 0; n < MAX_TERMS; n++) {
-      if (u >= 0 && u < term[n].channels) term[n](place.row, u);
-      u -= term[n].channels;
-    }
+    const int64_t first = place.row * Term::ROWS, left = count - first;
+    const int rows = left < Term::ROWS ? static_cast<int>(left) : Term::ROWS;
+    // n is not known to the compiler, but arguments of a kernel are in constant memory, so that nothing is copied (no
+    // stack with CUDA 13). An unrolled loop over the terms makes four times the code.
+    int u = place.column, n = 0;
+    while (u >= term[n].channels) u -= term[n++].channels;
+    term[n](first, rows, u);
   }
 };
 
@@ -81,11 +117,12 @@ void launch_terms(const DeviceExec &exec, const char *label, int64_t count, cons
   constexpr size_t MOST = GateKernel<Term>::MAX_TERMS;
   for (size_t first = 0; first < terms.size(); first += MOST) {
     GateKernel<Term> kernel{};    // terms that are not there have no channels
+    kernel.count = count;
     for (size_t n = first; n < std::min(first + MOST, terms.size()); n++) {
       kernel.term[n - first] = terms[n];
       kernel.channels += terms[n].channels;
     }
-    Kokkos::parallel_for(label, DeviceRange(exec, 0, count * kernel.channels), kernel);
+    Kokkos::parallel_for(label, DeviceRange(exec, 0, (count + Term::ROWS - 1) / Term::ROWS * kernel.channels), kernel);
   }
 }
 
@@ -99,10 +136,10 @@ std::vector<Term> terms_of(const GateOp<T> &op, FeatureRows<R1> z, FeatureRows<R
   for (const auto &t : op.terms()) {
     const FeatureGroup &gi = op.in().group(t.in), &go = op.out().group(t.out);
     const FeatureGroup &gg = t.gate < 0 ? gi : op.in().group(t.gate);
-    terms.push_back(
-        {{t.activation, t.scale, t.gate >= 0, channels(t.mul), t.mul, gi.irrep.dim(), gi.width(), gi.stride(),
-          gg.width(), go.width(), go.stride(), channel_of<Z>(z, gi, t.in_channel, direction),
-          channel_of<Z>(z, gg, t.gate_channel, direction), channel_of<X>(x, go, t.out_channel, direction)}});
+    terms.push_back({{t.activation, t.scale, t.gate >= 0, channels(t.mul), t.mul, gi.irrep.dim(), gi.width(),
+                      gi.stride(), gg.width(), go.width(), go.stride(), channel_of<Z>(z, gi, t.in_channel, direction),
+                      channel_of<Z>(z, gg, t.gate < 0 ? t.in_channel : t.gate_channel, direction),
+                      channel_of<X>(x, go, t.out_channel, direction)}});
   }
   return terms;
 }
