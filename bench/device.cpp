@@ -189,7 +189,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     });
     const double backward = shortest([&] {
       prepare(receivers, false, false);
-      convolution.backward(exec, receivers, x_rows, y_adj_rows, 0, edges.harmonics(), edges.adjoint(),
+      convolution.backward(exec, receivers, x_rows, y_adj_rows, 0, edges.adjoint(),
                            is_fixed ? FeatureRows<T>{} : FeatureRows<T>{x_adj.data(), rows, 0}, scratch);
     });
     const double gather = is_fixed ? 0.0 : shortest([&] {
@@ -198,7 +198,7 @@ void layers(const Model &model, const EvaluatorOptions &options, const char *pre
     });
     const double fused = is_fixed || !convolution.can_fuse() ? 0.0 : shortest([&] {
       prepare(receivers, true, false);
-      convolution.fused(exec, receivers, x_rows, y_adj_rows, num_atoms, edges.harmonics(), edges.adjoint(),
+      convolution.fused(exec, receivers, x_rows, y_adj_rows, num_atoms, edges.adjoint(),
                         {x_adj.data(), num_atoms, 0}, scratch);
     });
     const double ns = 1e9 / static_cast<double>(edges.room());

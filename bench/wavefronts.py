@@ -11,9 +11,11 @@ toolkit or with PyPI's nvidia-cuda-nvdisasm and nvidia-cuda-cuobjdump.
 
 The first-level cache serves 128 bytes to one load or store of a warp in a wavefront. What all lanes read together takes
 one, the coefficients of 32 channels as many as they have lines, a shuffle, a store and a spilled register one each. Lines
-that are fetched into the cache ahead of their use are counted by themselves: they serve nothing to a register. Of an edge
-each channel block of 32 is a warp's; so a warp's loads in the loop over edges, times the channel blocks, are those of an
-edge. So are its instructions, of which a multiprocessor issues four in a cycle.
+that are fetched into the cache ahead of their use are counted by themselves: they serve nothing to a register. Deliveries
+are what the cache hands over to registers, shuffles and stores included, where each register of a warp counts, also if
+all lanes get the same number; it hands over one in a cycle. Of an edge each channel block of 32 is a warp's, or two of
+them are, where lanes take two channels; so a warp's loads in the loop over edges, times the warps, are those of an edge.
+So are its instructions, of which a multiprocessor issues four in a cycle.
 
 With --check the status is 1 if a pass over SevenNet-0's main layer, in float by quintic tables, takes more wavefronts than it may.
 """
@@ -36,6 +38,13 @@ LANES = 32
 LINE = 128
 LOAD_BYTES = 16    # of a lane, at most
 NUMBER_BYTES = {"float": 4, "double": 8}
+# Of a loop over edges, and in words.
+COUNTS = {
+    "wavefronts": "wavefronts",
+    "ahead": "lines ahead",
+    "deliveries": "deliveries",
+    "instructions": "instructions",
+}
 
 
 def disassembled(path, folder):
@@ -71,13 +80,14 @@ def edge_loops(instructions, labels):
     for first, last in loops:
         if any((a, b) != (first, last) and first <= a and b <= last for a, b in loops):
             continue
-        counts = collections.Counter()
+        counts, fetches = collections.Counter(), False
         for instruction in instructions[first : last + 1]:
             name, *modifiers = instruction.split()[0].split(".")
             if name in ("LDG", "STG", "SHFL", "LDL", "STL"):
                 width = next((m for m in modifiers if m in ("64", "128")), "32")
                 counts[name, int(width) // 8] += 1
-        if counts["LDG", LOAD_BYTES]:    # at least the record of the edge
+            fetches = fetches or name == "CCTL"
+        if fetches:    # of the next edge
             yield last - first + 1, counts
 
 
@@ -87,14 +97,16 @@ def piece_widths(rows, number_bytes):
     return [min(most, rows - k) * number_bytes for k in range(0, rows, most)]
 
 
+def power_of_two(n):
+    """The least that is not less."""
+    return 1 << (n - 1).bit_length()
+
+
 def num_exchanges(num):
     """Of a warp that adds up so many numbers over its lanes (store_lane_sums)."""
 
     def by_halves(carried):
         return carried - 1 + (LANES // carried).bit_length() - 1
-
-    def power_of_two(n):
-        return 1 << (n - 1).bit_length()
 
     every, half = power_of_two(num), power_of_two(num) // 2
     if half == 0 or by_halves(half) + by_halves(power_of_two(num - half)) >= by_halves(every):
@@ -102,8 +114,9 @@ def num_exchanges(num):
     return by_halves(half) + num_exchanges(num - half)
 
 
-def num_harmonics(paths):
-    return sum(2 * l2 + 1 for l2 in {l2 for l2, _ in paths if l2})
+def harmonics(paths):
+    """Those from order 1 on that the paths read, by their numbers."""
+    return [h for l2 in {l2 for l2, _ in paths if l2} for h in range(l2**2, (l2 + 1) ** 2)]
 
 
 def components(kernel, l1, paths):
@@ -112,70 +125,81 @@ def components(kernel, l1, paths):
     return (kernel != "gather") * (2 * l1 + 1) + (kernel in ("gather", "fused")) * cotangents
 
 
-def loads_of_numbers(kernel, l1, paths, number_bytes):
-    """Loads of single numbers in such a loop; of four bytes is also the row of the atom two edges ahead."""
-    harmonics = num_harmonics(paths) if kernel in ("backward", "fused") else 0
-    return components(kernel, l1, paths) + harmonics + (number_bytes == 4)
+def loads_of_edge(kernel, l1, paths, widths, number_bytes, lane_channels):
+    """{width: number} of the loads in such a loop, by lanes of so many channels: of numbers one by one, of the harmonics,
+    of the table, of the record of the edge, and of the row of the atom two edges ahead."""
+    loads = collections.Counter({number_bytes: components(kernel, l1, paths) * lane_channels})
+    in_load = LOAD_BYTES // number_bytes
+    for together in collections.Counter((h - 1) // in_load for h in harmonics(paths)).values():
+        loads[number_bytes * power_of_two(together)] += 1
+    for width in widths:
+        loads[width] += len(paths) * lane_channels
+    loads.update([8, 4] if number_bytes == 4 else [8, 4, 4])
+    return loads
 
 
-def lines_ahead(kernel, l1, paths, number_bytes):
-    """That the lanes fetch of the next edge (edges_ahead.h), each a wavefront: components, coupled harmonics, harmonics."""
-    arrays = {"forward": 1, "backward": 1, "gather": 1, "fused": 2}[kernel]
-    edges = arrays if num_harmonics(paths) else 0
-    return components(kernel, l1, paths) * LANES * number_bytes // LINE + edges
+def lines_ahead(kernel, l1, paths, number_bytes, lane_channels):
+    """That the lanes fetch of the next edge (edges_ahead.h): components, harmonics."""
+    edges = 1 if harmonics(paths) else 0
+    return components(kernel, l1, paths) * lane_channels * LANES * number_bytes // LINE + edges
+
+
+class Loop:
+    """A loop over edges, for some paths of a path group, by lanes of so many channels."""
+
+    def __init__(self, length, counts, weights, ahead, lane_channels, widths):
+        self.instructions, self.ahead = length, ahead
+        table = sum(w * LANES // LINE for w in widths) - len(widths)
+        self.wavefronts = sum(counts.values()) + weights * lane_channels * table
+        self.deliveries = sum(n * (width // 4 if name == "LDG" else 1) for (name, width), n in counts.items())
+
+
+def match_loops(loops, kernel, variants, widths, number_bytes):
+    """{(key, channels of a lane): loops} if the loops are those of the variants in this order, else None. They are told
+    apart by their loads and their sums over lanes."""
+    rest, found = list(loops), {}
+    for key, lane_channels in variants:
+        (l1,), *paths = ([int(digit) for digit in word] for word in key.split("_"))
+        of_variant = found[key, lane_channels] = []
+        while paths and rest:
+            length, counts = rest.pop(0)
+
+            def fits(n):
+                sums = 0
+                if kernel in ("backward", "fused"):    # by each harmonic of the run and by the fraction of the bin
+                    sums = number_bytes // 4 * num_exchanges(1 + len(harmonics(paths[:n])))
+                loads = loads_of_edge(kernel, l1, paths[:n], widths, number_bytes, lane_channels)
+                return counts["SHFL", 4] == sums and all(counts["LDG", w] == loads[w] for w in (4, 8, 16))
+
+            weights = next((n for n in range(len(paths), 0, -1) if fits(n)), 0)
+            if weights == 0:
+                return None
+            ahead = lines_ahead(kernel, l1, paths[:weights], number_bytes, lane_channels)
+            of_variant.append(Loop(length, counts, weights, ahead, lane_channels, widths))
+            paths = paths[weights:]
+        if paths:
+            return None
+    return None if rest else found
 
 
 def loops_by_path_group(loops, kernel, keys, widths, number_bytes):
-    """The loops of each path group with the weights that they read: {key: [(instructions, counts, weights, lines
-    fetched ahead)]}. They are told apart by the numbers that they load one by one; of the coupled harmonics' last load
-    some may be left over, as few as possible."""
-    has_runs = kernel in ("backward", "fused")
-    most_over = 0 if kernel == "backward" else 4
-    best = None
-    for order in itertools.permutations(loops):
-        rest, found, spare = list(order), {}, 0
-        for key in keys:
-            (l1,), *paths = ([int(digit) for digit in word] for word in key.split("_"))
-            found[key] = []
-            while paths and rest:
-                length, counts = rest.pop(0)
-                fits = [
-                    (counts["LDG", number_bytes] - loads_of_numbers(kernel, l1, paths[:n], number_bytes), n)
-                    for n in range(1 if has_runs else len(paths), len(paths) + 1)
-                    if all(counts["LDG", width] >= n * widths.count(width) for width in set(widths))
-                ]
-                fits = [fit for fit in fits if 0 <= fit[0] <= most_over]
-                if has_runs:    # one sum for each harmonic of the run and one for the fraction of the bin
-                    words = number_bytes // 4
-                    sums = {n: words * num_exchanges(1 + num_harmonics(paths[:n])) for _, n in fits}
-                    fits = [fit for fit in fits if sums[fit[1]] == counts["SHFL", 4]]
-                if not fits:
-                    break
-                over, weights = min(fits, key=lambda fit: (fit[0], -fit[1]))
-                spare += over
-                found[key].append((length, counts, weights, lines_ahead(kernel, l1, paths[:weights], number_bytes)))
-                paths = paths[weights:]
-            if paths:
-                break
-        else:
-            if not rest and (best is None or spare < best[0]):
-                best = spare, found
-    if best is None:
-        raise ValueError(f"the {len(loops)} loops over edges are not those of {', '.join(keys)} (unrolled?)")
-    return best[1]
-
-
-def wavefronts(loops, widths):
-    """Of a warp at an edge; loops: of a path group, as above."""
-    table = sum(w * LANES // LINE for w in widths) - len(widths)
-    return sum(sum(counts.values()) + weights * table for _, counts, weights, _ in loops)
+    """The loops of each path group: {(key, channels of a lane): [Loop]}. Some have loops for two channels, too."""
+    for with_two in itertools.product((False, True), repeat=len(keys)):
+        variants = [(key, n) for key, two in zip(keys, with_two) for n in ((1, 2) if two else (1,))]
+        if len(variants) > len(loops):
+            continue
+        for order in itertools.permutations(loops):
+            found = match_loops(order, kernel, variants, widths, number_bytes)
+            if found:
+                return found
+    raise ValueError(f"the {len(loops)} loops over edges are not those of {', '.join(keys)} (unrolled?)")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--layer", default=SEVENNET_0, metavar="KEY:CHANNELS,...")
-    parser.add_argument("--rows-per-bin", default="6", choices=["2", "4", "6"])
+    parser.add_argument("--rows-per-bin", default="6", choices=["2", "4", "6", "8"])
     parser.add_argument("--precision", default="float", choices=NUMBER_BYTES)
     parser.add_argument("--check", action="store_true", help="status 1 if the main layer takes more wavefronts than it may")
     args = parser.parse_args()
@@ -187,7 +211,7 @@ def main():
             return 2
     channels = {key: int(c) for key, c in (group.split(":") for group in args.layer.split(","))}
     widths = piece_widths(int(args.rows_per_bin), NUMBER_BYTES[args.precision])
-    totals, ahead_of, instructions_of = collections.Counter(), collections.Counter(), collections.Counter()
+    totals = {kernel: collections.Counter() for kernel in PASSES}
     found = set()
     for path in args.files:
         with tempfile.TemporaryDirectory() as folder:
@@ -203,21 +227,24 @@ def main():
             found.add(kernel)
             loops = list(edge_loops(instructions, labels))
             number_bytes = NUMBER_BYTES[args.precision]
-            for key, of_key in loops_by_path_group(loops, kernel, keys, widths, number_bytes).items():
-                blocks, number = -(-channels[key] // LANES), wavefronts(of_key, widths)
-                length, ahead = sum(loop[0] for loop in of_key), sum(loop[3] for loop in of_key)
-                totals[kernel] += blocks * number
-                ahead_of[kernel] += blocks * ahead
-                instructions_of[kernel] += blocks * length
-                each = f"{number} wavefronts, {ahead} lines ahead, {length} instructions"
-                print(f"{kernel:8}  {key:24} {blocks} channel blocks x {each}")
+            of_variants = loops_by_path_group(loops, kernel, keys, widths, number_bytes)
+            for key in keys:
+                lane_channels = 2 if (key, 2) in of_variants and channels[key] > LANES else 1
+                warps = -(-channels[key] // (LANES * lane_channels))
+                counts = collections.Counter()
+                for loop in of_variants[key, lane_channels]:
+                    for count in COUNTS:
+                        counts[count] += getattr(loop, count)
+                for count in COUNTS:
+                    totals[kernel][count] += warps * counts[count]
+                each = ", ".join(f"{counts[count]} {name}" for count, name in COUNTS.items())
+                print(f"{kernel:8}  {key:24} {warps} warps x {each}")
     if found != set(PASSES):
         print(f"no kernel of {', '.join(channels)} in these files", file=sys.stderr)
         return 2
     for kernel in PASSES:
-        of_edge = f"{ahead_of[kernel]} lines ahead, {instructions_of[kernel]} instructions"
-        print(f"{kernel:8}  {totals[kernel]} wavefronts per edge, {of_edge}")
-    over = [kernel for kernel in PASSES if args.check and totals[kernel] > MOST_WAVEFRONTS[kernel]]
+        print(f"{kernel:8}  of an edge", ", ".join(f"{totals[kernel][count]} {name}" for count, name in COUNTS.items()))
+    over = [kernel for kernel in PASSES if args.check and totals[kernel]["wavefronts"] > MOST_WAVEFRONTS[kernel]]
     for kernel in over:
         print(f"{kernel}: more than {MOST_WAVEFRONTS[kernel]} wavefronts per edge")
     return 1 if over else 0

@@ -14,7 +14,8 @@ constexpr int LMAX_ANY = 12;
 template <class T>
 struct GenericBody {
   static constexpr bool IS_UVW = false;
-  static constexpr int NUMBERS[] = {-1, -1, -1, -1};    // unknown
+  static constexpr int LANE_CHANNELS = 1;
+  static constexpr int NUMBERS[][4] = {{-1, -1, -1, -1}};    // unknown
   struct Path {
     int l2, l3;
     int column;    // the path's first in a table row
@@ -45,7 +46,7 @@ struct GenericBody {
 
   // sum[b] += sum over the edges of w M x; TRANSPOSED: w M^T g, of path q.
   template <int ROWS, bool TRANSPOSED>
-  KOKKOS_FUNCTION void sweep(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int q, T *sum) const {
+  KOKKOS_FUNCTION void sweep(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, int q, T *sum) const {
     const Path p = paths[q];
     const auto first = first_weights<ROWS>(u, a);
     const int stride = TRANSPOSED ? u.path[q].stride : u.x_stride;
@@ -65,7 +66,7 @@ struct GenericBody {
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void forward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void forward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     sweep<ROWS, false>(u, a, q, sum);
     if (!add_up(a, sum)) return;
@@ -74,7 +75,7 @@ struct GenericBody {
   }
 
   // The derivatives by the weights of path q from the senders' side: the sum of x M^T g at each edge.
-  KOKKOS_FUNCTION void gather_weights(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int q) const {
+  KOKKOS_FUNCTION void gather_weights(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, int q) const {
     const Path p = paths[q];
     const auto x = u.input(a.atom, a.channel);
     for (int e = a.begin; e < a.end; e++) {
@@ -92,7 +93,7 @@ struct GenericBody {
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) const {
     T sum[2 * LMAX_ANY + 1] = {};
     for (int q = 0; q < num_paths; q++) {
       sweep<ROWS, true>(u, a, q, sum);
@@ -106,7 +107,7 @@ struct GenericBody {
 
   // As the generated text, with D multiplied out.
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom &a, T *to, bool add) const {
+  KOKKOS_FUNCTION void backward(int q, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, T *to, bool add) const {
     const Path p = paths[q];
     const auto g = u.cotangent(q, a.atom, a.channel);
     const auto first = first_weights<ROWS>(u, a);
@@ -114,7 +115,7 @@ struct GenericBody {
     for (int e = a.begin; e < a.end; e++) {
       const auto edge = u.edges[e];
       const auto x = u.input(edge.other_row, a.channel);
-      const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
+      const T *y = u.y + static_cast<int64_t>(e) * u.y_row + p.l2 * p.l2;
       const T f = edge.fraction;
       T w, dw, h[2 * LMAX_ANY + 1] = {};
       weight<ROWS>(u, weights_of<ROWS>(u, first, row, edge), q, p.column, row, f, w, dw);
@@ -143,7 +144,8 @@ struct GenericBody {
 template <class T>
 struct GenericUvwBody {
   static constexpr bool IS_UVW = true;
-  static constexpr int NUMBERS[] = {-1, -1, -1, -1};
+  static constexpr int LANE_CHANNELS = 1;
+  static constexpr int NUMBERS[][4] = {{-1, -1, -1, -1}};
   static constexpr int OUTPUTS = UVW_BLOCK, MAX_COMPONENTS = 2 * LMAX_ANY + 1;
   GenericBody<T> path_group;    // of one path
 
@@ -151,9 +153,10 @@ struct GenericUvwBody {
   KOKKOS_FUNCTION int num_sums(int) const { return path_group.num_sums(0); }
   KOKKOS_FUNCTION int first_sum(int) const { return 0; }
 
-  KOKKOS_FUNCTION TableRow<Real<T>> row_of(const DevicePathGroupCall<T> &u, const DeviceEdgeRecord<T> &edge, int c,
-                                           int w) const {
-    return uvw_table(u, c, w, path_group.row, edge);
+  template <int ROWS>
+  KOKKOS_FUNCTION TableRow<Real<T>, ROWS> row_of(const DevicePathGroupCall<T> &u, const DeviceEdgeRecord<T> &edge,
+                                                 int c, int w) const {
+    return uvw_table<ROWS>(u, c, w, path_group.row, edge);
   }
 
   // f(m1, m3, M[m1,m3]) at edge e
@@ -173,7 +176,7 @@ struct GenericUvwBody {
     const auto g = u.cotangent(0, row, 0);
     for (int w = 0; w < u.outputs; w++) {
       T value, derivative;
-      polynomial<ROWS>(row_of(u, edge, c, w), 0, path_group.row, edge.fraction, value, derivative);
+      polynomial<ROWS>(row_of<ROWS>(u, edge, c, w), 0, path_group.row, edge.fraction, value, derivative);
       for (int k = 0; k < 2 * path_group.paths[0].l3 + 1; k++) {
         h[k] += value * g[k * u.path[0].stride + w];
         dh[k] += derivative * g[k * u.path[0].stride + w];
@@ -182,7 +185,7 @@ struct GenericUvwBody {
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) const {
     T sum[MAX_COMPONENTS][OUTPUTS] = {};
     const int d3 = 2 * path_group.paths[0].l3 + 1, channels = w < u.outputs ? u.channels : 0;
     for (int c = a.lane; c < channels; c += LANES)
@@ -192,7 +195,7 @@ struct GenericUvwBody {
         T z[MAX_COMPONENTS] = {};
         for_entries(u, e, [&](int m1, int m3, T m) { z[m3] += m * x[m1 * u.x_stride]; });
         for (int n = 0; n < OUTPUTS; n++) {
-          const T value = polynomial<ROWS>(row_of(u, edge, c, w + n), 0, path_group.row, edge.fraction);
+          const T value = polynomial<ROWS>(row_of<ROWS>(u, edge, c, w + n), 0, path_group.row, edge.fraction);
           for (int k = 0; k < d3; k++) sum[k][n] += value * z[k];
         }
       }
@@ -201,7 +204,7 @@ struct GenericUvwBody {
   }
 
   template <int ROWS>
-  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) const {
+  KOKKOS_FUNCTION void gather(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) const {
     T sum[MAX_COMPONENTS] = {};
     for (int e = a.begin; e < a.end; e++) {
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {};
@@ -215,13 +218,13 @@ struct GenericUvwBody {
   }
 
   template <int ROWS, int LANES>
-  KOKKOS_FUNCTION void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a, T *to, bool add) const {
+  KOKKOS_FUNCTION void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a, T *to, bool add) const {
     const auto p = path_group.paths[0];
     const int num = p.num_sums();
     for (int e = a.begin; e < a.end; e++) {
       const auto edge = u.edges[e];
       const auto x = u.input(edge.other_row, a.channel);
-      const T *y = u.y + static_cast<int64_t>(e) * u.num_y + p.l2 * p.l2;
+      const T *y = u.y + static_cast<int64_t>(e) * u.y_row + p.l2 * p.l2;
       T h[MAX_COMPONENTS] = {}, dh[MAX_COMPONENTS] = {}, by_y[MAX_COMPONENTS] = {}, r = 0;
       if (a.active) add_outputs<ROWS>(u, edge, a.channel, a.atom, h, dh);
       for (int k = p.first_coupling; k < p.first_coupling + p.num_couplings; k++) {

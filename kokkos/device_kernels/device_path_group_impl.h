@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT
 // The functions that a generated device kernel calls, and the launches around it. A *body* holds the mathematics of
-// one path group: for one atom and one channel, forward, backward and gather of one run of its paths; forward over a
-// uvw path takes all channels of the sender.
+// one path group: for one atom and a lane's channels, forward, backward and gather of one run of its paths; forward over
+// a uvw path takes all channels of the sender.
 #ifndef EQUI_DEVICE_PATH_GROUP_IMPL_H
 #define EQUI_DEVICE_PATH_GROUP_IMPL_H
 
 #include "kokkos/device_kernels/edges_ahead.h"
+#include "kokkos/device_kernels/lane_channels.h"
 #include "kokkos/kernel_interface/device_path_group.h"
 #include "kokkos/runtime/device_exec.h"
 #include "src/generator/kernel_schedule.h"
+
+#include <algorithm>
+#include <type_traits>
 
 namespace equi {
 
@@ -25,32 +29,57 @@ KOKKOS_FORCEINLINE_FUNCTION Four<Dual<T>> load_four(DualPointer<const T> p) {
   return four;
 }
 
+// The same address of global memory, in a register of its own. Compilers for GPUs would make it anew at each edge from
+// what it was made of.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION const T *kept(const T *p) {
+#if defined(__CUDA_ARCH__)
+  auto address = __cvta_generic_to_global(p);
+  asm("" : "+l"(address));
+  return static_cast<const T *>(__cvta_global_to_generic(address));
+#else
+  return p;
+#endif
+}
+
 // What lies side by side in a table, in one load where its size is a power of two.
 template <class R, int WIDTH>
 struct alignas(WIDTH % 2 == 0 ? WIDTH * sizeof(R) : sizeof(R)) TablePiece {
   R v[WIDTH];
 };
 
-// A lane's channel in the row of a channel block where the bin of an edge begins.
-template <class R>
-struct TableRow {
-  const R *row;
-  int lane;
+// A lane's channel in the row of a channel block where the bin of an edge begins. Its pieces lie at constant distances
+// from two addresses: those of full width from one, what is left of ROWS from the other.
+template <class R, int ROWS>
+class TableRow {
+  static constexpr int PIECE = DeviceTable<R>::PIECE;
 
+ public:
+  KOKKOS_FORCEINLINE_FUNCTION TableRow(const R *row, int lane)
+      : full_(kept(row + lane * PIECE)), rest_(kept(row + lane * (ROWS % PIECE))) {}
+
+  KOKKOS_FORCEINLINE_FUNCTION TableRow after(int64_t numbers) const {
+    TableRow other = *this;
+    other.full_ += numbers;
+    other.rest_ += numbers;
+    return other;
+  }
   // The ROWS coefficients of the weight in `column`. stride: numbers of a row.
-  template <int ROWS>
   KOKKOS_FORCEINLINE_FUNCTION void load(int column, int stride, R *coefficients) const {
-    load_pieces<ROWS, 0>(column + lane, stride, coefficients);
+    load_pieces<0>(column, stride, coefficients);
   }
 
  private:
-  template <int ROWS, int FIRST>
-  KOKKOS_FORCEINLINE_FUNCTION void load_pieces(int weight, int stride, R *coefficients) const {
-    constexpr int REST = ROWS - FIRST, WIDTH = REST < DeviceTable<R>::PIECE ? REST : DeviceTable<R>::PIECE;
-    const auto piece = *reinterpret_cast<const TablePiece<R, WIDTH> *>(row + FIRST * stride + weight * WIDTH);
+  template <int FIRST>
+  KOKKOS_FORCEINLINE_FUNCTION void load_pieces(int column, int stride, R *coefficients) const {
+    constexpr int LEFT = ROWS - FIRST, WIDTH = LEFT < PIECE ? LEFT : PIECE;
+    const R *from = (WIDTH == PIECE ? full_ : rest_) + FIRST * stride + column * WIDTH;
+    const auto piece = *reinterpret_cast<const TablePiece<R, WIDTH> *>(from);
     EQUI_UNROLL for (int k = 0; k < WIDTH; k++) coefficients[FIRST + k] = piece.v[k];
-    if constexpr (WIDTH < REST) load_pieces<ROWS, FIRST + WIDTH>(weight, stride, coefficients);
+    if constexpr (WIDTH < LEFT) load_pieces<FIRST + WIDTH>(column, stride, coefficients);
   }
+
+  const R *full_, *rest_;
 };
 
 // The polynomial with these ROWS coefficients at f. R: their type.
@@ -61,10 +90,24 @@ KOKKOS_FORCEINLINE_FUNCTION T polynomial(const R *coefficients, T f) {
   return w;
 }
 template <int ROWS, class R, class T>
-KOKKOS_FORCEINLINE_FUNCTION T polynomial(const TableRow<R> &t, int column, int stride, T f) {
+KOKKOS_FORCEINLINE_FUNCTION T polynomial(const TableRow<R, ROWS> &t, int column, int stride, T f) {
   R coefficients[ROWS];
-  t.template load<ROWS>(column, stride, coefficients);
+  t.load(column, stride, coefficients);
   return polynomial<ROWS>(coefficients, f);
+}
+
+// Of a lane's two channels.
+template <class R, int ROWS>
+struct TwoTableRows {
+  TableRow<R, ROWS> first, second;
+
+  KOKKOS_FORCEINLINE_FUNCTION TwoTableRows after(int64_t numbers) const {
+    return {first.after(numbers), second.after(numbers)};
+  }
+};
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION TwoChannels<T> polynomial(const TwoTableRows<R, ROWS> &t, int column, int stride, T f) {
+  return {polynomial<ROWS>(t.first, column, stride, f), polynomial<ROWS>(t.second, column, stride, f)};
 }
 
 // The same and its derivative by f.
@@ -78,43 +121,70 @@ KOKKOS_FORCEINLINE_FUNCTION void polynomial(const R *coefficients, T f, T &w, T 
   }
 }
 template <int ROWS, class R, class T>
-KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TableRow<R> &t, int column, int stride, T f, T &w, T &dw) {
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TableRow<R, ROWS> &t, int column, int stride, T f, T &w, T &dw) {
   R coefficients[ROWS];
-  t.template load<ROWS>(column, stride, coefficients);
+  t.load(column, stride, coefficients);
   polynomial<ROWS>(coefficients, f, w, dw);
+}
+template <int ROWS, class R, class T>
+KOKKOS_FORCEINLINE_FUNCTION void polynomial(const TwoTableRows<R, ROWS> &t, int column, int stride, T f, TwoChannels<T> &w,
+                                            TwoChannels<T> &dw) {
+  polynomial<ROWS>(t.first, column, stride, f, w.first, dw.first);
+  polynomial<ROWS>(t.second, column, stride, f, w.second, dw.second);
 }
 
 using TeamMember = Kokkos::TeamPolicy<DeviceExec>::member_type;
 
-// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and one channel, which is not
-// its own where it is not active and only takes part in sums.
+// What a lane has to do: one atom, its edges [begin, end) in the numbers of the call, and N channels, of which the first
+// is not its own where it is not active and only takes part in sums.
+template <int N>
 struct DeviceAtom {
   const TeamMember &team;
   int lane = 0, atom = 0, begin = 0, end = 0, channel = 0;
   bool active = false;
+  int apart = 0;    // of two channels; 0: the second one is not its own, either
   // Where a team has the atom to itself, each of its groups of lanes takes some of the edges, and add_up() this memory;
   // else null.
   void *shared = nullptr;
+
+  // Number k of its channels behind p.
+  template <class P>
+  KOKKOS_FORCEINLINE_FUNCTION auto load(P p, int64_t k) const {
+    return load_channels<N>(p, k, apart);
+  }
+  // The same, and 0 of channels that are not its own.
+  template <class P>
+  KOKKOS_FORCEINLINE_FUNCTION auto load_own(P p, int64_t k) const {
+    using T = std::decay_t<decltype(p[k])>;
+    if constexpr (N == 1)
+      return active ? p[k] : T(0);
+    else
+      return TwoChannels<T>(active ? p[k] : T(0), apart > 0 ? p[k + apart] : T(0));
+  }
+  template <class P, class V>
+  KOKKOS_FORCEINLINE_FUNCTION void store(P p, int64_t k, V numbers) const {
+    store_channels(p, k, apart, numbers);
+  }
 };
 
-// So many sums of a lane at a time.
+// So many sums of a lane at a time. V: of N channels.
 constexpr int SHARED_SUMS = 4;
-template <class T>
-constexpr std::size_t SHARED_BYTES = sizeof(T) * SHARED_SUMS *(DeviceTraits<>::GROUPS - 1) * DeviceTraits<>::LANES;
+template <class V>
+constexpr std::size_t SHARED_BYTES = sizeof(V) * SHARED_SUMS *(DeviceTraits<>::GROUPS - 1) * DeviceTraits<>::LANES;
 
 // Adds the sums that the groups of a team have, in the order of the groups; whether the lane is to store them. All
 // lanes of the team call it together.
-template <int N, class T>
-KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom &a, [[maybe_unused]] T (&sum)[N]) {
+template <int NUM, int N, class V>
+KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom<N> &a, [[maybe_unused]] V (&sum)[NUM]) {
   using Traits = DeviceTraits<>;
   if constexpr (Traits::GROUPS > 1) {
     if (!a.shared) return a.active;
     // Keep sums for the first group. Compilers look at this where there is one group, too, and warn of a division by 0.
     constexpr int OTHERS = Traits::GROUPS > 1 ? Traits::GROUPS - 1 : 1;
     const int group = a.team.team_rank() / Traits::LANES;
-    T *shared = static_cast<T *>(a.shared) + a.lane;
-    EQUI_UNROLL for (int first = 0; first < N; first += SHARED_SUMS) {
-      const int num = N - first < SHARED_SUMS ? N - first : SHARED_SUMS;
+    V *shared = static_cast<V *>(a.shared) + a.lane;
+    EQUI_UNROLL for (int first = 0; first < NUM; first += SHARED_SUMS) {
+      const int num = NUM - first < SHARED_SUMS ? NUM - first : SHARED_SUMS;
       if (group > 0) {
         EQUI_UNROLL for (int k = 0; k < num; k++) shared[(k * OTHERS + group - 1) * Traits::LANES] = sum[first + k];
       }
@@ -129,14 +199,20 @@ KOKKOS_FORCEINLINE_FUNCTION bool add_up([[maybe_unused]] const DeviceAtom &a, [[
   return true;
 }
 
-// A channel's weights: the first row of its table, or those of edge 0. Then those of an edge. W: TableRow, or the
-// pointer to weights of edges.
-template <int ROWS, class T>
-KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {
-  if constexpr (ROWS == 1)
+// A lane's weights: the first row of its tables, or those of edge 0. Then those of an edge. W: TableRow, TwoTableRows, or
+// the pointer to weights of edges.
+template <int ROWS, int N, class T>
+KOKKOS_FORCEINLINE_FUNCTION auto first_weights(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a) {
+  if constexpr (ROWS == 1) {
+    static_assert(N == 1, "weights of edges are those of one channel of a lane");
     return u.weights + a.channel;
-  else
-    return TableRow<Real<T>>{u.table + a.channel / ITEM_CHANNELS * u.channel_block, a.channel % ITEM_CHANNELS};
+  } else {
+    const TableRow<Real<T>, ROWS> row{u.table + a.channel / ITEM_CHANNELS * u.channel_block, a.channel % ITEM_CHANNELS};
+    if constexpr (N == 1)
+      return row;
+    else
+      return TwoTableRows<Real<T>, ROWS>{row, row.after(a.apart > 0 ? u.channel_block : 0)};
+  }
 }
 template <int ROWS, class T, class W>
 KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W first, int row,
@@ -144,21 +220,21 @@ KOKKOS_FORCEINLINE_FUNCTION W weights_of(const DevicePathGroupCall<T> &u, W firs
   if constexpr (ROWS == 1)
     return first + static_cast<int64_t>(edge.table_row) * u.weights_row;
   else
-    return {first.row + static_cast<int64_t>(edge.table_row) * row, first.lane};
+    return first.after(static_cast<int64_t>(edge.table_row) * row);
 }
 
 // The weight of path q, whose column in a table is given, and its derivative by f. l2 = 0 multiplies weights of edges
 // by f, which is left to the caller.
 template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION T weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f) {
+KOKKOS_FORCEINLINE_FUNCTION auto weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f) {
   if constexpr (ROWS == 1)
     return u.scale[q] * t[u.column[q]];
   else
     return polynomial<ROWS>(t, column, row, f);
 }
-template <int ROWS, class T, class W>
-KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f, T &w,
-                                        T &dw) {
+template <int ROWS, class T, class W, class V>
+KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, int q, int column, int row, T f, V &w,
+                                        V &dw) {
   if constexpr (ROWS == 1) {
     w = weight<ROWS>(u, t, q, column, row, f);
     dw = 0;
@@ -169,7 +245,7 @@ KOKKOS_FORCEINLINE_FUNCTION void weight(const DevicePathGroupCall<T> &u, W t, in
 
 // Of the derivative by a weight of edges what one channel has, divided by the scale of its path.
 template <class T>
-KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom &a,
+KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a,
                                                   const DeviceEdgeRecord<T> &edge, int q, T value) {
   if (!a.active || !u.weights_adj) return;
   const Pointer<T> to =
@@ -180,23 +256,24 @@ KOKKOS_FORCEINLINE_FUNCTION void store_weight_adj(const DevicePathGroupCall<T> &
 
 // Of a uvw path: the weights at an edge of the sender's channel c and of channel w of the output; those of the next
 // channels of the same UVW_BLOCK are ITEM_CHANNELS columns further. row: numbers of a row.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION TableRow<Real<T>> uvw_table(const DevicePathGroupCall<T> &u, int c, int w, int row,
-                                                        const DeviceEdgeRecord<T> &edge) {
+template <int ROWS, class T>
+KOKKOS_FORCEINLINE_FUNCTION TableRow<Real<T>, ROWS> uvw_table(const DevicePathGroupCall<T> &u, int c, int w, int row,
+                                                              const DeviceEdgeRecord<T> &edge) {
   const int64_t block = static_cast<int64_t>(c / ITEM_CHANNELS) * (u.outputs / UVW_BLOCK) + w / UVW_BLOCK;
   return {u.table + block * u.channel_block + static_cast<int64_t>(edge.table_row) * row,
           w % UVW_BLOCK * ITEM_CHANNELS + c % ITEM_CHANNELS};
 }
 
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION int num_channel_blocks(const DevicePathGroupCall<T> &u) {
-  return (u.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
+// Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and item.
+template <int N, class T>
+KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a, int first, int num) {
+  return u.parts + u.num_edges * (num_channel_items(N, u.channels) * first + a.channel / (N * ITEM_CHANNELS) * num);
 }
-// Where a run puts the derivatives by edges: `num` numbers per edge, after those of `first` per edge and channel block.
-template <class T>
-KOKKOS_FORCEINLINE_FUNCTION T *parts_of(const DevicePathGroupCall<T> &u, const DeviceAtom &a, int first, int num) {
-  return u.parts + u.num_edges * (num_channel_blocks(u) * first + a.channel / ITEM_CHANNELS * num);
-}
+
+// Channels that a lane takes of a path group, if there are as many. Kernels of float64 and duals fill the registers with
+// one.
+template <class Body, class T>
+constexpr int LANE_CHANNELS = std::is_same_v<T, float> ? Body::LANE_CHANNELS : 1;
 
 // What a lane of team `rank` does for its atom and item. A host's only lane takes the channels of an item one by one.
 template <PathGroupPass PASS, class Body, class T, int ROWS>
@@ -210,11 +287,20 @@ struct PathGroupWork : Body {    // which takes no space if it has no data
   KOKKOS_FORCEINLINE_FUNCTION int num_blocks() const { return (u.num_atoms + atoms_per_team - 1) / atoms_per_team; }
 
   KOKKOS_FORCEINLINE_FUNCTION void run(const TeamMember &team, int rank) const {
+    constexpr int N = LANE_CHANNELS<Body, T>;
+    if (N > 1 && channels_of_lane(N, u.channels) > 1)
+      run_channels<N>(team, rank);
+    else
+      run_channels<1>(team, rank);
+  }
+
+  template <int N>
+  KOKKOS_FORCEINLINE_FUNCTION void run_channels(const TeamMember &team, int rank) const {
     using Traits = DeviceTraits<>;
     constexpr int LANES = Traits::LANES;
     const int blocks = num_blocks(), item = rank / blocks, group = team.team_rank() / LANES;
     const bool has_team = Traits::GROUPS > 1 && atoms_per_team == 1;
-    DeviceAtom a{team, team.team_rank() % LANES};
+    DeviceAtom<N> a{team, team.team_rank() % LANES};
     a.atom = (rank % blocks) * atoms_per_team + (has_team ? 0 : group);
     if (a.atom >= u.num_atoms) return;
     a.begin = static_cast<int>(u.begin[a.atom] - u.first);
@@ -223,20 +309,21 @@ struct PathGroupWork : Body {    // which takes no space if it has no data
       const int first = a.begin, num = a.end - a.begin;
       a.begin = first + num * group / Traits::GROUPS;
       a.end = first + num * (group + 1) / Traits::GROUPS;
-      a.shared = team.team_scratch(0).get_shmem(static_cast<std::size_t>(SHARED_BYTES<T>));
+      a.shared = team.team_scratch(0).get_shmem(static_cast<std::size_t>(SHARED_BYTES<OfChannels<T, N>>));
     }
     if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW) {
       this->template forward<ROWS, LANES>(item * Body::OUTPUTS, u, a);
     } else {
-      const int channel_blocks = num_channel_blocks(u), run = item / channel_blocks,
-                channel_block = item % channel_blocks;
+      const int items = num_channel_items(N, u.channels), run = item / items;
+      const int first_channel = item % items * N * ITEM_CHANNELS;
       for (int k = 0; k < ITEM_CHANNELS; k += LANES) {
-        a.channel = channel_block * ITEM_CHANNELS + k + a.lane;
+        a.channel = first_channel + k + a.lane;
         a.active = a.channel < u.channels;
+        if (N > 1) a.apart = a.channel + ITEM_CHANNELS < u.channels ? ITEM_CHANNELS : 0;
         if (!a.active) {
           constexpr bool HAS_LANE_SUMS = PASS == PATH_GROUP_BACKWARD || PASS == PATH_GROUP_FUSED;
           if (LANES == 1 || !(HAS_LANE_SUMS || has_team)) break;
-          a.channel = channel_block * ITEM_CHANNELS;
+          a.channel = first_channel;
         }
         if constexpr (PASS == PATH_GROUP_FUSED)
           this->template fused<ROWS, LANES>(u, a, k > 0);
@@ -254,12 +341,13 @@ struct PathGroupWork : Body {    // which takes no space if it has no data
 
 template <PathGroupPass PASS, class Body, class T>
 int num_items(const Body &body, const DevicePathGroupCall<T> &u) {
+  const int items = num_channel_items(LANE_CHANNELS<Body, T>, u.channels);
   if constexpr (PASS == PATH_GROUP_FORWARD && Body::IS_UVW)
     return (u.outputs + CHANNEL_PAD - 1) / CHANNEL_PAD * CHANNEL_PAD / Body::OUTPUTS;    // the padding is written too
   else if constexpr (PASS == PATH_GROUP_FORWARD)
-    return body.num_forward_runs() * num_channel_blocks(u);
+    return body.num_forward_runs() * items;
   else
-    return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * num_channel_blocks(u);
+    return (PASS == PATH_GROUP_BACKWARD ? body.num_backward_runs() : 1) * items;
 }
 
 // The path groups of a launch: the teams of one after those of the other.
@@ -303,14 +391,14 @@ inline bool leaves_lanes_idle(const DeviceExec &exec, int64_t num_lanes) {
 // Blocks of four warps that a multiprocessor is to hold, which bounds the registers of a lane. Warps wait for loads
 // most of the time: more of them are faster, even where a few numbers spill (measured on an H200,
 // doc/gpu_roofline.rst). Kernels that nobody has measured may take up to 255 registers. NUMBERS of a body: what a lane
-// holds in a pass, or negative.
+// of one channel, or of two, holds in a pass, or negative.
 template <PathGroupPass PASS, int ROWS, class T, class... Bodies>
 constexpr int warp_blocks() {
   if (IS_DUAL<T> || ROWS == 1 || (... || Bodies::IS_UVW)) return 2;
   constexpr int ALL = 512;      // registers, for each lane of a block
   constexpr int OTHERS = 48;    // addresses and coefficients
   int numbers = 0;
-  for (const int n : {Bodies::NUMBERS[PASS]...}) {
+  for (const int n : {Bodies::NUMBERS[LANE_CHANNELS<Bodies, T> - 1][PASS]...}) {
     if (n < 0) return 2;
     numbers = n > numbers ? n : numbers;
   }
@@ -333,7 +421,8 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
   constexpr const char *LABELS[] = {"equi:conv_forward", "equi:conv_backward", "equi:conv_gather_senders",
                                     "equi:conv_fused"};
   Policy policy(exec, static_cast<int>(work.all_teams()), Traits::TEAM, 1);
-  if (has_teams) policy.set_scratch_size(0, Kokkos::PerTeam(SHARED_BYTES<T>));
+  constexpr int MOST_CHANNELS = std::max({LANE_CHANNELS<Bodies, T>...});
+  if (has_teams) policy.set_scratch_size(0, Kokkos::PerTeam(SHARED_BYTES<OfChannels<T, MOST_CHANNELS>>));
   Kokkos::parallel_for(LABELS[PASS], policy, work);
 }
 
@@ -341,13 +430,14 @@ void launch_path_groups(const DeviceExec &exec, const DevicePathGroupCall<T> *ca
 template <class T, class... Bodies>
 struct DeviceKernelOf {
   static constexpr DevicePathGroupRuns PATH_GROUPS[] = {
-      {Bodies::KEY, Bodies::NUM_BACKWARD_RUNS, Bodies::NUM_SUMS, Bodies::SUMS}...};
+      {Bodies::KEY, Bodies::NUM_BACKWARD_RUNS, Bodies::NUM_SUMS, Bodies::SUMS, LANE_CHANNELS<Bodies, T>}...};
+  static constexpr bool READS_COUPLED = (... || Bodies::READS_COUPLED);
   template <PathGroupPass PASS, int ROWS>
   static void launch(const DeviceExec &exec, const DevicePathGroupCall<T> *calls) {
     launch_path_groups<PASS, ROWS>(exec, calls, Bodies{}...);
   }
   static constexpr DevicePathGroupKernel<T> kernel() {
-    DevicePathGroupKernel<T> k{sizeof...(Bodies), PATH_GROUPS, {}};
+    DevicePathGroupKernel<T> k{sizeof...(Bodies), PATH_GROUPS, READS_COUPLED, {}};
     if constexpr (!IS_DUAL<T>) add_launches<2>(k);
     if constexpr (std::is_same_v<T, float>) add_launches<CUBIC_ROWS>(k);
     add_launches<DEVICE_FINE_ROWS<T>>(k);
@@ -364,6 +454,7 @@ struct DeviceKernelOf {
   static constexpr DeviceEdgeKernel<T> edge_kernel() {
     return {sizeof...(Bodies),
             PATH_GROUPS,
+            READS_COUPLED,
             {launch<PATH_GROUP_FORWARD, 1>, launch<PATH_GROUP_BACKWARD, 1>, launch<PATH_GROUP_GATHER, 1>}};
   }
 };

@@ -16,9 +16,9 @@
 namespace equi {
 
 constexpr int LINE_BYTES = 128;
-// Lines of a channel block of one component.
-template <class R>
-constexpr int BLOCK_LINES = (ITEM_CHANNELS * static_cast<int>(sizeof(R)) + LINE_BYTES - 1) / LINE_BYTES;
+// Lines of N channel blocks of one component.
+template <class R, int N>
+constexpr int BLOCK_LINES = (N * ITEM_CHANNELS * static_cast<int>(sizeof(R)) + LINE_BYTES - 1) / LINE_BYTES;
 
 // Into the first-level cache; nothing waits for it. An emulated GPU reads there, which shows that the line is in
 // memory.
@@ -30,9 +30,9 @@ KOKKOS_FORCEINLINE_FUNCTION void fetch_line([[maybe_unused]] const void *p) {
 #endif
 }
 
-// The edges [begin, end) of a call in turn, for a lane and its channel. LINES: of all components() and edges(), which
+// The edges [begin, end) of a call in turn, for a lane and its N channels. LINES: of all components() and edges(), which
 // number them from FIRST on.
-template <class T, int LINES>
+template <class T, int N, int LINES>
 class EdgesAhead {
   static constexpr int LANES = DeviceTraits<>::LANES, SLOTS = (LINES + LANES - 1) / LANES;
 
@@ -43,17 +43,20 @@ class EdgesAhead {
         lane_(lane),
         block_(channel / ITEM_CHANNELS * ITEM_CHANNELS),
         block_channels_(u.channels - block_) {
-    if (LANES > 1 && begin < end) next_row_ = records_[begin < last_ ? begin + 1 : last_].other_row;
+    if (LANES > 1 && begin < end) {
+      row_ = records_[begin].other_row;
+      next_row_ = records_[begin < last_ ? begin + 1 : last_].other_row;
+    }
   }
 
-  // NUM components of the channel block, in the rows of the atoms at the other end.
+  // NUM components of the channel blocks, in the rows of the atoms at the other end.
   template <int FIRST, int NUM, class R>
   KOKKOS_FORCEINLINE_FUNCTION void components(const R *rows, int width, int stride) {
-    for_lines<FIRST, NUM * BLOCK_LINES<R>>([&](int slot, int k) {
-      const int channel = k % BLOCK_LINES<R> * (LINE_BYTES / static_cast<int>(sizeof(R)));
+    for_lines<FIRST, NUM * BLOCK_LINES<R, N>>([&](int slot, int k) {
+      const int channel = k % BLOCK_LINES<R, N> * (LINE_BYTES / static_cast<int>(sizeof(R)));
       if (channel >= block_channels_) return;
-      from_[slot] = reinterpret_cast<const char *>(rows + k / BLOCK_LINES<R> * stride + block_ + channel);
-      bytes_[slot] = width * static_cast<int>(sizeof(R));
+      from_[slot] = reinterpret_cast<const char *>(rows + k / BLOCK_LINES<R, N> * stride + block_ + channel);
+      bytes_[slot] = static_cast<unsigned>(width * sizeof(R));
       by_edge_[slot] = false;
     });
   }
@@ -62,20 +65,25 @@ class EdgesAhead {
   KOKKOS_FORCEINLINE_FUNCTION void edges(const T *numbers, int width) {
     for_lines<FIRST, 1>([&](int slot, int) {
       from_[slot] = reinterpret_cast<const char *>(numbers);
-      bytes_[slot] = width * static_cast<int>(sizeof(T));
+      bytes_[slot] = static_cast<unsigned>(width * sizeof(T));
       by_edge_[slot] = true;
     });
   }
 
   // The record of edge e. Edges are taken in order. num_rows: that all arrays of components have.
   KOKKOS_FORCEINLINE_FUNCTION DeviceEdgeRecord<T> take(int e, int num_rows = INT_MAX) {
-    if constexpr (LANES > 1) {
-      const int next = e < last_ ? e + 1 : last_, row = next_row_;
-      next_row_ = records_[e + 2 < last_ ? e + 2 : last_].other_row;
-      EQUI_UNROLL for (int s = 0; s < SLOTS; s++) if (from_[s] && (by_edge_[s] || row < num_rows))
-          fetch_line(from_[s] + static_cast<int64_t>(by_edge_[s] ? next : row) * bytes_[s]);
-    }
-    return records_[e];
+    if constexpr (LANES == 1) return records_[e];
+    // The row is known since two edges ago. Even what all lanes read together is written to a register of each.
+    DeviceEdgeRecord<T> record;
+    record.table_row = records_[e].table_row;
+    record.fraction = records_[e].fraction;
+    record.other_row = row_;
+    const int next = e < last_ ? e + 1 : last_;
+    row_ = next_row_;
+    next_row_ = records_[e + 2 < last_ ? e + 2 : last_].other_row;
+    EQUI_UNROLL for (int s = 0; s < SLOTS; s++) if (from_[s] && (by_edge_[s] || row_ < num_rows))
+        fetch_line(from_[s] + static_cast<uint64_t>(static_cast<unsigned>(by_edge_[s] ? next : row_)) * bytes_[s]);
+    return record;
   }
 
  private:
@@ -89,9 +97,9 @@ class EdgesAhead {
   }
 
   const DeviceEdgeRecord<T> *records_;
-  int last_, lane_, block_, block_channels_, next_row_ = 0;
+  int last_, lane_, block_, block_channels_, row_ = 0, next_row_ = 0;    // rows: of this edge and the next one
   const char *from_[SLOTS] = {};    // null: the lane has no line
-  int bytes_[SLOTS] = {};           // from one row, or edge, to the next
+  unsigned bytes_[SLOTS] = {};      // from one row, or edge, to the next
   bool by_edge_[SLOTS] = {};
 };
 

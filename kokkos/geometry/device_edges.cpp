@@ -123,7 +123,7 @@ void DeviceEdges<T, G>::build(const DeviceExec &exec, const double *x, const Dev
   const int64_t room = room_, of_directions = directions.count * room_;
   distance_.reserve(of_directions);
   unit_vector_.reserve(3 * of_directions);
-  harmonics_.reserve(num_y_ * of_directions);
+  reserve_harmonics(harmonics_, of_directions, num_y_);
   device_zero(exec, adjoint_.reserve(num_y_ * of_directions), num_y_ * of_directions);
   force_.reserve(3 * room_);
   const EdgeArrays<T, G> edges = arrays();
@@ -237,7 +237,13 @@ void DeviceEdges<T, G>::divide(const DeviceExec &exec, const DeviceDirections &d
 
 template <class T, class G>
 EdgeArrays<T, G> DeviceEdges<T, G>::arrays() const {
-  return {lmax_, distance_.data(), unit_vector_.data(), force_.data(), harmonics_.data(), adjoint_.data()};
+  return {lmax_,
+          distance_.data(),
+          unit_vector_.data(),
+          force_.data(),
+          harmonics_.data() + NUMBERS_BEFORE_HARMONICS,
+          harmonics_row(num_y_),
+          adjoint_.data()};
 }
 
 template <class T, class G>
@@ -407,7 +413,7 @@ std::size_t DeviceEdges<T, G>::growth(const DeviceNeighborhood &n, int slice_siz
          sender_row_.growth(num_edges) + sender_species_.growth(num_edges) + sender_receiver_.growth(num_edges) +
          pair_.growth(num_edges) + distance_.growth(of_directions) + unit_vector_.growth(3 * of_directions) +
          (nearest_.count > 0 ? seen_.growth(candidates) : 0) + adjoint_.growth(num_y_ * of_directions) +
-         force_.growth(3 * num_edges) + harmonics_.growth(num_y_ * of_directions);
+         force_.growth(3 * num_edges) + harmonics_.growth(harmonics_row(num_y_) * of_directions);
 }
 
 EQUI_INSTANTIATE_PRECISIONS(DeviceEdges)

@@ -5,6 +5,7 @@
 
 #include "kokkos/geometry/device_neighborhood.h"
 #include "kokkos/geometry/edge_functions.h"
+#include "kokkos/kernel_interface/harmonics_row.h"
 #include "kokkos/runtime/device_exec.h"
 #include "kokkos/runtime/device_sum.h"
 #include "src/evaluation/evaluator.h"
@@ -123,8 +124,10 @@ class DeviceEdges {
   const int *pair() const { return pair_.data(); }
   const G *distance(int direction = 0) const { return distance_.data() + direction * room_; }
   const G *unit_vector() const { return unit_vector_.data(); }    // [E][3]
-  // [E][num_y]
-  const T *harmonics(int direction = 0) const { return harmonics_.data() + direction * num_y_ * room_; }
+  // [E] rows (harmonics_row.h)
+  const T *harmonics(int direction = 0) const {
+    return harmonics_.data() + NUMBERS_BEFORE_HARMONICS + direction * room_ * harmonics_row(num_y_);
+  }
   // [E][num_y] dE/dY, slot 0 dE/dr; 0 after build(), the caller adds to it before finish().
   G *adjoint(int direction = 0) { return adjoint_.data() + direction * num_y_ * room_; }
 

@@ -47,14 +47,15 @@ struct EdgeArrays {
   using D = DoubleOf<G>;
   int lmax;
   G *distance, *unit, *force;    // [E], [E][3], [E][3]; forces are those of one direction after the other
-  T *y;                          // [E][num_y]
-  const G *adjoint;              // likewise, slot 0 by the distance
+  T *y;                          // [E] rows of y_row numbers, of which num_y are harmonics
+  int64_t y_row;
+  const G *adjoint;    // [E][num_y], slot 0 by the distance
 
   EQUI_FUNCTION int64_t num_y() const { return (lmax + 1) * (lmax + 1); }
   // Of arrays for several directions, of `room` edges each, those of one.
   EQUI_FUNCTION EdgeArrays along(int direction, int64_t room) const {
     const int64_t before = direction * room;
-    return {lmax, distance + before, unit + 3 * before, force, y + num_y() * before, adjoint + num_y() * before};
+    return {lmax, distance + before, unit + 3 * before, force, y + y_row * before, y_row, adjoint + num_y() * before};
   }
 
   // From the positions of atoms i and j, which move along v unless that is null. moment: if not -1, the component c of
@@ -73,7 +74,7 @@ struct EdgeArrays {
     distance[e] = static_cast<G>(r);
     G u[3];
     for (int k = 0; k < 3; k++) unit[3 * e + k] = u[k] = static_cast<G>(d[k] * inverse);
-    evaluate_harmonics<Real<G>>(norms, lmax, u, y + num_y() * e);
+    evaluate_harmonics<Real<G>>(norms, lmax, u, y + y_row * e);
     return value_of(r) >= 0.0 ? value_of(r) : BROKEN_DISTANCE;
   }
 

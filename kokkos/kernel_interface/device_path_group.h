@@ -2,16 +2,18 @@
 // The call of a device's kernel for a path group (kernel_schedule.h): a batch of atoms with all their edges. A launch
 // takes several path groups, each with its call.
 //
-// Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane. Forward
-// over a uvw path an item is some channels of the output; the sums over the sender's channels, one per lane, are added
-// up over the lanes at the end. Items are the slow index of a launch, so that the blocks that run side by side read
-// one slice of the radial table, which then stays in the first-level cache: these kernels read the table most. Where
-// there are few atoms, the lanes of a whole team share one: each group of them takes a part of its edges.
+// Several lanes own an atom and an *item*: a run of paths and up to 32 channels, one per lane, or 64, two per lane, of
+// path groups so light that what the lanes read together of an edge costs the most. Forward over a uvw path an item is
+// some channels of the output; the sums over the sender's channels, one per lane, are added up over the lanes at the
+// end. Items are the slow index of a launch, so that the blocks that run side by side read one slice of the radial
+// table, which then stays in the first-level cache: these kernels read the table most. Where there are few atoms, the
+// lanes of a whole team share one: each group of them takes a part of its edges.
 //
 // Generated kernels and the generic one (device_path_group_impl.h) take the same call.
 #ifndef EQUI_DEVICE_PATH_GROUP_H
 #define EQUI_DEVICE_PATH_GROUP_H
 
+#include "kokkos/kernel_interface/harmonics_row.h"
 #include "kokkos/kernel_interface/path_group_kernel.h"
 #include "kokkos/runtime/device_exec.h"
 
@@ -36,12 +38,12 @@ struct alignas(16) Four {
   T v[4];
 };
 
-// What every lane reads of an edge, in one load of 16 bytes unless T is larger.
+// What every lane reads of an edge.
 template <class T>
 struct alignas(16) DeviceEdgeRecord {
-  int other_row;    // row of the atom at the other end
-  int table_row;    // as PathGroupCall has it
   T fraction;
+  int table_row;    // as PathGroupCall has it
+  int other_row;    // row of the atom at the other end
 };
 
 // Arrays in device memory. p: the number of an edge within the batch, in the order of its atoms. T: float, double or a
@@ -58,10 +60,10 @@ struct DevicePathGroupCall {
   const Real<T> *table;
   int64_t channel_block;
 
-  const T *coupled;     // [p][coupled_width] the path group's distinct entries of M (forward, gather)
+  const T *y;    // [p] rows of harmonics (harmonics_row.h); of kernels that read coupled ones for backward alone
+  int y_row;
+  const T *coupled;     // [p][coupled_width] the path group's distinct entries of M, for passes other than backward
   int coupled_width;    // a multiple of 4
-  int num_y;
-  const T *y;    // [p][num_y] harmonics (backward)
 
   // Component m, channel c of the input block in row r: x + r * x_width + m * x_stride + c. x_adj is at its first row.
   // Of duals, tangents are x_tangents behind the values.
@@ -125,7 +127,18 @@ struct DevicePathGroupRuns {
   const char *key;    // PathGroupShape::key
   int num_runs;
   const int *num_sums, *sums;
+  int lane_channels;    // that a lane takes, where there are as many
 };
+
+// Of a path group with so many channels, where a lane takes up to `lane_channels`: those that it takes, and the items
+// of a run.
+KOKKOS_INLINE_FUNCTION constexpr int channels_of_lane(int lane_channels, int channels) {
+  return channels > ITEM_CHANNELS ? lane_channels : 1;
+}
+KOKKOS_INLINE_FUNCTION constexpr int num_channel_items(int lane_channels, int channels) {
+  const int item = ITEM_CHANNELS * channels_of_lane(lane_channels, channels);
+  return (channels + item - 1) / item;
+}
 
 // A launch takes so many path groups at most: their calls are its arguments.
 constexpr int MAX_LAUNCH_PATH_GROUPS = 4;
@@ -140,6 +153,7 @@ template <class T>
 struct DevicePathGroupKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
+  bool reads_coupled;    // for some of its path groups; else it makes the entries of M from the harmonics
   // By pass, and table: exact (2 rows), cubic, DEVICE_FINE_ROWS. Null for cubic tables but of float, and for exact ones
   // of duals. Fused null for duals and where a path is uvw.
   void (*launch[4][3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
@@ -156,6 +170,7 @@ template <class T>
 struct DeviceEdgeKernel {
   int num_path_groups;
   const DevicePathGroupRuns *path_groups;
+  bool reads_coupled;
   void (*launch[3])(const DeviceExec &, const DevicePathGroupCall<T> *calls);
 
   static constexpr bool OF_EDGES = true;

@@ -45,6 +45,7 @@ template <class T>
 struct DeviceConvScratch {
   DeviceBuffer<DeviceEdgeRecord<T>> records;
   DeviceBuffer<T> coupled, parts, y;    // y: harmonics of edges that are not adjacent
+  const T *harmonics = nullptr;         // of the batch's edges, row after row
   DeviceBuffer<Real<T>> bins_per_length;
   DeviceRigidScratch<Real<T>> rigid;
   // Of exact radial functions.

@@ -196,17 +196,17 @@ struct DeviceEdgePathGroups {
 
   Harmonics order_harmonics(const DeviceExec &exec, const DeviceWork &work, const Edges &edges, const T *y,
                             bool with_coupled) const {
-    const int num_y = this->num_y(), y_columns = this->y_columns();
+    const int num_y = this->num_y(), row = harmonics_row(num_y), y_columns = this->y_columns();
     const int *column = harmonic_column.data(), *edge = edges.edge, *other_row = edges.other_row;
-    T *ordered = take<T>(work, edges.count * num_y);
+    T *ordered = take<T>(work, edges.count * row) + NUMBERS_BEFORE_HARMONICS;
     auto *records = take<DeviceEdgeRecord<T>>(work, edges.count);
     Kokkos::parallel_for(
         "equi:order_harmonics", DeviceRange(exec, 0, edges.count * num_y), KOKKOS_LAMBDA(int64_t n) {
           const int64_t p = n / num_y;
           const int k = static_cast<int>(n % num_y);
           const T value = column[k] < 0 ? T(0) : y[static_cast<int64_t>(edge[p]) * y_columns + column[k]];
-          ordered[n] = value;
-          if (k == 0) records[p] = {other_row[p], edge[p], value};
+          ordered[p * row + k] = value;
+          if (k == 0) records[p] = {value, edge[p], other_row[p]};
         });
     T *coupled = nullptr;
     if (with_coupled) {

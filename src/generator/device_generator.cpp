@@ -6,6 +6,9 @@
 #include "src/generator/path_text.h"
 
 #include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
 
 namespace equi {
 
@@ -21,25 +24,83 @@ constexpr struct {
 } NUMBER_TYPES[NUM_TYPES] = {
     {"float", "FLOAT"}, {"double", "DOUBLE"}, {"Dual<float>", "DUAL_FLOAT"}, {"Dual<double>", "DUAL_DOUBLE"}};
 
+// How kernels come by the entries of M: these are linear forms of the harmonics, most of them single ones with a factor.
+// Where registers allow it a lane makes them, since an entry that all lanes read costs as much as one that each reads
+// for itself; else they are coupled beforehand.
+struct Entries {
+  const PathGroupSchedule &u;
+  bool are_coupled;
+
+  Dialect dialect(std::function<void(const PathSchedule &, int)> load = {}) const {
+    if (are_coupled) return {"V", device_coupled, std::move(load)};
+    return {"V", [this](int k) { return is_harmonic(k) ? "y" + std::to_string(u.coupled[k].terms[0].index) : text_of("m%d", k); },
+            std::move(load)};
+  }
+  // Those that a path reads. Its harmonics are there.
+  void define(Text &text, const PathSchedule &p) const {
+    if (are_coupled) return load_coupled(text, p);
+    std::set<int> forms;
+    for (const auto &m : p.m)
+      if (!p.is_diagonal() && !is_harmonic(m.coupled)) forms.insert(m.coupled);
+    for (int k : forms) text.line("        const T m%d = %s;", k, text_of_form(u.coupled[k], "y").c_str());
+  }
+
+ private:
+  bool is_harmonic(int k) const {
+    return u.coupled[k].terms.size() == 1 && u.coupled[k].terms[0].coefficient == 1.0;
+  }
+};
+
 // The weight of a path, and its entries of M.
-void load_path(Text &text, const PathSchedule &p, int q) {
-  text.line("        %sT w = weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f);", p.is_diagonal() ? "" : "const ", q,
+void load_path(Text &text, const Entries &entries, const PathSchedule &p, int q) {
+  text.line("        %sV w = weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f);", p.is_diagonal() ? "" : "const ", q,
             q);
   if (p.is_diagonal()) text.line("        if (ROWS == 1) w *= f;");
-  load_coupled(text, p);
+  entries.define(text, p);
+}
+
+// Four at a time; fours: those that have been loaded.
+// What a run has of an edge's harmonics: where it makes the entries of M, loads of four numbers.
+class HarmonicLoads {
+ public:
+  explicit HarmonicLoads(const Entries &entries) : by_fours_(!entries.are_coupled) {}
+  void load(Text &text, int h) {
+    if (!by_fours_) return text.line("        const T y%d = y[%d];", h, h);
+    const int four = (h - 1) / 4;
+    if (loaded_.insert(four).second) text.line("        const Four<T> fy%d = load_four(y + %d);", four, 1 + 4 * four);
+    text.line("        const T y%d = %s;", h, text_of("fy%d.v[%d]", four, (h - 1) % 4).c_str());
+  }
+
+ private:
+  bool by_fours_;
+  std::set<int> loaded_;
+};
+
+void load_harmonics(Text &text, const Entries &entries, const std::vector<int> &harmonics) {
+  if (entries.are_coupled) return;
+  HarmonicLoads loads(entries);
+  for (int h : harmonics) loads.load(text, h);
 }
 
 // What the loop over edges of a run reads.
 struct EdgeReads {
-  bool sender, cotangents, forms, harmonics;
+  bool sender, cotangents, coupled, harmonics;
 };
 
-// What forward, gather and backward of a channel begin with.
+// The function of a lane's channels. `more`: parameters behind the others.
+void begin_function(Text &text, const char *sizes, const std::string &name, const char *more) {
+  text.line("  template <%s, class T, int N>", sizes);
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void %s(const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a%s) {",
+            name.c_str(), more);
+  text.line("    using V = OfChannels<T, N>;");
+}
+
+// What forward, gather and backward begin with.
 void begin_edges(Text &text, const PathGroupSchedule &u, const PathGroupSchedule::Run &run, const EdgeReads &reads) {
   std::vector<std::string> lines;
   int num_components = 0, num_arrays = 0;
   const auto number = [&] {    // of lines so far: components come first
-    return std::to_string(num_components) + " * BLOCK_LINES<Real<T>> + " + std::to_string(num_arrays);
+    return std::to_string(num_components) + " * BLOCK_LINES<Real<T>, N> + " + std::to_string(num_arrays);
   };
   const auto components = [&](const char *condition, int num, const std::string &rows) {
     lines.push_back(std::string("    ") + condition + "ahead.template components<" + number() + ", " +
@@ -56,16 +117,17 @@ void begin_edges(Text &text, const PathGroupSchedule &u, const PathGroupSchedule
       const std::string path = text_of("u.path[%d]", q);
       components("", 2 * u.paths[q].l3 + 1, "u.out_adj + " + path + ".begin, " + path + ".width, " + path + ".stride");
     }
-  if (reads.forms) edges("u.coupled, u.coupled_width");
-  if (reads.harmonics) edges("u.y, u.num_y");
+  if (reads.coupled) edges("u.coupled, u.coupled_width");
+  if (reads.harmonics) edges("u.y, u.y_row");
   text.line("    {");
-  text.line("    EdgesAhead<T, %s> ahead(u, a.begin, a.end, a.lane, a.channel);", number().c_str());
+  text.line("    EdgesAhead<T, N, %s> ahead(u, a.begin, a.end, a.lane, a.channel);", number().c_str());
   for (const std::string &line : lines) text.line("%s", line.c_str());
   text.line("    for (int e = a.begin; e < a.end; e++) {");
   text.line("        const auto edge = ahead.take(e%s);", reads.sender && reads.cotangents ? ", u.num_receivers" : "");
   text.line("        const auto t = weights_of<ROWS>(u, first, ROW, edge);");
   text.line("        const T f = edge.fraction;");
-  if (reads.forms) define_forms(text, u);
+  if (reads.coupled) locate_coupled(text, u);
+  if (reads.harmonics) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.y_row;");
 }
 
 void end_edges(Text &text) {
@@ -92,20 +154,19 @@ std::string paths_of(const PathGroupSchedule::Run &run) {
   return run.last == run.first + 1 ? text_of("path %d", run.first) : text_of("paths %d to %d", run.first, run.last - 1);
 }
 
-void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
+void generate_forward(Text &text, const PathGroupSchedule &u, const Entries &entries, int number) {
   const auto run = u.forward_runs[number];
+  const bool has_entries = has_forms(u, run);
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // out[m3] = sum_e w sum_m1 M[m1,m3] x[m1], %s", paths_of(run).c_str());
-  text.line("  template <int ROWS, class T>");
-  text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void forward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {",
-      number);
+  begin_function(text, "int ROWS", text_of("forward_%d", number), "");
   define_weights(text);
-  for (int k = 0; k < num_components(u, run); ++k) text.line("    T a%d = 0;", k);
-  begin_edges(text, u, run, {true, false, has_forms(u, run), false});
+  for (int k = 0; k < num_components(u, run); ++k) text.line("    V a%d = 0;", k);
+  begin_edges(text, u, run, {true, false, has_entries && entries.are_coupled, has_entries && !entries.are_coupled});
   load_sender(text, d1);
-  const auto load = [&](const PathSchedule &p, int q) { load_path(text, p, q); };
-  generate_products(text, {"T", device_coupled, load}, u, run, false);
+  load_harmonics(text, entries, u.harmonics(run));
+  const auto load = [&](const PathSchedule &p, int q) { load_path(text, entries, p, q); };
+  generate_products(text, entries.dialect(load), u, run, false);
   end_edges(text);
   add_up_shares(text, num_components(u, run));
   int base = 0;
@@ -113,30 +174,31 @@ void generate_forward(Text &text, const PathGroupSchedule &u, int number) {
     text.line("    {");
     define_output(text, "output", "a.atom", q);
     for (int c = 0; c < 2 * u.paths[q].l3 + 1; ++c)
-      text.line("        put(o, %d * u.path[%d].stride, sum[%d]);", c, q, base++);
+      text.line("        a.store(o, %d * u.path[%d].stride, sum[%d]);", c, q, base++);
     text.line("    }");
   }
   text.line("  }");
 }
 
-void generate_gather(Text &text, const PathGroupSchedule &u) {
+void generate_gather(Text &text, const PathGroupSchedule &u, const Entries &entries) {
   const int d1 = 2 * u.shape.l1 + 1;
   text.line("  // x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3], over the receivers that a sender reaches");
-  text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
+  begin_function(text, "int ROWS", "gather", "");
   define_weights(text);
-  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  for (int a = 0; a < d1; ++a) text.line("    V a%d = 0;", a);
   // One run as long as forward takes one. Else short ones: the loads of all paths would fill more registers ahead of
   // their use than there are.
   for (const auto &run : u.forward_runs.size() > 1 ? u.backward_runs : u.forward_runs) {
-    begin_edges(text, u, run, {false, true, has_forms(u, run), false});
+    const bool has_entries = has_forms(u, run);
+    begin_edges(text, u, run, {false, true, has_entries && entries.are_coupled, has_entries && !entries.are_coupled});
     text.line("        const int row = edge.other_row;");
+    load_harmonics(text, entries, u.harmonics(run));
     const auto load = [&](const PathSchedule &p, int q) {
-      load_path(text, p, q);
+      load_path(text, entries, p, q);
       define_output(text, "cotangent", "row", q);
-      for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
+      for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const V g%d = a.load(o, %d * u.path[%d].stride);", c, c, q);
     };
-    generate_products(text, {"T", device_coupled, load}, u, run, true);
+    generate_products(text, entries.dialect(load), u, run, true);
     end_edges(text);
   }
   add_up_shares(text, d1);
@@ -144,12 +206,13 @@ void generate_gather(Text &text, const PathGroupSchedule &u) {
   text.line("  }");
 }
 
-// The derivative by the weight is given: stored if it is an edge's, else part of that by the fraction.
+// The derivative by the weight is given: stored if it is an edge's, else a part of that by the fraction, given but for
+// its factor s.
 void add_by_weight(Text &text, int q, const char *by_weight, const char *by_fraction) {
   text.line("        if constexpr (ROWS == 1)");
   text.line("          store_weight_adj(u, a, edge, %d, %s);", q, by_weight);
   text.line("        else");
-  text.line("          r += %s;", by_fraction);
+  text.line("          add_product(r, %s, s);", by_fraction);
 }
 
 // The sums of h[m2] = sum_m1 x[m1] D[m1,m2] for path q, whose first D is number `base`.
@@ -157,29 +220,29 @@ void add_path_backward(Text &text, const PathGroupSchedule &u, int q, int base) 
   const PathSchedule &p = u.paths[q];
   const int d1 = 2 * u.shape.l1 + 1, d2 = 2 * p.l2 + 1, y0 = p.l2 * p.l2;
   if (p.is_diagonal()) {
-    Sum s("T", "s");
+    Sum s("V", "s");
     for (const auto &n : p.d_entries) s.add(text, n.sign, text_of("x%d * d%d", n.m1, base + n.d));
-    text.line("        r += dw * s;");
+    text.line("        add_product(r, dw, s);");
     text.line("        if constexpr (ROWS == 1) store_weight_adj(u, a, edge, %d, f * s);", q);
   } else if (p.is_scalar_product()) {
-    Sum s("T", "s");
-    text.line("        const T wg = w * d%d;", base);
+    Sum s("V", "s");
+    text.line("        const V wg = w * d%d;", base);
     for (const auto &n : p.d_entries) {
       s.add(text, n.sign, text_of("y%d * x%d", y0 + n.m2, n.m1));
-      text.line("        b%d %s x%d * wg;", y0 + n.m2, add_with(n.sign), n.m1);
+      text.line("        add_product(b%d, x%d, %swg);", y0 + n.m2, n.m1, n.sign < 0 ? "-" : "");
     }
-    add_by_weight(text, q, text_of("d%d * s", base).c_str(), text_of("(dw * d%d) * s", base).c_str());
+    add_by_weight(text, q, text_of("d%d * s", base).c_str(), text_of("dw * d%d", base).c_str());
   } else {
-    Sum s("T", "s");
+    Sum s("V", "s");
     for (int b = 0; b < d2; ++b) {
-      Sum h("T", text_of("h%d", b));
+      Sum h("V", text_of("h%d", b));
       for (int a = 0; a < d1; ++a)
         for (const auto &n : p.d_entries)
           if (n.m1 == a && n.m2 == b) h.add(text, n.sign, text_of("x%d * d%d", a, base + n.d));
       s.add(text, 1, text_of("y%d * h%d", y0 + b, b));
-      text.line("        b%d += w * h%d;", y0 + b, b);
+      text.line("        add_product(b%d, w, h%d);", y0 + b, b);
     }
-    add_by_weight(text, q, "s", "dw * s");
+    add_by_weight(text, q, "s", "dw");
   }
 }
 
@@ -191,11 +254,11 @@ void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const Pat
     const PathSchedule &p = u.paths[q];
     std::string names;
     for (size_t k = 0; k < p.d.size(); ++k) names += (k ? ", d" : "d") + std::to_string(base + k);
-    text.line("    T %s;", names.c_str());
+    text.line("    V %s;", names.c_str());
     text.line("    {");
     define_output(text, "cotangent", row, q);
     for (int c = 0; c < 2 * p.l3 + 1; ++c)
-      text.line("        const T g%d = a.active ? o[%d * u.path[%d].stride] : T(0);", c, c, q);
+      text.line("        const V g%d = a.load_own(o, %d * u.path[%d].stride);", c, c, q);
     for (const LinearForm &form : p.d) text.line("        d%d = %s;", base++, text_of_form(form, "g").c_str());
     text.line("    }");
   }
@@ -203,71 +266,65 @@ void define_coupled_cotangents(Text &text, const PathGroupSchedule &u, const Pat
 
 // What one edge adds to the gather of its receiver: the reverse edge has the same weight and, for each l2, the same
 // harmonics but for their sign (-1)^l2.
-void add_reverse_path(Text &text, const PathSchedule &p, int q, int d1) {
+void add_reverse_path(Text &text, const Entries &entries, const PathSchedule &p, int q, int d1) {
   text.line("        {");
-  text.line("        const T v = has_reverse ? %s : T(0);", p.l2 % 2 ? "-w" : "w");
+  text.line("        const V v = has_reverse ? %s : V(0);", p.l2 % 2 ? "-w" : "w");
   text.line("        {");
-  text.line("        const T w = v;");
-  load_coupled(text, p);
+  text.line("        const V w = v;");
+  entries.define(text, p);
   define_output(text, "cotangent", "row", q);
-  for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const T g%d = o[%d * u.path[%d].stride];", c, c, q);
-  add_gathered(text, {"T", device_coupled, {}}, p, d1);
+  for (int c = 0; c < 2 * p.l3 + 1; ++c) text.line("        const V g%d = a.load(o, %d * u.path[%d].stride);", c, c, q);
+  add_gathered(text, entries.dialect(), p, d1);
   text.line("        }");
   text.line("        }");
 }
 
 // The derivatives by an edge; is_fused: also the gather of the receiver's own row over the reverse edges.
-void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool is_fused) {
+void generate_backward(Text &text, const PathGroupSchedule &u, const Entries &entries, int number, bool is_fused) {
   const auto run = u.backward_runs[number];
   const std::vector<int> harmonics = u.harmonics(run);
   const int d1 = 2 * u.shape.l1 + 1;
   if (is_fused) {
     text.line("  // The same, and x_adj[m1] += sum_e w sum_m3 M[m1,m3] g[m3] over the reverse edges, %s",
               paths_of(run).c_str());
-    text.line("  template <int ROWS, int LANES, class T>");
-    text.line(
-        "  KOKKOS_FORCEINLINE_FUNCTION static void fused_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
-        number);
-    text.line("                                                   T *to, bool add, T (&x_sum)[%d]) {", d1);
+    begin_function(text, "int ROWS, int LANES", text_of("fused_%d", number),
+                   text_of(", T *to, bool add, OfChannels<T, N> (&x_sum)[%d]", d1).c_str());
   } else {
     text.line("  // D[m1,m2] = sum_m3 C g[m3] once; per edge h[m2] = sum_m1 x[m1] D[m1,m2], y_adj[m2] += w h[m2],");
     text.line("  // dE/df += w' sum_m2 y[m2] h[m2], %s", paths_of(run).c_str());
-    text.line("  template <int ROWS, int LANES, class T>");
-    text.line(
-        "  KOKKOS_FORCEINLINE_FUNCTION static void backward_%d(const DevicePathGroupCall<T> &u, const DeviceAtom &a,",
-        number);
-    text.line("                                                      T *to, bool add) {");
+    begin_function(text, "int ROWS, int LANES", text_of("backward_%d", number), ", T *to, bool add");
   }
   define_weights(text);
   define_coupled_cotangents(text, u, run, is_fused ? "u.first_row + a.atom" : "a.atom");
   if (is_fused)
-    for (int a = 0; a < d1; ++a) text.line("    T a%d = x_sum[%d];", a, a);
-  begin_edges(text, u, run, {true, is_fused, is_fused && has_forms(u, run), !harmonics.empty()});
+    for (int a = 0; a < d1; ++a) text.line("    V a%d = x_sum[%d];", a, a);
+  const bool reads_coupled = is_fused && entries.are_coupled && has_forms(u, run);
+  begin_edges(text, u, run, {true, is_fused, reads_coupled, !harmonics.empty()});
   if (is_fused) {
     text.line("        const bool has_reverse = edge.other_row < u.num_receivers;");
     text.line("        const int row = has_reverse ? edge.other_row : u.first_row + a.atom;");
   }
   load_sender(text, d1);
-  if (!harmonics.empty()) text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
   text.line("        T r = 0;");
+  HarmonicLoads loads(entries);
   int l2 = 0, base = 0;
   for (int q = run.first; q < run.last; ++q) {
     const PathSchedule &p = u.paths[q];
     if (p.l2 > l2)    // paths are sorted by l2, so that the harmonics of one order need registers at a time
       for (int h : harmonics)
         if (h >= p.l2 * p.l2 && h < (p.l2 + 1) * (p.l2 + 1)) {
-          text.line("        const T y%d = y[%d];", h, h);
+          loads.load(text, h);
           text.line("        T b%d = 0;", h);
         }
     l2 = p.l2;
     text.line("        // l2 = %d, l3 = %d", p.l2, p.l3);
     text.line("        {");
-    text.line("        T w, dw;");
+    text.line("        V w, dw;");
     text.line("        weight<ROWS>(u, t, %d, %d * ITEM_CHANNELS, ROW, f, w, dw);", q, q);
     if (p.is_diagonal()) text.line("        if (ROWS == 1) dw = w;");
     add_path_backward(text, u, q, base);
     if (is_fused)
-      add_reverse_path(text, p, q, d1);
+      add_reverse_path(text, entries, p, q, d1);
     else if (p.is_diagonal())
       text.line("        (void)w;");
     text.line("        }");
@@ -285,11 +342,8 @@ void generate_backward(Text &text, const PathGroupSchedule &u, int number, bool 
 // One run after the other in the same lane, so that one sum of each component is left.
 void generate_fused(Text &text, const PathGroupSchedule &u) {
   const int d1 = 2 * u.shape.l1 + 1;
-  text.line("  template <int ROWS, int LANES, class T>");
-  text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void fused(const DevicePathGroupCall<T> &u, const DeviceAtom &a, bool add) "
-      "{");
-  text.line("    T sum[%d] = {};", d1);
+  begin_function(text, "int ROWS, int LANES", "fused", ", bool add");
+  text.line("    V sum[%d] = {};", d1);
   int first = 0;
   for (int g = 0; g < static_cast<int>(u.backward_runs.size()); ++g) {
     const int num = static_cast<int>(1 + u.harmonics(u.backward_runs[g]).size());
@@ -315,9 +369,9 @@ void choose(Text &text, const char *name, const std::vector<int> &values) {
 // The function of a run, chosen by its number.
 void dispatch(Text &text, const char *name, int num_runs, const char *sizes, const char *size_arguments,
               const char *parameters, const char *arguments) {
-  text.line("  template <%s, class T>", sizes);
+  text.line("  template <%s, class T, int N>", sizes);
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int run, const DevicePathGroupCall<T> &u, const DeviceAtom &a%s) const {",
+      "  KOKKOS_FORCEINLINE_FUNCTION void %s(int run, const DevicePathGroupCall<T> &u, const DeviceAtom<N> &a%s) const {",
       name, parameters);
   for (int g = 0; g + 1 < num_runs; ++g)
     text.line("    if (run == %d) return %s_%d<%s>(u, a%s);", g, name, g, size_arguments, arguments);
@@ -326,16 +380,24 @@ void dispatch(Text &text, const char *name, int num_runs, const char *sizes, con
   text.line("  }");
 }
 
-void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
+void generate_body(Text &text, const PathGroupSchedule &u, bool is_plain) {
   const std::string key = u.shape.key();
   const bool is_uvw = u.shape.is_uvw();
   const int num_forward = static_cast<int>(u.forward_runs.size()),
             num_backward = static_cast<int>(u.backward_runs.size());
   std::vector<int> num_sums, first_sum;
   std::string sums, counts;
-  int total = 0, forward_numbers = 0, backward_numbers = 0;
-  for (const auto &run : u.forward_runs) forward_numbers = std::max(forward_numbers, u.forward_numbers(run));
-  for (const auto &run : u.backward_runs) backward_numbers = std::max(backward_numbers, u.backward_numbers(run));
+  const int lane_channels = is_plain ? u.lane_channels : 1;
+  const Entries entries{u, is_uvw || !is_plain};
+  int total = 0;
+  std::string numbers;
+  for (int channels = 1; channels <= lane_channels; ++channels) {
+    int forward = 0, backward = 0;
+    for (const auto &run : u.forward_runs) forward = std::max(forward, u.forward_numbers(run, channels));
+    for (const auto &run : u.backward_runs) backward = std::max(backward, u.backward_numbers(run, channels));
+    numbers += text_of(numbers.empty() ? "{%d, %d, " : ", {%d, %d, ", forward, backward) +
+               text_of("%d, %d}", num_forward > 1 ? backward : forward, backward + channels * (2 * u.shape.l1 + 1));
+  }
   for (const auto &run : u.backward_runs) {
     const std::vector<int> harmonics = u.harmonics(run);
     first_sum.push_back(total);
@@ -350,10 +412,11 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
             static_cast<int>(is_uvw ? UVW_BLOCK : u.paths.size()));
   text.line("  static constexpr const char *KEY = \"%s\";", key.c_str());
   text.line("  static constexpr int NUM_BACKWARD_RUNS = %d;", num_backward);
-  text.line("  static constexpr bool IS_UVW = %s;", is_uvw ? "true" : "false");
-  text.line("  static constexpr int NUMBERS[] = {%d, %d, %d, %d};    // that a lane holds, by pass", forward_numbers,
-            backward_numbers, num_forward > 1 ? backward_numbers : forward_numbers,
-            backward_numbers + 2 * u.shape.l1 + 1);
+  text.line("  static constexpr bool IS_UVW = %s, READS_COUPLED = %s;", is_uvw ? "true" : "false",
+            entries.are_coupled ? "true" : "false");
+  text.line("  static constexpr int LANE_CHANNELS = %d;", lane_channels);
+  text.line("  // that a lane holds, by the number of its channels and by pass");
+  text.line("  static constexpr int NUMBERS[][4] = {%s};", numbers.c_str());
   if (is_uvw) text.line("  static constexpr int OUTPUTS = %d;    // that forward takes at once", u.forward_outputs);
   text.line("  static constexpr int NUM_SUMS[] = {%s};", counts.c_str());
   text.line("  static constexpr int SUMS[] = {%s};", sums.c_str());
@@ -366,13 +429,13 @@ void generate_body(Text &text, const PathGroupSchedule &u, bool has_fused) {
     generate_uvw_backward(text, u);
     generate_uvw_gather(text, u);
   } else {
-    for (int g = 0; g < num_forward; ++g) generate_forward(text, u, g);
+    for (int g = 0; g < num_forward; ++g) generate_forward(text, u, entries, g);
     dispatch(text, "forward", num_forward, "int ROWS", "ROWS", "", "");
-    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, false);
+    for (int g = 0; g < num_backward; ++g) generate_backward(text, u, entries, g, false);
     dispatch(text, "backward", num_backward, "int ROWS, int LANES", "ROWS, LANES", ", T *to, bool add", ", to, add");
-    generate_gather(text, u);
-    if (has_fused) {
-      for (int g = 0; g < num_backward; ++g) generate_backward(text, u, g, true);
+    generate_gather(text, u, entries);
+    if (is_plain) {
+      for (int g = 0; g < num_backward; ++g) generate_backward(text, u, entries, g, true);
       generate_fused(text, u);
     }
   }

@@ -17,25 +17,26 @@ void load_coupled(GeneratedText &text, const PathSchedule &p) {
   for (int k : loads) text.line("        const Four<T> m%d = load_four(m + %d);", k, 4 * k);
 }
 
-void define_forms(GeneratedText &text, const PathGroupSchedule &u) {
+void locate_coupled(GeneratedText &text, const PathGroupSchedule &u) {
   if (!u.coupled.empty()) text.line("        const T *m = u.coupled + static_cast<int64_t>(e) * u.coupled_width;");
 }
 
-void load_sender(GeneratedText &text, int d1, const char *channel) {
-  text.line("        const auto x = u.input(edge.other_row, %s);", channel);
-  for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
+void load_sender(GeneratedText &text, int d1) {
+  text.line("        const auto x = u.input(edge.other_row, a.channel);");
+  for (int a = 0; a < d1; ++a) text.line("        const V x%d = a.load(x, %d * u.x_stride);", a, a);
 }
 
 void add_up_shares(GeneratedText &text, int num) {
   std::vector<int> others;
   for (int k = 1; k < num; ++k) others.push_back(k);
-  text.line("    T sum[] = {%s};", list_of("a0", ", a%d", others).c_str());
+  text.line("    V sum[] = {%s};", list_of("a0", ", a%d", others).c_str());
   text.line("    if (!add_up(a, sum)) return;");
 }
 
 void store_x_adj(GeneratedText &text, int d1) {
   text.line("    const auto x_adj = u.input_adjoint(a.atom, a.channel);");
-  for (int a = 0; a < d1; ++a) text.line("    put(x_adj, %d * u.x_stride, x_adj[%d * u.x_stride] + sum[%d]);", a, a, a);
+  for (int a = 0; a < d1; ++a)
+    text.line("    a.store(x_adj, %d * u.x_stride, a.load(x_adj, %d * u.x_stride) + sum[%d]);", a, a, a);
 }
 
 // ---- uvw paths ----
@@ -45,7 +46,7 @@ namespace {
 void begin_uvw_edges(GeneratedText &text, const char *channel, const char *output) {
   text.line("    for (int e = a.begin; e < a.end; e++) {");
   text.line("        const auto edge = u.edges[e];");
-  text.line("        auto t = uvw_table(u, %s, %s, ROW, edge);", channel, output);
+  text.line("        auto t = uvw_table<ROWS>(u, %s, %s, ROW, edge);", channel, output);
 
   text.line("        const T f = edge.fraction;");
 }
@@ -60,13 +61,13 @@ void add_outputs(GeneratedText &text, int d3, const char *row, bool with_derivat
     for (int c = 0; c < d3; ++c)
       text.line("        T h%d = 0%s;", c, with_derivative ? text_of(", dh%d = 0", c).c_str() : "");
   }
-  text.line("        for (int w = 0; w < u.outputs; w += %d, t.row += u.channel_block) {", UVW_BLOCK);
+  text.line("        for (int w = 0; w < u.outputs; w += %d, t = t.after(u.channel_block)) {", UVW_BLOCK);
   for (int c = 0; c < d3; ++c)
     text.line("          const Four<T> g%d = load_four(g + %d * u.path[0].stride + w);", c, c);
   text.line("          EQUI_UNROLL for (int k = 0; k < %d; k++) {", UVW_BLOCK);
   if (is_scalar) {
     text.line("            Real<T> c[ROWS];");
-    text.line("            t.template load<ROWS>(k * ITEM_CHANNELS, ROW, c);");
+    text.line("            t.load(k * ITEM_CHANNELS, ROW, c);");
     text.line("            EQUI_UNROLL for (int n = 0; n < ROWS; n++) rows[n] += g0.v[k] * c[n];");
   } else if (with_derivative) {
     text.line("            T v, dv;");
@@ -105,14 +106,15 @@ void generate_uvw_forward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  // out[w,m3] = sum_e sum_u W[u,w] z[u,m3] of channels w .., z[u,m3] = sum_m1 M[m1,m3] x[u,m1]");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom &a) "
+      "  KOKKOS_FORCEINLINE_FUNCTION static void forward(int w, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) "
       "{");
   for (int c = 0; c < d3; ++c) text.line("    T a%d[OUTPUTS] = {};", c);
   text.line("    const int channels = w < u.outputs ? u.channels : 0;");
   text.line("    for (int c = a.lane; c < channels; c += LANES) {");
   begin_uvw_edges(text, "c", "w");
-  define_forms(text, u);
-  load_sender(text, d1, "c");
+  locate_coupled(text, u);
+  text.line("        const auto x = u.input(edge.other_row, c);");
+  for (int a = 0; a < d1; ++a) text.line("        const T x%d = x[%d * u.x_stride];", a, a);
   load_coupled(text, p);
   generate_coupled(text, {"T", device_coupled, {}}, p, [](int) {});
   text.line("        EQUI_UNROLL for (int k = 0; k < OUTPUTS; k++) {");
@@ -134,7 +136,7 @@ void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u) {
   text.line("  // y_adj[m2] += sum_m1 x[m1] D[m1,m2], and the same of dh times y[m2] is dE/df.");
   text.line("  template <int ROWS, int LANES, class T>");
   text.line(
-      "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom &a,");
+      "  KOKKOS_FORCEINLINE_FUNCTION static void backward(int, const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a,");
   text.line("                                                   T *to, bool add) {");
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "a.atom", true);
@@ -146,7 +148,7 @@ void generate_uvw_backward(GeneratedText &text, const PathGroupSchedule &u) {
   if (harmonics.empty()) {
     text.line("        const T r = s0;");
   } else {
-    text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.num_y;");
+    text.line("        const T *y = u.y + static_cast<int64_t>(e) * u.y_row;");
     GeneratedSum r("T", "r");
     for (int h : harmonics) r.add(text, 1, text_of("y[%d] * s%d", h, h));
   }
@@ -163,11 +165,12 @@ void generate_uvw_gather(GeneratedText &text, const PathGroupSchedule &u) {
       "  // x_adj[m1] += sum_e sum_m3 M[m1,m3] h[m3], h[m3] = sum_w W[u,w] g[w,m3], over the receivers that a sender");
   text.line("  // reaches");
   text.line("  template <int ROWS, class T>");
-  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom &a) {");
-  for (int a = 0; a < d1; ++a) text.line("    T a%d = 0;", a);
+  text.line("  KOKKOS_FORCEINLINE_FUNCTION static void gather(const DevicePathGroupCall<T> &u, const DeviceAtom<1> &a) {");
+  text.line("    using V = T;");
+  for (int a = 0; a < d1; ++a) text.line("    V a%d = 0;", a);
   begin_uvw_edges(text, "a.channel", "0");
   add_outputs(text, 2 * p.l3 + 1, "edge.other_row", false);
-  define_forms(text, u);
+  locate_coupled(text, u);
   load_coupled(text, p);
   add_coupled(text, {"T", device_coupled, {}}, p, 'a');
   text.line("    }");

@@ -8,13 +8,13 @@
 
 namespace equi {
 
-// The entries of M that a path reads.
+// The entries of M that a path reads, of the coupled ones in memory.
 void load_coupled(GeneratedText &text, const PathSchedule &p);
-// The address of an edge's entries of M, if there are any.
-void define_forms(GeneratedText &text, const PathGroupSchedule &u);
-// The components of the sender's channel.
-void load_sender(GeneratedText &text, int d1, const char *channel = "a.channel");
-// The sums a0, a1, ... as sum[num], with those of the groups of lanes that share the atom; a lane without a store ends.
+// Their address at an edge, if there are any.
+void locate_coupled(GeneratedText &text, const PathGroupSchedule &u);
+// The components of the sender, of a lane's channels.
+void load_sender(GeneratedText &text, int d1);
+// The sums a0, a1, ... of numbers V as sum[num], with those of the groups of lanes that share the atom; a lane without a store ends.
 void add_up_shares(GeneratedText &text, int num);
 // Adds sum[d1] to the adjoint of the atom's own row.
 void store_x_adj(GeneratedText &text, int d1);

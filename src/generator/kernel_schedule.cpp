@@ -187,7 +187,7 @@ std::vector<int> PathGroupSchedule::harmonics(const Run &run) const {
   return used;
 }
 
-int PathGroupSchedule::forward_numbers(const Run &run) const {
+int PathGroupSchedule::forward_numbers(const Run &run, int channels) const {
   const int d1 = 2 * shape.l1 + 1;
   constexpr int FORMS = 4;                                                                  // one load
   if (shape.is_uvw()) return (forward_outputs + 1) * (2 * paths[0].l3 + 1) + d1 + FORMS;    // accumulators and z
@@ -197,18 +197,19 @@ int PathGroupSchedule::forward_numbers(const Run &run) const {
     accumulators += d3;
     if (!paths[q].is_diagonal()) products = std::max(products, std::min(d1, d3));
   }
-  return accumulators + d1 + products + FORMS;
+  return channels * (accumulators + d1 + products) + FORMS;
 }
 
-int PathGroupSchedule::backward_numbers(const Run &run) const {
+int PathGroupSchedule::backward_numbers(const Run &run, int channels) const {
   constexpr int WEIGHT = 2;                                                              // and its derivative
   if (shape.is_uvw()) return (backward_outputs + 2) * (2 * paths[0].l3 + 1) + WEIGHT;    // cotangents, h and dh
-  int kept = 1 + static_cast<int>(harmonics(run).size()), products = 0;
+  const int sums = 1 + static_cast<int>(harmonics(run).size());    // over the channels
+  int kept = 0, products = 0;
   for (int q = run.first; q < run.last; ++q) {
     kept += static_cast<int>(paths[q].d.size());
     if (!paths[q].is_diagonal() && !paths[q].is_scalar_product()) products = std::max(products, 2 * paths[q].l2 + 1);
   }
-  return kept + 2 * shape.l1 + 1 + products;
+  return sums + channels * (kept + 2 * shape.l1 + 1 + products);
 }
 
 namespace {
@@ -259,6 +260,7 @@ PathGroupSchedule make_path_group_schedule(const PathGroupShape &shape, const Ke
   } else if (target.is_device()) {
     u.forward_runs = make_runs(num_paths, [&](const auto &run) { return u.forward_numbers(run) <= numbers; });
     u.backward_runs = make_runs(num_paths, [&](const auto &run) { return u.backward_numbers(run) <= numbers; });
+    if (std::max(u.forward_numbers(u.whole(), 2), u.backward_numbers(u.whole(), 2)) <= numbers) u.lane_channels = 2;
   } else {
     // Accumulators may take three quarters of the registers. A little more spills a little, which costs less than
     // loading the sender once more: the largest path group of order 2 (22 accumulators of 32 registers) stays whole.

@@ -97,9 +97,12 @@ struct PathGroupSchedule {
   };
   std::vector<Run> forward_runs, backward_runs;
 
-  // What a lane of a GPU holds during such a pass: the above, the sender's components and the products of one path.
-  int forward_numbers(const Run &run) const;
-  int backward_numbers(const Run &run) const;
+  // What a lane of a GPU with so many channels holds during such a pass: the above, the sender's components and the
+  // products of one path.
+  int forward_numbers(const Run &run, int channels = 1) const;
+  int backward_numbers(const Run &run, int channels = 1) const;
+  // Channels that a lane of a GPU takes: two where the paths are so few and small that those of both fit.
+  int lane_channels = 1;
   // Harmonics with l2 > 0 that the run's paths read, by which its backward pass differentiates; sorted.
   std::vector<int> harmonics(const Run &run) const;
   Run whole() const { return {0, static_cast<int>(paths.size())}; }

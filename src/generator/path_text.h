@@ -14,12 +14,12 @@ namespace equi {
 // How a text says what each of the two kinds of kernels does in its own way.
 struct Dialect {
   const char *number;    // type of what a register holds
-  std::string (*form)(int form);
+  std::function<std::string(int form)> form;
   // What the products of a path begin with: its weight w and whatever else they read that is not there yet.
   std::function<void(const PathSchedule &p, int q)> load;
 };
 
-// Entry `form` of M, of the coupled at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
+// Entry `form` of M, of the coupled ones at m: of 16 edges side by side, or in loads of four numbers m0, m1, ...
 std::string host_coupled(int form);
 std::string device_coupled(int form);
 

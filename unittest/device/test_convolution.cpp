@@ -38,8 +38,11 @@ class DeviceCase {
     EXPECT_EQ(convolution.host().rows_per_bin(), rows_per_bin) << p.name;
     assign(exec, x, pack<T>(p.product().irreps_in, p.x));
     assign(exec, g, pack<T>(p.product().irreps_out, p.g));
-    auto harmonics = nan_vector<T>(FIRST_EDGE * p.num_y());
-    harmonics.insert(harmonics.end(), p.y.begin(), p.y.end());
+    const int row = harmonics_row(p.num_y());
+    auto harmonics = nan_vector<T>((FIRST_EDGE + p.num_edges()) * row);
+    for (int64_t e = 0; e < p.num_edges(); ++e)
+      std::copy_n(p.y.begin() + e * p.num_y(), p.num_y(),
+                  harmonics.begin() + (FIRST_EDGE + e) * row + NUMBERS_BEFORE_HARMONICS);
     assign(exec, y, harmonics);
     auto r = nan_vector<G>(FIRST_EDGE);
     r.insert(r.end(), p.distance.begin(), p.distance.end());
@@ -74,7 +77,7 @@ class DeviceCase {
     DeviceBuffer<T> result;
     assign(exec, result, nan_vector<T>(NUM_RECEIVERS * out.row_size()));
     const DeviceBatchEdges batch = receivers_of(first, count);
-    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {}, scratch);
     convolution.forward(exec, batch, {x.data(), NUM_SENDERS, 0}, {result.data(), NUM_RECEIVERS, first}, 0, scratch);
     return to_host(result, NUM_RECEIVERS * out.row_size());
   }
@@ -84,9 +87,9 @@ class DeviceCase {
     DeviceBuffer<G> result;
     assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
     const DeviceBatchEdges batch = receivers_of(first, count);
-    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), false, {}, scratch);
-    convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, 0, y.data(),
-                         result.data(), {}, scratch);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, false, {}, scratch);
+    convolution.backward(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, first}, 0, result.data(),
+                         {}, scratch);
     return without_one(result);
   }
 
@@ -98,8 +101,8 @@ class DeviceCase {
     assign(exec, result, AlignedVector<G>((FIRST_EDGE + p.num_edges()) * p.num_y(), G(1)));
     assign(exec, gathered, pack<T>(p.product().irreps_in, p.x));
     const DeviceBatchEdges batch = receivers_of(first, count);
-    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
-    convolution.fused(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, 0}, NUM_RECEIVERS, y.data(),
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {}, scratch);
+    convolution.fused(exec, batch, {x.data(), NUM_SENDERS, 0}, {g.data(), NUM_RECEIVERS, 0}, NUM_RECEIVERS,
                       result.data(), {gathered.data(), NUM_SENDERS, first}, scratch);
     x_adj = to_host(gathered, NUM_SENDERS * in.row_size());
     return without_one(result);
@@ -124,7 +127,7 @@ class DeviceCase {
     DeviceBuffer<T> result;
     assign(exec, result, pack<T>(p.product().irreps_in, p.x));
     const DeviceBatchEdges batch = batch_of_edges(first, count, sender_begin, host_sender_begin, edge.data(), receiver);
-    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data(), true, {}, scratch);
+    convolution.prepare(exec, batch, distance.data(), pair.data(), y.data() + NUMBERS_BEFORE_HARMONICS, true, {}, scratch);
     convolution.gather_senders(exec, batch, {}, {g.data(), NUM_RECEIVERS, 0}, {result.data(), NUM_SENDERS, first}, 0,
                                scratch);
     return to_host(result, size);

@@ -133,7 +133,7 @@ TEST(EdgeKernels, each_lane_gets_what_a_single_edge_does) {
           double distance, u[3], expected[MAX_HARMONICS], force[3], of_y[MAX_HARMONICS], x[6] = {};
           std::copy_n(vectors[first + lane].data(), 3, x + 3);
           for (int k = 0; k < num_y; ++k) of_y[k] = y_adj[k * lanes + lane];
-          const EdgeArrays<double, double> edge{lmax, &distance, u, force, expected, of_y};
+          const EdgeArrays<double, double> edge{lmax, &distance, u, force, expected, num_y, of_y};
           edge.set(norms, 0, x, nullptr, 0, 1);
           edge.set_force(norms, 0);
           if (std::isnan(distance)) {

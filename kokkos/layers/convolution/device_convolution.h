@@ -38,8 +38,8 @@ class DeviceConvolution {
   int num_launches() const { return path_groups_.num_launches(); }    // of a pass
 
   // direction: of duals, whose tangents are in plane 1 + direction. Each of the following three needs the batch
-  // prepared: bins of the radial table, or the weights that a network makes of `input`, and coupled harmonics unless
-  // for backward. distance, pair and y [E][num_y] are indexed by edge, as DeviceEdges has them.
+  // prepared: bins of the radial table, or the weights that a network makes of `input`, harmonics, and coupled ones
+  // unless for backward. distance, pair and y, rows of harmonics, are indexed by edge, as DeviceEdges has them.
   template <class G>
   void prepare(const DeviceExec &exec, const DeviceBatchEdges &batch, const G *distance, const int *pair, const T *y,
                bool with_coupled, const DeviceNetworkInput<R> &input, Scratch &scratch) const;
@@ -59,8 +59,7 @@ class DeviceConvolution {
   // batch's atoms, unless it is null.
   template <class G>
   void backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                FeatureRows<const R> out_adj, int direction, const T *y, G *y_adj, FeatureRows<R> x_adj,
-                Scratch &scratch) const;
+                FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   // x_adj += adjoints of the batch's atoms, senders, whose rows of the input are x; out_adj: the cotangent of the
   // output with all its rows.
@@ -78,8 +77,7 @@ class DeviceConvolution {
   bool can_fuse() const;
   template <class G>
   void fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-             FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj, FeatureRows<R> x_adj,
-             Scratch &scratch) const;
+             FeatureRows<const R> out_adj, int num_receivers, G *y_adj, FeatureRows<R> x_adj, Scratch &scratch) const;
 
   std::size_t bytes() const;
   // Bytes that batches of num_edges edges will add to the scratch.

@@ -39,8 +39,9 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
                                    const int *pair, const T *y, bool with_coupled, const DeviceNetworkInput<R> &input,
                                    Scratch &scratch) const {
   const int64_t n = batch.count;
-  if (with_coupled)
+  if (with_coupled && path_groups_.reads_coupled())
     path_groups_.couple_harmonics(exec, batch, y, scratch.coupled.reserve(n * path_groups_.coupled_width()));
+  if (!with_coupled || path_groups_.reads_harmonics()) scratch.harmonics = harmonics_in_order(exec, batch, y, scratch);
   if (network_) return make_weights(exec, batch, distance, pair, input, scratch);
   DeviceEdgeRecord<T> *records = scratch.records.reserve(n);
   const int *other_row = batch.other_row + batch.first;
@@ -55,8 +56,8 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
           const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
           const R per_length = static_cast<R>(found.bins_per_length);
           records[c] = {
-              other_row[c], found.bin * rows,
-              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length)};
+              make_number<T>(static_cast<R>(found.fraction), static_cast<R>(tangent_of(distance[e])) * per_length),
+              found.bin * rows, other_row[c]};
           bins_per_length[c] = per_length;
         });
   } else if (n > 0) {
@@ -80,7 +81,7 @@ void DeviceConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatchEdge
     copy_to_device(exec, fraction, scratch.host_fraction.data(), n);
     Kokkos::parallel_for(
         "equi:edge_records", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-          records[c] = {other_row[c], table_row[c], fraction[c]};
+          records[c] = {fraction[c], table_row[c], other_row[c]};
         });
     copy_to_device(exec, bins_per_length, scratch.host_bins.data(), n);
     copy_to_device(exec, scratch.exact_rows.reserve(n * per_edge), scratch.host_rows.data(), n * per_edge);
@@ -97,7 +98,7 @@ void DeviceConvolution<T>::make_weights(const DeviceExec &exec, const DeviceBatc
   const int *batch_row = batch.other_row + batch.first;
   Kokkos::parallel_for(
       "equi:weights_of_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
-        records[c] = {batch_row[c], static_cast<int>(c), T(1)};
+        records[c] = {T(1), static_cast<int>(c), batch_row[c]};
       });
   int *own_row = scratch.own_row.reserve(n), *other_row = scratch.other_row.reserve(n);
   network_->find_rows(exec, batch, pair, input, own_row, other_row);
@@ -125,6 +126,7 @@ void DeviceConvolution<T>::launch(const DeviceExec &exec, const DeviceBatchEdges
   call.num_edges = batch.count;
   call.edges = scratch.records.data();
   call.coupled = scratch.coupled.data();
+  call.y = scratch.harmonics;
   call.parts = scratch.parts.data();
   if (network_) {
     call.weights = make_pointer<const T>(scratch.weights.data(), network_->weights_plane(batch.count));
@@ -156,17 +158,17 @@ void DeviceConvolution<T>::forward(const DeviceExec &exec, const DeviceBatchEdge
                              });
 }
 
-// The harmonics [num_y] of the batch's edges, one edge after the other.
+// The harmonics of the batch's edges, row after row.
 template <class T>
 const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                   Scratch &scratch) const {
-  const int num_y = op_.view().num_y;
-  if (!batch.edge) return y + batch.first * num_y;
-  T *to = scratch.y.reserve(batch.count * num_y);
+  const int num_y = op_.view().num_y, row = harmonics_row(num_y);
+  if (!batch.edge) return y + batch.first * row;
+  T *to = reserve_harmonics(scratch.y, batch.count, num_y);
   Kokkos::parallel_for(
       "equi:harmonics_in_order", DeviceRange(exec, 0, batch.count * num_y), KOKKOS_LAMBDA(int64_t n) {
         const auto [c, k] = place_in_rows(n, num_y);
-        if (batch.contains(batch.first + c)) to[n] = y[batch.edge_at(batch.first + c) * num_y + k];
+        if (batch.contains(batch.first + c)) to[c * row + k] = y[batch.edge_at(batch.first + c) * row + k];
       });
   return to;
 }
@@ -174,25 +176,22 @@ const T *DeviceConvolution<T>::harmonics_in_order(const DeviceExec &exec, const 
 template <class T>
 template <class G>
 void DeviceConvolution<T>::backward(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                    FeatureRows<const R> out_adj, int direction, const T *y, G *y_adj,
-                                    FeatureRows<R> x_adj, Scratch &scratch) const {
+                                    FeatureRows<const R> out_adj, int direction, G *y_adj, FeatureRows<R> x_adj,
+                                    Scratch &scratch) const {
   if (batch.count == 0) return;
-  const int num_y = op_.view().num_y;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
   const Pointer<T> of_weights = network_ ? weights_adj(batch, scratch) : Pointer<T>{};
-  const T *of_edges = harmonics_in_order(exec, batch, y, scratch);
   launch<PATH_GROUP_BACKWARD>(exec, batch, scratch, x.rows, out_adj.rows, out_adj.first, direction,
                               [&](DevicePathGroupCall<T> &u, int64_t block) {
                                 u.x = x.data + block;
                                 u.out_adj = out_adj.data;
-                                u.y = of_edges;
                                 u.weights_adj = of_weights;
                               });
   add_parts(exec, batch, parts, y_adj, scratch);
   if (!network_) return;
   R *of_network = scratch.network.data();
   network_->backward(exec, batch.count, of_network, scratch.weights_adj.data());
-  network_->add_distance_adjoints(exec, batch, of_network, y_adj, num_y);
+  network_->add_distance_adjoints(exec, batch, of_network, y_adj, op_.view().num_y);
   if (x_adj.data && op_.network()->reads_receiver()) network_->add_atom_adjoints(exec, batch, false, of_network, x_adj);
 }
 
@@ -201,8 +200,8 @@ template <class G>
 void DeviceConvolution<T>::add_parts(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *parts, G *y_adj,
                                      const Scratch &scratch) const {
   const int num_y = op_.view().num_y;
-  Kokkos::parallel_for(
-      "equi:add_edge_adjoints", DeviceRange(exec, 0, batch.count * num_y),
+  launch_add_parts(
+      exec, "equi:add_edge_adjoints",
       AddPartsKernel<T, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
                                                       network_ ? nullptr : scratch.bins_per_length.data(), y_adj});
 }
@@ -215,8 +214,8 @@ bool DeviceConvolution<T>::can_fuse() const {
 template <class T>
 template <class G>
 void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges &batch, FeatureRows<const R> x,
-                                 FeatureRows<const R> out_adj, int num_receivers, const T *y, G *y_adj,
-                                 FeatureRows<R> x_adj, Scratch &scratch) const {
+                                 FeatureRows<const R> out_adj, int num_receivers, G *y_adj, FeatureRows<R> x_adj,
+                                 Scratch &scratch) const {
   if (batch.count == 0) return;
   T *parts = scratch.parts.reserve(path_groups_.part_size() * batch.count);
   launch<PATH_GROUP_FUSED>(exec, batch, scratch, x.rows, out_adj.rows, 0, 0,
@@ -226,7 +225,6 @@ void DeviceConvolution<T>::fused(const DeviceExec &exec, const DeviceBatchEdges 
                              u.out_adj = out_adj.data;
                              u.first_row = static_cast<int>(x_adj.first);
                              u.num_receivers = num_receivers;
-                             u.y = y + batch.first * op_.view().num_y;
                            });
   add_parts(exec, batch, parts, y_adj, scratch);
 }
@@ -254,10 +252,11 @@ template <class T>
 std::size_t DeviceConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
   std::size_t of_rigid = 0;
   if constexpr (IS_DUAL<T>)
-    if (rigid_)
-      of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges) + scratch.y.growth(num_edges * op_.view().num_y);
-  const std::size_t bytes = scratch.records.growth(num_edges) +
-                            scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
+    if (rigid_) of_rigid = rigid_->scratch_growth(scratch.rigid, num_edges);
+  const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
+  const bool may_copy = rigid_ || path_groups_.reads_harmonics();
+  const std::size_t bytes = scratch.records.growth(num_edges) + scratch.coupled.growth(num_edges * coupled_width) +
+                            scratch.y.growth(may_copy ? num_edges * harmonics_row(op_.view().num_y) : 0) +
                             scratch.parts.growth(num_edges * path_groups_.part_size()) + of_rigid;
   if (network_) {
     const int64_t of_weights = network_->weights_size(num_edges);
@@ -291,11 +290,10 @@ std::size_t DeviceConvolution<T>::bytes() const {
   template void DeviceConvolution<T>::prepare(const DeviceExec &, const DeviceBatchEdges &, const G *, const int *,    \
                                               const T *, bool, const DeviceNetworkInput<Real<T>> &, Scratch &) const;  \
   template void DeviceConvolution<T>::backward(const DeviceExec &, const DeviceBatchEdges &,                           \
-                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, const T *, \
-                                               G *, FeatureRows<Real<T>>, Scratch &) const;                            \
+                                               FeatureRows<const Real<T>>, FeatureRows<const Real<T>>, int, G *,       \
+                                               FeatureRows<Real<T>>, Scratch &) const;                            \
   template void DeviceConvolution<T>::fused(const DeviceExec &, const DeviceBatchEdges &, FeatureRows<const Real<T>>,  \
-                                            FeatureRows<const Real<T>>, int, const T *, G *, FeatureRows<Real<T>>,     \
-                                            Scratch &) const;
+                                            FeatureRows<const Real<T>>, int, G *, FeatureRows<Real<T>>, Scratch &) const;
 
 }    // namespace equi
 

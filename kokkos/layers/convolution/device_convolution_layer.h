@@ -48,8 +48,7 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
     const FeatureRows<R> x_adj = fixed ? FeatureRows<R>{nullptr, 0, 0} : batch.rows(input_, true);
     for (int d = 0; d < batch.step.num_directions() && edges.count > 0; d++) {
       prepare(batch.step, edges, d, false, network_input(batch));
-      op_.backward(batch.step.exec, edges, x, y_adj, d, batch.step.edges.harmonics(d), batch.step.edges.adjoint(d),
-                   x_adj, batch.step.scratch);
+      op_.backward(batch.step.exec, edges, x, y_adj, d, batch.step.edges.adjoint(d), x_adj, batch.step.scratch);
     }
   }
   void gather(DeviceStep<T, G> &step, const DeviceSenders &senders, int slice_first, FeatureRows<R> x_adj) override {
@@ -75,8 +74,8 @@ class DeviceConvolutionLayer : public DeviceSenderOp<T, G> {
   void fused(DeviceStep<T, G> &step, const DeviceBatchEdges &receivers, FeatureRows<R> x_adj) override {
     prepare(step, receivers, 0, true, {});
     op_.fused(step.exec, receivers, FeatureRows<R>{step.features.data(input_), step.num_rows, 0},
-              step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.harmonics(),
-              step.edges.adjoint(), x_adj, step.scratch);
+              step.features.rows({0, 0, nullptr}, output_, true), step.num_reversible, step.edges.adjoint(),
+              x_adj, step.scratch);
   }
 
   std::size_t bytes() const override { return op_.bytes(); }

@@ -44,7 +44,10 @@ class DevicePathGroups {
   int coupled_width() const { return coupled_width_; }
   int part_size() const { return part_size_; }
 
-  // coupled [count][coupled_width] of a batch's edges from y [E][num_y].
+  // Whether some kernel reads coupled harmonics, and whether some makes its entries of M from harmonics.
+  bool reads_coupled() const;
+  bool reads_harmonics() const;
+  // coupled [count][coupled_width] of a batch's edges from y, rows of harmonics [E].
   void couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y, T *coupled) const;
 
   // The kernels of all path groups. `call` has what does not depend on the path group, and the arrays of all path
@@ -54,7 +57,7 @@ class DevicePathGroups {
   void launch(const DeviceExec &exec, const DevicePathGroupCall<T> &call, int64_t x_rows, int64_t out_rows,
               int64_t out_row, const PathGroupPlanes &planes, const F &prepare) const;
 
-  // Derivative k of edge c by what a backward pass left: the sum of parts begin[k]..begin[k+1].
+  // Derivative k of an edge by what a backward pass left: the sum of parts begin[k]..begin[k+1].
   struct PartOfSum {
     int part, width, index;
   };
@@ -63,11 +66,23 @@ class DevicePathGroups {
     const PartOfSum *sum;
     const T *parts;
     int64_t num_edges;
+    // total[n] += that of edge c + n * distance, where it is wanted. These edges wait for memory together, and share
+    // the instructions that find the parts, which are most of them.
+    template <int N>
+    KOKKOS_FUNCTION void add(int64_t c, int64_t distance, const bool (&wanted)[N], int k, T (&total)[N]) const {
+      for (int t = begin[k]; t < begin[k + 1]; t++) {
+        const T *part = parts + (num_edges * sum[t].part + c * sum[t].width + sum[t].index);
+        const int64_t step = distance * sum[t].width;
+        T number[N];
+        EQUI_UNROLL for (int n = 0; n < N; n++, part += step) number[n] = wanted[n] ? *part : T(0);
+        EQUI_UNROLL for (int n = 0; n < N; n++) total[n] += number[n];
+      }
+    }
+    // Of edge c.
     KOKKOS_FUNCTION T operator()(int64_t c, int k) const {
-      T total = 0;
-      for (int t = begin[k]; t < begin[k + 1]; t++)
-        total += parts[num_edges * sum[t].part + c * sum[t].width + sum[t].index];
-      return total;
+      T total[1] = {T(0)};
+      add<1>(c, 0, {true}, k, total);
+      return total[0];
     }
   };
   Sums sums(const T *parts, int64_t num_edges) const {

@@ -25,7 +25,7 @@ constexpr int64_t MAX_SHARED_ROWS = 128;
 template <class T>
 struct CoupledHarmonicsKernel {
   DeviceBatchEdges batch;
-  int width, num_y;
+  int width, y_row;
   const int *begin, *y_index;
   const Real<T> *value;
   const T *y;
@@ -34,7 +34,7 @@ struct CoupledHarmonicsKernel {
     const auto [c, four] = place_in_rows(n, width / 4);
     const int64_t position = batch.first + c;
     if (!batch.contains(position)) return;
-    const T *of_edge = y + batch.edge_at(position) * num_y;
+    const T *of_edge = y + batch.edge_at(position) * y_row;
     Four<T> sums;
     EQUI_UNROLL for (int k = 0; k < 4; k++) {
       sums.v[k] = T(0);
@@ -44,26 +44,50 @@ struct CoupledHarmonicsKernel {
   }
 };
 
-// y_adj of a batch's edges += what parts add up to; where these are plain and y_adj are duals, as tangents.
+// y_adj of a batch's edges += what parts add up to; where these are plain and y_adj are duals, as tangents. A thread
+// takes a derivative of several edges, far apart, so that neighboring threads still have neighboring numbers.
 template <class T, class G, class Sums>
 struct AddPartsKernel {
+  static constexpr int EDGES = static_cast<int>(16 / sizeof(T));
   DeviceBatchEdges batch;
   int num_y;
   Sums sums;
   const Real<T> *bins_per_length;    // null: what makes the weights knows their derivatives by the distance
   G *y_adj;
+  KOKKOS_FUNCTION int64_t distance() const { return (batch.count + EDGES - 1) / EDGES; }
   KOKKOS_FUNCTION void operator()(int64_t n) const {
     const auto [c, k] = place_in_rows(n, num_y);
-    if (!batch.contains(batch.first + c)) return;
     if (k == 0 && !bins_per_length) return;
-    const T sum = sums(c, k), total = k == 0 ? sum * bins_per_length[c] : sum;
-    G &to = y_adj[batch.edge_at(batch.first + c) * num_y + k];
-    if constexpr (IS_DUAL<G> && !IS_DUAL<T>)
-      to += G(Real<G>(0), static_cast<Real<G>>(total));
-    else
-      to += static_cast<G>(total);
+    const int64_t begin = batch.begin[0], end = batch.begin[batch.num_atoms];
+    bool is_edge[EDGES];
+    T total[EDGES] = {};
+    G to[EDGES] = {}, *place[EDGES] = {};
+    Real<T> per_length[EDGES] = {};
+    EQUI_UNROLL for (int e = 0; e < EDGES; e++) {
+      const int64_t position = batch.first + c + e * distance();
+      is_edge[e] = begin <= position && position < end;
+      if (!is_edge[e]) continue;
+      place[e] = y_adj + (batch.edge_at(position) * num_y + k);
+      to[e] = *place[e];
+      if (k == 0) per_length[e] = bins_per_length[c + e * distance()];
+    }
+    sums.add(c, distance(), is_edge, k, total);
+    EQUI_UNROLL for (int e = 0; e < EDGES; e++) {
+      if (!is_edge[e]) continue;
+      const T sum = k == 0 ? total[e] * per_length[e] : total[e];
+      if constexpr (IS_DUAL<G> && !IS_DUAL<T>)
+        to[e] += G(Real<G>(0), static_cast<Real<G>>(sum));
+      else
+        to[e] += static_cast<G>(sum);
+      *place[e] = to[e];
+    }
   }
 };
+
+template <class T, class G, class Sums>
+void launch_add_parts(const DeviceExec &exec, const char *label, const AddPartsKernel<T, G, Sums> &kernel) {
+  Kokkos::parallel_for(label, DeviceRange(exec, 0, kernel.distance() * kernel.num_y), kernel);
+}
 
 // f(rows per bin as a type) for the generic kernel, 1 for weights of edges.
 template <class T, bool OF_EDGES, class F>
@@ -120,10 +144,10 @@ DevicePathGroups<T, Kernel>::DevicePathGroups(const DeviceExec &exec, const Conv
     coupled_begin.resize(coupled_width_ + 1, static_cast<int>(coupled_y.size()));
 
     const int most = runs[n] ? path_group.num_paths : MAX_CALL_PATHS;
-    const int channel_blocks = (path_group.channels + ITEM_CHANNELS - 1) / ITEM_CHANNELS;
-    // What one run leaves: the derivatives by these harmonics, channel block after channel block.
+    const int items = num_channel_items(runs[n] ? runs[n]->lane_channels : 1, path_group.channels);
+    // What one run leaves: the derivatives by these harmonics, item after item.
     const auto add_run = [&](int num_sums, const std::function<int(int)> &harmonic) {
-      for (int k = 0; k < channel_blocks; k++, part_size_ += num_sums)
+      for (int k = 0; k < items; k++, part_size_ += num_sums)
         for (int k = 0; k < num_sums; k++) sums[harmonic(k)].push_back({part_size_, num_sums, k});
     };
     for (int first = 0; first < path_group.num_paths; first += most) {
@@ -262,11 +286,22 @@ std::size_t DevicePathGroups<T, Kernel>::bytes() const {
 // ---- launches
 
 template <class T, class Kernel>
+bool DevicePathGroups<T, Kernel>::reads_coupled() const {
+  return std::any_of(launches_.begin(), launches_.end(),
+                     [](const Launch &launch) { return !launch.kernel || launch.kernel->reads_coupled; });
+}
+template <class T, class Kernel>
+bool DevicePathGroups<T, Kernel>::reads_harmonics() const {
+  return std::any_of(launches_.begin(), launches_.end(),
+                     [](const Launch &launch) { return launch.kernel && !launch.kernel->reads_coupled; });
+}
+
+template <class T, class Kernel>
 void DevicePathGroups<T, Kernel>::couple_harmonics(const DeviceExec &exec, const DeviceBatchEdges &batch, const T *y,
                                                    T *coupled) const {
   if (coupled_width_ == 0) return;
   Kokkos::parallel_for("equi:coupled_harmonics", DeviceRange(exec, 0, batch.count * (coupled_width_ / 4)),
-                       CoupledHarmonicsKernel<T>{batch, coupled_width_, num_y_, coupled_begin_.data(),
+                       CoupledHarmonicsKernel<T>{batch, coupled_width_, harmonics_row(num_y_), coupled_begin_.data(),
                                                  coupled_y_.data(), coupled_value_.data(), y, coupled});
 }
 
@@ -281,7 +316,7 @@ DevicePathGroupCall<T> DevicePathGroups<T, Kernel>::call_of(const Part &part, co
   u.channels = path_group.channels;
   u.coupled = call.coupled + first_coupled_[part.path_group];
   u.coupled_width = coupled_width_;
-  u.num_y = num_y_;
+  u.y_row = harmonics_row(num_y_);
   u.x_width = path_group.in_width;
   u.x_stride = path_group.in_width / (2 * path_group.l1 + 1);
   u.x_tangents = planes.tangents * path_group.in_channels;

@@ -21,24 +21,24 @@ void DeviceRigidConvolution<T>::prepare(const DeviceExec &exec, const DeviceBatc
                                         const int *pair, const T *y, bool with_coupled, const Table &table,
                                         Scratch &scratch) const {
   const int64_t n = batch.count;
-  const int num_y = tables_.view().num_y, rows_per_bin = table.rows_per_bin;
+  const int num_y = tables_.view().num_y, row = harmonics_row(num_y), rows_per_bin = table.rows_per_bin;
   const typename DeviceRadialSet::Finder find = table.find;
   const int *other_row = batch.other_row + batch.first;
   DeviceEdgeRecord<R> *records = scratch.records.reserve(n);
-  R *bins_per_length = scratch.bins_per_length.reserve(n), *values = scratch.y.reserve(n * num_y);
+  R *bins_per_length = scratch.bins_per_length.reserve(n), *values = reserve_harmonics(scratch.y, n, num_y);
   Kokkos::parallel_for(
       "equi:rigid_edges", DeviceRange(exec, 0, n), KOKKOS_LAMBDA(int64_t c) {
         if (!batch.contains(batch.first + c)) return;
         const int64_t e = batch.edge_at(batch.first + c);
         const auto found = find.bin_of(static_cast<double>(value_of(distance[e])), pair[e]);
-        records[c] = {other_row[c], found.bin * rows_per_bin, static_cast<R>(found.fraction)};
+        records[c] = {static_cast<R>(found.fraction), found.bin * rows_per_bin, other_row[c]};
         bins_per_length[c] = static_cast<R>(found.bins_per_length);
-        for (int k = 0; k < num_y; k++) values[c * num_y + k] = value_of(y[e * num_y + k]);
+        for (int k = 0; k < num_y; k++) values[c * row + k] = value_of(y[e * row + k]);
       });
-  if (!with_coupled) return;
+  if (!with_coupled || !path_groups_.reads_coupled()) return;
   DeviceBatchEdges in_order = batch;
   in_order.edge = nullptr;
-  path_groups_.couple_harmonics(exec, in_order, values - batch.first * num_y,
+  path_groups_.couple_harmonics(exec, in_order, values - batch.first * row,
                                 scratch.coupled.reserve(n * path_groups_.coupled_width()));
 }
 
@@ -54,7 +54,7 @@ void DeviceRigidConvolution<T>::launch(const DeviceExec &exec, const DeviceBatch
   call.num_edges = batch.count;
   call.edges = scratch.records.data();
   call.coupled = scratch.coupled.data();
-  call.y = scratch.y.data();
+  call.y = scratch.y.data() + NUMBERS_BEFORE_HARMONICS;
   call.parts = scratch.parts.data();
   path_groups_.template launch<PASS>(
       exec, call, x_rows, out_rows, out_row, planes,
@@ -90,8 +90,8 @@ void DeviceRigidConvolution<T>::backward(const DeviceExec &exec, const DeviceBat
                                   u.x = x.data + block;
                                   u.out_adj = out_adj.data;
                                 });
-    Kokkos::parallel_for(
-        "equi:add_edge_tangents", DeviceRange(exec, 0, batch.count * num_y),
+    launch_add_parts(
+        exec, "equi:add_edge_tangents",
         AddPartsKernel<R, G, typename PathGroups::Sums>{batch, num_y, path_groups_.sums(parts, batch.count),
                                                         scratch.bins_per_length.data(), y_adj});
   };
@@ -113,9 +113,9 @@ void DeviceRigidConvolution<T>::gather_senders(const DeviceExec &exec, const Dev
 
 template <class T>
 std::size_t DeviceRigidConvolution<T>::scratch_growth(const Scratch &scratch, int64_t num_edges) const {
+  const int coupled_width = path_groups_.reads_coupled() ? path_groups_.coupled_width() : 0;
   return scratch.records.growth(num_edges) + scratch.bins_per_length.growth(num_edges) +
-         scratch.y.growth(num_edges * tables_.view().num_y) +
-         scratch.coupled.growth(num_edges * path_groups_.coupled_width()) +
+         scratch.y.growth(num_edges * harmonics_row(tables_.view().num_y)) + scratch.coupled.growth(num_edges * coupled_width) +
          scratch.parts.growth(num_edges * path_groups_.part_size());
 }
 

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT
+// What a lane of a device has of its channels: one, or two, of neighboring channel blocks. Two share what the lanes read
+// together of an edge, and the exchanges that add up over the lanes.
+#ifndef EQUI_LANE_CHANNELS_H
+#define EQUI_LANE_CHANNELS_H
+
+#include "kokkos/runtime/device_exec.h"
+#include "src/numbers/dual.h"
+
+#include <type_traits>
+
+namespace equi {
+
+// A number of each of a lane's two channels.
+template <class T>
+struct TwoChannels {
+  T first, second;
+
+  TwoChannels() = default;
+  KOKKOS_FORCEINLINE_FUNCTION TwoChannels(T both) : first(both), second(both) {}
+  KOKKOS_FORCEINLINE_FUNCTION TwoChannels(T first, T second) : first(first), second(second) {}
+  KOKKOS_FORCEINLINE_FUNCTION friend TwoChannels operator+(TwoChannels a, TwoChannels b) {
+    return {a.first + b.first, a.second + b.second};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION friend TwoChannels operator-(TwoChannels a, TwoChannels b) {
+    return {a.first - b.first, a.second - b.second};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION friend TwoChannels operator-(TwoChannels a) { return {-a.first, -a.second}; }
+  KOKKOS_FORCEINLINE_FUNCTION friend TwoChannels operator*(TwoChannels a, TwoChannels b) {
+    return {a.first * b.first, a.second * b.second};
+  }
+  KOKKOS_FORCEINLINE_FUNCTION TwoChannels &operator+=(TwoChannels b) { return *this = *this + b; }
+  KOKKOS_FORCEINLINE_FUNCTION TwoChannels &operator-=(TwoChannels b) { return *this = *this - b; }
+  KOKKOS_FORCEINLINE_FUNCTION TwoChannels &operator*=(TwoChannels b) { return *this = *this * b; }
+};
+
+// Of N channels. T may be a Dual only where there is one.
+template <class T, int N>
+using OfChannels = std::conditional_t<N == 1, T, TwoChannels<T>>;
+
+// sum += a b, over the channels.
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void add_product(T &sum, T a, T b) {
+  sum += a * b;
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void add_product(T &sum, TwoChannels<T> a, TwoChannels<T> b) {
+  sum += a.first * b.first;
+  sum += a.second * b.second;
+}
+
+// Number k of each channel of a lane whose second channel is `apart` numbers from the first one.
+template <int N, class P>
+KOKKOS_FORCEINLINE_FUNCTION auto load_channels(P p, int64_t k, [[maybe_unused]] int apart) {
+  if constexpr (N == 1)
+    return p[k];
+  else
+    return TwoChannels<std::decay_t<decltype(p[k])>>(p[k], p[k + apart]);
+}
+template <class T, class P>
+KOKKOS_FORCEINLINE_FUNCTION void store_channels(P p, int64_t k, int, T number) {
+  put(p, k, number);
+}
+template <class T>
+KOKKOS_FORCEINLINE_FUNCTION void store_channels(T *p, int64_t k, int apart, TwoChannels<T> number) {
+  p[k] = number.first;
+  if (apart > 0) p[k + apart] = number.second;
+}
+
+}    // namespace equi
+
+#endif
